@@ -1,0 +1,381 @@
+"""The vocabulary of kafkaform: states, changes, risks, operations and plans, as immutable data.
+
+Nothing here does I/O or knows a Kafka client. Desired and observed resources hold the same `State`,
+so a plan, drift detection and the verification after an apply are one and the same diff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import TypeAlias
+
+FieldValue: TypeAlias = int | str | None
+"""The value of one managed field: counts are ints, Kafka configs are canonical strings, None is unset."""
+
+State: TypeAlias = Mapping[str, FieldValue]
+"""The managed fields of one resource by path, such as `partitions` or `config.retention.ms`."""
+
+CONFIG_PREFIX = "config."
+"""What the path of a field that is a Kafka config starts with."""
+
+
+class Risk(IntEnum):
+    """How bad a change can be, in order; `max()` over the fields gates a resource."""
+
+    SAFE = 0
+    DISRUPTIVE = 1
+    DESTRUCTIVE = 2
+    IMPOSSIBLE = 3
+
+    @property
+    def label(self) -> str:
+        """The name used in plans and on the command line."""
+        return self.name.lower()
+
+
+class Status(StrEnum):
+    """What an apply will do with a change."""
+
+    PLANNED = "planned"
+    NEEDS_CONSENT = "needs_consent"
+    REFUSED = "refused"
+
+
+class Severity(StrEnum):
+    """How loud a diagnostic is."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class Undeclared(StrEnum):
+    """What happens to a live config that the manifest does not mention."""
+
+    REPORT = "report"
+    RESET = "reset"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ResourceRef:
+    """A resource by kind and name; written `Topic/orders.v1`."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Location:
+    """A place in a file; lines and columns start at 1."""
+
+    file: str
+    line: int = 1
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """A finding that is not a change: a rule that tripped, or a fact the reader must know."""
+
+    code: str
+    severity: Severity
+    message: str
+    location: Location | None = None
+    suggestion: str | None = None
+
+
+# --- what is wanted, and what is -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What a manifest says about the use of a resource: read by rules and risk, never by the cluster.
+
+    Attributes:
+        keyed: Whether the order of records per key matters. None means unsaid, and is taken for "yes,
+            if records have keys".
+        labels: The manifest's labels.
+        allow: Hazards the manifest consents to, with the written reason of each.
+        deletion_protection: The resource is never deleted by this tool.
+        undeclared: What to do with live configs that the manifest does not mention.
+        spec: The normalised manifest spec, for what only rules read.
+    """
+
+    keyed: bool | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    allow: Mapping[str, str] = field(default_factory=dict)
+    deletion_protection: bool = False
+    undeclared: Undeclared = Undeclared.REPORT
+    spec: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """A resource as its manifest wants it; `state` is None for a tombstone (`state: absent`)."""
+
+    ref: ResourceRef
+    state: State | None
+    intent: Intent = Intent()
+    location: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A resource as the live cluster has it.
+
+    Attributes:
+        ref: Kind and name.
+        uid: The identity that a re-created resource of the same name does not share (a topic's id).
+        state: The resource's own values; a config that only has a default is not in it.
+        effective: The values in force for every config, own or inherited.
+        internal: Whether Kafka itself owns the resource.
+    """
+
+    ref: ResourceRef
+    uid: str | None
+    state: State
+    effective: State = field(default_factory=dict)
+    internal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One reading of the cluster.
+
+    Attributes:
+        resources: The resources that were asked for and exist, in detail.
+        inventory: Every resource that this account can see, by name.
+        invisible: Resources that were asked for and may or may not exist: why the account cannot tell.
+        diagnostics: What could not be read, and what that means.
+    """
+
+    resources: Mapping[ResourceRef, Observed]
+    inventory: frozenset[ResourceRef] = frozenset()
+    invisible: Mapping[ResourceRef, str] = field(default_factory=dict)
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker of the cluster."""
+
+    id: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the planner knows about a cluster besides its resources.
+
+    Attributes:
+        cluster_id: The id that the cluster gave itself.
+        brokers: All registered brokers.
+        defaults: The cluster's default of every topic config; None where the account may not read it.
+        diagnostics: What is odd, such as brokers whose defaults differ.
+    """
+
+    cluster_id: str
+    brokers: tuple[Broker, ...] = ()
+    defaults: Mapping[str, str | None] | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+# --- changes ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """How risky a change is, and why.
+
+    Attributes:
+        risk: The level.
+        hazard: The name that consent uses, such as `retention-cut`; empty for a safe change.
+        reason: What will happen, computed from the values at hand; empty for a safe change.
+        remedy: What to do instead, or to make it safe.
+    """
+
+    risk: Risk = Risk.SAFE
+    hazard: str = ""
+    reason: str = ""
+    remedy: str | None = None
+
+
+SAFE = Judgement()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """One field of an update; `deferred` says why it is shown but not carried out by an apply."""
+
+    path: str
+    before: FieldValue
+    after: FieldValue
+    effective_before: FieldValue = None
+    effective_after: FieldValue = None
+    judgement: Judgement = SAFE
+    deferred: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """A resource that is to exist; it has no before."""
+
+    ref: ResourceRef
+    state: State
+    judgement: Judgement = SAFE
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A resource that exists and differs in at least one field."""
+
+    ref: ResourceRef
+    uid: str | None
+    fields: tuple[FieldChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """A resource that is to be gone; it has no after."""
+
+    ref: ResourceRef
+    uid: str | None
+    state: State
+    judgement: Judgement
+
+
+Change: TypeAlias = Create | Update | Delete
+"""The closed algebra of changes: match on it exhaustively."""
+
+
+def judgements(change: Change) -> tuple[Judgement, ...]:
+    """Every judgement in a change, fields in order."""
+    match change:
+        case Create() | Delete():
+            return (change.judgement,)
+        case Update():
+            return tuple(f.judgement for f in change.fields)
+
+
+def risk_of(change: Change) -> Risk:
+    """The worst risk in a change."""
+    return max(j.risk for j in judgements(change))
+
+
+# --- operations: what a cluster is asked to do -----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopic:
+    """Create a topic; a replication factor or partition count of -1 is the broker's default."""
+
+    ref: ResourceRef
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigs:
+    """Set and unset dynamic configs of one resource; what is not named stays as it is."""
+
+    ref: ResourceRef
+    set: Mapping[str, str]
+    unset: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    """Raise a topic's partition count from `present` to `total`."""
+
+    ref: ResourceRef
+    present: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopic:
+    """Delete the topic that has this id, and no other of the same name."""
+
+    ref: ResourceRef
+    uid: str | None
+
+
+Operation: TypeAlias = CreateTopic | AlterConfigs | AddPartitions | DeleteTopic
+
+
+# --- the plan --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Consent:
+    """Somebody's word that a hazard of a resource is meant; `reason` as written, or the flag it came by."""
+
+    resource: str
+    hazard: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """A change, and what an apply will do with it; a refused one says why, and what to do instead."""
+
+    change: Change
+    status: Status
+    location: Location | None = None
+    reason: str | None = None
+    remedy: str | None = None
+
+    @property
+    def ref(self) -> ResourceRef:
+        """The resource that changes."""
+        return self.change.ref
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class UndeclaredConfig:
+    """A live config that no manifest mentions and that this plan leaves as it is."""
+
+    ref: ResourceRef
+    path: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What stands between the desired and the observed state, in a stable order.
+
+    Attributes:
+        cluster_id: The cluster it was made for.
+        changes: By kind and name.
+        unchanged: How many declared resources are as they should be.
+        unmanaged: Resources on the cluster that no manifest declares.
+        undeclared: Configs of declared resources that no manifest declares.
+        consents: Every consent that a change needed and got.
+        diagnostics: Findings of rules and of the reading.
+        broker_validated: Whether the brokers checked every change that an apply would carry out.
+        unknown: Declared resources of which this account cannot tell whether they exist.
+    """
+
+    cluster_id: str
+    changes: tuple[PlannedChange, ...] = ()
+    unchanged: int = 0
+    unmanaged: tuple[ResourceRef, ...] = ()
+    undeclared: tuple[UndeclaredConfig, ...] = ()
+    consents: tuple[Consent, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    broker_validated: bool = False
+    unknown: tuple[ResourceRef, ...] = ()
+
+    def with_status(self, status: Status) -> tuple[PlannedChange, ...]:
+        """The changes of one status, in order."""
+        return tuple(c for c in self.changes if c.status is status)

@@ -1,0 +1,1 @@
+"""PySpark validation of how the keys of a topic fall on its partitions."""

@@ -1,0 +1,147 @@
+"""`kafkaform apply`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from kafkaform.cli.options import (
+    allow_option,
+    config_option,
+    connection_options,
+    environment_option,
+    paths_argument,
+    prune_option,
+    target_option,
+)
+from kafkaform.cli.output import header, print_plan, print_text, verbose_option
+from kafkaform.cli.plan import plan_now
+from kafkaform.cli.session import Session
+from kafkaform.cli.show import read_plan_file
+from kafkaform.consent import Grant
+from kafkaform.errors import KafkaformError, PlanFileError, UsageError
+from kafkaform.model import Plan, Risk, Status, risk_of
+from kafkaform.outcome import ApplyReport
+from kafkaform.plan_file import PlanHeader
+from kafkaform.planner import grant, narrow
+
+
+@click.command()
+@paths_argument
+@config_option
+@connection_options
+@environment_option
+@target_option
+@allow_option
+@prune_option
+@click.option("--auto-approve", is_flag=True, help="Do not ask; for CI, where the plan was reviewed before.")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json prints nothing but the result on stdout; the plan goes to stderr.",
+)
+@verbose_option
+def apply(
+    paths: tuple[Path, ...],
+    config_file: Path | None,
+    cluster_name: str | None,
+    bootstrap_server: str | None,
+    command_config: Path | None,
+    environment: str | None,
+    targets: tuple[str, ...],
+    allow: tuple[str, ...],
+    prune: bool,
+    auto_approve: bool,
+    output_format: str,
+    verbose: bool,
+) -> int:
+    """Carry out a plan, and prove it by reading the cluster again.
+
+    PATH is a plan saved by `plan --out` (PLAN.json), applied as it was reviewed; or manifests or folders
+    of them, which are planned now. What is shown is asked about, and then exactly that is applied.
+    """
+    saved = _saved_plan_path(paths, prune=prune)
+    if saved is not None:
+        plan, about = read_plan_file(saved)
+        session = Session.start(config_file, None, cluster_name or _known(config_file, about), bootstrap_server, command_config)
+        plan = grant(narrow(plan, targets) if targets else plan, tuple(map(Grant.parse, allow)))
+        _check_cluster(plan, about, session)
+    else:
+        session = Session.start(config_file, environment, cluster_name, bootstrap_server, command_config)
+        plan, about = plan_now(session, paths, targets, allow, prune=prune), header(session)
+    print_plan(plan, about, "text", verbose=verbose, err=output_format == "json")
+    due = plan.with_status(Status.PLANNED)
+    if due and not auto_approve:
+        _confirm(plan, session)
+    report = _carry_out(plan, session)
+    _print_report(report, output_format)
+    return 0 if report.complete and not plan.unknown else 1
+
+
+def _saved_plan_path(paths: tuple[Path, ...], *, prune: bool) -> Path | None:
+    plans = [path for path in paths if path.suffix == ".json"]
+    if not plans:
+        return None
+    if len(paths) > 1:
+        raise UsageError("a saved plan is applied alone", hint="give one PLAN.json, or manifests")
+    if prune:
+        raise UsageError("--prune belongs to making a plan", hint="give it to kafkaform plan --out")
+    return plans[0]
+
+
+def _known(config_file: Path | None, about: PlanHeader) -> str | None:
+    """The name of the plan's cluster, where the configuration has a cluster of that name."""
+    from kafkaform.settings import find_settings  # noqa: PLC0415
+
+    return about.cluster_name if about.cluster_name in find_settings(config_file).clusters else None
+
+
+def _check_cluster(plan: Plan, about: PlanHeader, session: Session) -> None:
+    with session.cluster() as cluster:
+        live = cluster.facts().cluster_id
+    if live != plan.cluster_id:
+        name = f" ({about.cluster_name})" if about.cluster_name else ""
+        raise PlanFileError(
+            f"the plan was made for cluster {plan.cluster_id}{name}; this is {live}",
+            hint="choose the right --cluster or --bootstrap-server, or make a new plan",
+        )
+
+
+def _confirm(plan: Plan, session: Session) -> None:
+    """Ask on the terminal; where something destructive is planned, for the cluster's name."""
+    if not sys.stdin.isatty():
+        raise KafkaformError(
+            "apply asks before it changes anything, and there is no terminal to ask on",
+            hint="review the plan, then give --auto-approve",
+        )
+    worst = max(risk_of(c.change) for c in plan.with_status(Status.PLANNED))
+    if worst >= Risk.DESTRUCTIVE:
+        name = session.target.name if session.target else plan.cluster_id
+        question = f"This destroys data. Type the cluster's name ({name}) to apply it"
+        expected = name
+    else:
+        question, expected = "Type yes to apply exactly this", "yes"
+    if click.prompt(question, default="", show_default=False, err=True).strip() != expected:
+        raise click.Abort
+
+
+def _carry_out(plan: Plan, session: Session) -> ApplyReport:
+    from kafkaform.cli.progress import interruptible, progress  # noqa: PLC0415
+    from kafkaform.executor import apply as execute  # noqa: PLC0415
+
+    with session.cluster() as cluster, interruptible() as stop, progress() as observer:
+        return execute(plan, cluster, observer=observer, stop=stop)
+
+
+def _print_report(report: ApplyReport, output_format: str) -> None:
+    from kafkaform.report.apply import apply_to_json, render_apply  # noqa: PLC0415
+
+    if output_format == "json":
+        click.echo(apply_to_json(report), nl=False)
+    elif report.results:
+        print_text(render_apply(report))

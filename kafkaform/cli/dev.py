@@ -1,0 +1,292 @@
+"""`kafkaform dev`: a real Kafka on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkaform.errors import DevClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import FrameType
+
+    from kafkaform.devcluster.cluster import DevCluster
+    from kafkaform.devcluster.status import ClusterStatus
+
+DEFAULT_DIRECTORY = Path(".kafkaform") / "dev"
+_INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_COMMAND_GRACE_S = 10
+
+_data = click.option(
+    "--data",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=DEFAULT_DIRECTORY,
+    show_default=True,
+    metavar="DIR",
+    help="Where the cluster keeps its data, configuration and logs.",
+)
+_brokers = click.option(
+    "--brokers",
+    type=click.IntRange(1, 9),
+    metavar="N",
+    help="How many brokers, each in a rack of its own.  [default: as before, or 1]",
+)
+
+
+@click.group()
+def dev() -> None:
+    """Run a real Apache Kafka on this machine, without Docker.
+
+    It needs Java 17 or later. The first use fetches Kafka's jars into the user's cache folder.
+    """
+
+
+@dev.command()
+@_brokers
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    metavar="P",
+    help="The first broker's port; the others follow on.  [default: as before, or free ones]",
+)
+@_data
+def up(brokers: int | None, port: int | None, directory: Path) -> None:
+    """Start the cluster and print its bootstrap address; data of an earlier start is kept."""
+    from kafkaform.devcluster.cluster import AlreadyRunning, DevCluster
+
+    begun = time.monotonic()
+    try:
+        with _one_interruption():
+            cluster = DevCluster.start(directory, brokers=brokers, port=port, progress=_tell)
+    except AlreadyRunning as found:
+        cluster = found.cluster
+        _require_as_asked(cluster, brokers, port)
+        _tell("it is running already")
+    else:
+        _tell(f"it answers after {time.monotonic() - begun:.1f} s; `kafkaform dev down` stops it")
+    click.echo(cluster.bootstrap_servers)
+
+
+@dev.command()
+@_data
+@click.option("--wipe", is_flag=True, help="Remove the cluster's data, configuration and logs too.")
+def down(directory: Path, wipe: bool) -> None:
+    """Stop the cluster; its data is kept for the next `up` unless --wipe is given."""
+    cluster = _load(directory)
+    if cluster is None:
+        _tell(f"there is no cluster in {directory}")
+        return
+    with _one_interruption():
+        was_running = cluster.stop(graceful=not wipe)
+        if wipe:
+            cluster.wipe()
+    _tell("stopped" if was_running else "it was not running")
+    if wipe:
+        _tell(f"removed the cluster's files from {directory}")
+
+
+@dev.command()
+@_data
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.pass_context
+def status(context: click.Context, directory: Path, form: str) -> None:
+    """Show the nodes; the exit code is 0 if all of them run and answer, else 1."""
+    from kafkaform.devcluster.status import Health
+
+    cluster = _load(directory)
+    found = cluster.status() if cluster else None
+    if form == "json":
+        click.echo(json.dumps(_as_json(directory, found), indent=2))
+    elif found is None:
+        click.echo(f"there is no cluster in {directory}")
+    else:
+        click.echo(_as_text(found))
+    context.exit(0 if found is not None and found.health is Health.RUNNING else 1)
+
+
+@dev.command("logs")
+@_data
+@click.option("-n", "--lines", type=click.IntRange(min=0), default=50, show_default=True, metavar="LINES")
+@click.option("-f", "--follow", is_flag=True, help="Go on with new lines until interrupted.")
+@click.option("--node", "node_id", type=int, metavar="ID", help="Only this node.  [default: all]")
+def show_logs(directory: Path, lines: int, follow: bool, node_id: int | None) -> None:
+    """Show the last lines of the brokers' logs."""
+    from kafkaform.devcluster import logs
+
+    cluster = _load(directory)
+    if cluster is None:
+        raise DevClusterError(f"there is no cluster in {directory}", hint="start one: kafkaform dev up")
+    ids = [node_id] if node_id is not None else [node.id for node in cluster.nodes]
+    paths = {f"node-{i}": cluster.log_file(i) for i in ids}
+
+    def show(name: str, line: str) -> None:
+        click.echo(f"{name} | {line}" if len(paths) > 1 else line)
+
+    new_lines = logs.follow(paths) if follow else iter(())
+    for name, path in paths.items():
+        for line in logs.tail(path, lines):
+            show(name, line)
+    try:
+        for name, line in new_lines:
+            show(name, line)
+    except KeyboardInterrupt:
+        return
+
+
+@dev.command(context_settings={"allow_interspersed_args": False})
+@_brokers
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+@click.pass_context
+def run(context: click.Context, brokers: int | None, command: tuple[str, ...]) -> None:
+    """Start a new cluster, run a command, stop the cluster; the exit code is the command's.
+
+    The command finds the address in KAFKAFORM_BOOTSTRAP_SERVER and BOOTSTRAP_SERVERS.
+    """
+    from kafkaform.devcluster.cluster import DevCluster
+
+    if shutil.which(command[0]) is None:
+        raise DevClusterError(f"cannot run {command[0]}: no such command", hint="give one that is in PATH")
+    directory = Path(tempfile.mkdtemp(prefix="kafkaform-dev-"))
+    keep = False
+    with _one_interruption() as shield:
+        try:
+            cluster = DevCluster.start(directory, brokers=brokers or 1, progress=_tell)
+            servers = cluster.bootstrap_servers
+            code = _run(command, {"KAFKAFORM_BOOTSTRAP_SERVER": servers, "BOOTSTRAP_SERVERS": servers})
+        except DevClusterError:
+            keep = any(directory.glob("node-*/*.log"))  # the message names one of them
+            raise
+        finally:
+            shield()
+            if started := DevCluster.load(directory):
+                started.stop(graceful=False)
+            if not keep:
+                shutil.rmtree(directory)
+    context.exit(code)
+
+
+def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:
+    """Run a command to its end, and end it if this process is told to end before."""
+    # A Ctrl-C at the terminal reaches the command too: what it means there is the command's to say. A handler
+    # that does nothing, unlike an ignored signal, is not inherited by the command.
+    signal.signal(signal.SIGINT, lambda _signal, _frame: None)
+    try:
+        process = subprocess.Popen(command, env={**os.environ, **variables})
+        try:
+            code = process.wait()
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                try:
+                    process.wait(_COMMAND_GRACE_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+    except OSError as error:
+        raise DevClusterError(f"cannot run {command[0]}: {error.strerror}") from error
+    return code if code >= 0 else 128 - code  # as shells tell of a signal
+
+
+@contextmanager
+def _one_interruption() -> Iterator[Callable[[], None]]:
+    """Let the first of Ctrl-C, SIGTERM and SIGHUP unwind the stack, and none disturb the cleaning up.
+
+    Yields what begins the cleaning up where no interruption did.
+    """
+
+    def shield() -> None:
+        for handled in _INTERRUPTIONS:
+            signal.signal(handled, signal.SIG_IGN)
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        shield()
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(128 + number)
+
+    # What was ignored before, as SIGHUP is under nohup, stays so.
+    before = {s: h for s in _INTERRUPTIONS if (h := signal.getsignal(s)) is not signal.SIG_IGN}
+    for handled in before:
+        signal.signal(handled, interrupt)
+    try:
+        yield shield
+    finally:
+        for handled, handler in before.items():
+            signal.signal(handled, handler)
+
+
+def _load(directory: Path) -> DevCluster | None:
+    from kafkaform.devcluster.cluster import DevCluster
+
+    return DevCluster.load(directory)
+
+
+def _require_as_asked(cluster: DevCluster, brokers: int | None, port: int | None) -> None:
+    """Refuse a running cluster that is not whole, or not the one that was asked for."""
+    from kafkaform.devcluster.status import Health
+
+    found = cluster.status()
+    advice = "`kafkaform dev down`, then `kafkaform dev up` again"
+    if found.health is not Health.RUNNING:
+        ailing = [str(node.id) for node in found.nodes if not node.answers]
+        raise DevClusterError(
+            f"the cluster in {cluster.directory} is {found.health}: node {', '.join(ailing)} does not answer",
+            hint=advice,
+        )
+    if brokers is not None and brokers != len(cluster.nodes):
+        raise DevClusterError(
+            f"the cluster that runs in {cluster.directory} has --brokers {len(cluster.nodes)}, not {brokers}",
+            hint="use another --data, or first `kafkaform dev down --wipe`",
+        )
+    if port is not None and port != cluster.nodes[0].port:
+        raise DevClusterError(
+            f"the cluster that runs in {cluster.directory} has --port {cluster.nodes[0].port}, not {port}",
+            hint=advice,
+        )
+
+
+def _as_text(found: ClusterStatus) -> str:
+    lines = [f"{found.health}  {found.bootstrap_servers}  (cluster {found.cluster_id})"]
+    for node in found.nodes:
+        how = "stopped" if node.pid is None else "running" if node.answers else "no answer"
+        process = "" if node.pid is None else f"  pid {node.pid}"
+        lines.append(f"  node {node.id}  {node.address}  {node.rack}  {how}{process}  {node.log}")
+    return "\n".join(lines)
+
+
+def _as_json(directory: Path, found: ClusterStatus | None) -> dict[str, object]:
+    if found is None:
+        return {"state": "absent", "directory": str(directory.absolute()), "nodes": []}
+    return {
+        "state": str(found.health),
+        "directory": str(directory.absolute()),
+        "cluster_id": found.cluster_id,
+        "bootstrap_servers": found.bootstrap_servers,
+        "nodes": [
+            {
+                "id": node.id,
+                "address": node.address,
+                "rack": node.rack,
+                "pid": node.pid,
+                "answers": node.answers,
+                "log": str(node.log),
+            }
+            for node in found.nodes
+        ],
+    }
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)

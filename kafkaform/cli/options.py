@@ -1,0 +1,79 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+paths_argument = click.argument(
+    "paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]..."
+)
+
+config_option = click.option(
+    "--config",
+    "config_file",
+    type=_FILE,
+    envvar="KAFKAFORM_CONFIG",
+    show_envvar=True,
+    help="The configuration file.  [default: kafkaform.yaml, if there is one]",
+)
+environment_option = click.option(
+    "-e",
+    "--environment",
+    envvar="KAFKAFORM_ENVIRONMENT",
+    show_envvar=True,
+    help="Whose overrides hold.  [default: the cluster's]",
+)
+target_option = click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="KIND/NAME",
+    help="Only these resources (globs allowed; repeatable), such as 'Topic/orders.*'.",
+)
+allow_option = click.option(
+    "--allow",
+    multiple=True,
+    metavar="KIND/NAME:HAZARD",
+    help="Consent to a hazard that the plan names (globs allowed; repeatable); 'destructive' for all.",
+)
+prune_option = click.option(
+    "--prune", is_flag=True, help="Also delete topics inside owns: (kafkaform.yaml) that no manifest declares."
+)
+
+
+def connection_options(command: F) -> F:
+    """Which cluster, and how to reach it."""
+    options = (
+        click.option(
+            "--cluster",
+            "cluster_name",
+            envvar="KAFKAFORM_CLUSTER",
+            show_envvar=True,
+            help="A cluster of kafkaform.yaml.  [default: the only one]",
+        ),
+        click.option(
+            "--bootstrap-server",
+            envvar="KAFKAFORM_BOOTSTRAP_SERVER",
+            show_envvar=True,
+            metavar="HOST:PORT[,...]",
+            help="Brokers to ask first. Without --cluster, no credentials of kafkaform.yaml are used.",
+        ),
+        click.option(
+            "--command-config",
+            type=_FILE,
+            envvar="KAFKAFORM_COMMAND_CONFIG",
+            show_envvar=True,
+            help="Client properties as Kafka's own tools take them (Java names).",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command

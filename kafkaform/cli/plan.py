@@ -1,0 +1,97 @@
+"""`kafkaform plan`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kafkaform.cli.options import (
+    allow_option,
+    config_option,
+    connection_options,
+    environment_option,
+    paths_argument,
+    prune_option,
+    target_option,
+)
+from kafkaform.cli.output import header, plan_format_option, print_plan, verbose_option, write_file
+from kafkaform.cli.session import Session
+from kafkaform.consent import Grant
+from kafkaform.errors import UsageError
+from kafkaform.model import Plan, Status
+from kafkaform.planning import Request, make_plan
+
+
+@click.command()
+@paths_argument
+@config_option
+@connection_options
+@environment_option
+@target_option
+@allow_option
+@prune_option
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path, dir_okay=False), help="Also save the plan, for apply and show."
+)
+@plan_format_option
+@verbose_option
+@click.option("--detailed-exitcode", is_flag=True, help="Exit 2 if there are changes, 0 if there are none.")
+@click.option("--strict", is_flag=True, help="Exit 1 if a change is refused or needs consent.")
+def plan(
+    paths: tuple[Path, ...],
+    config_file: Path | None,
+    cluster_name: str | None,
+    bootstrap_server: str | None,
+    command_config: Path | None,
+    environment: str | None,
+    targets: tuple[str, ...],
+    allow: tuple[str, ...],
+    prune: bool,
+    out: Path | None,
+    output_format: str,
+    verbose: bool,
+    detailed_exitcode: bool,
+    strict: bool,
+) -> int:
+    """Show what would change on the cluster, and change nothing.
+
+    PATHs are manifests or folders of them; without any, those of kafkaform.yaml (or topics/).
+    """
+    session = Session.start(config_file, environment, cluster_name, bootstrap_server, command_config)
+    made = plan_now(session, paths, targets, allow, prune=prune)
+    about = header(session)
+    if out is not None:
+        from kafkaform.plan_file import plan_to_json  # noqa: PLC0415
+
+        write_file(out, plan_to_json(made, about))
+    print_plan(made, about, output_format, verbose=verbose)
+    return exit_code(made, detailed=detailed_exitcode, strict=strict)
+
+
+def plan_now(
+    session: Session, paths: tuple[Path, ...], targets: tuple[str, ...], allow: tuple[str, ...], *, prune: bool
+) -> Plan:
+    """Read the manifests and the cluster, and plan."""
+    subset = session.is_subset(paths, targets)
+    if prune and subset:
+        raise UsageError(
+            "--prune needs all manifests: with a part of them, everything else would look undeclared",
+            hint="leave out --target and PATH",
+        )
+    if prune and not session.settings.owns:
+        raise UsageError("--prune deletes only inside owns:, which is empty", hint="set owns: in kafkaform.yaml")
+    grants = tuple(map(Grant.parse, allow))
+    desired = session.manifests(paths, targets)
+    request = Request(desired, subset, prune, grants)
+    with session.cluster() as cluster:
+        return make_plan(request, cluster, session.settings, session.target)
+
+
+def exit_code(made: Plan, *, detailed: bool, strict: bool) -> int:
+    """The exit code of a plan: 1 could not tell or (strict) held back, 2 changes (detailed), else 0."""
+    if made.unknown:
+        return 1
+    if strict and (made.with_status(Status.REFUSED) or made.with_status(Status.NEEDS_CONSENT)):
+        return 1
+    return 2 if detailed and made.changes else 0

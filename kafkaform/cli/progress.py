@@ -1,0 +1,95 @@
+"""Progress of an apply, and the two ways of stopping it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event
+from types import FrameType
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from kafkaform.errors import ClusterError
+from kafkaform.executor import Observer
+from kafkaform.model import Operation
+
+_STEPS = 10
+
+
+@contextmanager
+def progress() -> Iterator[Observer]:
+    """A progress bar on a terminal, a line now and then elsewhere; both on stderr."""
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True, highlight=False),
+        transient=True,
+    )
+    with bar:
+        yield _Bar(bar)
+
+
+class _Bar(Observer):
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task = bar.add_task("Applying", total=None)
+
+    def started(self, operations: int) -> None:
+        self._bar.update(self._task, total=operations)
+
+    def finished(self, operation: Operation, error: ClusterError | None) -> None:  # noqa: ARG002
+        self._bar.advance(self._task)
+
+    def verifying(self, resources: int) -> None:
+        self._bar.update(self._task, description=f"Verifying {resources}")
+
+
+class _Lines(Observer):
+    """At most a dozen lines, however many operations there are."""
+
+    def __init__(self) -> None:
+        self._total = 0
+        self._done = 0
+        self._verifying = False
+
+    def started(self, operations: int) -> None:
+        self._total = operations
+
+    def finished(self, operation: Operation, error: ClusterError | None) -> None:  # noqa: ARG002
+        self._done += 1
+        step = max(1, self._total // _STEPS)
+        if self._done % step == 0 or self._done == self._total:
+            click.echo(f"applying: {self._done} of {self._total} operations", err=True)
+
+    def verifying(self, resources: int) -> None:
+        if not self._verifying:
+            click.echo(f"verifying: reading {resources} resources back", err=True)
+            self._verifying = True
+
+
+@contextmanager
+def interruptible() -> Iterator[Event]:
+    """Turn the first Ctrl-C or SIGTERM into "finish the request under way", the second into giving it up."""
+    stop = Event()
+
+    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        click.echo("stopping after the request under way; once more gives it up", err=True)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,125 @@
+"""Wiring: from options to settings, manifests and a cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafkaform import client_properties as properties
+from kafkaform.errors import InvalidInput, KafkaformError, UsageError
+from kafkaform.manifests.loader import load
+from kafkaform.model import Desired
+from kafkaform.settings import ClusterSettings, Settings, find_settings
+
+if TYPE_CHECKING:
+    from kafkaform.cluster.kafka import KafkaCluster
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What one call of the command line works with.
+
+    Attributes:
+        settings: The configuration file, or its defaults.
+        target: The cluster, with the command line's own properties in it; None if none is named.
+        environment: Whose overrides hold; None if none was chosen.
+    """
+
+    settings: Settings
+    target: ClusterSettings | None
+    environment: str | None
+
+    @classmethod
+    def start(
+        cls,
+        config_file: Path | None,
+        environment: str | None,
+        cluster_name: str | None = None,
+        bootstrap_server: str | None = None,
+        command_config: Path | None = None,
+    ) -> Session:
+        """Read the configuration and choose the cluster and the environment."""
+        settings = find_settings(config_file)
+        if bootstrap_server is not None and cluster_name is None:
+            # The credentials of a configured cluster must not reach a host that it does not name.
+            target: ClusterSettings | None = ClusterSettings(bootstrap_server, properties.ClientProperties())
+        else:
+            target = settings.cluster(cluster_name)
+        if target is not None:
+            target = replace(target, client=_client(target, bootstrap_server, command_config))
+        chosen = environment or (target.environment if target else None)
+        settings.check_environment(chosen)
+        return cls(settings, target, chosen)
+
+    def manifests(self, paths: Sequence[Path], targets: Sequence[str] = ()) -> list[Desired]:
+        """The declared resources at or below the paths, or all; only those that a target matches."""
+        desired = load(self.paths(paths), self.settings.context(self.environment))
+        if not targets:
+            return desired
+        for target in targets:
+            if not any(fnmatchcase(str(d.ref), target) for d in desired):
+                raise UsageError(
+                    f"--target {target!r} matches no declared resource",
+                    hint="write KIND/NAME, such as Topic/orders.v1 or 'Topic/orders.*'",
+                )
+        return [d for d in desired if any(fnmatchcase(str(d.ref), target) for target in targets)]
+
+    def paths(self, paths: Sequence[Path]) -> Sequence[Path]:
+        """The given paths, or those of the configuration file."""
+        return paths or self.settings.manifests
+
+    def is_subset(self, paths: Sequence[Path], targets: Sequence[str]) -> bool:
+        """Whether only a part of what the repository declares is looked at."""
+        if targets:
+            return True
+        if not paths or self.settings.file is None:
+            return False
+        return {p.resolve() for p in paths} != {p.resolve() for p in self.settings.manifests}
+
+    def cluster(self) -> KafkaCluster:
+        """The cluster; connects on first use.
+
+        Raises:
+            UsageError: No cluster was named.
+            InvalidInput: A secret is not there.
+        """
+        if self.target is None:
+            raise UsageError(
+                "no cluster is named", hint="give --bootstrap-server HOST:PORT, or name one in kafkaform.yaml"
+            )
+        from kafkaform.cluster.kafka import KafkaCluster  # noqa: PLC0415 - the clients take 0.1 s to import
+
+        resolved = properties.resolve(self.target.client, os.environ, properties.read_secret_file)
+        return KafkaCluster(
+            properties.to_librdkafka(resolved), lambda: properties.to_kafka_python(resolved)
+        )
+
+
+def _client(
+    target: ClusterSettings, bootstrap_server: str | None, command_config: Path | None
+) -> properties.ClientProperties:
+    client = target.client
+    if command_config is not None:
+        client = client.merged(_read_command_config(command_config))
+    if bootstrap_server is not None:
+        given, problems = properties.parse({"bootstrap.servers": bootstrap_server}, lambda _: None)
+        if problems:
+            raise UsageError(f"--bootstrap-server: {problems[0].message}", hint=problems[0].hint)
+        client = client.merged(given)
+    return client
+
+
+def _read_command_config(path: Path) -> properties.ClientProperties:
+    try:
+        text = path.read_text("iso-8859-1")
+    except OSError as error:
+        raise KafkaformError(f"--command-config {path}: {error.strerror}") from error
+    translated, problems = properties.from_java_properties(text, str(path))
+    parsed, more = properties.parse(translated, translated.locate)
+    if problems or more:
+        raise InvalidInput([*problems, *more])
+    return parsed

@@ -1,0 +1,45 @@
+"""`kafkaform show`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkaform.cli.output import plan_format_option, print_plan, print_text, verbose_option
+from kafkaform.errors import PlanFileError
+
+if TYPE_CHECKING:
+    from kafkaform.model import Plan
+    from kafkaform.plan_file import PlanHeader
+
+plan_file_type = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command()
+@click.argument("file", type=plan_file_type, metavar="PLAN.json")
+@plan_format_option
+@verbose_option
+def show(file: Path, output_format: str, verbose: bool) -> int:
+    """Show a saved plan; needs no cluster."""
+    saved, made = read_plan_file(file)
+    if output_format == "text":
+        from kafkaform.report.text import render_provenance  # noqa: PLC0415
+
+        print_text(render_provenance(made))
+    print_plan(saved, made, output_format, verbose=verbose)
+    return 0
+
+
+def read_plan_file(file: Path) -> tuple[Plan, PlanHeader]:
+    """Read a saved plan; raises PlanFileError with one line."""
+    from kafkaform.plan_file import plan_from_json  # noqa: PLC0415
+
+    try:
+        text = file.read_text("utf-8")
+    except OSError as error:
+        raise PlanFileError(f"{file}: {error.strerror}", hint="make one with kafkaform plan --out") from error
+    except UnicodeDecodeError as error:
+        raise PlanFileError(f"{file}: not UTF-8, so not a plan") from error
+    return plan_from_json(text, str(file))

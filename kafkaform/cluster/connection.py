@@ -1,0 +1,179 @@
+"""Connecting to a cluster: the clients, their silence, and what is said when nobody answers."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, DescribeClusterResult
+
+from kafkaform.cluster.translation import kafka_error, one_line, translate, translate_code
+from kafkaform.errors import AuthenticationFailed, ClusterError, KafkaformError, Unreachable
+
+CONNECT_TIMEOUT_S = 8.0
+"""How long the first answer may take; an unreachable cluster is reported within 10 s."""
+READ_TIMEOUT_S = 30.0
+"""How long one reading request may take once the cluster has answered."""
+
+# A library stays silent unless its user asks: without a handler, Python writes warnings to stderr.
+for _logger in ("kafkaform", "kafka"):
+    logging.getLogger(_logger).addHandler(logging.NullHandler())
+
+_FINAL = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
+
+
+class Connection:
+    """The clients of one cluster, connected on first use.
+
+    librdkafka logs about twenty lines a second against a dead broker; they go to the logger
+    `kafkaform.librdkafka`, and the last error is told in one line.
+
+    Args:
+        librdkafka: Properties for librdkafka, secrets filled in.
+        kafka_python: Makes the keyword arguments for kafka-python; called only where that client is needed.
+    """
+
+    def __init__(self, librdkafka: Mapping[str, object], kafka_python: Callable[[], dict[str, Any]]) -> None:
+        self._properties = dict(librdkafka)
+        self._kafka_python = kafka_python
+        self._last_error: KafkaError | None = None
+        self._final_error: KafkaError | None = None
+        self._opened_second = False
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses given, for messages."""
+        return str(self._properties.get("bootstrap.servers"))
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        """The librdkafka admin client; raises KafkaformError where a property is not accepted."""
+        try:
+            return AdminClient(
+                {
+                    "client.id": "kafkaform",
+                    **self._properties,
+                    "error_cb": self._on_error,
+                    "logger": logging.getLogger("kafkaform.librdkafka"),
+                    "log.connection.close": False,
+                }
+            )
+        except KafkaException as error:
+            reason = kafka_error(error)
+            detail = one_line(reason.str() if reason else str(error))
+            raise KafkaformError(f"the client properties are not accepted: {detail}") from error
+
+    @property
+    def reached(self) -> AdminClient:
+        """The librdkafka admin client of a cluster that has answered: later failures have another cause."""
+        self.cluster  # noqa: B018 - cached: raises in plain words if nobody is there
+        return self.admin
+
+    @cached_property
+    def cluster(self) -> DescribeClusterResult:
+        """The cluster's description: the first request, which also finds out whether anybody is there.
+
+        Raises:
+            Unreachable: Nobody answered in time.
+            AuthenticationFailed: Somebody did, and turned us away.
+        """
+        future = self.admin.describe_cluster(request_timeout=READ_TIMEOUT_S)
+        deadline = time.monotonic() + CONNECT_TIMEOUT_S
+        while not future.done() and time.monotonic() < deadline and self._final_error is None:
+            self.admin.poll(0.01)
+        if self._final_error is not None:
+            raise AuthenticationFailed(
+                f"{self.bootstrap_servers}: {one_line(self._final_error.str())}",
+                hint="check security.protocol, the credentials and ssl.ca.location of the client properties",
+            )
+        if not future.done():
+            raise self._unreachable()
+        try:
+            return future.result()
+        except KafkaException as error:
+            raise translate(error) from error
+
+    def topic_names(self) -> list[str]:
+        """All topics that this account can see, from the metadata of all topics.
+
+        Asking for a topic by name would create it on a cluster with auto-creation.
+        """
+        admin = self.reached
+        try:
+            return list(admin.list_topics(timeout=READ_TIMEOUT_S).topics)
+        except KafkaException as error:
+            raise translate(error) from error
+
+    def reassignments(self, timeout_s: float) -> Mapping[tuple[str, int], Mapping[str, list[int]]]:
+        """The running partition reassignments by topic and partition (KIP-455), through kafka-python."""
+        with _translated():
+            running = self._second.list_partition_reassignments(timeout_ms=int(timeout_s * 1000))
+        return {(partition.topic, partition.partition): moves for partition, moves in running.items()}
+
+    def delete_topics(
+        self, topic_ids: Sequence[uuid.UUID], timeout_s: float
+    ) -> dict[uuid.UUID, ClusterError]:
+        """Delete topics by id (KIP-516), through kafka-python; returns what was refused."""
+        with _translated():
+            answer = self._second.delete_topics(topic_ids, timeout_ms=int(timeout_s * 1000), raise_errors=False)
+        return {
+            uuid.UUID(str(topic["topic_id"])): _refusal(topic)
+            for topic in answer["topics"]
+            if topic["error_code"]
+        }
+
+    @cached_property
+    def _second(self) -> Any:
+        """The kafka-python admin client, for what librdkafka does not offer."""
+        from kafka.admin import KafkaAdminClient  # noqa: PLC0415 - 0.12 s, and not every command needs it
+
+        arguments = {"client_id": "kafkaform", **self._kafka_python()}
+        with _translated():
+            client = KafkaAdminClient(bootstrap_timeout_ms=int(CONNECT_TIMEOUT_S * 1000), **arguments)
+        self._opened_second = True
+        return client
+
+    def close(self) -> None:
+        """Close what was opened."""
+        if self._opened_second:
+            self._second.close()
+
+    def _unreachable(self) -> Unreachable:
+        reason = f": {one_line(self._last_error.str())}" if self._last_error else ""
+        return Unreachable(
+            f"no broker of {self.bootstrap_servers} answered within {CONNECT_TIMEOUT_S:.0f} s{reason}",
+            hint="check the address, the network, and security.protocol (a TLS port does not answer plain text)",
+        )
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.code() in _FINAL:
+            self._final_error = error
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or self._last_error is None:
+            self._last_error = error
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Turn the errors of kafka-python into kafkaform's own."""
+    from kafka.errors import KafkaError as PythonKafkaError  # noqa: PLC0415
+
+    try:
+        yield
+    except PythonKafkaError as error:
+        code = getattr(error, "errno", -1)  # errors of the client itself have no code of the protocol
+        if code > 0:
+            raise translate_code(code, one_line(str(error))) from error
+        raise ClusterError(f"kafka-python failed: {one_line(str(error))}") from error
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"kafka-python failed: {one_line(str(error))}") from error
+
+
+def _refusal(answer: Mapping[str, Any]) -> ClusterError:
+    code = int(answer["error_code"])
+    return translate_code(code, one_line(str(answer.get("error_message") or "")))

@@ -1,0 +1,50 @@
+"""What the rest of kafkaform asks of a cluster, real or in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
+
+from kafkaform.errors import ClusterError
+from kafkaform.model import Facts, Observation, Operation, ResourceRef
+
+
+def none_besides(_: ResourceRef) -> bool:
+    """Ask for no other resources than the named ones."""
+    return False
+
+
+class Cluster(Protocol):
+    """A Kafka cluster. Every method raises a `ClusterError` when the cluster cannot be reached or read."""
+
+    def facts(self) -> Facts:
+        """The cluster's id, brokers, and defaults."""
+
+    def observe(
+        self, refs: Collection[ResourceRef], also: Callable[[ResourceRef], bool] = none_besides
+    ) -> Observation:
+        """Read resources; never changes anything, and never makes a broker create a topic.
+
+        Args:
+            refs: The resources to read in detail, whether they exist or not.
+            also: Which other resources, of those that this account can see, to read in detail.
+        """
+
+    def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
+        """Let the brokers check operations without carrying them out.
+
+        Returns:
+            For each operation None where the brokers would take it, or their objection;
+            `PermissionDenied` where the account may not even ask. Deletions are never objected to.
+        """
+
+    def execute(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
+        """Carry operations out, in one request for each sort of operation.
+
+        Returns:
+            For each operation None where it was carried out, or why it was not; `OutcomeUnknown` where
+            no answer came in time.
+        """
+
+    def close(self) -> None:
+        """Give the connections back."""

@@ -1,0 +1,88 @@
+"""From the errors of the Kafka clients to kafkaform's own, at the edge."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException
+
+from kafkaform.errors import (
+    AuthenticationFailed,
+    ClusterError,
+    OutcomeUnknown,
+    PermissionDenied,
+    RequestRejected,
+    Unreachable,
+)
+
+_DENIED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+    }
+)
+_AUTHENTICATION = frozenset(
+    {
+        KafkaError._AUTHENTICATION,
+        KafkaError._SSL,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.ILLEGAL_SASL_STATE,
+    }
+)
+_UNREACHABLE = frozenset({KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._ALL_BROKERS_DOWN})
+_NO_ANSWER = frozenset({KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT})
+
+MISSING = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError.RESOURCE_NOT_FOUND,
+        KafkaError.UNKNOWN_TOPIC_ID,
+    }
+)
+"""Codes by which a broker says that a resource does not exist, as far as it knows yet."""
+
+_HINTS = {
+    KafkaError.NOT_CONTROLLER: "a controller election is under way: run it again",
+    KafkaError.POLICY_VIOLATION: "a policy on the brokers refuses it; ask who runs the cluster",
+    KafkaError.UNSUPPORTED_VERSION: "the brokers are too old for this request",
+}
+
+
+def kafka_error(exception: BaseException) -> KafkaError | None:
+    """The librdkafka error in an exception, if it has one."""
+    if isinstance(exception, KafkaException) and exception.args and isinstance(exception.args[0], KafkaError):
+        return exception.args[0]
+    return None
+
+
+def translate(exception: BaseException) -> ClusterError:
+    """The kafkaform error for an exception of a Kafka client; the broker's words in one line."""
+    error = kafka_error(exception)
+    if error is None:
+        return ClusterError(f"the Kafka client failed: {one_line(str(exception))}")
+    return translate_error(error)
+
+
+def translate_error(error: KafkaError) -> ClusterError:
+    """The kafkaform error for a librdkafka error."""
+    code, text = error.code(), one_line(error.str())
+    if code in _DENIED:
+        return PermissionDenied(f"this account is not authorised: {text}")
+    if code in _AUTHENTICATION:
+        return AuthenticationFailed(text, hint="check the credentials and the TLS settings of the client properties")
+    if code in _UNREACHABLE:
+        return Unreachable(text)
+    if code in _NO_ANSWER:
+        return OutcomeUnknown(f"no answer in time: {text}")
+    return RequestRejected(f"{text} ({error.name()})", code=error.name(), hint=_HINTS.get(code))
+
+
+def translate_code(code: int, text: str) -> ClusterError:
+    """The kafkaform error for a code of Kafka's protocol, and the words that came with it."""
+    return translate_error(KafkaError(code, text or None))
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks."""
+    return " ".join(text.split())

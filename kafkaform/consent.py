@@ -1,0 +1,71 @@
+"""Consent: somebody's word that a hazard of a resource is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from kafkaform.errors import UsageError
+from kafkaform.model import Consent, ResourceRef, Risk
+
+ANNOTATION = "kafkaform/allow"
+"""The manifest annotation that carries consents: a line each, `hazard: reason`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A consent given on the command line, for the resources and hazards that its globs match."""
+
+    resource: str
+    hazard: str
+
+    @classmethod
+    def parse(cls, text: str) -> Grant:
+        """Read the value of `--allow`: `KIND/NAME:HAZARD` (globs allowed), or `destructive`.
+
+        Raises:
+            UsageError: The value has neither form.
+        """
+        if text == Risk.DESTRUCTIVE.label:
+            return cls("*", "*")
+        resource, colon, hazard = text.rpartition(":")
+        if not colon or "/" not in resource or not hazard:
+            raise UsageError(
+                f"--allow {text!r} names no resource and hazard",
+                hint="write --allow KIND/NAME:HAZARD, such as Topic/orders.v1:retention-cut",
+            )
+        return cls(resource, hazard)
+
+    def covers(self, ref: ResourceRef, hazard: str) -> bool:
+        """Whether this grant is for that hazard of that resource."""
+        return fnmatchcase(str(ref), self.resource) and fnmatchcase(hazard, self.hazard)
+
+
+@dataclass(frozen=True, slots=True)
+class Consents:
+    """All consents that may hold for one resource: from the command line, and from its manifest."""
+
+    grants: tuple[Grant, ...]
+    annotated: Mapping[str, str]
+
+    def find(self, ref: ResourceRef, hazard: str) -> Consent | None:
+        """The consent to a hazard; the manifest's own, which was reviewed, is preferred."""
+        if hazard in self.annotated:
+            return Consent(str(ref), hazard, self.annotated[hazard])
+        if any(grant.covers(ref, hazard) for grant in self.grants):
+            return Consent(str(ref), hazard, "--allow")
+        return None
+
+
+def parse_annotation(text: str) -> tuple[dict[str, str], list[str]]:
+    """Read the annotation: the reasons by hazard, and the lines that are not `hazard: reason`."""
+    reasons: dict[str, str] = {}
+    bad: list[str] = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        hazard, _, reason = (part.strip() for part in line.partition(":"))
+        if hazard and reason and " " not in hazard:
+            reasons[hazard] = reason
+        else:
+            bad.append(line)
+    return reasons, bad

@@ -1,0 +1,302 @@
+"""A cluster of real Kafka nodes on this machine: start, look at, stop."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import uuid
+from typing import TYPE_CHECKING, Self
+
+from kafkaform.devcluster import configuration, home, logs, processes, readiness, state, storage
+from kafkaform.devcluster.jars import kafka_classpath
+from kafkaform.devcluster.java import find_java
+from kafkaform.devcluster.locks import locked
+from kafkaform.devcluster.placement import place
+from kafkaform.devcluster.ports import HOST
+from kafkaform.devcluster.progress import Progress, silent
+from kafkaform.devcluster.state import ClusterState, Node
+from kafkaform.devcluster.status import ClusterStatus, NodeStatus
+from kafkaform.errors import DevClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    import psutil
+
+    from kafkaform.devcluster.java import Java
+
+# The last of several combined nodes waits 5 s for a quorum that no longer is.
+_GRACE_S = 20.0
+# A process that was forked when an interruption came carries its token only after this.
+_FORK_S = 0.2
+
+
+class AlreadyRunning(DevClusterError):  # noqa: N818
+    """Nodes of the cluster in this directory are running."""
+
+    def __init__(self, cluster: DevCluster) -> None:
+        self.cluster = cluster
+        super().__init__(
+            f"a cluster is running in {cluster.directory}",
+            hint="stop it with `kafkaform dev down`, or use it",
+        )
+
+
+class DevCluster:
+    """The cluster in a directory, whether its nodes run or not.
+
+    Used as a context manager, it is stopped at the end, without ado: what was written is kept all the same.
+    """
+
+    def __init__(self, directory: Path, kept: ClusterState) -> None:
+        self.directory = directory
+        self._state = kept
+
+    @classmethod
+    def start(
+        cls,
+        directory: Path,
+        *,
+        brokers: int | None = 1,
+        port: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        heap_mb: int = 384,
+        timeout_s: float = 60,
+        format_args: Sequence[str] = (),
+        sasl_users: Mapping[str, str] | None = None,
+        progress: Progress = silent,
+    ) -> Self:
+        """Start a cluster, or start it again with the data that its directory holds.
+
+        Args:
+            directory: Holds configuration, logs and data; made if missing.
+            brokers: How many nodes; None for as many as the directory's cluster has, or one.
+            port: Of the first node's plaintext listener, further nodes follow on; None for the ports of the
+                last time if they are free, else any free ones.
+            properties: Further or overriding broker properties; see `configuration.server_properties`.
+            heap_mb: The heap of each node in MiB.
+            timeout_s: How long the nodes may take until they answer.
+            format_args: Further arguments for Kafka's storage tool; used when the storage is new.
+            sasl_users: Passwords by user name. Adds a SASL_PLAINTEXT listener (PLAIN with these users, SCRAM
+                with users made later) and an authorizer: these users need ACLs, while everybody on the
+                plaintext listener is super user.
+            progress: Told what takes time.
+
+        Raises:
+            AlreadyRunning: Some or all of its nodes run already.
+            DevClusterError: It cannot be started; none of its nodes is left running.
+        """
+        directory = directory.absolute()
+        home.make(directory)
+        with locked(directory / home.LOCK_FILE, progress=progress):
+            kept = state.read(directory)
+            if kept is not None and any(_running(kept.nodes).values()):
+                raise AlreadyRunning(cls(directory, kept))
+            nodes = place(kept, brokers=brokers, port=port, sasl=sasl_users is not None)
+            home.refuse_strangers(directory, kept, nodes)
+            java = find_java()
+            classpath = kafka_classpath(java=java, progress=progress)
+            cluster = cls(
+                directory,
+                ClusterState(
+                    cluster_id=kept.cluster_id if kept else storage.random_id(),
+                    heap_mb=heap_mb,
+                    formatted=kept.formatted if kept else False,
+                    nodes=nodes,
+                ),
+            )
+            size = "1 broker" if len(nodes) == 1 else f"{len(nodes)} brokers"
+            progress(f"starting Apache Kafka, {size}, in {directory}")
+            cluster._write_configuration(properties or {}, sasl_users)
+            if not cluster._state.formatted:
+                cluster._format(java, classpath, format_args)
+            cluster._launch(cluster.nodes, java, classpath, timeout_s)
+        return cluster
+
+    @classmethod
+    def load(cls, directory: Path) -> Self | None:
+        """The cluster that was started in a directory before, in this process or another; None if none was.
+
+        Raises:
+            DevClusterError: What the directory says about its cluster is damaged.
+        """
+        directory = directory.absolute()
+        kept = state.read(directory)
+        return None if kept is None else cls(directory, kept)
+
+    @property
+    def cluster_id(self) -> str:
+        """The id that all nodes report; it stays over restarts."""
+        return self._state.cluster_id
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes, running or not, by id."""
+        return self._state.nodes
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The plaintext listeners, as clients take them."""
+        return ",".join(node.address for node in self.nodes)
+
+    @property
+    def sasl_bootstrap_servers(self) -> str:
+        """The SASL listeners, as clients take them.
+
+        Raises:
+            DevClusterError: The cluster was started without `sasl_users`.
+        """
+        if any(node.sasl_port is None for node in self.nodes):
+            raise DevClusterError("this cluster has no SASL listener", hint="start it with sasl_users")
+        return ",".join(f"{HOST}:{node.sasl_port}" for node in self.nodes)
+
+    def log_file(self, node_id: int) -> Path:
+        """Where a node writes its log."""
+        return self._home(self._node(node_id)) / logs.LOG_FILE
+
+    def status(self) -> ClusterStatus:
+        """How the nodes are at this moment."""
+        running = _running(self.nodes)
+        return ClusterStatus(
+            cluster_id=self.cluster_id,
+            bootstrap_servers=self.bootstrap_servers,
+            nodes=tuple(
+                NodeStatus(
+                    id=node.id,
+                    address=node.address,
+                    rack=node.rack,
+                    pid=running[node][-1].pid if running[node] else None,
+                    answers=bool(running[node])
+                    and readiness.answers(node, self.cluster_id, expected={node.id}),
+                    log=self.log_file(node.id),
+                )
+                for node in self.nodes
+            ),
+        )
+
+    def stop(self, *, graceful: bool = True) -> bool:
+        """Stop all nodes; True if one of them was running.
+
+        Args:
+            graceful: Let each node say goodbye, which takes several seconds where there are three. Data
+                that was written is safe either way.
+        """
+        with locked(self.directory / home.LOCK_FILE):
+            self._reload()
+            return self._end(self.nodes, grace_s=_GRACE_S if graceful else 0)
+
+    def stop_node(self, node_id: int, *, graceful: bool = True) -> None:
+        """Stop one node; not gracefully, the others notice it only after `broker.session.timeout.ms`."""
+        with locked(self.directory / home.LOCK_FILE):
+            self._reload()
+            self._end([self._node(node_id)], grace_s=_GRACE_S if graceful else 0)
+
+    def start_node(self, node_id: int, *, timeout_s: float = 60) -> None:
+        """Start a stopped node again, with the same ports, configuration and data.
+
+        Raises:
+            DevClusterError: It runs already, or does not come up; it is not left running then.
+        """
+        with locked(self.directory / home.LOCK_FILE):
+            self._reload()
+            node = self._node(node_id)
+            if _running([node])[node]:
+                raise DevClusterError(f"node {node_id} is running already")
+            java = find_java()
+            self._launch([node], java, kafka_classpath(java=java), timeout_s)
+
+    def wipe(self) -> None:
+        """Stop the nodes, and remove what `start` has put into the directory, and nothing else."""
+        with locked(self.directory / home.LOCK_FILE):
+            self._reload()
+            self._end(self.nodes, grace_s=0)
+            home.clear(self.directory, self.nodes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop(graceful=False)
+
+    # --- with the lock held ------------------------------------------------------------------------
+
+    def _reload(self) -> None:
+        """Another process may have stopped or started nodes since."""
+        kept = state.read(self.directory)
+        if kept is None:
+            raise DevClusterError(f"there is no cluster in {self.directory} any more")
+        self._state = kept
+
+    def _write_configuration(
+        self, properties: Mapping[str, str], sasl_users: Mapping[str, str] | None
+    ) -> None:
+        state.write(self.directory, self._state)
+        for node in self.nodes:
+            directory = self._home(node)
+            directory.mkdir(exist_ok=True)
+            configuration.write(directory, node, self.nodes, properties=properties, sasl_users=sasl_users)
+
+    def _format(self, java: Java, classpath: Sequence[Path], arguments: Sequence[str]) -> None:
+        directories = [self._home(node) for node in self.nodes]
+        storage.format_nodes(java, classpath, directories, cluster_id=self.cluster_id, arguments=arguments)
+        self._state = dataclasses.replace(self._state, formatted=True)
+        state.write(self.directory, self._state)
+
+    def _launch(self, nodes: Sequence[Node], java: Java, classpath: Sequence[Path], timeout_s: float) -> None:
+        marked = self._set_tokens({node.id: uuid.uuid4().hex for node in nodes})
+        try:
+            started = {
+                node: processes.launch(
+                    java,
+                    classpath,
+                    directory=self._home(node),
+                    heap_mb=self._state.heap_mb,
+                    token=str(node.token),
+                )
+                for node in marked
+            }
+            running = _running(self.nodes)
+            readiness.await_nodes(
+                started,
+                cluster_id=self.cluster_id,
+                expected={node.id for node in self.nodes if node in started or running[node]},
+                log_files={node: self.log_file(node.id) for node in started},
+                timeout_s=timeout_s,
+            )
+        except BaseException:
+            time.sleep(_FORK_S)
+            self._end(marked, grace_s=0)
+            raise
+
+    def _end(self, nodes: Collection[Node], *, grace_s: float) -> bool:
+        running = [process for found in _running(nodes).values() for process in found]
+        processes.end(running, grace_s=grace_s)
+        self._set_tokens({node.id: None for node in nodes})
+        return bool(running)
+
+    def _set_tokens(self, tokens: Mapping[int, str | None]) -> list[Node]:
+        nodes = tuple(
+            dataclasses.replace(node, token=tokens[node.id]) if node.id in tokens else node
+            for node in self.nodes
+        )
+        self._state = dataclasses.replace(self._state, nodes=nodes)
+        state.write(self.directory, self._state)
+        return [node for node in nodes if node.id in tokens]
+
+    def _node(self, node_id: int) -> Node:
+        for node in self.nodes:
+            if node.id == node_id:
+                return node
+        raise DevClusterError(f"there is no node {node_id}", hint=f"the nodes are 1 to {len(self.nodes)}")
+
+    def _home(self, node: Node) -> Path:
+        return self.directory / node.name
+
+
+def _running(nodes: Collection[Node]) -> dict[Node, list[psutil.Process]]:
+    found = processes.find({node.token for node in nodes if node.token})
+    return {node: found[node.token] if node.token else [] for node in nodes}

@@ -1,0 +1,140 @@
+"""The configuration files of a node: Kafka's own properties and the logging of the broker."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import javaproperties
+
+from kafkaform.devcluster.ports import HOST
+from kafkaform.errors import DevClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from kafkaform.devcluster.state import Node
+
+SERVER_FILE = "server.properties"
+LOGGING_FILE = "log4j2.properties"
+DATA_DIRECTORY = "data"
+
+_LOGGING = {
+    "status": "error",
+    "rootLogger.level": "INFO",
+    "rootLogger.appenderRef.console.ref": "console",
+    "appender.console.type": "Console",
+    "appender.console.name": "console",
+    "appender.console.layout.type": "PatternLayout",
+    "appender.console.layout.pattern": "[%d] %p %m (%c)%n",
+    # It writes all 300 settings at each start, several times.
+    "logger.config.name": "org.apache.kafka.common.config.AbstractConfig",
+    "logger.config.level": "WARN",
+}
+_JAAS_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def write(
+    directory: Path,
+    node: Node,
+    nodes: Sequence[Node],
+    *,
+    properties: Mapping[str, str],
+    sasl_users: Mapping[str, str] | None,
+) -> None:
+    """Write a node's files into its directory; paths in them are relative to it."""
+    server = directory / SERVER_FILE
+    server.touch(mode=0o600)  # it may hold passwords
+    content = server_properties(node, nodes, properties=properties, sasl_users=sasl_users)
+    server.write_text(javaproperties.dumps(content, timestamp=None), encoding="ascii")
+    (directory / LOGGING_FILE).write_text(javaproperties.dumps(_LOGGING, timestamp=None), encoding="ascii")
+
+
+def server_properties(
+    node: Node, nodes: Sequence[Node], *, properties: Mapping[str, str], sasl_users: Mapping[str, str] | None
+) -> dict[str, str]:
+    """The properties that a node starts with.
+
+    Args:
+        node: The node they are for.
+        nodes: All nodes of the cluster.
+        properties: Further or overriding ones. `{node_id}`, `{port}`, `{controller_port}`, `{sasl_port}` and
+            `{rack}` in their values stand for the node's own.
+        sasl_users: Passwords by user name: adds a SASL_PLAINTEXT listener and an authorizer.
+    """
+    replicas = str(min(3, len(nodes)))
+    in_sync = str(min(2, len(nodes)))
+    result = {
+        "process.roles": "broker,controller",
+        "node.id": str(node.id),
+        "broker.rack": node.rack,
+        "controller.quorum.voters": ",".join(f"{n.id}@{HOST}:{n.controller_port}" for n in nodes),
+        "listeners": f"PLAINTEXT://{node.address},CONTROLLER://{HOST}:{node.controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{node.address}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "log.dirs": DATA_DIRECTORY,
+        "auto.create.topics.enable": "false",
+        "group.initial.rebalance.delay.ms": "0",
+        "broker.heartbeat.interval.ms": "500",
+        # A stopped broker may only come back when its session is over.
+        "broker.session.timeout.ms": "5000",
+        "offsets.topic.replication.factor": replicas,
+        "offsets.topic.num.partitions": "3",
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync,
+        "transaction.state.log.num.partitions": "3",
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        "share.coordinator.state.topic.num.partitions": "3",
+        "num.network.threads": "2",
+        "num.io.threads": "2",
+        "background.threads": "2",
+        "group.coordinator.threads": "1",
+        "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
+    }
+    if sasl_users is not None:
+        _add_sasl(result, node, sasl_users)
+    own = {
+        "{node_id}": str(node.id),
+        "{port}": str(node.port),
+        "{controller_port}": str(node.controller_port),
+        "{sasl_port}": str(node.sasl_port or ""),
+        "{rack}": node.rack,
+    }
+    for name, value in properties.items():
+        result[name] = re.sub(r"\{\w+\}", lambda found: own.get(found[0], found[0]), value)
+    return result
+
+
+def _add_sasl(result: dict[str, str], node: Node, users: Mapping[str, str]) -> None:
+    listener = f"SASL://{HOST}:{node.sasl_port}"
+    result["listeners"] += f",{listener}"
+    result["advertised.listeners"] += f",{listener}"
+    result["listener.security.protocol.map"] += ",SASL:SASL_PLAINTEXT"
+    result["sasl.enabled.mechanisms"] = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    result["listener.name.sasl.plain.sasl.jaas.config"] = f"{plain} required {_jaas_users(users)};"
+    for mechanism in ("scram-sha-256", "scram-sha-512"):
+        result[f"listener.name.sasl.{mechanism}.sasl.jaas.config"] = (
+            "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        )
+    result["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    result["allow.everyone.if.no.acl.found"] = "false"
+    # Whoever comes by the plaintext listener: the other nodes, and tests that grant rights.
+    result["super.users"] = "User:ANONYMOUS"
+
+
+def _jaas_users(users: Mapping[str, str]) -> str:
+    options = []
+    for name, password in users.items():
+        if not _JAAS_NAME.fullmatch(name):
+            raise DevClusterError(
+                f"the SASL user name {name!r} cannot be written in a JAAS option",
+                hint="use letters, digits, - and _",
+            )
+        quoted = password.replace("\\", "\\\\").replace('"', '\\"')
+        options.append(f'user_{name}="{quoted}"')
+    return " ".join(options)

@@ -1,0 +1,91 @@
+"""What the planner, the loader and the executor need to know of a kind of resource."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from kafkaform.model import (
+    Change,
+    Delete,
+    Facts,
+    FieldValue,
+    Intent,
+    Judgement,
+    Operation,
+    ResourceRef,
+    State,
+)
+
+Layer: TypeAlias = dict[str, object]
+"""A manifest's spec, or a part of one, in the kind's normal form: one spelling for each setting."""
+
+Report: TypeAlias = Callable[[tuple[str | int, ...], str, str | None], None]
+"""Takes a problem of a spec: the path of the value, the message, and a hint."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateContext:
+    """What a judgement of one field may look at: the whole resource, before and after.
+
+    Attributes:
+        ref: The resource.
+        before: The values in force now, for every field that can be read.
+        after: The values in force once the update is done; None where a default is not known.
+        intent: What the manifest says about the use of the resource.
+        facts: What is known of the cluster.
+    """
+
+    ref: ResourceRef
+    before: State
+    after: State
+    intent: Intent
+    facts: Facts
+
+
+class Kind(Protocol):
+    """One kind of resource: pure functions over its specs, states and changes.
+
+    Attributes:
+        name: As in `kind:` of a manifest.
+        schema: The name of its JSON Schema in schemas/.
+        collection: Its name in the plural, for messages.
+    """
+
+    name: str
+    schema: str
+    collection: str
+
+    def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
+        """Bring a spec that fits the schema into normal form; settings with bad values are reported."""
+
+    def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
+        """Split a merged, normalised spec into the state to reach (None: absent) and the intent."""
+
+    def field_order(self, path: str) -> tuple[int, str]:
+        """The sort key of a field in plans."""
+
+    def ignores(self, path: str) -> bool:
+        """Whether a live field belongs to somebody else and is never compared."""
+
+    def equal(self, path: str, a: FieldValue, b: FieldValue) -> bool:
+        """Whether two values of a field mean the same to Kafka."""
+
+    def default(self, path: str, facts: Facts) -> FieldValue:
+        """The value that is in force when the field has no own one; None if it is not known."""
+
+    def judge(self, path: str, context: UpdateContext) -> Judgement:
+        """How risky the change of one field is."""
+
+    def judge_delete(self, ref: ResourceRef, state: State) -> Judgement:
+        """How risky the deletion of a resource is."""
+
+    def deferred(self, path: str, context: UpdateContext) -> str | None:
+        """Why a change is shown but not carried out, or None if it is."""
+
+    def operations(self, change: Change) -> tuple[Operation, ...]:
+        """What the cluster is asked to do for a change, deferred fields left out, in order."""
+
+    def protects(self, change: Delete, intent: Intent) -> str | None:
+        """Why a resource is never deleted whatever the consent, or None."""

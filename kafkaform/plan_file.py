@@ -1,0 +1,179 @@
+"""Saved plans: `Plan` to and from JSON, format 1 (schemas/plan.schema.json).
+
+The same plan and header always give the same bytes, and reading gives back an equal plan, except that the
+columns of locations are not kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kafkaform.errors import PlanFileError
+from kafkaform.model import SAFE, Create, Delete, Update, risk_of
+from kafkaform.plan_reader import parse_document, read_plan
+from kafkaform.report.changes import action_of, fields_of
+from kafkaform.report.printable import is_plain, printable
+from kafkaform.report.summary import summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.model import Diagnostic, FieldChange, Location, Plan, PlannedChange, ResourceRef
+
+FORMAT_VERSION = 1
+_CONTENT = ("format_version", "environment", "undeclared", "unmanaged", "unknown", "consent")
+_Json: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanHeader:
+    """What a saved plan says about its making.
+
+    Attributes:
+        tool_version: The version of kafkaform.
+        commit: The Git commit of the manifests, where known.
+        cluster_name: The cluster's name in the configuration, where it has one.
+        environment: The environment whose overrides were merged.
+        created_at: RFC 3339 in UTC, such as `2025-06-01T12:00:00Z`.
+    """
+
+    tool_version: str
+    commit: str | None
+    cluster_name: str | None
+    environment: str | None
+    created_at: str
+
+
+def plan_to_json(plan: Plan, header: PlanHeader) -> str:
+    """Write a plan as JSON text with a newline at its end.
+
+    Characters that a terminal would act on are written as JSON escapes, so the text is safe to show.
+    """
+    document: _Json = {
+        "format_version": FORMAT_VERSION,
+        "tool_version": header.tool_version,
+        "commit": header.commit,
+        "cluster": {"id": plan.cluster_id, "name": header.cluster_name},
+        "environment": header.environment,
+        "created_at": header.created_at,
+        "digest": "",
+        "consent": [asdict(c) for c in plan.consents],
+        "summary": asdict(summarise(plan)),
+        "changes": [_change(c) for c in plan.changes],
+        "undeclared": [{**_ref(u.ref), "path": u.path, "value": u.value} for u in plan.undeclared],
+        "unmanaged": [_ref(r) for r in plan.unmanaged],
+        "unknown": [_ref(r) for r in plan.unknown],
+        "diagnostics": [_diagnostic(d) for d in plan.diagnostics],
+        "broker_validated": plan.broker_validated,
+    }
+    document["digest"] = digest_of(document)
+    return re.sub(r"[^ -~]", _escaped, json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
+
+
+def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
+    """Read a saved plan.
+
+    Args:
+        text: The content of the file.
+        file: Its name, for messages.
+
+    Raises:
+        PlanFileError: It is not JSON, not a plan, of a newer format, or damaged.
+    """
+    document = parse_document(text, file, newest=FORMAT_VERSION)
+    plan = read_plan(document, file)
+    if document["digest"] != digest_of(document) or document["summary"] != asdict(summarise(plan)):
+        raise PlanFileError(
+            f"{printable(file)}: the plan is damaged or was edited by hand: its digest does not fit",
+            hint="make it again with `kafkaform plan --out`; change the manifests, not the plan",
+        )
+    return plan, PlanHeader(
+        tool_version=document["tool_version"],
+        commit=document["commit"],
+        cluster_name=document["cluster"]["name"],
+        environment=document["environment"],
+        created_at=document["created_at"],
+    )
+
+
+def digest_of(document: Mapping[str, Any]) -> str:
+    """The digest of a plan document's content: no times, no line numbers, no tool version."""
+    content = {key: document[key] for key in _CONTENT}
+    content["cluster"] = document["cluster"]["id"]
+    content["changes"] = [{k: v for k, v in c.items() if k != "source"} for c in document["changes"]]
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
+
+
+def _change(planned: PlannedChange) -> _Json:
+    change = planned.change
+    risk = risk_of(change).label
+    match change:
+        case Create(judgement=judgement):
+            uid, own = None, judgement
+        case Update(uid=uid):
+            own = SAFE
+        case Delete(uid=uid, judgement=judgement):
+            own = judgement
+    # The risk of a create or a delete is that of the whole; its fields repeat it, so that no reader of
+    # fields alone takes a field of a destructive delete for safe.
+    whole = None if isinstance(change, Update) else risk
+    return {
+        **_ref(change.ref),
+        "id": uid,
+        "action": action_of(change),
+        "status": planned.status.value,
+        "risk": risk,
+        "hazard": own.hazard or None,
+        "risk_reason": own.reason or None,
+        "risk_remedy": own.remedy,
+        "reason": planned.reason,
+        "remedy": planned.remedy,
+        "source": _source(planned.location),
+        "fields": [_field(f, whole or f.judgement.risk.label) for f in fields_of(change)],
+    }
+
+
+def _field(field: FieldChange, risk: str) -> _Json:
+    return {
+        "path": field.path,
+        "before": field.before,
+        "after": field.after,
+        "effective_before": field.effective_before,
+        "effective_after": field.effective_after,
+        "risk": risk,
+        "hazard": field.judgement.hazard or None,
+        "reason": field.judgement.reason or None,
+        "remedy": field.judgement.remedy,
+        "deferred": field.deferred,
+    }
+
+
+def _diagnostic(diagnostic: Diagnostic) -> _Json:
+    return {
+        "code": diagnostic.code,
+        "severity": diagnostic.severity.value,
+        "message": diagnostic.message,
+        "source": _source(diagnostic.location),
+        "suggestion": diagnostic.suggestion,
+    }
+
+
+def _ref(ref: ResourceRef) -> _Json:
+    return {"kind": ref.kind, "name": ref.name}
+
+
+def _source(location: Location | None) -> _Json | None:
+    return None if location is None else {"file": location.file, "line": location.line}
+
+
+def _escaped(match: re.Match[str]) -> str:
+    char = match.group()
+    if char == "\n" or is_plain(char):
+        return char  # json.dumps has escaped the line breaks of strings: this one is layout
+    utf16 = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{utf16[i : i + 4]}" for i in range(0, len(utf16), 4))

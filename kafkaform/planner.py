@@ -1,0 +1,308 @@
+"""The planner: a pure function from desired and observed state to a plan.
+
+Set arithmetic over resources and fields is written once, here; what a field means is its kind's business.
+The same input gives the same plan, whatever the order it comes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from kafkaform.consent import Consents, Grant
+from kafkaform.kinds import KINDS, kind_order
+from kafkaform.kinds.base import Kind, UpdateContext
+from kafkaform.model import (
+    CONFIG_PREFIX,
+    Change,
+    Consent,
+    Create,
+    Delete,
+    Desired,
+    Diagnostic,
+    Facts,
+    FieldChange,
+    FieldValue,
+    Intent,
+    Judgement,
+    Observation,
+    Observed,
+    Plan,
+    PlannedChange,
+    ResourceRef,
+    Risk,
+    Severity,
+    State,
+    Status,
+    Undeclared,
+    UndeclaredConfig,
+    Update,
+    judgements,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a project and a cluster allow, besides what manifests say.
+
+    Attributes:
+        forbid: Hazards (globs) that are refused on this cluster whatever the consent, such as
+            `partition-increase`.
+        protected: Names (globs) of resources that are never deleted.
+        ignore: Names (globs) of live resources that nobody declares and nobody is told of.
+        owns: Names (globs) of the resources that pruning may delete.
+        prune: Whether undeclared topics inside `owns` are to be deleted.
+        allow: Consents given on the command line.
+        blocked: Resources that a rule refuses, with the reason and the remedy.
+    """
+
+    forbid: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    owns: tuple[str, ...] = ()
+    prune: bool = False
+    allow: tuple[Grant, ...] = ()
+    blocked: Mapping[ResourceRef, Diagnostic] = field(default_factory=dict)
+
+
+def diff(
+    desired: Iterable[Desired], observation: Observation, facts: Facts, policy: Policy | None = None
+) -> Plan:
+    """Compare what is wanted with what is.
+
+    Args:
+        desired: The declared resources, in any order, each once.
+        observation: A reading of the cluster that covers all of them.
+        facts: What is known of the cluster.
+        policy: What is allowed.
+    """
+    policy = policy or Policy()
+    wanted = {resource.ref: resource for resource in desired}
+    planner = _Planner(observation, facts, policy)
+    for ref in sorted(wanted, key=_order):
+        planner.consider(wanted[ref])
+    unmanaged = sorted(
+        (
+            ref
+            for ref in observation.inventory
+            if ref not in wanted and not matches(ref.name, policy.ignore)
+        ),
+        key=_order,
+    )
+    if policy.prune:
+        unmanaged = [ref for ref in unmanaged if not planner.prune(ref)]
+    return planner.plan(unmanaged)
+
+
+def matches(name: str, globs: Collection[str]) -> bool:
+    """Whether a name fits one of the globs (case matters, as in Kafka)."""
+    return any(fnmatchcase(name, glob) for glob in globs)
+
+
+def _order(ref: ResourceRef) -> tuple[int, str]:
+    return kind_order(ref.kind), ref.name
+
+
+class _Planner:
+    """Collects the parts of one plan."""
+
+    def __init__(self, observation: Observation, facts: Facts, policy: Policy) -> None:
+        self._observation = observation
+        self._facts = facts
+        self._policy = policy
+        self._changes: list[PlannedChange] = []
+        self._consents: set[Consent] = set()
+        self._undeclared: list[UndeclaredConfig] = []
+        self._unknown: list[ResourceRef] = []
+        self._diagnostics: list[Diagnostic] = []
+        self._unchanged = 0
+
+    def consider(self, desired: Desired) -> None:
+        """Plan one declared resource."""
+        ref = desired.ref
+        if ref in self._observation.invisible:
+            self._unknown.append(ref)
+            self._diagnostics.append(
+                Diagnostic(
+                    "KF410",
+                    Severity.ERROR,
+                    f"{ref} is not visible to this account: {self._observation.invisible[ref]}",
+                    desired.location,
+                    "grant Describe and DescribeConfigs on it; until then it is neither created nor changed",
+                )
+            )
+            return
+        change = self._change(desired, self._observation.resources.get(ref))
+        if change is None:
+            self._unchanged += 1
+        else:
+            self._changes.append(self._status(change, desired))
+
+    def prune(self, ref: ResourceRef) -> bool:
+        """Plan the deletion of an undeclared resource, if it is ours to delete."""
+        observed = self._observation.resources.get(ref)
+        if observed is None or not matches(ref.name, self._policy.owns):
+            return False
+        kind = KINDS[ref.kind]
+        change = Delete(ref, observed.uid, observed.state, kind.judge_delete(ref, observed.state))
+        self._changes.append(self._status(change, Desired(ref, None)))
+        return True
+
+    def plan(self, unmanaged: list[ResourceRef]) -> Plan:
+        """The finished plan."""
+        severities = list(Severity)
+        return Plan(
+            cluster_id=self._facts.cluster_id,
+            changes=tuple(sorted(self._changes, key=lambda change: _order(change.ref))),
+            unchanged=self._unchanged,
+            unmanaged=tuple(unmanaged),
+            undeclared=tuple(sorted(self._undeclared)),
+            consents=tuple(sorted(self._consents)),
+            diagnostics=tuple(
+                sorted(
+                    (*self._diagnostics, *self._observation.diagnostics, *self._facts.diagnostics),
+                    key=lambda d: (severities.index(d.severity), d.code, d.message),
+                )
+            ),
+            unknown=tuple(self._unknown),
+        )
+
+    def _change(self, desired: Desired, observed: Observed | None) -> Change | None:
+        kind = KINDS[desired.ref.kind]
+        match desired.state, observed:
+            case None, None:
+                return None
+            case None, Observed():
+                judgement = kind.judge_delete(desired.ref, observed.state)
+                return Delete(desired.ref, observed.uid, observed.state, judgement)
+            case state, None:
+                given = {path: value for path, value in state.items() if value is not None}
+                return Create(desired.ref, _in_order(kind, given))
+            case state, Observed():
+                fields = self._fields(kind, desired, state, observed)
+                return Update(desired.ref, observed.uid, fields) if fields else None
+        return None
+
+    def _fields(
+        self, kind: Kind, desired: Desired, state: State, observed: Observed
+    ) -> tuple[FieldChange, ...]:
+        target = {**state, **self._settle_undeclared(kind, desired, state, observed)}
+        differing = [
+            path
+            for path, value in target.items()
+            if not kind.ignores(path) and not kind.equal(path, observed.state.get(path), value)
+        ]
+        if not differing:
+            return ()
+        before = {**observed.effective, **observed.state}
+        after: dict[str, FieldValue] = dict(before)
+        for path in differing:
+            after[path] = kind.default(path, self._facts) if target[path] is None else target[path]
+        context = UpdateContext(desired.ref, before, after, desired.intent, self._facts)
+        return tuple(
+            FieldChange(
+                path,
+                observed.state.get(path),
+                target[path],
+                before.get(path),
+                after.get(path),
+                kind.judge(path, context),
+                kind.deferred(path, context),
+            )
+            for path in sorted(differing, key=kind.field_order)
+        )
+
+    def _settle_undeclared(
+        self, kind: Kind, desired: Desired, state: State, observed: Observed
+    ) -> dict[str, None]:
+        extra = {
+            path: value
+            for path, value in observed.state.items()
+            if path.startswith(CONFIG_PREFIX) and path not in state and not kind.ignores(path)
+        }
+        match desired.intent.undeclared:
+            case Undeclared.KEEP:
+                return {}
+            case Undeclared.RESET:
+                return dict.fromkeys(extra)
+            case Undeclared.REPORT:
+                self._undeclared.extend(
+                    UndeclaredConfig(desired.ref, path, str(value)) for path, value in extra.items()
+                )
+                return {}
+
+    def _status(self, change: Change, desired: Desired) -> PlannedChange:
+        refusal = self._refusal(change, desired)
+        if refusal is not None:
+            reason, remedy = refusal
+            return PlannedChange(change, Status.REFUSED, desired.location, reason, remedy)
+        needed = {j.hazard for j in _due(change) if j.risk is Risk.DESTRUCTIVE}
+        consents = Consents(self._policy.allow, desired.intent.allow)
+        given = [consent for hazard in sorted(needed) if (consent := consents.find(change.ref, hazard))]
+        self._consents.update(given)
+        missing = sorted(needed - {consent.hazard for consent in given})
+        if missing:
+            return PlannedChange(
+                change, Status.NEEDS_CONSENT, desired.location, f"needs consent to {', '.join(missing)}"
+            )
+        return PlannedChange(change, Status.PLANNED, desired.location)
+
+    def _refusal(self, change: Change, desired: Desired) -> tuple[str, str | None] | None:
+        blocked = self._policy.blocked.get(change.ref)
+        if blocked is not None:
+            return f"{blocked.code}: {blocked.message}", blocked.suggestion
+        for judgement in judgements(change):
+            if judgement.risk is Risk.IMPOSSIBLE:
+                return judgement.reason, judgement.remedy
+            if judgement.hazard and matches(judgement.hazard, self._policy.forbid):
+                return f"{judgement.hazard} is forbidden on this cluster", "see forbid: in kafkaform.yaml"
+        match change:
+            case Delete():
+                return self._protection(change, desired.intent)
+            case Update(fields=fields) if all(f.deferred for f in fields):
+                return "; ".join(dict.fromkeys(f.deferred for f in fields if f.deferred)), None
+        return None
+
+    def _protection(self, change: Delete, intent: Intent) -> tuple[str, str | None] | None:
+        observed = self._observation.resources.get(change.ref)
+        if observed is not None and observed.internal:
+            return "it is internal to Kafka", "remove the manifest"
+        if matches(change.ref.name, self._policy.protected):
+            return "its name is protected in kafkaform.yaml", "change protected: in a reviewed commit first"
+        reason = KINDS[change.ref.kind].protects(change, intent)
+        return (reason, "take it out in a reviewed commit first") if reason else None
+
+
+def _due(change: Change) -> Iterable[Judgement]:
+    """The judgements of what an apply would carry out."""
+    match change:
+        case Update(fields=fields):
+            return [f.judgement for f in fields if f.deferred is None]
+        case Create() | Delete():
+            return judgements(change)
+
+
+def _in_order(kind: Kind, state: State) -> State:
+    return {path: state[path] for path in sorted(state, key=kind.field_order)}
+
+
+def grant(plan: Plan, grants: tuple[Grant, ...]) -> Plan:
+    """A plan in which consents that were given later, when it is applied, count as well."""
+    consents = set(plan.consents)
+    changes = []
+    for planned in plan.changes:
+        if planned.status is Status.NEEDS_CONSENT:
+            given = {c.hazard: c.reason for c in plan.consents if c.resource == str(planned.ref)}
+            needed = {j.hazard for j in _due(planned.change) if j.risk is Risk.DESTRUCTIVE}
+            found = [Consents(grants, given).find(planned.ref, hazard) for hazard in sorted(needed)]
+            if all(found):
+                consents.update(consent for consent in found if consent)
+                planned = replace(planned, status=Status.PLANNED, reason=None)  # noqa: PLW2901
+        changes.append(planned)
+    return replace(plan, changes=tuple(changes), consents=tuple(sorted(consents)))
+
+
+def narrow(plan: Plan, targets: Collection[str]) -> Plan:
+    """A plan of only those changes whose `KIND/NAME` one of the globs matches."""
+    return replace(plan, changes=tuple(c for c in plan.changes if matches(str(c.ref), targets)))

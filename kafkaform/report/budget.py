@@ -1,0 +1,97 @@
+"""Fitting lists into a report of limited length, and always saying what did not fit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+_T = TypeVar("_T")
+
+NOTE = 240
+"""More than the longest note on what was left out."""
+SEE = "see plan.json or run `kafkaform show plan.json`"
+
+
+@dataclass(frozen=True, slots=True)
+class Block(Generic[_T]):
+    """A list of things, each worded by `show`, between a head and a tail.
+
+    Attributes:
+        head: What comes before the first.
+        things: What is listed.
+        show: The text of one, line break included.
+        left_out: The sentence about those that did not fit.
+        tail: What comes after the last.
+        brief: A shorter `show`, for when not everything fits.
+        share: How much of the room that is left this block may take, from 0 to 1.
+    """
+
+    head: str
+    things: Sequence[_T]
+    show: Callable[[_T], str]
+    left_out: Callable[[Sequence[_T]], str]
+    tail: str = ""
+    brief: Callable[[_T], str] | None = None
+    share: float = 1.0
+
+    @property
+    def least(self) -> int:
+        """The room that the block needs to say at least that everything was left out."""
+        return len(self.head) + len(self.tail) + NOTE
+
+    def fit(self, room: int) -> str:
+        """The block in at most `room` characters, which must be `least` or more."""
+        text, skipped = self._fit(self.show, room)
+        return self._fit(self.brief, room)[0] if skipped and self.brief else text
+
+    def _fit(self, show: Callable[[_T], str], room: int) -> tuple[str, int]:
+        kept: list[str] = []
+        skipped: list[_T] = []
+        left = room - len(self.head) - len(self.tail)
+        for index, thing in enumerate(self.things):
+            # The last thing may use the room for the note, if nothing before it was skipped.
+            spare = left if index == len(self.things) - 1 and not skipped else left - NOTE
+            text = show(thing) if spare > 0 else ""
+            if text and len(text) <= spare:
+                kept.append(text)
+                left -= len(text)
+            else:
+                # One that is too long is skipped alone: shorter ones after it still get their chance.
+                skipped.append(thing)
+        note = f"\n{self.left_out(skipped)}\n" if skipped else ""
+        return f"{self.head}{''.join(kept)}{note}{self.tail}", len(skipped)
+
+
+def fit_all(blocks: Iterable[Block[Any]], room: int) -> str:
+    """The blocks one after the other; each may take its share of what the later ones do not need at least."""
+    present = [block for block in blocks if block.things]
+    reserved = sum(block.least for block in present)
+    texts: list[str] = []
+    for block in present:
+        reserved -= block.least
+        spare = room - reserved - block.least
+        text = block.fit(block.least + int(spare * block.share))
+        room -= len(text)
+        texts.append(text)
+    return "".join(texts)
+
+
+def left_out_changes(actions: Iterable[str], what: str) -> str:
+    """`… 12 more changes left out: 10 creates, 2 updates; see plan.json …`."""
+    counts = Counter(actions)
+    total = sum(counts.values())
+    by_action = ", ".join(
+        f"{counts[action]:,} {action}{'' if counts[action] == 1 else 's'}"
+        for action in ("create", "update", "delete")
+        if counts[action]
+    )
+    return f"… {what}{total:,} more change{'' if total == 1 else 's'} left out: {by_action}; {SEE}"
+
+
+def left_out_others(noun: str) -> Callable[[Sequence[object]], str]:
+    """`… 12 more configs left out; see plan.json …`."""
+    return lambda things: f"… {len(things):,} more {noun}{'' if len(things) == 1 else 's'} left out; {SEE}"

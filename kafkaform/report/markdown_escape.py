@@ -1,0 +1,78 @@
+"""Foreign text in GitHub's Markdown: code spans, code blocks, prose and HTML that it cannot break out of.
+
+GitHub turns `@name`, `#123`, `owner/repo#1`, bare commit ids, URLs and `:emoji:` into links and pictures
+*after* Markdown is parsed, so no backslash or entity stops that; only code does. Prose is therefore written
+word by word: what is plainly a word stays one, and everything else becomes a code span.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kafkaform.report.printable import clipped, printable
+
+_LEAD = "(\"'\u201c\u2018"
+_TRAIL = ").,;:?\"'\u201d\u2019…"
+_SEGMENT = r"[^\W_]+"
+_WORD = re.compile(rf"{_SEGMENT}(?:[-+/'\u2019\u2013]{_SEGMENT})*%?")
+_NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)*%?")
+_SIGNS = frozenset("→·\u2013\u2014%…≤≥\u00d7+-/=")
+_REFERENCE = re.compile(r"\b(?:[0-9a-fA-F]{7,40}|GH-[0-9]+)\b", re.IGNORECASE)
+# Left as they are in HTML: letters, digits and what names are made of. Nothing else of ASCII is.
+_HTML = re.compile(r"[!-+:-@\[-`{-~]")
+
+
+def code(text: str, limit: int = 200, *, cell: bool = False) -> str:
+    """A code span that holds exactly this text, printable and clipped.
+
+    Args:
+        text: The content.
+        limit: The most characters of it to show.
+        cell: Whether it stands in a table, where a pipe would end the cell even inside code.
+    """
+    shown = clipped(text, limit)
+    if not shown.strip():
+        shown = f'"{shown}"'
+    fence = "`" * (_longest_run(shown) + 1)
+    # A span loses one space on each side if it has both, and cannot start or end with its own fence.
+    pad = " " if shown[0] in "` " or shown[-1] in "` " else ""
+    if cell:
+        shown = shown.replace("|", r"\|")
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def prose(text: str, limit: int = 800) -> str:
+    """Sentences, with every word that could mean something to Markdown or GitHub as a code span.
+
+    Never put the result at the start of a line: a list marker is only harmless inside one.
+    """
+    return " ".join(map(_word, clipped(text, limit).split()))
+
+
+def html(text: str, limit: int = 120) -> str:
+    """Text inside an HTML element, unchanged also by a renderer that takes the element for Markdown."""
+    return _HTML.sub(lambda match: f"&#{ord(match.group())};", clipped(text, limit))
+
+
+def code_block(language: str, lines: list[str]) -> str:
+    """A fenced code block; the lines are made printable, so that none of them can be the closing fence."""
+    content = "\n".join(map(printable, lines))
+    fence = "`" * max(3, _longest_run(content) + 1)
+    return f"{fence}{language}\n{content}\n{fence}"
+
+
+def _word(word: str) -> str:
+    core = word.lstrip(_LEAD)
+    lead, core = word[: len(word) - len(core)], core.rstrip(_TRAIL)
+    trail = word[len(lead) + len(core) :]
+    if not core or core in _SIGNS or _is_plain(core):
+        return word
+    return f"{lead}{code(core, len(core))}{trail}"
+
+
+def _is_plain(core: str) -> bool:
+    return bool(_WORD.fullmatch(core) or _NUMBER.fullmatch(core)) and not _REFERENCE.search(core)
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)

@@ -1,0 +1,111 @@
+"""A plan in numbers and in one sentence, the same for every format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkaform.model import Severity, Status
+from kafkaform.report.changes import action_of, is_deferred
+
+if TYPE_CHECKING:
+    from kafkaform.model import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Counts of resources, except `undeclared`, which counts configs.
+
+    Attributes:
+        create: Creates that an apply carries out, or would with consent; so `update` and `delete`.
+        needs_consent: How many of those wait for consent.
+        refused: Changes that no apply carries out; in none of the counts above.
+        deferred: Changes with at least one field that is shown but not carried out yet.
+    """
+
+    create: int
+    update: int
+    delete: int
+    unchanged: int
+    refused: int
+    needs_consent: int
+    unmanaged: int
+    undeclared: int
+    unknown: int
+    deferred: int
+
+
+def summarise(plan: Plan) -> Summary:
+    """Count what is in a plan."""
+    actions = [action_of(c.change) for c in plan.changes if c.status is not Status.REFUSED]
+    return Summary(
+        create=actions.count("create"),
+        update=actions.count("update"),
+        delete=actions.count("delete"),
+        unchanged=plan.unchanged,
+        refused=len(plan.with_status(Status.REFUSED)),
+        needs_consent=len(plan.with_status(Status.NEEDS_CONSENT)),
+        unmanaged=len(plan.unmanaged),
+        undeclared=len(plan.undeclared),
+        unknown=len(plan.unknown),
+        deferred=sum(map(is_deferred, plan.changes)),
+    )
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 topic`, `1,200 topics`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def summary_sentence(plan: Plan) -> str:
+    """The last line of a report: what an apply would do, and what stands against it.
+
+    It says "No changes" only where nothing at all is left open.
+    """
+    s = summarise(plan)
+    unchanged = f"{s.unchanged:,} unchanged"
+    opened = _open_ends(plan, s)
+    if not plan.changes:
+        if opened:
+            return f"Nothing to apply: {', '.join([unchanged, *opened])}."
+        return f"No changes: {counted(s.unchanged, 'declared resource')}, all as declared."
+    parts = [
+        f"{number:,} to {action}"
+        for action, number in (("create", s.create), ("update", s.update), ("delete", s.delete))
+        if number
+    ] or ["nothing to apply"]
+    if s.needs_consent:
+        parts[-1] += f" ({s.needs_consent:,} need{'s' if s.needs_consent == 1 else ''} consent)"
+    if s.refused:
+        parts.append(f"{s.refused:,} refused")
+    also = f" Also {', '.join(opened)}." if opened else ""
+    validated = "Validated by the brokers." if plan.broker_validated else "Not validated by the broker."
+    return f"Plan: {', '.join([*parts, unchanged])}.{also} {validated}"
+
+
+def _open_ends(plan: Plan, s: Summary) -> list[str]:
+    ends = []
+    if s.deferred:
+        ends.append(f"{counted(s.deferred, 'change')} not carried out in full yet")
+    if s.undeclared:
+        ends.append(counted(s.undeclared, "undeclared config"))
+    if s.unknown:
+        ends.append(f"{counted(s.unknown, 'resource')} not visible to this account")
+    errors = sum(d.severity is Severity.ERROR for d in plan.diagnostics)
+    if errors:
+        ends.append(counted(errors, "error"))
+    return ends
+
+
+def headline(plan: Plan) -> str:
+    """The verdict in a few words: what a reader must know if they read nothing else."""
+    s = summarise(plan)
+    held = []
+    if s.refused:
+        held.append(f"{s.refused:,} refused")
+    if s.needs_consent:
+        held.append(f"{s.needs_consent:,} need{'s' if s.needs_consent == 1 else ''} consent")
+    due = len(plan.with_status(Status.PLANNED))
+    if plan.changes:
+        return ", ".join([*held, f"{counted(due, 'change')} to apply" if due else "nothing to apply"])
+    return "nothing to apply, but see below" if _open_ends(plan, s) else "no changes"

@@ -1,0 +1,40 @@
+"""Where the JSON Schemas are: in the installed package, or beside it in a source checkout."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+from kafkaform.errors import KafkaformError
+
+_PACKAGE = Path(__file__).resolve().parent
+# A wheel carries the schemas as package data; in a checkout (and an editable install) they are its sibling.
+FOLDERS = (_PACKAGE / "schemas", _PACKAGE.parent / "schemas")
+
+
+@functools.cache
+def load_schema(name: str) -> dict[str, Any]:
+    """Read `<name>.schema.json`; the result is shared, so treat it as read-only.
+
+    Raises:
+        KafkaformError: There is no such schema, or it cannot be read: the installation is broken.
+    """
+    for folder in FOLDERS:
+        path = folder / f"{name}.schema.json"
+        try:
+            schema = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            raise KafkaformError(
+                f"cannot read the JSON Schema {path}: {error}", hint="install kafkaform again"
+            ) from error
+        if isinstance(schema, dict):
+            return schema
+    looked = " and ".join(str(folder) for folder in FOLDERS)
+    raise KafkaformError(
+        f"the JSON Schema {name!r} is not part of this installation (looked in {looked})",
+        hint="install kafkaform again",
+    )

@@ -1,0 +1,184 @@
+"""Write the parts of schemas/ that follow from the code: what editors complete, show and warn of.
+
+    python scripts/generate_schemas.py [--check]
+
+In topic.schema.json that is `$defs.config` (Kafka's topic configs), in config.schema.json
+`$defs.client` (the client properties) and `$defs.Topic` (a Topic's spec, for `defaults:`). Everything
+else is kept by hand. What is added only annotates: a document fits these schemas or does not fit them
+as it would without.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from kafkaform import kafka_configs
+from kafkaform.client_properties.catalogue import ALIASES, PROPERTIES
+from kafkaform.client_properties.kinds import Choice, Flag, Number
+from kafkaform.config_values import ConfigKey, ConfigType
+
+FOLDER = Path(__file__).parent.parent / "schemas"
+WIDTH = 120
+
+Schema = dict[str, Any]
+
+
+def topic_config(schema: Schema) -> Schema:
+    """The schema of `config:`: a property for each config that a manifest may set."""
+    value = {"$ref": "#/$defs/configValue"}
+    known = kafka_configs.topic_configs()
+    properties: Schema = {
+        name: value | _annotations(key)
+        for name, key in known.items()
+        if name not in kafka_configs.REASSIGNMENT_KEYS and not key.internal
+    }
+    for name in kafka_configs.RETIRED_KEYS:
+        message = "Brokers of Kafka 4.x refuse this config; those of 3.x still know it."
+        properties[name] = value | {"deprecated": True, "deprecationMessage": message}
+    vendors = "|".join(prefix.replace(".", "\\.") for prefix in kafka_configs.VENDOR_PREFIXES)
+    return {
+        "type": "object",
+        "description": schema["$defs"]["config"]["description"],
+        "properties": dict(sorted(properties.items())),
+        "patternProperties": {
+            f"^({vendors})": value
+            | {"description": "A config of another vendor's broker: only that broker can judge it."}
+        },
+        # Editors show a deprecation message as a warning. To refuse the key here would be a worse message
+        # than kafkaform's own, which names the nearest key.
+        "additionalProperties": value
+        | {
+            "deprecationMessage": f"Apache Kafka {kafka_configs.kafka_version()} has no such topic config: "
+            "kafkaform refuses it, unless it is one of another vendor's broker."
+        },
+    }
+
+
+def _annotations(key: ConfigKey) -> Schema:
+    text = [key.documentation if key.documentation.endswith(".") else f"{key.documentation}."]
+    found: Schema = {}
+    if key.default is not None:
+        human = kafka_configs.human(key, key.default)
+        text.append(f"Kafka's default: {human if human == key.default else f'{human} ({key.default})'}.")
+        found["default"] = _typed(key, key.default)
+    if key.valid_values:
+        found["examples"] = list(key.valid_values)
+    elif key.type is ConfigType.BOOLEAN:
+        found["examples"] = [True, False]
+    return {"description": " ".join(text)} | found
+
+
+def _typed(key: ConfigKey, text: str) -> object:
+    """A default as one would write it in YAML."""
+    human = kafka_configs.human(key, text).replace(" ", "")
+    if human != text and "(" not in human:
+        return human
+    match key.type:
+        case ConfigType.BOOLEAN:
+            return text == "true"
+        case ConfigType.INT | ConfigType.LONG | ConfigType.SHORT:
+            return int(text)
+        case ConfigType.DOUBLE:
+            return float(text)
+        case _:
+            return text
+
+
+def client() -> Schema:
+    """The schema of `client:`: a property for each client property that is allowed."""
+    value = {"$ref": "#/$defs/clientValue"}
+    properties: Schema = {}
+    for name, property_ in PROPERTIES.items():
+        found: Schema = {}
+        match property_.kind:
+            case Choice(values):
+                found["examples"] = list(values)
+            case Flag():
+                found["examples"] = [True, False]
+            case Number(low, high):
+                found["description"] = f"From {low} to {high}."
+            case text if text.describes:
+                found["description"] = f"Must be {text.describes}."
+        if property_.sensitive:
+            found["description"] = "A secret: write ${env:NAME} or ${file:PATH}."
+            found["examples"] = ["${env:NAME}", "${file:PATH}"]
+        properties[name] = value | found
+    for alias, name in ALIASES.items():
+        properties[alias] = value | {"description": f"Another name of {name}."}
+    return {
+        "type": "object",
+        "description": "Client properties under librdkafka's names; ${env:NAME} and ${file:PATH} are read at use.",
+        "properties": dict(sorted(properties.items())),
+        "additionalProperties": value
+        | {"deprecationMessage": "kafkaform takes no such client property; docs/clients.md lists those it takes."},
+    }
+
+
+def default_topic(topic: Schema) -> Schema:
+    """The schema of `defaults.Topic`: a Topic's spec, which cannot say that every topic is absent."""
+    parts = {name: part for name, part in topic["$defs"].items() if name not in {"metadata", "state"}}
+    for name in ("spec", "override"):
+        properties = {key: value for key, value in parts[name]["properties"].items() if key != "state"}
+        parts[name] = parts[name] | {"properties": properties}
+    moved = json.dumps({"$ref": "#/$defs/spec", "$defs": parts}).replace('"#/$defs/', '"#/$defs/Topic/$defs/')
+    found: Schema = json.loads(moved)
+    return found
+
+
+def rendered(value: object, indent: int = 0, before: int = 0) -> str:
+    """JSON with every object and list that fits on one line.
+
+    Args:
+        value: What to render.
+        indent: How far it is indented.
+        before: How many characters stand before it on its line, and after it.
+    """
+    flat = json.dumps(value, ensure_ascii=False)
+    if indent + before + len(flat) <= WIDTH or not value or not isinstance(value, dict | list):
+        return flat
+    inner = indent + 2
+    if isinstance(value, dict):
+        keys = [json.dumps(key, ensure_ascii=False) + ": " for key in value]
+        items = [
+            key + rendered(item, inner, len(key) + 1) for key, item in zip(keys, value.values(), strict=True)
+        ]
+    else:
+        items = [rendered(item, inner, 1) for item in value]
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    lines = ",\n".join(" " * inner + item for item in items)
+    return f"{opening}\n{lines}\n{' ' * indent}{closing}"
+
+
+def generated() -> dict[Path, str]:
+    """What the files should hold."""
+    topic_file, config_file = FOLDER / "topic.schema.json", FOLDER / "config.schema.json"
+    topic = json.loads(topic_file.read_text("utf-8"))
+    topic["$defs"]["config"] = topic_config(topic)
+    config = json.loads(config_file.read_text("utf-8"))
+    config["$defs"] |= {"client": client(), "Topic": default_topic(topic)}
+    return {topic_file: rendered(topic) + "\n", config_file: rendered(config) + "\n"}
+
+
+def main() -> int:
+    """Write the files, or with --check say which are up to date."""
+    parser = argparse.ArgumentParser(description="Write the parts of schemas/ that follow from the code.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is stale")
+    check = parser.parse_args().check
+    stale = 0
+    for path, text in generated().items():
+        fresh = path.read_text("utf-8") == text
+        stale += not fresh
+        if check:
+            print(f"{path.name}: {'up to date' if fresh else 'stale'}")
+        elif not fresh:
+            path.write_text(text, "utf-8")
+            print(f"{path.name}: written")
+    return int(check and stale > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

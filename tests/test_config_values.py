@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkaform.config_values import ConfigKey, ConfigType, Unit, canonical, equal, human, observed
+from kafkaform.kafka_configs import group_configs, topic_configs
+
+KEYS = {**topic_configs(), **group_configs()}
+LONG_MAX = str(2**63 - 1)
+RATIO = KEYS["min.cleanable.dirty.ratio"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "spelling"),
+    [
+        ("retention.ms", "604800000", "604800000"),
+        ("retention.ms", "060000", "60000"),
+        ("retention.ms", "+5", "5"),
+        ("retention.ms", " 5\n", "5"),
+        ("retention.ms", "-1", "-1"),
+        ("retention.ms", "7d", "604800000"),
+        ("retention.ms", "1h30m", "5400000"),
+        ("retention.ms", "unlimited", "-1"),
+        ("retention.bytes", "unlimited", "-1"),
+        ("retention.bytes", "50GiB", "53687091200"),
+        ("retention.bytes", "1MB", "1000000"),
+        ("retention.bytes", "-5", "-5"),
+        ("local.retention.ms", "-2", "-2"),
+        ("segment.jitter.ms", "-0", "0"),
+        ("flush.ms", LONG_MAX, LONG_MAX),
+        ("compression.gzip.level", "-1", "-1"),
+        ("min.cleanable.dirty.ratio", "0.50", "0.5"),
+        ("min.cleanable.dirty.ratio", "5e-1", "0.5"),
+        ("min.cleanable.dirty.ratio", ".5", "0.5"),
+        ("min.cleanable.dirty.ratio", "1.", "1"),
+        ("min.cleanable.dirty.ratio", "-0.0", "0"),
+        ("min.cleanable.dirty.ratio", "1E-7", "0.0000001"),
+        ("min.cleanable.dirty.ratio", "0.10000000000000001", "0.1"),
+        ("min.cleanable.dirty.ratio", "0.123456789", "0.123456789"),
+        ("preallocate", " TRUE ", "true"),
+        ("cleanup.policy", "delete ", "delete"),
+        ("cleanup.policy", "delete , compact", "compact,delete"),
+        ("cleanup.policy", "delete,delete", "delete"),
+        ("cleanup.policy", "", ""),
+        ("compression.type", " gzip", "gzip"),
+        ("leader.replication.throttled.replicas", "1:2, 0:1", "1:2,0:1"),
+        ("leader.replication.throttled.replicas", "*", "*"),
+        ("consumer.session.timeout.ms", "50s", "50000"),
+        ("share.auto.offset.reset", "by_duration:P1DT2H", "by_duration:P1DT2H"),
+    ],
+)
+def test_canonical(name: str, text: str, spelling: str) -> None:
+    assert canonical(KEYS[name], text) == spelling
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "retention.ms",
+            "7 dys",
+            "'7 dys' is not a duration; write a number of milliseconds or e.g. 7d, 36h, 90m, 1h30m",
+        ),
+        ("retention.ms", "-2", "-2 is below the least value -1"),
+        (
+            "retention.ms",
+            "9223372036854775808",
+            f"9223372036854775808 is above the greatest value {LONG_MAX}",
+        ),
+        ("retention.bytes", "50G", "'50G' is ambiguous; write GB (powers of 1000) or GiB (powers of 1024)"),
+        ("delete.retention.ms", "-1", "-1 is below the least value 0"),
+        ("cleanup.policy", "delte", "'delte' is not valid; one of compact, delete; did you mean 'delete'?"),
+        ("cleanup.policy", "delete,", "'' is not valid; one of compact, delete"),
+        ("min.insync.replicas", "0", "0 is below the least value 1"),
+        ("min.insync.replicas", "two", "'two' is not a whole number"),
+        ("min.insync.replicas", "2.0", "'2.0' is not a whole number"),
+        ("min.insync.replicas", "2147483648", "2147483648 is above the greatest value 2147483647"),
+        ("max.message.bytes", "3GiB", "'3GiB' (3221225472) is above the greatest value 2147483647"),
+        ("segment.bytes", "1KiB", "'1KiB' (1024) is below the least value 1048576"),
+        ("compression.gzip.level", "0", "0 is not valid; it must be -1, or 1 to 9"),
+        ("compression.gzip.level", "10", "10 is above the greatest value 9"),
+        ("min.cleanable.dirty.ratio", "1.5", "1.5 is above the greatest value 1"),
+        ("min.cleanable.dirty.ratio", "half", "'half' is not a number"),
+        ("min.cleanable.dirty.ratio", "NaN", "'NaN' is not a number"),
+        ("min.cleanable.dirty.ratio", "1e999", "'1e999' is not a number"),
+        ("preallocate", "yes", "'yes' is not valid; one of true, false"),
+        (
+            "compression.type",
+            "GZIP",
+            (
+                "'GZIP' is not valid; one of uncompressed, zstd, lz4, snappy, gzip, producer"
+                "; did you mean 'gzip'?"
+            ),
+        ),
+        (
+            "leader.replication.throttled.replicas",
+            "a",
+            "'a' is not of the form [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+        ),
+        (
+            "share.auto.offset.reset",
+            "by_duration:P",
+            "'by_duration:P' is not of the form [latest, earliest, by_duration:PnDTnHnMn.nS]",
+        ),
+    ],
+)
+def test_refused_in_the_users_terms(name: str, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(f'{name}: {message}')}$"):
+        canonical(KEYS[name], text)
+
+
+@pytest.mark.parametrize(
+    "text", ["٣", "1_000", "0x10", "", "1" * 5000, "0" * 5000 + "1", "1\u00a0", "-", "unlimited", "50s"]
+)
+def test_not_an_integer_to_kafka(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^min\.insync\.replicas: '.*' is not a whole number$"):
+        canonical(KEYS["min.insync.replicas"], text)
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_defaults_of_kafka_are_valid(key: ConfigKey) -> None:
+    if key.default is not None:
+        assert equal(key, canonical(key, key.default), key.default)
+
+
+@pytest.mark.parametrize(
+    ("name", "a", "b", "same"),
+    [
+        ("cleanup.policy", "delete,compact", "compact, delete", True),
+        ("cleanup.policy", "delete", "compact", False),
+        ("leader.replication.throttled.replicas", "0:1,1:2", "1:2,0:1", False),
+        ("retention.ms", "7d", "604800000", True),
+        ("retention.ms", "-2", "-2 ", True),
+        ("retention.ms", "x", "y", False),
+        ("min.cleanable.dirty.ratio", "0.50", "5e-1", True),
+        ("preallocate", "True", "true", True),
+        ("compression.type", "gzip", "GZIP", False),
+    ],
+)
+def test_equal(name: str, a: str, b: str, same: bool) -> None:
+    assert equal(KEYS[name], a, b) is same
+    assert equal(KEYS[name], b, a) is same
+
+
+def test_what_a_broker_holds_is_never_refused() -> None:
+    assert observed(KEYS["segment.bytes"], " 1024") == "1024"
+    assert observed(KEYS["cleanup.policy"], "something,new") == "something,new"
+
+
+def test_a_key_that_only_the_broker_knows() -> None:
+    key = ConfigKey("vendor.hotset.ms", ConfigType.LONG)
+    assert key.unit is Unit.MS
+    assert canonical(key, "1d") == "86400000"
+    assert human(key, "86400000") == "1d"
+    assert human(key, "-1") == "-1"
+    with pytest.raises(ValueError, match="above the greatest value 32767"):
+        canonical(ConfigKey("vendor.n", ConfigType.SHORT), "40000")
+    assert canonical(ConfigKey("vendor.list", ConfigType.LIST), "b , a") == "b,a"
+    assert canonical(ConfigKey("vendor.class", ConfigType.CLASS), " a.B ") == "a.B"
+
+
+def test_a_key_that_nobody_knows_is_only_trimmed() -> None:
+    assert canonical(None, " 7d ") == "7d"
+    assert not equal(None, "0.50", "0.5")
+    assert human(None, "604800000") == "604800000"
+
+
+def test_unlimited_is_for_retention_only() -> None:
+    assert {name for name, key in KEYS.items() if key.can_be_unlimited} == {
+        "retention.ms",
+        "retention.bytes",
+        "local.retention.ms",
+        "local.retention.bytes",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("retention.ms", "604800000", "7d"),
+        ("retention.ms", "129600000", "36h"),
+        ("retention.ms", "1500", "1500ms"),
+        ("retention.ms", "-1", "unlimited"),
+        ("retention.bytes", "53687091200", "50 GiB"),
+        ("retention.bytes", "2000000000", "2 GB"),
+        ("retention.bytes", "-1", "unlimited"),
+        ("local.retention.bytes", "-2", "-2"),
+        ("max.message.bytes", "1048588", "1048588"),
+        ("flush.ms", LONG_MAX, "unlimited (Long.MAX)"),
+        ("flush.messages", LONG_MAX, "unlimited (Long.MAX)"),
+        ("compression.gzip.level", "-1", "-1"),
+        ("min.insync.replicas", "2", "2"),
+        ("min.cleanable.dirty.ratio", "0.5", "0.5"),
+        ("cleanup.policy", "compact", "compact"),
+        ("retention.ms", "rubbish", "rubbish"),
+    ],
+)
+def test_human(name: str, value: str, shown: str) -> None:
+    assert human(KEYS[name], value) == shown
+
+
+@given(st.sampled_from([key for key in KEYS.values() if key.unit]), st.integers(0, 2**31 - 1))
+def test_human_values_can_be_written_in_a_manifest(key: ConfigKey, number: int) -> None:
+    if key.minimum is None or number >= key.minimum:
+        assert canonical(key, human(key, str(number))) == str(number)
+
+
+@given(st.sampled_from(list(KEYS.values())), st.text() | st.integers().map(str) | st.floats().map(str))
+def test_canonical_is_a_fixed_point(key: ConfigKey, text: str) -> None:
+    once = observed(key, text)
+    assert observed(key, once) == once
+    assert equal(key, text, once)
+
+
+@given(st.floats(0, 1), st.integers(1, 30))
+def test_doubles_are_compared_as_kafka_does(number: float, digits: int) -> None:
+    written = f"{number:.{digits}e}"
+    assert equal(RATIO, written, repr(number)) is (float(written) == number)

@@ -1,0 +1,592 @@
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+from click.testing import CliRunner
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kafkaform.cli.dev import dev
+from kafkaform.devcluster import configuration, ivy, jars, logs, probe, readiness, state
+from kafkaform.devcluster.cluster import AlreadyRunning, DevCluster
+from kafkaform.devcluster.java import Java, find_java
+from kafkaform.devcluster.locks import locked
+from kafkaform.devcluster.ports import consecutive_ports, free_ports
+from kafkaform.devcluster.state import Node
+from kafkaform.devcluster.status import Health
+from kafkaform.errors import DevClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NODES = (Node(1, 20001, 20011, 20021), Node(2, 20002, 20012, 20022))
+_CLI = [sys.executable, "-c", "from kafkaform.cli.dev import dev; dev()"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    stdout: str
+    stderr: str
+
+
+def cli(*arguments: str | Path) -> Outcome:
+    result = CliRunner().invoke(dev, [str(a) for a in arguments], standalone_mode=False)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Outcome(result.exit_code or result.return_value or 0, result.stdout, result.stderr)
+
+
+def processes_in(directory: Path) -> list[psutil.Process]:
+    """By working directory, so that it does not trust the way in which the code finds its processes."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if Path(process.cwd()).is_relative_to(directory) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def topics(servers: str, **config: str) -> set[str]:
+    return set(AdminClient({"bootstrap.servers": servers, **config}).list_topics(timeout=10).topics)
+
+
+def create_topic(servers: str, name: str, replicas: int = 1) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+    for future in admin.create_topics([NewTopic(name, 1, replicas)]).values():
+        future.result(10)
+
+
+def script(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+# --- real nodes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.kafka
+def test_one_broker_from_up_to_wipe(tmp_path: Path) -> None:
+    directory = tmp_path / "dev"
+    assert cli("status", "--data", directory).code == 1
+
+    first = cli("up", "--data", directory)
+    servers = first.stdout.strip()
+    try:
+        assert "starting Apache Kafka, 1 broker" in first.stderr
+        create_topic(servers, "kept")
+
+        again = cli("up", "--data", directory)
+        assert (again.code, again.stdout.strip()) == (0, servers)
+        assert "running already" in again.stderr
+        with pytest.raises(DevClusterError, match="has --brokers 1, not 3"):
+            cli("up", "--data", directory, "--brokers", "3")
+        with pytest.raises(DevClusterError, match="not 1099"):
+            cli("up", "--data", directory, "--port", "1099")
+        with pytest.raises(AlreadyRunning):
+            DevCluster.start(directory)
+
+        status = cli("status", "--data", directory, "--format", "json")
+        told = json.loads(status.stdout)
+        assert status.code == 0
+        assert (told["state"], told["bootstrap_servers"]) == ("running", servers)
+        assert [node["pid"] for node in told["nodes"]] == [p.pid for p in processes_in(directory)]
+        assert "running" in cli("status", "--data", directory).stdout
+
+        shown = cli("logs", "--data", directory, "-n", "4").stdout.splitlines()
+        assert len(shown) == 4
+        assert any(
+            "Kafka Server started" in line for line in logs.tail(directory / "node-1" / "broker.log", 50)
+        )
+
+        assert "stopped" in cli("down", "--data", directory).stderr
+        assert processes_in(directory) == []
+        stopped = cli("status", "--data", directory, "--format", "json")
+        assert (stopped.code, json.loads(stopped.stdout)["state"]) == (1, "stopped")
+        assert "was not running" in cli("down", "--data", directory).stderr
+        with pytest.raises(DevClusterError, match="cluster of 1"):
+            cli("up", "--data", directory, "--brokers", "3")
+
+        assert cli("up", "--data", directory).stdout.strip() == servers, "the ports stay where they are free"
+        assert topics(servers) == {"kept"}
+        now = cli("status", "--data", directory, "--format", "json")
+        assert json.loads(now.stdout)["cluster_id"] == told["cluster_id"]
+    finally:
+        (directory / "mine.txt").write_text("not the cluster's")
+        cli("down", "--data", directory, "--wipe")
+    assert processes_in(directory) == []
+    assert [path.name for path in directory.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.kafka
+def test_a_crash_is_noticed_and_no_stranger_is_stopped(tmp_path: Path) -> None:
+    quick = {"broker.session.timeout.ms": "2000"}  # so long a killed broker's id stays taken
+    cluster = DevCluster.start(tmp_path / "dev", properties=quick)
+    try:
+        create_topic(cluster.bootstrap_servers, "written")
+        (node,) = cluster.nodes
+        (process,) = processes_in(cluster.directory)
+        process.kill()
+        process.wait(10)
+        assert cluster.status().health is Health.STOPPED
+
+        mention = f"-Dkafkaform.dev.node={node.token}"
+        stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", mention, "Kafka"])
+        try:
+            assert "was not running" in cli("down", "--data", cluster.directory).stderr
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+            stranger.wait()
+
+        cluster = DevCluster.start(cluster.directory, properties=quick)
+        assert topics(cluster.bootstrap_servers) == {"written"}
+    finally:
+        cluster.stop(graceful=False)
+    assert processes_in(cluster.directory) == []
+
+
+@pytest.mark.kafka
+def test_a_frozen_node_does_not_count_as_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with DevCluster.start(tmp_path / "dev") as cluster:
+        (process,) = processes_in(cluster.directory)
+        process.suspend()
+        monkeypatch.setattr(readiness, "_ANSWER_S", 0.3)
+        assert cluster.status().health is Health.UNRESPONSIVE
+        assert cli("status", "--data", cluster.directory).code == 1
+        with pytest.raises(DevClusterError, match="unresponsive: node 1"):
+            cli("up", "--data", cluster.directory)
+
+
+@pytest.mark.kafka
+def test_three_brokers_lose_one_and_get_it_back(tmp_path: Path) -> None:
+    quoted = 'p"a\\ss;'
+    with DevCluster.start(tmp_path / "dev", brokers=3, sasl_users={"team-a": quoted}) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        found = admin.describe_cluster().result(10).nodes
+        assert {(node.id, node.rack) for node in found} == {(i, f"rack-{i}") for i in (1, 2, 3)}
+        create_topic(cluster.bootstrap_servers, "spread", replicas=3)
+
+        cluster.stop_node(2)
+        assert cluster.status().health is Health.PARTIAL
+        assert len(processes_in(cluster.directory)) == 2
+        with pytest.raises(DevClusterError, match="node 2 does not answer"):
+            cli("up", "--data", cluster.directory)
+        create_topic(cluster.bootstrap_servers, "meanwhile", replicas=2)
+        before = cluster.bootstrap_servers
+        cluster.start_node(2)
+        assert (cluster.status().health, cluster.bootstrap_servers) == (Health.RUNNING, before)
+        with pytest.raises(DevClusterError, match="running already"):
+            cluster.start_node(2)
+        with pytest.raises(DevClusterError, match="no node 4"):
+            cluster.stop_node(4)
+        assert topics(cluster.bootstrap_servers) == {"spread", "meanwhile"}
+
+        sasl = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "team-a",
+            "sasl.password": quoted,
+        }
+        assert topics(cluster.sasl_bootstrap_servers, **sasl) == set(), "no right is given by default"
+        lines = cli("logs", "--data", cluster.directory, "-n", "1").stdout.splitlines()
+        assert [line[:9] for line in lines] == ["node-1 | ", "node-2 | ", "node-3 | "]
+    assert processes_in(tmp_path) == []
+
+
+@pytest.mark.kafka
+def test_a_node_that_dies_at_the_start_takes_the_others_along(tmp_path: Path) -> None:
+    directory = tmp_path / "dev"
+    with pytest.raises(DevClusterError, match=r"node 1 ended .*no\.such\.Class") as error:
+        DevCluster.start(directory, brokers=2, properties={"authorizer.class.name": "no.such.Class"})
+    assert "\n" not in error.value.message
+    assert str(directory / "node-1" / "broker.log") in str(error.value.hint)
+    assert processes_in(directory) == []
+
+
+@pytest.mark.kafka
+def test_a_node_that_takes_too_long_is_not_left_behind(tmp_path: Path) -> None:
+    with pytest.raises(DevClusterError, match=r"did not answer within 0\.1 s"):
+        DevCluster.start(tmp_path / "dev", timeout_s=0.1)
+    assert processes_in(tmp_path) == []
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_up_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
+    directory = tmp_path / "dev"
+    up = subprocess.Popen([*_CLI, "up", "--data", str(directory)], stdout=subprocess.PIPE)
+    try:
+        wait_for(
+            lambda: processes_in(directory / "node-1") and (directory / "node-1" / "broker.log").exists()
+        )
+        up.send_signal(number)
+        printed, _ = up.communicate(timeout=30)
+    finally:
+        up.kill()
+        up.wait()
+    assert (up.returncode != 0, printed) == (True, b"")
+    assert processes_in(directory) == []
+
+
+@pytest.mark.kafka
+def test_run_gives_the_address_and_returns_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    seen = tmp_path / "seen"
+    probing = (
+        "import os, sys, socket; servers = os.environ['KAFKAFORM_BOOTSTRAP_SERVER'];"
+        "assert servers == os.environ['BOOTSTRAP_SERVERS'];"
+        "socket.create_connection(servers.split(':')).close();"
+        f"open({str(seen)!r}, 'w').write(servers); sys.exit(7)"
+    )
+    assert cli("run", "--", sys.executable, "-c", probing).code == 7
+    assert seen.read_text().startswith("127.0.0.1:")
+    assert processes_in(tmp_path) == []
+    assert list(tmp_path.glob("kafkaform-dev-*")) == []
+
+
+@pytest.mark.kafka
+def test_run_ended_from_outside_ends_the_command_and_the_cluster(tmp_path: Path) -> None:
+    running = tmp_path / "running"
+    command = [*_CLI, "run", "sh", "-c", f"cd {tmp_path}; touch {running}; exec sleep 100"]
+    run = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path)})
+    try:
+        wait_for(running.exists)
+        run.terminate()
+        assert run.wait(30) == 128 + signal.SIGTERM
+    finally:
+        run.kill()
+        run.wait()
+    assert processes_in(tmp_path) == []
+
+
+def wait_for(condition: Any, timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+# --- what stops a start before it begins -----------------------------------------------------------
+
+
+def test_run_of_an_unknown_command_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(DevClusterError, match="no-such-command"):
+        cli("run", "--", "no-such-command")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_in_use(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(DevClusterError, match=f"port {port} on 127.0.0.1 is in use"):
+            cli("up", "--data", tmp_path / "dev", "--port", str(port))
+    assert not (tmp_path / "dev" / state.STATE_FILE).exists()
+    with pytest.raises(DevClusterError, match="beyond 65535"):
+        consecutive_ports(65534, 3)
+
+
+def test_free_ports_differ_and_avoid_what_is_taken() -> None:
+    ports = free_ports(50)
+    assert len(set(ports)) == 50
+    assert not set(free_ports(50, avoid=frozenset(ports))) & set(ports)
+
+
+def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(DevClusterError, match="no Java found") as error:
+        cli("up", "--data", tmp_path / "dev")
+    assert "install" in str(error.value.hint)
+    script(tmp_path / "java", "echo 'Unable to locate a Java Runtime' >&2; exit 1")
+    with pytest.raises(DevClusterError, match="no Java found"):
+        find_java()
+
+
+def test_wrong_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script(tmp_path / "home" / "bin" / "java", """echo 'openjdk version "11.0.22" 2024-01-16' >&2""")
+    script(tmp_path / "path" / "java", """echo 'java version "1.8.0_392"' >&2""")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'path'}:/usr/bin:/bin")
+    with pytest.raises(
+        DevClusterError, match=r"17 or later, but .* is version 11 and .* is version 8"
+    ) as error:
+        cli("up", "--data", tmp_path / "dev")
+    assert "install" in str(error.value.hint)
+    good = script(tmp_path / "path" / "java", """echo 'openjdk version "21-ea" 2023-09-19' >&2""")
+    assert find_java() == Java(good, 21)
+
+
+def test_a_directory_with_strange_content(tmp_path: Path) -> None:
+    (tmp_path / "node-1").mkdir()
+    with pytest.raises(DevClusterError, match="node-1 exists"):
+        cli("up", "--data", tmp_path)
+    (tmp_path / state.STATE_FILE).write_text('{"format_version": 1, "nodes": [{"id"')
+    for command in ("up", "down", "status", "logs"):
+        with pytest.raises(DevClusterError, match="damaged"):
+            cli(command, "--data", tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DevClusterError, match="cannot keep a cluster"):
+        DevCluster.start(tmp_path / "file" / "below")
+
+
+def test_nothing_to_stop_or_show(tmp_path: Path) -> None:
+    down = cli("down", "--data", tmp_path / "dev")
+    assert (down.code, "no cluster" in down.stderr) == (0, True)
+    assert (
+        json.loads(cli("status", "--data", tmp_path / "dev", "--format", "json").stdout)["state"] == "absent"
+    )
+    with pytest.raises(DevClusterError, match="no cluster"):
+        cli("logs", "--data", tmp_path / "dev")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_commands_load_no_machinery_before_they_run() -> None:
+    heavy = "[m for m in sys.modules if 'devcluster' in m or m == 'psutil']"
+    code = f"import sys; import kafkaform.cli.dev; print({heavy})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# --- the jar cache, with a Java that plays Ivy -----------------------------------------------------
+
+
+class FakeIvy:
+    """A `java` that copies prepared jars to where Ivy was asked to retrieve them, and counts its runs."""
+
+    def __init__(self, directory: Path) -> None:
+        self.source = directory / "source"
+        self.source.mkdir(parents=True)
+        for name in ("kafka_2.13-4.3.1", "kafka-clients-4.3.1", "log4j-slf4j-impl-2.25.4"):
+            with zipfile.ZipFile(self.source / f"{name}.jar", "w") as jar:
+                jar.writestr("content", name)
+        self._runs = directory / "runs"
+        self._ending = directory / "ending"
+        self.end_with("")
+        self.java = Java(
+            script(
+                directory / "java",
+                f"""echo run >> {self._runs}
+while [ "$1" != -retrieve ]; do shift; done
+sleep 0.2
+cp {self.source}/*.jar "$(dirname "$2")"
+. {self._ending}""",
+            ),
+            17,
+        )
+
+    def end_with(self, line: str) -> None:
+        self._ending.write_text(line + "\n")
+
+    @property
+    def runs(self) -> int:
+        return len(self._runs.read_text().splitlines()) if self._runs.exists() else 0
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeIvy]:
+    monkeypatch.setenv("KAFKAFORM_CACHE", str(tmp_path / "cache"))
+    yield FakeIvy(tmp_path / "fake")
+    left = [p.name for p in (tmp_path / "cache" / "kafka").iterdir() if p.name.startswith(".")]
+    assert left == [], "nothing unfinished stays"
+
+
+def test_jars_are_fetched_once(fake: FakeIvy) -> None:
+    told: list[str] = []
+    first = jars.kafka_classpath(java=fake.java, progress=told.append)
+    assert [jar.name for jar in first] == sorted(jar.name for jar in fake.source.iterdir())
+    assert jars.kafka_classpath(java=fake.java, progress=told.append) == first
+    assert (fake.runs, len(told)) == (1, 1)
+
+
+@pytest.mark.parametrize("damage", ["missing jar", "cut jar", "no manifest", "bad manifest", "other parts"])
+def test_a_damaged_cache_is_fetched_anew(fake: FakeIvy, damage: str) -> None:
+    first = jars.kafka_classpath(java=fake.java)
+    manifest = first[0].parent / "manifest.json"
+    match damage:
+        case "missing jar":
+            first[0].unlink()
+        case "cut jar":
+            first[0].write_bytes(first[0].read_bytes()[:-1])
+        case "no manifest":
+            manifest.unlink()
+        case "bad manifest":
+            manifest.write_text("[]")
+        case "other parts":
+            manifest.write_text(manifest.read_text().replace("log4j-slf4j-impl:2", "log4j-slf4j-impl:1"))
+        case _:
+            raise AssertionError(damage)
+    assert jars.kafka_classpath(java=fake.java) == first
+    assert all(zipfile.is_zipfile(jar) for jar in first)
+    assert fake.runs == 2
+
+
+@pytest.mark.parametrize(
+    ("ending", "error"),
+    [
+        ("exit 1", "could not be fetched"),
+        ('rm "$(dirname "$2")"/kafka_2*', "not whole: org.apache.kafka:kafka_2.13"),
+    ],
+)
+def test_a_failed_resolution_is_not_taken_for_whole(fake: FakeIvy, ending: str, error: str) -> None:
+    fake.end_with(ending)
+    with pytest.raises(DevClusterError, match=error) as raised:
+        jars.kafka_classpath(java=fake.java)
+    log = str(raised.value.hint).rpartition(" ")[2]
+    assert Path(log).exists()
+    fake.end_with("")
+    assert len(jars.kafka_classpath(java=fake.java)) == 3
+
+
+def test_a_jar_that_is_no_archive_is_refused(fake: FakeIvy) -> None:
+    (fake.source / "kafka-clients-4.3.1.jar").write_text("<html>sign in to the hotel's network</html>")
+    with pytest.raises(DevClusterError, match=r"not whole: kafka-clients-4\.3\.1\.jar"):
+        jars.kafka_classpath(java=fake.java)
+
+
+def test_a_killed_resolution_is_cleared_away(fake: FakeIvy) -> None:
+    half = jars.cache_directory() / "kafka" / ".unfinished-killed"
+    half.mkdir(parents=True)
+    (half / "kafka_2.13-4.3.1.jar").write_text("half")
+    assert half not in [jar.parent for jar in jars.kafka_classpath(java=fake.java)]
+    assert not half.exists()
+
+
+def test_two_resolutions_at_once_share_one(fake: FakeIvy) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: jars.kafka_classpath(java=fake.java), range(4)))
+    assert all(result == results[0] for result in results)
+    assert fake.runs == 1
+
+
+def test_without_pyspark_the_hint_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(DevClusterError) as error:
+        ivy.find_ivy()
+    assert error.value.hint == "pip install 'kafkaform[spark]'"
+
+
+def test_ivy_is_found_without_importing_pyspark() -> None:
+    code = "import sys; from kafkaform.devcluster import ivy; ivy.find_ivy(); print('pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+# --- the parts -------------------------------------------------------------------------------------
+
+
+def test_own_properties_win_and_know_their_node() -> None:
+    own = {"listeners": "TLS://127.0.0.1:{port},X://{rack}:{node_id}", "a.pattern": "{unknown}"}
+    result = configuration.server_properties(NODES[1], NODES, properties=own, sasl_users=None)
+    assert result["listeners"] == "TLS://127.0.0.1:20002,X://rack-2:2"
+    assert result["a.pattern"] == "{unknown}"
+    assert result["controller.quorum.voters"] == "1@127.0.0.1:20011,2@127.0.0.1:20012"
+    assert result["offsets.topic.replication.factor"] == "2"
+
+
+def test_a_sasl_user_that_jaas_cannot_name() -> None:
+    with pytest.raises(DevClusterError, match="'a b'"):
+        configuration.server_properties(NODES[0], NODES, properties={}, sasl_users={"a b": "x"})
+
+
+def test_the_telling_line_of_a_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert logs.last_words(log) == "it wrote no log"
+    log.write_text("[t] INFO all is well (k)\n\n")
+    assert logs.last_words(log) == "[t] INFO all is well (k)"
+    log.write_text("[t] ERROR it is broken (k)\n[t] INFO going down (k)\n")
+    assert logs.last_words(log) == "[t] ERROR it is broken (k)"
+    log.write_text("[t] ERROR broken (k)\norg.x.BadException: no 1\n\tat a.b(c)\n[t] INFO going down (k)\n")
+    assert logs.last_words(log) == "org.x.BadException: no 1"
+
+
+def test_following_a_log_over_a_restart(tmp_path: Path) -> None:
+    log = tmp_path / "broker.log"
+    log.write_text("old\n")
+    lines = logs.follow({"node-1": log, "node-2": tmp_path / "none"}, poll_s=0.01)
+    received: list[tuple[str, str]] = []
+    reader = threading.Thread(target=lambda: received.extend(itertools.islice(lines, 3)), daemon=True)
+    reader.start()
+    time.sleep(0.1)
+    with log.open("a") as writer:
+        writer.write("be")
+        writer.flush()
+        time.sleep(0.05)
+        writer.write("gun\nmore\n")
+    wait_for(lambda: len(log.read_text()) == 14)
+    time.sleep(0.1)
+    logs.begin(log)
+    log.write_text("anew\n")
+    reader.join(10)
+    assert received == [("node-1", "begun"), ("node-1", "more"), ("node-1", "anew")]
+
+
+def test_a_lock_keeps_the_second_out_and_survives_its_removal(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    order: list[str] = []
+    waiting = threading.Event()
+
+    def second() -> None:
+        with locked(path, progress=lambda _line: waiting.set()):
+            order.append("second")
+
+    with locked(path):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert waiting.wait(10)
+        path.unlink()
+        order.append("first")
+    thread.join(10)
+    assert order == ["first", "second"]
+    assert path.exists()
+
+
+def answer(content: bytes) -> tuple[int, threading.Thread]:
+    """A server that gives one client these bytes."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with server, server.accept()[0] as client:
+            client.recv(1000)
+            client.sendall(content)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    return server.getsockname()[1], thread
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        struct.pack(">ii", 4, 1),
+        struct.pack(">iibih", 12, 1, 0, 0, 35) + b"\0",
+        struct.pack(">i", 0),
+    ],
+)
+def test_what_is_no_broker_is_told_from_one(content: bytes) -> None:
+    port, thread = answer(content)
+    with pytest.raises(probe.BadAnswer):
+        probe.membership("127.0.0.1", port, timeout_s=5)
+    thread.join(10)

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkaform.units import format_duration, format_size, parse_duration, parse_size
+
+LONGS = st.integers(0, 2**63 - 1)
+ROUND = st.builds(
+    int.__mul__, st.integers(0, 10_000), st.sampled_from([1, 1000, 60_000, 3_600_000, 10**9, 2**20, 2**30])
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("0", 0),
+        ("604800000", 604_800_000),
+        ("060", 60),
+        ("7d", 604_800_000),
+        ("1w", 604_800_000),
+        ("36h", 129_600_000),
+        ("90m", 5_400_000),
+        ("1h30m", 5_400_000),
+        ("1h 30m", 5_400_000),
+        ("1.5h", 5_400_000),
+        ("2.3h", 8_280_000),
+        ("0.001s", 1),
+        ("1500ms", 1500),
+        (" 7 d ", 604_800_000),
+        ("1d1h1m1s1ms", 90_061_001),
+        ("9223372036854775806ms", 9_223_372_036_854_775_806),
+    ],
+)
+def test_parse_duration(text: str, milliseconds: int) -> None:
+    assert parse_duration(text) == milliseconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "d",
+        "7 dys",
+        "7D",
+        "-1",
+        "-7d",
+        "1e3",
+        "1_000",
+        "1h junk 3m",
+        "30m1h",
+        "1h1h",
+        "1.d",
+        ".5d",
+        "1,5h",
+        "٣d",
+        "1y",
+        "9" * 40,
+    ],
+)
+def test_not_a_duration(text: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"is not a duration; write a number of milliseconds or e\.g\. 7d, 36h"
+    ):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["0.5ms", "1.0001s", "1h0.1ms"])
+def test_finer_than_a_millisecond(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a whole number of milliseconds"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("1048588", 1_048_588),
+        ("1B", 1),
+        ("1kB", 1000),
+        ("1KB", 1000),
+        ("1KiB", 1024),
+        ("1MB", 10**6),
+        ("512MiB", 512 * 2**20),
+        ("2GB", 2 * 10**9),
+        ("50GiB", 50 * 2**30),
+        ("50 GiB", 50 * 2**30),
+        ("1TB", 10**12),
+        ("1TiB", 2**40),
+        ("1.5GiB", 3 * 2**29),
+        ("0.1kB", 100),
+        ("9007199254740993B", 2**53 + 1),
+    ],
+)
+def test_parse_size(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "'' is not a size; write a number of bytes or e.g. 50GiB, 512MiB, 1MB"),
+        ("-1", "'-1' is not a size; write a number of bytes or e.g. 50GiB, 512MiB, 1MB"),
+        ("1,5GB", "'1,5GB' is not a size; write a number of bytes or e.g. 50GiB, 512MiB, 1MB"),
+        ("50G", "'50G' is ambiguous; write GB (powers of 1000) or GiB (powers of 1024)"),
+        ("1k", "'1k' is ambiguous; write kB (powers of 1000) or KiB (powers of 1024)"),
+        ("50Gi", "'50Gi' has no known unit; write GiB"),
+        ("50gb", "'50gb' has no known unit; write GB"),
+        ("50Gb", "'50Gb' has no known unit; write GB"),
+        ("5 dogs", "'5 dogs' has no known unit; write B, kB, MB, GB, TB, KiB, MiB, GiB or TiB"),
+        ("0.3B", "'0.3B' is not a whole number of bytes"),
+        ("1.0001KiB", "'1.0001KiB' is not a whole number of bytes"),
+    ],
+)
+def test_not_a_size(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (0, "0"),
+        (604_800_000, "7d"),
+        (129_600_000, "36h"),
+        (5_400_000, "90m"),
+        (45_000, "45s"),
+        (1500, "1500ms"),
+    ],
+)
+def test_format_duration(milliseconds: int, text: str) -> None:
+    assert format_duration(milliseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0"),
+        (512, "512"),
+        (1_048_588, "1048588"),
+        (4096, "4 KiB"),
+        (10_485_760, "10 MiB"),
+        (50 * 2**30, "50 GiB"),
+        (2**40, "1 TiB"),
+        (2 * 10**9, "2 GB"),
+        (10**8, "100 MB"),
+        (1000, "1000"),
+    ],
+)
+def test_format_size(size: int, text: str) -> None:
+    assert format_size(size) == text
+
+
+@given(LONGS | ROUND)
+def test_what_is_formatted_is_read_back(number: int) -> None:
+    assert parse_duration(format_duration(number)) == number
+    assert parse_size(format_size(number)) == number

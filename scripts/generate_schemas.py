@@ -18,7 +18,7 @@ from typing import Any
 
 from kafkaform import kafka_configs
 from kafkaform.client_properties.catalogue import ALIASES, PROPERTIES
-from kafkaform.client_properties.kinds import Choice, Flag, Number
+from kafkaform.client_properties.kinds import Choice, Flag, Number, Text
 from kafkaform.config_values import ConfigKey, ConfigType
 
 FOLDER = Path(__file__).parent.parent / "schemas"
@@ -101,8 +101,8 @@ def client() -> Schema:
                 found["examples"] = [True, False]
             case Number(low, high):
                 found["description"] = f"From {low} to {high}."
-            case text if text.describes:
-                found["description"] = f"Must be {text.describes}."
+            case Text(describes=text):
+                found |= {"description": f"Must be {text}."} if text else {}
         if property_.sensitive:
             found["description"] = "A secret: write ${env:NAME} or ${file:PATH}."
             found["examples"] = ["${env:NAME}", "${file:PATH}"]
@@ -111,10 +111,10 @@ def client() -> Schema:
         properties[alias] = value | {"description": f"Another name of {name}."}
     return {
         "type": "object",
-        "description": "Client properties under librdkafka's names; ${env:NAME} and ${file:PATH} are read at use.",
+        "description": "By librdkafka's names; ${env:NAME} and ${file:PATH} are read at use.",
         "properties": dict(sorted(properties.items())),
         "additionalProperties": value
-        | {"deprecationMessage": "kafkaform takes no such client property; docs/clients.md lists those it takes."},
+        | {"deprecationMessage": "kafkaform takes no such client property; docs/clients.md has the list."},
     }
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import signal
@@ -522,23 +521,38 @@ def test_the_telling_line_of_a_log(tmp_path: Path) -> None:
 
 def test_following_a_log_over_a_restart(tmp_path: Path) -> None:
     log = tmp_path / "broker.log"
-    log.write_text("old\n")
-    lines = logs.follow({"node-1": log, "node-2": tmp_path / "none"}, poll_s=0.01)
-    received: list[tuple[str, str]] = []
-    reader = threading.Thread(target=lambda: received.extend(itertools.islice(lines, 3)), daemon=True)
-    reader.start()
-    time.sleep(0.1)
+    reader = logs.LogReader(log)
+    assert reader.new_lines() == []
+    log.write_text("old\nbe")
+    assert reader.new_lines() == ["old"]
     with log.open("a") as writer:
-        writer.write("be")
-        writer.flush()
-        time.sleep(0.05)
         writer.write("gun\nmore\n")
-    wait_for(lambda: len(log.read_text()) == 14)
-    time.sleep(0.1)
+    lines = logs.follow({"node-1": reader, "node-2": logs.LogReader(tmp_path / "none")}, poll_s=0)
+    assert [next(lines), next(lines)] == [("node-1", "begun"), ("node-1", "more")]
     logs.begin(log)
     log.write_text("anew\n")
-    reader.join(10)
-    assert received == [("node-1", "begun"), ("node-1", "more"), ("node-1", "anew")]
+    assert next(lines) == ("node-1", "anew")
+
+
+def test_logs_follow_until_interrupted(tmp_path: Path) -> None:
+    log = tmp_path / "node-1" / "broker.log"
+    log.parent.mkdir()
+    log.write_text("one\ntwo\n")
+    state.write(tmp_path, state.ClusterState("id", 384, formatted=True, nodes=NODES[:1]))
+    following = subprocess.Popen(
+        [*_CLI, "logs", "--data", str(tmp_path), "-n", "1", "-f"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert following.stdout is not None
+        assert following.stdout.readline() == "two\n"
+        with log.open("a") as writer:
+            writer.write("three\n")
+        assert following.stdout.readline() == "three\n"
+        following.send_signal(signal.SIGINT)
+        assert following.wait(10) == 0
+    finally:
+        following.kill()
+        following.communicate()
 
 
 def test_a_lock_keeps_the_second_out_and_survives_its_removal(tmp_path: Path) -> None:

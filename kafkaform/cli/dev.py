@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections import deque
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -134,12 +135,17 @@ def show_logs(directory: Path, lines: int, follow: bool, node_id: int | None) ->
     def show(name: str, line: str) -> None:
         click.echo(f"{name} | {line}" if len(paths) > 1 else line)
 
-    new_lines = logs.follow(paths) if follow else iter(())
-    for name, path in paths.items():
-        for line in logs.tail(path, lines):
-            show(name, line)
+    if not follow:
+        for name, path in paths.items():
+            for line in logs.tail(path, lines):
+                show(name, line)
+        return
+    readers = {name: logs.LogReader(path) for name, path in paths.items()}
     try:
-        for name, line in new_lines:
+        for name, reader in readers.items():
+            for line in deque(reader.new_lines(), maxlen=lines):
+                show(name, line)
+        for name, line in logs.follow(readers):
             show(name, line)
     except KeyboardInterrupt:
         return

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
-from kafkaform.errors import ClusterError
+from kafkaform.errors import ClusterError, RequestRejected
 from kafkaform.model import Facts, Observation, Operation, ResourceRef
 
 
 def none_besides(_: ResourceRef) -> bool:
     """Ask for no other resources than the named ones."""
     return False
+
+
+def repeated(request: Sequence[Operation]) -> dict[int, RequestRejected]:
+    """The refusals, by `id` of the operation, of all that name the same resource in one request.
+
+    Brokers refuse these too (INVALID_REQUEST), but librdkafka then fails the whole request, or crashes.
+    """
+    times = Counter(operation.ref for operation in request)
+    return {
+        id(operation): RequestRejected(
+            f"{operation.ref} is named {times[operation.ref]} times in one request (INVALID_REQUEST)",
+            code="INVALID_REQUEST",
+        )
+        for operation in request
+        if times[operation.ref] > 1
+    }
 
 
 class Cluster(Protocol):
@@ -40,6 +57,8 @@ class Cluster(Protocol):
 
     def execute(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         """Carry operations out, in one request for each sort of operation.
+
+        One that depends on another of another sort belongs into a later call.
 
         Returns:
             For each operation None where it was carried out, or why it was not; `OutcomeUnknown` where

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections import deque
@@ -40,44 +41,38 @@ def last_words(path: Path) -> str:
     return lines[-1][:_LONGEST] if lines else "it wrote no log"
 
 
-def follow(paths: Mapping[str, Path], *, poll_s: float = 0.25) -> Iterator[tuple[str, str]]:
-    """Lines as they are added from now on, each with the name of its log; never ends."""
-    followed = {name: _Followed(path) for name, path in paths.items()}
+class LogReader:
+    """Reads whole lines from a log that grows, and that a restart of its node replaces."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+        self._at = 0
+        self._begun = b""
+
+    def new_lines(self) -> list[str]:
+        """The lines since the last call; at first those from the beginning."""
+        try:
+            with self._path.open("rb") as log:
+                found = os.fstat(log.fileno())
+                if found.st_ino != self._file or found.st_size < self._at:
+                    self._file, self._at, self._begun = found.st_ino, 0, b""
+                log.seek(self._at)
+                added = log.read()
+        except FileNotFoundError:
+            return []
+        self._at += len(added)
+        *lines, self._begun = (self._begun + added).split(b"\n")
+        return [line.decode(errors="replace") for line in lines]
+
+
+def follow(readers: Mapping[str, LogReader], *, poll_s: float = 0.25) -> Iterator[tuple[str, str]]:
+    """New lines as they come, each with the name of its log; never ends."""
     while True:
         quiet = True
-        for name, log in followed.items():
-            for line in log.new_lines():
+        for name, reader in readers.items():
+            for line in reader.new_lines():
                 quiet = False
                 yield name, line
         if quiet:
             time.sleep(poll_s)
-
-
-class _Followed:
-    """A log that grows, and that a restart of its node replaces."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._begun = b""
-        self._file, self._at = self._current()
-
-    def _current(self) -> tuple[int | None, int]:
-        """The identity and the size of the file that is there now."""
-        try:
-            found = self._path.stat()
-        except FileNotFoundError:
-            return None, 0
-        return found.st_ino, found.st_size
-
-    def new_lines(self) -> list[str]:
-        file, size = self._current()
-        if file is None:
-            return []
-        if file != self._file or size < self._at:
-            self._file, self._at, self._begun = file, 0, b""
-        with self._path.open("rb") as log:
-            log.seek(self._at)
-            added = log.read()
-        self._at += len(added)
-        *lines, self._begun = (self._begun + added).split(b"\n")
-        return [line.decode(errors="replace") for line in lines]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kafkaform.errors import Problem
+from kafkaform.manifests.yaml12 import MAX_BYTES
 from kafkaform.model import Location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
 SUFFIXES = frozenset({".yaml", ".yml"})
 CONFIG_FILE = "kafkaform.yaml"
@@ -14,39 +18,67 @@ CONFIG_FILE = "kafkaform.yaml"
 
 
 def manifest_files(paths: Iterable[Path], problems: list[Problem]) -> list[Path]:
-    """All manifest files at or below the paths, each once, sorted; hidden folders are left out.
+    """All manifest files at or below the paths, each once, sorted; hidden ones are left out.
 
-    A path that does not exist, and a folder without any manifest, are problems.
+    A path that does not exist, a folder without any manifest, and what cannot be looked at are problems.
     """
     found: dict[Path, Path] = {}
     for path in paths:
-        if path.is_dir():
-            below = [file for file in sorted(_walk(path)) if file.name != CONFIG_FILE]
-            if not below:
-                hint = "write a manifest, or run kafkaform init for a starter set"
-                problems.append(Problem("no manifests (*.yaml, *.yml) in this folder", Location(str(path)), hint))
-            found.update({file.resolve(): file for file in below})
-        elif path.exists():
-            found[path.resolve()] = path
-        else:
-            problems.append(Problem("no such file or folder", Location(str(path))))
+        try:
+            for file in _files(path, problems):
+                found.setdefault(file.resolve(), file)
+        except OSError as error:
+            problems.append(_unreadable(path, error))
     return sorted(found.values(), key=str)
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    for entry in folder.iterdir():
-        if entry.name.startswith("."):
+def _files(path: Path, problems: list[Problem]) -> list[Path]:
+    if path.is_dir():
+        before = len(problems)
+        below = list(_walk(path, set(), problems))
+        if not below and len(problems) == before:
+            hint = "write a manifest, or run kafkaform init for a starter set"
+            problems.append(
+                Problem("no manifests (*.yaml, *.yml) in this folder", Location(str(path)), hint)
+            )
+        return below
+    if not path.exists():
+        problems.append(Problem("no such file or folder", Location(str(path))))
+        return []
+    return [path]
+
+
+def _walk(folder: Path, seen: set[Path], problems: list[Problem]) -> Iterator[Path]:
+    """The manifests below a folder; a link to a folder above it leads nowhere new."""
+    if folder.resolve() in seen:
+        return
+    seen.add(folder.resolve())
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        problems.append(_unreadable(folder, error))
+        return
+    for entry in entries:
+        if entry.name.startswith(".") or entry.name == CONFIG_FILE:
             continue
         if entry.is_dir():
-            yield from _walk(entry)
+            yield from _walk(entry, seen, problems)
         elif entry.suffix in SUFFIXES:
-            yield entry
+            if entry.is_file():
+                yield entry
+            else:
+                problems.append(Problem("is not a file", Location(str(entry)), "remove it, or rename it"))
 
 
 def read_bytes(path: Path, problems: list[Problem]) -> bytes | None:
-    """A file's bytes, or None and a problem."""
+    """A file's bytes, or None and a problem; no more than show that it is too large."""
     try:
-        return path.read_bytes()
+        with path.open("rb") as stream:
+            return stream.read(MAX_BYTES + 1)
     except OSError as error:
-        problems.append(Problem(f"cannot be read: {error.strerror or error}", Location(str(path))))
+        problems.append(_unreadable(path, error))
         return None
+
+
+def _unreadable(path: Path, error: OSError) -> Problem:
+    return Problem(f"cannot be read: {error.strerror or error}", Location(str(path)))

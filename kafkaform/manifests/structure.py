@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from kafkaform.errors import Problem
 from kafkaform.schema_files import load_schema
-from kafkaform.spelling import nearest
+from kafkaform.spelling import nearest, quoted
 
 if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator, ValidationError
+    from collections.abc import Iterator, Set
 
-    from kafkaform.manifests.yaml12 import Document, Path
+    from jsonschema import Draft202012Validator
+
+    from kafkaform.manifests.yaml12 import Data, Document, Path
+
+_Steps: TypeAlias = tuple[str | int, ...]
+_Finding: TypeAlias = tuple[_Steps | None, Problem]
+"""A problem, and the path of what must go for it to be gone; None where something is missing."""
 
 _KINDS = {
     "string": "text",
@@ -24,12 +29,18 @@ _KINDS = {
     "array": "a list",
     "null": "null",
 }
+_BOUNDS = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum": "more than"}
+_PLAIN = {
+    "minLength": "must not be empty",
+    "minItems": "must not be empty",
+    "uniqueItems": "names something twice",
+}
 
 
 def structure_problems(
     document: Document, schema: str, *, part: str | None = None, path: Path = ()
 ) -> list[Problem]:
-    """What is wrong with a document by a schema; empty if it fits.
+    """What is wrong with a document by a schema, each once; empty if it fits.
 
     Args:
         document: The document.
@@ -37,14 +48,43 @@ def structure_problems(
         part: Which of its `$defs` to check against, instead of all of it.
         path: Which value of the document to check, instead of all of it.
     """
+    problems = {problem for _, problem in _findings(document, schema, part, path)}
+    return sorted(problems, key=lambda p: (p.location is None, p.location, p.message))
+
+
+def sound_part(document: Document, schema: str, *, part: str | None = None, path: Path = ()) -> Data:
+    """The value without everything that its schema refuses, so that the rest can be checked further.
+
+    What the schema requires may still be missing; None if nothing is left.
+    """
+    culprits = {culprit for culprit, _ in _findings(document, schema, part, path) if culprit is not None}
+    return _without(_value(document, path), culprits, tuple(path))
+
+
+def _without(value: Data, culprits: Set[_Steps], at: _Steps) -> Data:
+    if at in culprits:
+        return None
+    if isinstance(value, dict):
+        return {
+            key: _without(below, culprits, (*at, key))
+            for key, below in value.items()
+            if (*at, key) not in culprits
+        }
+    if isinstance(value, list):
+        return [below for index, below in enumerate(value) if (*at, index) not in culprits]
+    return value
+
+
+def _value(document: Document, path: Path) -> Data:
     value: Any = document.data
     for step in path:
         value = value[step]
-    validator = _validator(schema, part)
-    problems = [
-        problem for error in validator.iter_errors(value) for problem in _problems(error, document, path)
-    ]
-    return sorted(problems, key=lambda p: (p.location is None, p.location, p.message))
+    return cast("Data", value)
+
+
+def _findings(document: Document, schema: str, part: str | None, path: Path) -> Iterator[_Finding]:
+    for error in _validator(schema, part).iter_errors(_value(document, path)):
+        yield from _explained(error, document, (*path, *error.absolute_path))
 
 
 @cache
@@ -52,51 +92,75 @@ def _validator(schema: str, part: str | None) -> Draft202012Validator:
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - 0.07 s that --help does not need
 
     whole = load_schema(schema)
-    if part is None:
-        return Draft202012Validator(whole)
-    return Draft202012Validator({"$defs": whole["$defs"], "$ref": f"#/$defs/{part}"})
+    return Draft202012Validator(_inlined(whole if part is None else whole["$defs"][part], whole["$defs"]))
 
 
-def _problems(error: ValidationError, document: Document, prefix: Path) -> Iterator[Problem]:
-    path = [*prefix, *error.absolute_path]
-    name = _dotted(path)
-    match error.validator:
-        case "additionalProperties":
-            known = error.schema.get("properties", {})
-            for extra in sorted(set(error.instance) - set(known), key=str):
-                near = nearest(extra, known)
-                hint = f"did you mean {near!r}?" if near else f"known here: {', '.join(sorted(known))}"
-                place = document.locate([*path, extra], key=True)
-                yield Problem(f"unknown field {extra!r}{_inside(path)}", place, hint)
-        case "required":
-            missing = [field for field in error.validator_value if field not in error.instance]
-            for field in missing:
-                yield Problem(f"{_dotted([*path, field])} is missing", document.locate(path))
-        case "type":
-            allowed = error.validator_value
-            names = [_KINDS[t] for t in ([allowed] if isinstance(allowed, str) else allowed)]
-            message = f"{name} must be {' or '.join(names)}, not {_shown(error.instance)}"
-            yield Problem(message, document.locate(path))
-        case "enum" | "const":
-            choices = error.validator_value if error.validator == "enum" else [error.validator_value]
-            near = nearest(str(error.instance), [str(choice) for choice in choices])
-            hint = f"did you mean {near!r}?" if near else None
-            listed = ", ".join(map(str, choices))
-            message = f"{name} must be {'one of ' if len(choices) > 1 else ''}{listed}, not {_shown(error.instance)}"
-            yield Problem(message, document.locate(path), hint)
-        case "minimum" | "maximum" | "exclusiveMinimum":
-            bound = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum": "more than"}[error.validator]
-            message = f"{name} must be {bound} {error.validator_value}, not {_shown(error.instance)}"
-            yield Problem(message, document.locate(path))
-        case _:
-            yield Problem(f"{name}: {error.message}", document.locate(path))
+def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
+    """The schema with its references replaced: to follow them takes most of the time of a check."""
+    if isinstance(schema, list):
+        return [_inlined(item, definitions) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inlined = {k: _inlined(v, definitions) for k, v in schema.items() if k not in {"$ref", "$defs", "$id"}}
+    if "$ref" in schema:
+        inlined |= _inlined(definitions[schema["$ref"].removeprefix("#/$defs/")], definitions)
+    return inlined
 
 
-def _dotted(path: list[Any]) -> str:
-    return ".".join(str(step) for step in path) or "the document"
+def _explained(error: Any, document: Document, path: _Steps) -> Iterator[_Finding]:
+    """What a `jsonschema.ValidationError` says, for people."""
+    rule, limit = error.validator, error.validator_value
+    if rule == "additionalProperties":
+        known = error.schema.get("properties", {})
+        for extra in set(error.instance) - set(known):
+            yield _unknown((*path, extra), document, f"unknown field {quoted(extra)}{_inside(path)}", known)
+    elif rule == "required":
+        for field in set(limit) - set(error.instance):
+            yield None, Problem(f"{_dotted((*path, field))} is missing", document.locate(path))
+    elif "propertyNames" in error.absolute_schema_path:
+        extra = (*path, error.instance)
+        message = f"unknown field {quoted(error.instance)}{_inside(path)}"
+        yield extra, Problem(message, document.locate(extra, key=True), f"it must match {limit}")
+    else:
+        message, hint = _refused(rule, limit, error)
+        yield path, Problem(f"{_dotted(path)} {message}", document.locate(path), hint)
 
 
-def _inside(path: list[Any]) -> str:
+def _unknown(path: _Steps, document: Document, message: str, known: dict[str, Any]) -> _Finding:
+    near = nearest(str(path[-1]), known)
+    hint = f"did you mean {near!r}?" if near else f"known here: {', '.join(sorted(known))}"
+    return path, Problem(message, document.locate(path, key=True), hint)
+
+
+def _refused(rule: str, limit: Any, error: Any) -> tuple[str, str | None]:
+    """What is wrong with one value, and a hint."""
+    if rule in _PLAIN:
+        return _PLAIN[rule], None
+    if rule == "type":
+        names = [_KINDS[name] for name in ([limit] if isinstance(limit, str) else limit)]
+        wanted = " or ".join(names)
+    elif rule in {"enum", "const"}:
+        choices = [str(choice) for choice in (limit if rule == "enum" else [limit])]
+        wanted = f"{'one of ' if len(choices) > 1 else ''}{', '.join(choices)}"
+        near = nearest(str(error.instance), choices)
+        if near:
+            return f"must be {wanted}, not {_shown(error.instance)}", f"did you mean {near!r}?"
+    elif rule in _BOUNDS:
+        wanted = f"{_BOUNDS[rule]} {limit}"
+    else:
+        return f"does not fit the schema: {error.message}", None
+    return f"must be {wanted}, not {_shown(error.instance)}", None
+
+
+def _dotted(path: _Steps) -> str:
+    name = ".".join(map(str, path))
+    return (name if name.isprintable() and len(name) <= _LONG else quoted(name)) or "the document"
+
+
+_LONG = 200
+
+
+def _inside(path: _Steps) -> str:
     return f" in {_dotted(path)}" if path else ""
 
 
@@ -110,7 +174,8 @@ def _shown(value: object) -> str:
             return "a mapping"
         case list():
             return "a list"
-        case str() if len(value) > 60:
-            return f"{value[:57]!r}…"
+        case str():
+            return quoted(value)
         case _:
-            return repr(value)
+            text = str(value)
+            return text if len(text) <= _LONG else f"{text[:20]}…"

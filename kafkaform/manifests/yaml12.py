@@ -2,54 +2,51 @@
 
 PyYAML reads YAML 1.1, where `010` is 8, `1:30` is 90 and `no` is false. Only its (C) parser is used
 here; scalars are resolved by the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema).
-(Its `.inf` and `.nan` stay text: no setting here means them.) Below a key named in `verbatim`, scalars other than null keep their source text: only the type of a
-Kafka config says what `0.50` or `010` means.
+Its `.inf` and `.nan` stay text, as do numbers too large for a double: no setting here means them. Below a
+key named in `verbatim`, scalars other than null keep their source text: only the type of a Kafka config
+says what `0.50` or `010` means.
 
-Nothing is constructed but dicts, lists and scalars, so a tag can never run code.
+Tags are refused, and nothing is constructed but dicts, lists and scalars, so a file can never run code.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from math import isinf
+from typing import TYPE_CHECKING, TypeAlias
 
 import yaml
-from yaml.cyaml import CParser
-from yaml.resolver import BaseResolver
 
 from kafkaform.errors import Problem
+from kafkaform.manifests.yaml_hazards import UNTAGGED, TooDeep, check_depth, children, node_problems, place_of
 from kafkaform.model import Location
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 Data: TypeAlias = "dict[str, Data] | list[Data] | str | int | float | bool | None"
 Path: TypeAlias = Sequence[str | int]
 
 MAX_BYTES = 5 * 1024 * 1024
 """The largest file that is read; a manifest of a thousand topics has about a tenth of it."""
-MAX_NODES = 250_000
-"""The most values a document may have once its aliases are expanded (an alias bomb has millions)."""
-MAX_DEPTH = 100
-"""How deep collections may nest: the C parser recurses, and would overflow its stack."""
+MAX_DIGITS = 400
+"""The most characters of an integer; Python reads long ones in quadratic time, and refuses very long ones."""
 
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_COMPACT_NESTING = re.compile(r"([-?:][ ]){50}")
 _BASES = {"0o": 8, "0x": 16}
 
-_PLAIN_TAGS = frozenset(
-    {BaseResolver.DEFAULT_SCALAR_TAG, BaseResolver.DEFAULT_SEQUENCE_TAG, BaseResolver.DEFAULT_MAPPING_TAG}
-)
 
+class _Composer(yaml.CBaseLoader):
+    """libyaml's parser; a node that has no tag in the file gets none, and no scalar a type."""
 
-class _Composer(CParser, BaseResolver):  # type: ignore[misc]
-    """libyaml's parser with no implicit resolvers: every untagged scalar stays text."""
-
-    def __init__(self, stream: str) -> None:
-        CParser.__init__(self, stream)
-        BaseResolver.__init__(self)
+    def resolve(self, kind: type[yaml.Node], value: str, implicit: object) -> str:  # noqa: ARG002
+        """The tag of a node that has none; libyaml's binding calls this."""
+        return UNTAGGED
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +59,19 @@ class Document:
 
     def locate(self, path: Path = (), *, key: bool = False) -> Location:
         """The place of the value at a path, or of its key; of the nearest ancestor where it is missing."""
-        node = self.node
-        mark = node.start_mark
+        node = place = self.node
         for step in path:
             child = _child(node, step)
             if child is None:
                 break
             key_node, node = child
-            mark = key_node.start_mark if key and key_node is not None else node.start_mark
-        return Location(self.file, mark.line + 1, mark.column + 1)
+            place = key_node if key and key_node is not None else node
+        return place_of(self.file, place)
 
     def scalars(self) -> Iterator[tuple[Location, str]]:
         """Every scalar of the document, keys too, with its place."""
         for node in _scalar_nodes(self.node):
-            yield Location(self.file, node.start_mark.line + 1, node.start_mark.column + 1), node.value
+            yield place_of(self.file, node), node.value
 
     def reporter(
         self, prefix: Path, problems: list[Problem]
@@ -114,78 +110,42 @@ def read_documents(
         return []
     documents = []
     try:
-        for node in _compose(text):
-            problems = list(_node_problems(node, file))
-            if problems:
-                for problem in problems:
-                    report(problem)
-                continue
-            documents.append(Document(file, _construct(node, verbatim, keep=False), node))
+        check_depth(text, file)
+        for node in yaml.compose_all(text, Loader=_Composer):
+            problems = list(node_problems(node, file))
+            for problem in problems:
+                report(problem)
+            if not problems:
+                documents.append(Document(file, _construct(node, verbatim, keep=False), node))
     except yaml.MarkedYAMLError as error:
         report(_syntax_problem(error, file, text))
     except yaml.reader.ReaderError as error:
-        head = raw[: error.position].decode("utf-8", "replace")
-        place = Location(file, head.count("\n") + 1, len(head) - head.rfind("\n"))
-        report(Problem("a control character cannot stand in YAML", place, "remove it, or write it as an escape"))
-    except _TooDeep as error:
-        report(Problem(str(error), Location(file, error.line), hint="flatten it"))
+        place = _end(text.encode()[: error.position], file)
+        hint = "remove it, or write it as an escape"
+        report(Problem("a control character cannot stand in YAML", place, hint))
+    except TooDeep as error:
+        report(error.problem)
     return documents
 
 
 def _decode(raw: bytes, file: str, report: Callable[[Problem], None]) -> str | None:
     if len(raw) > MAX_BYTES:
-        size = f"{len(raw) / 1e6:.1f} MB"
         limit = f"{MAX_BYTES // 1024 // 1024} MiB"
-        report(Problem(f"the file is too large ({size}, at most {limit})", Location(file), "split it"))
+        report(Problem(f"the file is larger than {limit}", Location(file), "split it"))
         return None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        column = error.start - raw.rfind(b"\n", 0, error.start)
-        message = f"not UTF-8: byte 0x{raw[error.start]:02x}"
-        report(Problem(message, Location(file, line, column), "save the file as UTF-8"))
+        # A byte order mark is not counted in the position, and not in what it is a position of.
+        message = f"not UTF-8: byte 0x{error.object[error.start]:02x}"
+        report(Problem(message, _end(error.object[: error.start], file), "save the file as UTF-8"))
         return None
 
 
-class _TooDeep(Exception):  # noqa: N818 - never leaves this module
-    def __init__(self, line: int) -> None:
-        super().__init__(f"collections nest more than {MAX_DEPTH} deep")
-        self.line = line
-
-
-def _compose(text: str) -> Iterator[yaml.Node]:
-    _check_depth(text)
-    composer = _Composer(text)
-    try:
-        while composer.check_node():
-            yield composer.get_node()
-    finally:
-        composer.dispose()
-
-
-def _check_depth(text: str) -> None:
-    """Refuse deep nesting from the event stream, which does not recurse.
-
-    The stream is only read where nesting beyond the limit is possible at all: that many opening
-    brackets, or an indentation or a run of dashes that deep.
-    """
-    brackets = text.count("[") + text.count("{")
-    if brackets <= MAX_DEPTH and " " * MAX_DEPTH not in text and not _COMPACT_NESTING.search(text):
-        return
-    depth = 0
-    parser = CParser(text)
-    try:
-        while parser.check_event():
-            event = parser.get_event()
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-                if depth > MAX_DEPTH:
-                    raise _TooDeep(event.start_mark.line + 1)
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-    finally:
-        parser.dispose()
+def _end(head: bytes, file: str) -> Location:
+    """The place right after some UTF-8 bytes, counted in characters as the parser does."""
+    lines = (head.decode("utf-8", "replace") + ".").splitlines()
+    return Location(file, len(lines), len(lines[-1]))
 
 
 def _syntax_problem(error: yaml.MarkedYAMLError, file: str, text: str) -> Problem:
@@ -194,66 +154,10 @@ def _syntax_problem(error: yaml.MarkedYAMLError, file: str, text: str) -> Proble
     lines = text.splitlines()
     line = lines[mark.line] if mark and mark.line < len(lines) else ""
     indentation = line[: len(line) - len(line.lstrip())]
-    if "\t" in indentation or "\t" in line[: mark.column + 1 if mark else 0]:
+    if "\t" in indentation:
         return Problem("a tab cannot indent YAML", location, "indent with spaces")
     message = " ".join(part for part in (error.context, error.problem) if part)
     return Problem(f"not valid YAML: {' '.join(message.split())}", location)
-
-
-def _node_problems(root: yaml.Node, file: str) -> Iterator[Problem]:
-    """What YAML allows and a manifest does not: tags, duplicate keys, keys that are not text, alias bombs."""
-    sizes: dict[int, int] = {}
-    open_nodes: set[int] = set()
-
-    def walk(node: yaml.Node) -> Iterator[Problem]:
-        if id(node) in sizes:
-            return
-        place = Location(file, node.start_mark.line + 1, node.start_mark.column + 1)
-        if id(node) in open_nodes:
-            sizes[id(node)] = 1
-            yield Problem("an alias contains itself", place)
-            return
-        if node.tag not in _PLAIN_TAGS:
-            tag = node.tag.replace("tag:yaml.org,2002:", "!!")
-            yield Problem(f"the tag {tag!r} is not allowed", place, "write the plain value")
-        open_nodes.add(id(node))
-        size = 1
-        for child in _children(node):
-            yield from walk(child)
-            size += sizes.get(id(child), 1)
-        open_nodes.discard(id(node))
-        sizes[id(node)] = size
-        if isinstance(node, yaml.MappingNode):
-            yield from _key_problems(node, file)
-
-    yield from walk(root)
-    if sizes.get(id(root), 0) > MAX_NODES:
-        place = Location(file, root.start_mark.line + 1)
-        yield Problem(f"aliases expand to {sizes[id(root)]:,} values (at most {MAX_NODES:,})", place)
-
-
-def _children(node: yaml.Node) -> Iterator[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        for key_node, value_node in node.value:
-            yield key_node
-            yield value_node
-    elif isinstance(node, yaml.SequenceNode):
-        yield from node.value
-
-
-def _key_problems(node: yaml.MappingNode, file: str) -> Iterator[Problem]:
-    seen: dict[str, int] = {}
-    for key_node, _ in node.value:
-        place = Location(file, key_node.start_mark.line + 1, key_node.start_mark.column + 1)
-        if not isinstance(key_node, yaml.ScalarNode):
-            yield Problem("a key must be plain text", place)
-        elif key_node.value == "<<" and not key_node.style:
-            yield Problem("merge keys (<<) are not part of YAML 1.2", place, "write the fields out")
-        elif key_node.value in seen:
-            first = seen[key_node.value]
-            yield Problem(f"duplicate key {key_node.value!r}", place, f"first given in line {first}")
-        else:
-            seen[key_node.value] = place.line
 
 
 def _construct(node: yaml.Node, verbatim: frozenset[str], *, keep: bool) -> Data:
@@ -262,7 +166,8 @@ def _construct(node: yaml.Node, verbatim: frozenset[str], *, keep: bool) -> Data
     if isinstance(node, yaml.SequenceNode):
         return [_construct(child, verbatim, keep=keep) for child in node.value]
     return {
-        key.value: _construct(value, verbatim, keep=keep or key.value in verbatim) for key, value in node.value
+        key.value: _construct(value, verbatim, keep=keep or key.value in verbatim)
+        for key, value in node.value
     }
 
 
@@ -276,15 +181,19 @@ def _scalar(node: yaml.ScalarNode, *, keep: bool) -> str | int | float | bool | 
         return text
     if text in _BOOL:
         return _BOOL[text]
-    if _INT.fullmatch(text):
+    return _number(text)
+
+
+def _number(text: str) -> str | int | float:
+    if len(text) <= MAX_DIGITS and _INT.fullmatch(text):
         return int(text[2:], _BASES[text[:2]]) if text[:2] in _BASES else int(text)
-    if _FLOAT.fullmatch(text):
-        return float(text)
+    if _FLOAT.fullmatch(text) and not isinf(number := float(text)):
+        return number
     return text
 
 
 def _scalar_nodes(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
     if isinstance(node, yaml.ScalarNode):
         yield node
-    for child in _children(node):
+    for child in children(node):
         yield from _scalar_nodes(child)

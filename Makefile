@@ -1,0 +1,52 @@
+# The two commands of the README are `make demo` and `make test`; both do all of their own set-up.
+
+VENV := .venv
+BIN  := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format typecheck check bench picture lock clean
+
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+demo: $(READY) ## Start a real Kafka, plan and apply topics/, find a manual change, see a refusal
+	@$(BIN)/python scripts/demo.py
+
+test: $(READY) ## Run all tests, on real Kafka brokers
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(READY) ## Check style and format (ruff), and that generated files are fresh
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/python scripts/generate_schemas.py --check
+	@$(BIN)/python scripts/generate_docs.py --check
+
+format: $(READY) ## Format the code and fix what ruff can
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+typecheck: $(READY) ## Check types (mypy --strict)
+	@$(BIN)/mypy
+
+check: lint typecheck test ## Everything that CI checks
+
+bench: $(READY) ## Measure plans of 1,000 and 5,000 topics against the raw admin calls
+	@$(BIN)/python -m benchmarks.plan
+
+picture: $(READY) ## Draw the plan of the README anew, from a real run
+	@$(BIN)/python scripts/picture.py
+
+lock: $(READY) ## Pin all dependencies anew, with hashes and without naming a package index
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile pyproject.toml --extra spark --extra dev --universal --python-version 3.11 \
+	  --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
+	  --quiet --output-file requirements.lock
+
+clean: ## Remove the virtual environment and caches
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+
+# Made last, so that an interrupted installation is not taken for a whole one.
+$(READY): requirements.lock pyproject.toml scripts/bootstrap.sh
+	@sh scripts/bootstrap.sh $(VENV)
+	@touch $@

@@ -1,0 +1,50 @@
+"""`kafkaform init`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+_ABOUT = {
+    "kafkaform.yaml": "clusters, environments and defaults",
+    "topics/example.yaml": "two topics to change, copy or delete",
+    "schemas/config.schema.json": "for editors: completion, and errors as you type",
+    "schemas/topic.schema.json": "the same for topics",
+    ".gitignore": "keeps saved plans and local data out of Git",
+}
+_NEXT = {
+    "kafkaform validate": "check the manifests, offline",
+    "kafkaform dev up --port 9092": "start a Kafka here, if there is none (needs Java 17)",
+    "kafkaform plan --out plan.json": "see what would change",
+    "kafkaform apply plan.json": "do exactly that",
+}
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path), default=Path())
+def init(directory: Path) -> None:
+    """Write a starter repository: configuration, two topics, and schemas for editors.
+
+    DIRECTORY is made if it is not there; by default it is this one. No file that exists is ever changed.
+    """
+    from kafkaform.report.printable import printable
+    from kafkaform.starter import write_starter
+
+    starter = write_starter(directory)
+    here = directory == Path()
+    click.echo("Written:" if here else f"Written to {printable(str(directory))}:")
+    _table({name: _ABOUT[name] for name in starter.files})
+    if starter.ignore:
+        click.echo(f"\nThe .gitignore that is there was kept; it should have: {', '.join(starter.ignore)}")
+    click.echo("\nNext:")
+    if not here:
+        click.echo(f"  cd {printable(shlex.quote(str(directory)))}")
+    _table(_NEXT)
+
+
+def _table(rows: dict[str, str]) -> None:
+    width = max(map(len, rows))
+    for name, about in rows.items():
+        click.echo(f"  {name:{width}}  {about}")

@@ -1,0 +1,104 @@
+"""The tour behind `make demo`: a real Kafka, the manifests of topics/, and everything the tool is for.
+
+Every step is a kafkaform command as a user would type it; the exit code of each is checked.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> int:
+    """Run the tour; 0 if every step went as announced."""
+    with tempfile.TemporaryDirectory(prefix="kafkaform-demo-") as folder:
+        data = Path(folder) / "kafka"
+        try:
+            tour(Path(folder), data)
+        finally:
+            run("dev", "down", "--data", str(data), title="Stop Kafka")
+    say("That was all. Next: README.md, and `kafkaform init` for a repository of your own.")
+    return 0
+
+
+def tour(folder: Path, data: Path) -> None:
+    """The steps in order."""
+    address = run("dev", "up", "--data", str(data), title="Start a real Kafka", capture=True).strip()
+    os.environ["KAFKAFORM_BOOTSTRAP_SERVER"] = address
+    os.environ["KAFKAFORM_ENVIRONMENT"] = "dev"
+
+    run("validate", title="Check the manifests, offline")
+    run("plan", title="What would change?")
+    run("apply", "--auto-approve", title="Apply it")
+    run("plan", "--detailed-exitcode", title="Plan again: nothing is left to do (exit code 0)")
+
+    say("Somebody raises the retention of orders.v1 by hand, at 3 a.m.")
+    set_config(address, "orders.v1", "retention.ms", "1209600000")
+    run("plan", "--detailed-exitcode", title="The plan finds it (exit code 2)", expect=2)
+    run("apply", "--auto-approve", title="Taking it back deletes records: not without consent", expect=1)
+    run("apply", "--auto-approve", "--allow", "Topic/orders.v1:retention-cut", title="With consent")
+
+    copy = edited_copy(folder)
+    say(
+        "A change asks for 2 instead of 3 partitions of orders.v1 (impossible), a longer retention with it, "
+        "and for another segment time of carts.v1."
+    )
+    run("apply", "--auto-approve", copy, title="carts.v1 is applied, orders.v1 refused whole", expect=1)
+    run("plan", copy, title="Nothing of orders.v1 was touched: its retention is still to be changed")
+
+
+def edited_copy(folder: Path) -> str:
+    """A copy of topics/ in which orders.v1 shrinks and carts.v1 changes."""
+    copy = folder / "topics"
+    shutil.copytree(ROOT / "topics", copy)
+    shutil.copytree(ROOT / "schemas", folder / "schemas")
+    orders, carts = copy / "checkout" / "orders.yaml", copy / "checkout" / "carts.yaml"
+    replace_once(orders, "dev: {partitions: 3, retention: 7d,", "dev: {partitions: 2, retention: 10d,")
+    replace_once(carts, "segment.ms: 6h", "segment.ms: 12h")
+    return str(copy)
+
+
+def replace_once(path: Path, old: str, new: str) -> None:
+    """Edit a file; fail loudly where the text is not there."""
+    text = path.read_text("utf-8")
+    if text.count(old) != 1:
+        sys.exit(f"demo: {path.name} does not hold {old!r} exactly once")
+    path.write_text(text.replace(old, new), "utf-8")
+
+
+def run(*arguments: str, title: str, expect: int = 0, capture: bool = False) -> str:
+    """Run one kafkaform command, show it, and insist on its exit code."""
+    say(title)
+    shown = " ".join(shlex.quote(a) for a in arguments)
+    print(f"\033[2m$ kafkaform {shown}\033[0m" if sys.stdout.isatty() else f"$ kafkaform {shown}", flush=True)
+    command = [sys.executable, "-m", "kafkaform", *arguments]
+    done = subprocess.run(
+        command, cwd=ROOT, stdout=subprocess.PIPE if capture else None, text=True, check=False
+    )
+    if capture:
+        print(done.stdout, end="", flush=True)
+    if done.returncode != expect:
+        sys.exit(f"demo: expected exit code {expect}, got {done.returncode}")
+    return done.stdout or ""
+
+
+def say(text: str) -> None:
+    """A line of the narrator."""
+    print(f"\n\033[1m# {text}\033[0m" if sys.stdout.isatty() else f"\n# {text}", flush=True)
+
+
+def set_config(address: str, topic: str, name: str, value: str) -> None:
+    """Change a topic behind kafkaform's back."""
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    for future in AdminClient({"bootstrap.servers": address}).incremental_alter_configs([resource]).values():
+        future.result(30)

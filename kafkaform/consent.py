@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from kafkaform.errors import UsageError
 from kafkaform.model import Consent, ResourceRef, Risk
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ANNOTATION = "kafkaform/allow"
 """The manifest annotation that carries consents: a line each, `hazard: reason`."""

@@ -6,9 +6,9 @@ The same input gives the same plan, whatever the order it comes in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from kafkaform.consent import Consents, Grant
 from kafkaform.kinds import KINDS, kind_order
@@ -40,6 +40,9 @@ from kafkaform.model import (
     Update,
     judgements,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +86,7 @@ def diff(
     for ref in sorted(wanted, key=_order):
         planner.consider(wanted[ref])
     unmanaged = sorted(
-        (
-            ref
-            for ref in observation.inventory
-            if ref not in wanted and not matches(ref.name, policy.ignore)
-        ),
+        (ref for ref in observation.inventory if ref not in wanted and not matches(ref.name, policy.ignore)),
         key=_order,
     )
     if policy.prune:
@@ -140,13 +139,18 @@ class _Planner:
             self._changes.append(self._status(change, desired))
 
     def prune(self, ref: ResourceRef) -> bool:
-        """Plan the deletion of an undeclared resource, if it is ours to delete."""
+        """Plan the deletion of an undeclared resource, if it is ours to delete.
+
+        One that is protected or internal stays unmanaged: a refused change would fail every apply.
+        """
         observed = self._observation.resources.get(ref)
         if observed is None or not matches(ref.name, self._policy.owns):
             return False
-        kind = KINDS[ref.kind]
-        change = Delete(ref, observed.uid, observed.state, kind.judge_delete(ref, observed.state))
-        self._changes.append(self._status(change, Desired(ref, None)))
+        undeclared = Desired(ref, None)
+        change = _deletion(undeclared, observed)
+        if self._protection(change, undeclared.intent) is not None:
+            return False
+        self._changes.append(self._status(change, undeclared))
         return True
 
     def plan(self, unmanaged: list[ResourceRef]) -> Plan:
@@ -162,7 +166,7 @@ class _Planner:
             diagnostics=tuple(
                 sorted(
                     (*self._diagnostics, *self._observation.diagnostics, *self._facts.diagnostics),
-                    key=lambda d: (severities.index(d.severity), d.code, d.message),
+                    key=lambda d: (severities.index(d.severity), d.code, d.message, str(d.location)),
                 )
             ),
             unknown=tuple(self._unknown),
@@ -170,19 +174,12 @@ class _Planner:
 
     def _change(self, desired: Desired, observed: Observed | None) -> Change | None:
         kind = KINDS[desired.ref.kind]
-        match desired.state, observed:
-            case None, None:
-                return None
-            case None, Observed():
-                judgement = kind.judge_delete(desired.ref, observed.state)
-                return Delete(desired.ref, observed.uid, observed.state, judgement)
-            case state, None:
-                given = {path: value for path, value in state.items() if value is not None}
-                return Create(desired.ref, _in_order(kind, given))
-            case state, Observed():
-                fields = self._fields(kind, desired, state, observed)
-                return Update(desired.ref, observed.uid, fields) if fields else None
-        return None
+        if desired.state is None:
+            return None if observed is None else _deletion(desired, observed)
+        if observed is None:
+            return Create(desired.ref, _in_order(kind, desired.state))
+        fields = self._fields(kind, desired, desired.state, observed)
+        return Update(desired.ref, observed.uid, fields) if fields else None
 
     def _fields(
         self, kind: Kind, desired: Desired, state: State, observed: Observed
@@ -252,15 +249,17 @@ class _Planner:
         blocked = self._policy.blocked.get(change.ref)
         if blocked is not None:
             return f"{blocked.code}: {blocked.message}", blocked.suggestion
-        for judgement in judgements(change):
+        due = _due(change)
+        for judgement in due:
             if judgement.risk is Risk.IMPOSSIBLE:
                 return judgement.reason, judgement.remedy
+        for judgement in due:
             if judgement.hazard and matches(judgement.hazard, self._policy.forbid):
                 return f"{judgement.hazard} is forbidden on this cluster", "see forbid: in kafkaform.yaml"
         match change:
             case Delete():
                 return self._protection(change, desired.intent)
-            case Update(fields=fields) if all(f.deferred for f in fields):
+            case Update(fields=fields) if not due:
                 return "; ".join(dict.fromkeys(f.deferred for f in fields if f.deferred)), None
         return None
 
@@ -274,17 +273,23 @@ class _Planner:
         return (reason, "take it out in a reviewed commit first") if reason else None
 
 
-def _due(change: Change) -> Iterable[Judgement]:
+def _due(change: Change) -> tuple[Judgement, ...]:
     """The judgements of what an apply would carry out."""
     match change:
         case Update(fields=fields):
-            return [f.judgement for f in fields if f.deferred is None]
+            return tuple(f.judgement for f in fields if f.deferred is None)
         case Create() | Delete():
             return judgements(change)
 
 
+def _deletion(desired: Desired, observed: Observed) -> Delete:
+    judgement = KINDS[desired.ref.kind].judge_delete(desired.ref, observed.state)
+    return Delete(desired.ref, observed.uid, observed.state, judgement)
+
+
 def _in_order(kind: Kind, state: State) -> State:
-    return {path: state[path] for path in sorted(state, key=kind.field_order)}
+    """What is set, in the order of plans."""
+    return {path: state[path] for path in sorted(state, key=kind.field_order) if state[path] is not None}
 
 
 def grant(plan: Plan, grants: tuple[Grant, ...]) -> Plan:
@@ -298,7 +303,7 @@ def grant(plan: Plan, grants: tuple[Grant, ...]) -> Plan:
             found = [Consents(grants, given).find(planned.ref, hazard) for hazard in sorted(needed)]
             if all(found):
                 consents.update(consent for consent in found if consent)
-                planned = replace(planned, status=Status.PLANNED, reason=None)  # noqa: PLW2901
+                planned = replace(planned, status=Status.PLANNED, reason=None)
         changes.append(planned)
     return replace(plan, changes=tuple(changes), consents=tuple(sorted(consents)))
 

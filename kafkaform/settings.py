@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform import client_properties
-from kafkaform.client_properties import ClientProperties
 from kafkaform.errors import InvalidInput, KafkaformError, Problem, UsageError
 from kafkaform.kinds import KINDS
-from kafkaform.kinds.base import Layer
 from kafkaform.manifests.files import CONFIG_FILE, read_bytes
-from kafkaform.manifests.loader import API_VERSION, Context
-from kafkaform.manifests.structure import structure_problems
-from kafkaform.manifests.yaml12 import Document, read_documents
+from kafkaform.manifests.loader import Context, hint_for, unknown_environment
+from kafkaform.manifests.structure import sound_part, structure_problems
+from kafkaform.manifests.yaml12 import read_documents
 from kafkaform.model import Location, Undeclared
-from kafkaform.spelling import nearest
 
-VERBATIM = frozenset({"config", "client"})
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from kafkaform.client_properties import ClientProperties
+    from kafkaform.kinds.base import Layer
+    from kafkaform.manifests.yaml12 import Document
+
+VERBATIM = frozenset({"config", "retention", "client"})
 DEFAULT_MANIFESTS = ("topics",)
 DEFAULT_IGNORE = ("__*", "_schemas", "*-changelog", "*-repartition")
 """Topics that Kafka, a schema registry and Kafka Streams make for themselves."""
@@ -78,23 +82,21 @@ class Settings:
         Raises:
             UsageError: There is no such cluster, or there are several and none was chosen.
         """
-        known = ", ".join(self.clusters)
         if name is not None:
             if name not in self.clusters:
-                near = nearest(name, self.clusters)
-                hint = f"did you mean {near!r}?" if near else f"clusters: {known or 'none'}"
+                hint = hint_for(name, self.clusters, "clusters")
                 raise UsageError(f"there is no cluster {name!r} in {self.file or CONFIG_FILE}", hint=hint)
             return self.clusters[name]
         if len(self.clusters) > 1:
-            raise UsageError(f"{self.file} names several clusters", hint=f"choose one with --cluster ({known})")
+            hint = f"choose one with --cluster ({', '.join(self.clusters)})"
+            raise UsageError(f"{self.file} names several clusters", hint=hint)
         return next(iter(self.clusters.values()), None)
 
     def check_environment(self, name: str | None) -> None:
         """Raise a UsageError for an environment that is not in the closed list."""
         if name is None or self.environments is None or name in self.environments:
             return
-        near = nearest(name, self.environments)
-        hint = f"did you mean {near!r}?" if near else f"environments: {', '.join(self.environments) or 'none'}"
+        hint = hint_for(name, self.environments, "environments")
         raise UsageError(f"there is no environment {name!r} in {self.file}", hint=hint)
 
 
@@ -118,94 +120,78 @@ def read_settings(path: Path) -> Settings:
     problems: list[Problem] = []
     raw = read_bytes(path, problems)
     documents = read_documents(raw, str(path), problems.append, verbatim=VERBATIM) if raw is not None else []
-    if raw is not None and not problems and len(documents) != 1:
-        problems.append(Problem("a configuration file holds one document", Location(str(path))))
-    settings = _settings(path, documents[0], problems) if not problems else None
-    if problems or settings is None:
+    if not problems and len(documents) != 1:
+        message = f"a configuration file holds one document, not {len(documents) or 'none'}"
+        problems.append(Problem(message, Location(str(path))))
+    if problems:
         raise InvalidInput(problems)
+    settings = _settings(path, documents[0], problems)
+    if problems:
+        raise InvalidInput(sorted(problems, key=lambda p: p.location or Location(str(path))))
     return settings
 
 
-def _settings(path: Path, document: Document, problems: list[Problem]) -> Settings | None:
-    problems.extend(structure_problems(document, "config"))
-    if problems:
-        return None
-    data = cast("dict[str, object]", document.data)
-    environments = tuple(cast("list[str]", data.get("environments", [])))
-    settings = Settings(
+def _settings(path: Path, document: Document, problems: list[Problem]) -> Settings:
+    found = structure_problems(document, "config")
+    problems.extend(found)
+    data: Any = (sound_part(document, "config") or {}) if found else document.data
+    said = cast("dict[str, Any]", document.data)
+    environments = tuple(data.get("environments", ()))
+    # A list that is itself wrong says nothing about the names in it.
+    known = None if "environments" in (said or {}) and "environments" not in data else environments
+    return Settings(
         file=str(path),
-        manifests=tuple(path.parent / m for m in cast("list[str]", data.get("manifests", DEFAULT_MANIFESTS))),
+        manifests=tuple(path.parent / folder for folder in data.get("manifests", DEFAULT_MANIFESTS)),
         environments=environments,
-        clusters={c.name: c for c in _clusters(document, environments, problems)},
-        defaults=_defaults(document, environments, problems),
-        undeclared=Undeclared(cast("str", data.get("undeclared", Undeclared.REPORT.value))),
-        rules=cast("dict[str, str]", data.get("rules", {})),
-        owns=_globs(data, "owns", ()),
-        protected=_globs(data, "protected", ()),
-        ignore=_globs(data, "ignore", DEFAULT_IGNORE),
+        clusters={c.name: c for c in _clusters(document, data.get("clusters", {}), known, problems)},
+        defaults=_defaults(document, data.get("defaults", {}), known, problems),
+        undeclared=Undeclared(data.get("undeclared", Undeclared.REPORT.value)),
+        rules=data.get("rules", {}),
+        owns=tuple(data.get("owns", ())),
+        protected=tuple(data.get("protected", ())),
+        ignore=tuple(data.get("ignore", DEFAULT_IGNORE)),
     )
-    return None if problems else settings
-
-
-def _globs(data: Mapping[str, object], name: str, default: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(cast("list[str]", data.get(name, default)))
 
 
 def _clusters(
-    document: Document, environments: tuple[str, ...], problems: list[Problem]
+    document: Document,
+    clusters: Mapping[str, Mapping[str, Any]],
+    environments: Collection[str] | None,
+    problems: list[Problem],
 ) -> Iterator[ClusterSettings]:
-    data = cast("dict[str, dict[str, dict[str, object]]]", document.data)
-    for name, cluster in data.get("clusters", {}).items():
-        where = ("clusters", name)
-        client, found = client_properties.parse(
-            cast("dict[str, object]", cluster["client"]),
-            lambda key, where=where: document.locate([*where, "client", key], key=True),  # type: ignore[misc]
-        )
+    for name, cluster in clusters.items():
+        path = ("clusters", name)
+        environment = cluster.get("environment")
+        if environment is not None and environments is not None:
+            place = (*path, "environment")
+            problems.extend(unknown_environment(document, place, environment, environments, key=False))
+        if "client" not in cluster:
+            continue  # which the schema has reported
+        client, found = client_properties.parse(cluster["client"], partial(_property, document, name))
         problems.extend(found)
-        environment = cast("str | None", cluster.get("environment"))
-        if environment is not None and environment not in environments:
-            problems.append(_unknown_environment(document, [*where, "environment"], environment, environments))
-        yield ClusterSettings(
-            name,
-            client,
-            environment,
-            cast("str | None", cluster.get("clusterId")),
-            tuple(cast("list[str]", cluster.get("forbid", []))),
-        )
+        forbid = tuple(cluster.get("forbid", ()))
+        yield ClusterSettings(name, client, environment, cluster.get("clusterId"), forbid)
+
+
+def _property(document: Document, cluster: str, name: str) -> Location:
+    return document.locate(["clusters", cluster, "client", name], key=True)
 
 
 def _defaults(
-    document: Document, environments: tuple[str, ...], problems: list[Problem]
+    document: Document,
+    defaults: Mapping[str, Mapping[str, Any]],
+    environments: Collection[str] | None,
+    problems: list[Problem],
 ) -> dict[str, tuple[Layer, Mapping[str, Layer]]]:
-    data = cast("dict[str, dict[str, dict[str, object]]]", document.data)
-    defaults: dict[str, tuple[Layer, Mapping[str, Layer]]] = {}
-    for name, spec in data.get("defaults", {}).items():
-        kind = KINDS[name]
-        path = ("defaults", name)
-        found = structure_problems(document, kind.schema, part="spec", path=path)
-        problems.extend(found)
-        if found:
-            continue
-        overrides = cast("dict[str, dict[str, object]]", spec.get("overrides", {}))
-        for environment in overrides:
-            if environment not in environments:
-                place = [*path, "overrides", environment]
-                problems.append(_unknown_environment(document, place, environment, environments))
-        defaults[name] = (
-            kind.normalise(spec, document.reporter(path, problems)),
-            {
-                environment: kind.normalise(
-                    layer, document.reporter((*path, "overrides", environment), problems)
-                )
-                for environment, layer in overrides.items()
-            },
-        )
-    return defaults
-
-
-def _unknown_environment(
-    document: Document, path: list[str], name: str, environments: tuple[str, ...]
-) -> Problem:
-    near = nearest(name, environments)
-    hint = f"did you mean {near!r}?" if near else f"environments: {', '.join(environments) or 'none'}"
-    return Problem(f"unknown environment {name!r}", document.locate(path), hint)
+    layers: dict[str, tuple[Layer, Mapping[str, Layer]]] = {}
+    for name, spec in defaults.items():
+        kind, path = KINDS[name], ("defaults", name)
+        base = kind.normalise(spec, document.reporter(path, problems))
+        overrides: dict[str, Layer] = {}
+        for environment, layer in spec.get("overrides", {}).items():
+            place = (*path, "overrides", environment)
+            if environments is not None:
+                problems.extend(unknown_environment(document, place, environment, environments, key=True))
+            overrides[environment] = kind.normalise(layer, document.reporter(place, problems))
+        layers[name] = base, overrides
+    return layers

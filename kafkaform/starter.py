@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkaform.errors import KafkaformError
@@ -13,7 +14,6 @@ from kafkaform.schema_files import load_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 _TEMPLATES = ("kafkaform.yaml", "topics/example.yaml")
 # Copied into the repository and committed with it, so that every editor finds them without a network.
@@ -48,8 +48,9 @@ def write_starter(directory: Path) -> Starter:
         present.remove(GITIGNORE)
         ignore = tuple(line for line in contents.pop(GITIGNORE).splitlines() if not line.startswith("#"))
     if present:
+        where = "this folder" if directory == Path() else directory
         raise KafkaformError(
-            f"{directory} has {', '.join(present)} already; nothing was written",
+            f"{where} has {', '.join(present)} already; nothing was written",
             hint="give another folder, or move what is there out of the way",
         )
     _write(directory, contents)
@@ -61,7 +62,9 @@ def _contents() -> dict[str, str]:
     templates = files("kafkaform").joinpath("templates")
     contents = {name: templates.joinpath(*name.split("/")).read_text("utf-8") for name in _TEMPLATES}
     for name in _SCHEMAS:
-        contents[f"schemas/{name}.schema.json"] = json.dumps(load_schema(name), indent=2) + "\n"
+        contents[f"schemas/{name}.schema.json"] = (
+            json.dumps(load_schema(name), indent=2, ensure_ascii=False) + "\n"
+        )
     # Without its dot in the package: tools that build and copy packages heed files of that name.
     contents[GITIGNORE] = templates.joinpath("gitignore").read_text("utf-8")
     return contents

@@ -100,5 +100,10 @@ def set_config(address: str, topic: str, name: str, value: str) -> None:
     """Change a topic behind kafkaform's back."""
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    for future in AdminClient({"bootstrap.servers": address}).incremental_alter_configs([resource]).values():
+    admin = AdminClient({"bootstrap.servers": address})
+    for future in admin.incremental_alter_configs([resource]).values():
         future.result(30)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

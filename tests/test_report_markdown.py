@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -341,7 +341,7 @@ def assert_harmless(found: Parsed) -> None:
         assert not REFERENCES.search(text), text
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(strategies.plans(), strategies.headers())
 def test_hostile_text_changes_nothing_of_the_structure(plan: Plan, header: PlanHeader) -> None:
     markdown = render_markdown(plan, header)
@@ -365,7 +365,7 @@ def test_hostile_text_changes_nothing_of_the_structure(plan: Plan, header: PlanH
         assert shown_in_code(str(name)) in found.spans
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(strategies.plans(), strategies.headers())
 def test_hostile_text_is_harmless_also_where_html_is_off(plan: Plan, header: PlanHeader) -> None:
     markdown = render_markdown(plan, header)
@@ -388,12 +388,11 @@ def test_a_code_span_holds_exactly_its_text(text: str, cell: bool) -> None:
     assert content == shown_in_code(text)
 
 
+@example(["before", "```", "````", "after"])
 @given(st.lists(strategies.hostile_text(), max_size=8))
 def test_a_code_block_holds_exactly_its_lines(lines: list[str]) -> None:
-    content = [f"+ {line}" for line in lines]
-    assert parse(code_block("diff", content) + "\n\nafter\n").fences == [
-        "".join(printable(line) + "\n" for line in content) or "\n"
-    ]
+    expected = "\n".join(map(printable, lines)) + "\n"
+    assert parse(code_block("diff", lines) + "\n\nafter\n").fences == [expected]
 
 
 @given(st.lists(st.sampled_from(strategies.HOSTILE) | st.text(max_size=12), max_size=8).map(" ".join))

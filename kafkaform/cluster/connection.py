@@ -121,7 +121,9 @@ class Connection:
     ) -> dict[uuid.UUID, ClusterError]:
         """Delete topics by id (KIP-516), through kafka-python; returns what was refused."""
         with _translated():
-            answer = self._second.delete_topics(topic_ids, timeout_ms=int(timeout_s * 1000), raise_errors=False)
+            answer = self._second.delete_topics(
+                topic_ids, timeout_ms=int(timeout_s * 1000), raise_errors=False
+            )
         return {
             uuid.UUID(str(topic["topic_id"])): _refusal(topic)
             for topic in answer["topics"]

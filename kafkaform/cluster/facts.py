@@ -23,7 +23,8 @@ def read_facts(connection: Connection) -> Facts:
         broker.id: next(
             iter(
                 connection.admin.describe_configs(
-                    [ConfigResource(ConfigResource.Type.BROKER, str(broker.id))], request_timeout=READ_TIMEOUT_S
+                    [ConfigResource(ConfigResource.Type.BROKER, str(broker.id))],
+                    request_timeout=READ_TIMEOUT_S,
                 ).values()
             )
         )

@@ -1,22 +1,18 @@
 """A cluster in memory that answers as real brokers do: for tests, of kafkaform and of whoever uses it.
 
-It passes the contract tests that a real cluster passes. Beyond a real cluster, a test can make it lag,
-hide, deny and fail, and can see in `executed` what was carried out.
+It passes the contract tests that a real cluster passes. Beyond what a real one can be made to do, a test
+can make it lag, hide, deny and fail, and sees in `executed` what was carried out.
 """
 
 from __future__ import annotations
 
-import re
-import uuid
-from base64 import urlsafe_b64encode
-from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self, assert_never
+from typing import TYPE_CHECKING, Self
 
 from kafkaform import kafka_configs
+from kafkaform.cluster import controller
 from kafkaform.cluster.protocol import none_besides, repeated
-from kafkaform.config_values import ConfigType
-from kafkaform.errors import ClusterError, PermissionDenied, RequestRejected
+from kafkaform.errors import ClusterError, PermissionDenied
 from kafkaform.model import (
     CONFIG_PREFIX,
     AddPartitions,
@@ -31,22 +27,13 @@ from kafkaform.model import (
     ResourceRef,
 )
 
-MAX_RECORDS = 10_000
-"""How many records a controller writes for one request."""
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-_RACKS = (Broker(1, "rack-1"), Broker(2, "rack-2"), Broker(3, "rack-3"))
+    from kafkaform.cluster.controller import Topic
+
+_BROKERS = (Broker(1, "rack-1"), Broker(2, "rack-2"), Broker(3, "rack-3"))
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-_LEGAL_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
-_INTEGERS = frozenset({ConfigType.SHORT, ConfigType.INT, ConfigType.LONG})
-
-
-@dataclass(frozen=True, slots=True)
-class _Topic:
-    """A topic: its id, how many replicas each partition has, and its own configs."""
-
-    uid: str
-    replicas: tuple[int, ...]
-    configs: Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -71,20 +58,20 @@ class MemoryCluster:
     def __init__(
         self,
         cluster_id: str = "memory",
-        brokers: Sequence[Broker] = _RACKS,
+        brokers: Sequence[Broker] = _BROKERS,
         defaults: Mapping[str, str | None] | None = None,
     ) -> None:
         self.executed: list[Operation] = []
         self._cluster_id = cluster_id
         self._brokers = tuple(brokers)
         self._defaults = {**kafka_configs.cluster_defaults({}), **(defaults or {})}
-        self._topics: dict[str, _Topic] = {}
-        self._created = 0
+        self._topics: dict[str, Topic] = {}
+        self._ids = 1  # Kafka keeps the first two for itself
         self._hidden: set[ResourceRef] = set()
         self._denied: Callable[[ResourceRef], bool] = none_besides
         self._failures: list[_Failure] = []
         self._lag = 0
-        self._stale_topics: dict[str, _Topic] = {}
+        self._stale_topics: dict[str, Topic] = {}
         self._stale_reads = 0
 
     def __enter__(self) -> Self:
@@ -146,7 +133,7 @@ class MemoryCluster:
     def fail_next(
         self, error: ClusterError, ref: ResourceRef | None = None, *, carried_out: bool = False
     ) -> None:
-        """Answer the next operation that is to be carried out, on this resource if one is given, with an error.
+        """Answer the next operation that is to be carried out (on this resource, if given) with an error.
 
         Args:
             error: The answer.
@@ -171,7 +158,7 @@ class MemoryCluster:
     def _request(self, request: Sequence[Operation], *, carry_out: bool) -> dict[int, ClusterError]:
         """One request: every operation in it is judged by what was there before it."""
         outcomes: dict[int, ClusterError] = {**repeated(request)}
-        accepted: list[tuple[Operation, str, _Topic | None]] = []
+        accepted: list[tuple[Operation, str, Topic | None]] = []
         for operation in request:
             if id(operation) in outcomes:
                 continue
@@ -179,154 +166,48 @@ class MemoryCluster:
                 accepted.append((operation, *self._result(operation)))
             except ClusterError as error:
                 outcomes[id(operation)] = error
-        if sum(_records(self._topics.get(name), after) for _, name, after in accepted) > MAX_RECORDS:
-            return {id(operation): _too_large(operation) for operation in request}
+        if sum(controller.records(self._topics.get(n), t) for _, n, t in accepted) > controller.MAX_RECORDS:
+            return {id(operation): controller.too_large(operation) for operation in request}
         if carry_out:
-            for operation, name, after in accepted:
-                failure = self._failure(operation)
+            for operation, name, topic in accepted:
+                failure = self._failure(operation.ref)
                 if failure is not None:
                     outcomes[id(operation)] = failure.error
                 if failure is None or failure.carried_out:
-                    self._put(name, after)
+                    self._put(name, topic)
                     self.executed.append(operation)
         return outcomes
 
-    def _failure(self, operation: Operation) -> _Failure | None:
+    def _result(self, operation: Operation) -> tuple[str, Topic | None]:
+        if operation.ref in self._hidden or self._denied(operation.ref):
+            raise _denial()
+        self._ids += isinstance(operation, CreateTopic)
+        uid = controller.topic_id(self._ids)
+        return controller.result(self._topics, operation, brokers=len(self._brokers), uid=uid)
+
+    def _failure(self, ref: ResourceRef) -> _Failure | None:
         for failure in self._failures:
-            if failure.ref in {None, operation.ref}:
+            if failure.ref in {None, ref}:
                 self._failures.remove(failure)
                 return failure
         return None
 
-    def _put(self, name: str, topic: _Topic | None) -> None:
+    def _put(self, name: str, topic: Topic | None) -> None:
         if topic is None:
             del self._topics[name]
         else:
             self._topics[name] = topic
 
-    def _result(self, operation: Operation) -> tuple[str, _Topic | None]:
-        """The name of the topic that an operation changes, and what becomes of it."""
-        ref = operation.ref
-        if ref in self._hidden or self._denied(ref):
-            raise _denial()
-        match operation:
-            case CreateTopic():
-                return ref.name, self._created_topic(operation)
-            case AlterConfigs():
-                _check_name(ref.name)
-                topic = self._existing(ref)
-                given = {name: _stored(name, value) for name, value in operation.set.items()}
-                kept = {n: v for n, v in topic.configs.items() if n not in operation.unset}
-                return ref.name, replace(topic, configs={**kept, **given})
-            case AddPartitions(total=total):
-                topic = self._existing(ref)
-                present = len(topic.replicas)
-                if total <= present:
-                    raise _rejected("INVALID_PARTITIONS", f"{ref.name} has {present} partitions, {total} would be no more")
-                return ref.name, replace(topic, replicas=topic.replicas + topic.replicas[:1] * (total - present))
-            case DeleteTopic(uid=uid):
-                for name, topic in self._topics.items():
-                    if topic.uid == uid:
-                        return name, None
-                raise _rejected("UNKNOWN_TOPIC_ID", "this server does not host this topic id")
-            case _:
-                assert_never(operation)
-
-    def _created_topic(self, operation: CreateTopic) -> _Topic:
-        name, partitions, replicas = operation.ref.name, operation.partitions, operation.replication_factor
-        _check_name(name)
-        if name in self._topics:
-            raise _rejected("TOPIC_ALREADY_EXISTS", f"topic {name!r} already exists")
-        for other in self._topics:
-            # Metrics cannot tell a dot from an underscore.
-            if other.replace(".", "_") == name.replace(".", "_"):
-                raise _rejected("TOPIC_EXCEPTION", f"topic {name!r} collides with existing topic: {other}")
-        configs = {config: _stored(config, value) for config, value in operation.configs.items()}
-        if replicas == 0 or replicas < -1:
-            raise _rejected("INVALID_REPLICATION_FACTOR", f"replication factor {replicas} is not above 0")
-        if partitions == 0 or partitions < -1:
-            raise _rejected("INVALID_PARTITIONS", f"{partitions} partitions are not above 0")
-        if replicas > len(self._brokers):
-            raise _rejected(
-                "INVALID_REPLICATION_FACTOR",
-                f"replication factor {replicas} cannot be reached: {len(self._brokers)} brokers are registered",
-            )
-        self._created += 1
-        # The brokers' own defaults of both counts are 1.
-        return _Topic(_uid(self._created), (abs(replicas),) * abs(partitions), configs)
-
-    def _existing(self, ref: ResourceRef) -> _Topic:
-        if ref.name not in self._topics:
-            raise _rejected("UNKNOWN_TOPIC_OR_PART", f"the topic {ref.name!r} does not exist")
-        return self._topics[ref.name]
-
-    def _observed(self, ref: ResourceRef, topic: _Topic) -> Observed:
+    def _observed(self, ref: ResourceRef, topic: Topic) -> Observed:
         own = {CONFIG_PREFIX + name: value for name, value in topic.configs.items()}
         inherited = {CONFIG_PREFIX + name: value for name, value in self._defaults.items()}
         fewest, most = min(topic.replicas), max(topic.replicas)
-        return Observed(
-            ref,
-            topic.uid,
-            {
-                "partitions": len(topic.replicas),
-                "replicationFactor": fewest if fewest == most else f"{fewest}-{most}",
-                **own,
-            },
-            {**inherited, **own},
-            ref.name in _INTERNAL,
-        )
-
-
-def _check_name(name: str) -> None:
-    if not _LEGAL_NAME.fullmatch(name):
-        raise _rejected("TOPIC_EXCEPTION", f"topic name is invalid: {name!r}")
-
-
-def _stored(name: str, text: str) -> str:
-    """A config's value as brokers give it back: parsed, but in the order of its list."""
-    key = kafka_configs.topic_configs().get(name)
-    if key is None:
-        raise _rejected("INVALID_CONFIG", f"unknown topic config name: {name}")
-    try:
-        value = kafka_configs.canonical(key, text)
-        if key.type in _INTEGERS:
-            int(text)  # brokers read no units
-    except ValueError as error:
-        raise _rejected("INVALID_CONFIG", f"invalid value {text} for configuration {name}: {error}") from error
-    match key.type:
-        case ConfigType.LIST:
-            return ",".join(dict.fromkeys(element.strip() for element in text.split(",")))
-        case ConfigType.DOUBLE:
-            return str(float(value))
-        case _:
-            return value
-
-
-def _records(before: _Topic | None, after: _Topic | None) -> int:
-    """How many records a controller writes to get from one to the other."""
-    if after is None:
-        return 1
-    if before is None:
-        return 1 + len(after.replicas) + len(after.configs)
-    changed = {name for name, _ in before.configs.items() ^ after.configs.items()}
-    return len(after.replicas) - len(before.replicas) + len(changed)
-
-
-def _too_large(operation: Operation) -> RequestRejected:
-    if isinstance(operation, AddPartitions):
-        # A real controller fails in its midst, and keeps the partitions up to the limit.
-        return _rejected("UNKNOWN", "unknown broker error")
-    return _rejected("POLICY_VIOLATION", "unable to perform excessively large batch operation")
-
-
-def _rejected(code: str, text: str) -> RequestRejected:
-    return RequestRejected(f"{text} ({code})", code=code)
+        counts = {
+            "partitions": len(topic.replicas),
+            "replicationFactor": fewest if fewest == most else f"{fewest}-{most}",
+        }
+        return Observed(ref, topic.uid, {**counts, **own}, {**inherited, **own}, ref.name in _INTERNAL)
 
 
 def _denial() -> PermissionDenied:
     return PermissionDenied("this account is not authorised: Topic authorization failed.")
-
-
-def _uid(number: int) -> str:
-    """A topic id as Kafka writes it: 16 bytes in 22 characters."""
-    return urlsafe_b64encode(uuid.UUID(int=number).bytes).decode().rstrip("=")

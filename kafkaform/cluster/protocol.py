@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafkaform.errors import ClusterError, RequestRejected
-from kafkaform.model import Facts, Observation, Operation, ResourceRef
+from kafkaform.model import DeleteTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from kafkaform.model import Facts, Observation, Operation, ResourceRef
 
 
 def none_besides(_: ResourceRef) -> bool:
@@ -16,19 +20,23 @@ def none_besides(_: ResourceRef) -> bool:
 
 
 def repeated(request: Sequence[Operation]) -> dict[int, RequestRejected]:
-    """The refusals, by `id` of the operation, of all that name the same resource in one request.
+    """The refusals, by `id` of the operation, of all that concern the same topic in one request.
 
     Brokers refuse these too (INVALID_REQUEST), but librdkafka then fails the whole request, or crashes.
     """
-    times = Counter(operation.ref for operation in request)
+    times = Counter(map(_subject, request))
     return {
         id(operation): RequestRejected(
-            f"{operation.ref} is named {times[operation.ref]} times in one request (INVALID_REQUEST)",
+            f"{operation.ref} comes {times[_subject(operation)]} times in one request (INVALID_REQUEST)",
             code="INVALID_REQUEST",
         )
         for operation in request
-        if times[operation.ref] > 1
+        if times[_subject(operation)] > 1
     }
+
+
+def _subject(operation: Operation) -> object:
+    return (isinstance(operation, DeleteTopic) and operation.uid) or operation.ref
 
 
 class Cluster(Protocol):

@@ -70,7 +70,9 @@ def translate_error(error: KafkaError) -> ClusterError:
     if code in _DENIED:
         return PermissionDenied(f"this account is not authorised: {text}")
     if code in _AUTHENTICATION:
-        return AuthenticationFailed(text, hint="check the credentials and the TLS settings of the client properties")
+        return AuthenticationFailed(
+            text, hint="check the credentials and the TLS settings of the client properties"
+        )
     if code in _UNREACHABLE:
         return Unreachable(text)
     if code in _NO_ANSWER:

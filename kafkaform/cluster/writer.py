@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import binascii
 import uuid
 from base64 import urlsafe_b64decode
-from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 
-from kafkaform.cluster.connection import Connection
-from kafkaform.cluster.translation import translate
-from kafkaform.errors import ClusterError, KafkaformError, OutcomeUnknown
+from kafkaform.cluster.protocol import repeated
+from kafkaform.cluster.translation import one_line, translate
+from kafkaform.errors import ClusterError, KafkaformError, OutcomeUnknown, RequestRejected
 from kafkaform.model import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kafkaform.cluster.connection import Connection
 
 WRITE_TIMEOUT_S = 60.0
 """How long one request that changes something may take; a controller under load is slow, not dead."""
 GRACE_S = 5.0
 """How much longer than the request itself its answer may take to reach us."""
+_UUID_BYTES = 16
 
 Outcome: TypeAlias = ClusterError | None
 
@@ -31,39 +38,59 @@ def submit(connection: Connection, operations: Sequence[Operation], *, validate_
     Returns:
         The outcomes, in the order of the operations; see `Cluster.execute`.
     """
-    creates = [o for o in operations if isinstance(o, CreateTopic)]
-    alters = [o for o in operations if isinstance(o, AlterConfigs)]
-    additions = [o for o in operations if isinstance(o, AddPartitions)]
-    deletions = [o for o in operations if isinstance(o, DeleteTopic)]
-    futures = {
-        **_create(connection, creates, validate_only),
-        **_alter(connection, alters, validate_only),
-        **_add_partitions(connection, additions, validate_only),
-    }
-    outcomes: dict[int, Outcome] = {key: _outcome(future) for key, future in futures.items()}
+    outcomes: dict[int, Outcome] = {}
+    futures: dict[int, Future[Any]] = {}
+    for sort, ask in _REQUESTS.items():
+        request = [o for o in operations if isinstance(o, sort)]
+        outcomes.update(repeated(request))
+        _ask(
+            [o for o in request if id(o) not in outcomes],
+            partial(ask, connection, validate_only),
+            futures,
+            outcomes,
+        )
+    outcomes.update({key: _outcome(future) for key, future in futures.items()})
     if not validate_only:
-        outcomes.update(_delete(connection, deletions))
+        deletions = [o for o in operations if isinstance(o, DeleteTopic)]
+        outcomes.update(repeated(deletions))
+        outcomes.update(_delete(connection, [o for o in deletions if id(o) not in outcomes]))
     return [outcomes.get(id(operation)) for operation in operations]
 
 
-def _create(connection: Connection, creates: Sequence[CreateTopic], dry: bool) -> dict[int, Future[Any]]:  # noqa: FBT001
-    if not creates:
-        return {}
+def _ask(
+    request: Sequence[Operation],
+    ask: Callable[[Sequence[Any]], Mapping[str, Future[Any]]],
+    futures: dict[int, Future[Any]],
+    refusals: dict[int, Outcome],
+) -> None:
+    """Send one request, or each operation alone where librdkafka will not send one of them at all."""
+    if not request:
+        return
+    try:
+        answers = ask(request)
+    except ValueError as error:
+        if len(request) == 1:
+            text = f"{request[0].ref}: {one_line(str(error))} (_INVALID_ARG)"
+            refusals[id(request[0])] = RequestRejected(text, code="_INVALID_ARG")
+        else:
+            for operation in request:
+                _ask([operation], ask, futures, refusals)
+        return
+    futures.update({id(operation): answers[operation.ref.name] for operation in request})
+
+
+def _create(connection: Connection, dry: bool, creates: Sequence[CreateTopic]) -> Mapping[str, Future[Any]]:
     topics = [
         NewTopic(o.ref.name, o.partitions, o.replication_factor, config=dict(o.configs)) for o in creates
     ]
-    answers = connection.reached.create_topics(topics, request_timeout=WRITE_TIMEOUT_S, validate_only=dry)
-    return {id(o): answers[o.ref.name] for o in creates}
+    return connection.reached.create_topics(topics, request_timeout=WRITE_TIMEOUT_S, validate_only=dry)
 
 
-def _alter(connection: Connection, alters: Sequence[AlterConfigs], dry: bool) -> dict[int, Future[Any]]:  # noqa: FBT001
-    if not alters:
-        return {}
+def _alter(connection: Connection, dry: bool, alters: Sequence[AlterConfigs]) -> Mapping[str, Future[Any]]:
     answers = connection.reached.incremental_alter_configs(
         [_alteration(o) for o in alters], request_timeout=WRITE_TIMEOUT_S, validate_only=dry
     )
-    by_name = {resource.name: future for resource, future in answers.items()}
-    return {id(o): by_name[o.ref.name] for o in alters}
+    return {resource.name: future for resource, future in answers.items()}
 
 
 def _alteration(operation: AlterConfigs) -> ConfigResource:
@@ -79,14 +106,20 @@ def _alteration(operation: AlterConfigs) -> ConfigResource:
 
 def _add_partitions(
     connection: Connection,
+    dry: bool,
     additions: Sequence[AddPartitions],
-    dry: bool,  # noqa: FBT001
-) -> dict[int, Future[Any]]:
-    if not additions:
-        return {}
+) -> Mapping[str, Future[Any]]:
     wanted = [NewPartitions(o.ref.name, o.total) for o in additions]
-    answers = connection.reached.create_partitions(wanted, request_timeout=WRITE_TIMEOUT_S, validate_only=dry)
-    return {id(o): answers[o.ref.name] for o in additions}
+    return connection.reached.create_partitions(wanted, request_timeout=WRITE_TIMEOUT_S, validate_only=dry)
+
+
+_REQUESTS: Mapping[
+    type[Operation], Callable[[Connection, bool, Sequence[Any]], Mapping[str, Future[Any]]]
+] = {
+    CreateTopic: _create,
+    AlterConfigs: _alter,
+    AddPartitions: _add_partitions,
+}
 
 
 def _outcome(future: Future[Any]) -> Outcome:
@@ -103,15 +136,28 @@ def _delete(connection: Connection, deletions: Sequence[DeleteTopic]) -> Mapping
     """Delete topics by id (KIP-516), so that a topic made again under the name survives."""
     if not deletions:
         return {}
-    ids = {id(o): _uuid(o.uid) for o in deletions if o.uid is not None}
+    outcomes: dict[int, Outcome] = {
+        id(o): RequestRejected(f"{o.ref} has no topic id to delete it by", code="UNKNOWN_TOPIC_ID")
+        for o in deletions
+    }
+    ids = {id(o): topic_id for o in deletions if (topic_id := _uuid(o.uid)) is not None}
+    if not ids:
+        return outcomes
     try:
         refusals = connection.delete_topics(list(ids.values()), timeout_s=WRITE_TIMEOUT_S)
     except KafkaformError as error:
         failure = error if isinstance(error, ClusterError) else ClusterError(error.message, hint=error.hint)
-        return dict.fromkeys(ids, failure)
-    return {key: refusals.get(topic_id) for key, topic_id in ids.items()}
+        return {**outcomes, **dict.fromkeys(ids, failure)}
+    return {**outcomes, **{key: refusals.get(topic_id) for key, topic_id in ids.items()}}
 
 
-def _uuid(text: str) -> uuid.UUID:
-    """Kafka writes a topic id as 22 characters of URL-safe base64 without padding (or `+/`, as librdkafka)."""
-    return uuid.UUID(bytes=urlsafe_b64decode(text.replace("+", "-").replace("/", "_") + "=="))
+def _uuid(text: str | None) -> uuid.UUID | None:
+    """A topic id as Kafka writes it: 22 characters of URL-safe base64 without padding (librdkafka: `+/`).
+
+    None where that is none, or zero, which is how brokers without topic ids answer.
+    """
+    try:
+        value = urlsafe_b64decode((text or "").replace("+", "-").replace("/", "_") + "==")
+    except binascii.Error:
+        return None
+    return uuid.UUID(bytes=value) if len(value) == _UUID_BYTES and any(value) else None

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from kafkaform.kinds.base import Kind
+from typing import TYPE_CHECKING
+
 from kafkaform.kinds.topic import TopicKind
+
+if TYPE_CHECKING:
+    from kafkaform.kinds.base import Kind
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (TopicKind(),)}
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from kafkaform.model import (
-    Change,
-    Delete,
-    Facts,
-    FieldValue,
-    Intent,
-    Judgement,
-    Operation,
-    ResourceRef,
-    State,
-)
+if TYPE_CHECKING:
+    from kafkaform.model import (
+        Change,
+        Delete,
+        Facts,
+        FieldValue,
+        Intent,
+        Judgement,
+        Operation,
+        ResourceRef,
+        State,
+    )
 
 Layer: TypeAlias = dict[str, object]
 """A manifest's spec, or a part of one, in the kind's normal form: one spelling for each setting."""
@@ -87,5 +88,5 @@ class Kind(Protocol):
     def operations(self, change: Change) -> tuple[Operation, ...]:
         """What the cluster is asked to do for a change, deferred fields left out, in order."""
 
-    def protects(self, change: Delete, intent: Intent) -> str | None:
+    def protects(self, change: Delete, intent: Intent, /) -> str | None:
         """Why a resource is never deleted whatever the consent, or None."""

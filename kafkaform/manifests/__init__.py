@@ -1,0 +1,1 @@
+"""From files to desired resources, with the place of every problem."""

@@ -38,9 +38,7 @@ def _files(path: Path, problems: list[Problem]) -> list[Path]:
         below = list(_walk(path, set(), problems))
         if not below and len(problems) == before:
             hint = "write a manifest, or run kafkaform init for a starter set"
-            problems.append(
-                Problem("no manifests (*.yaml, *.yml) in this folder", Location(str(path)), hint)
-            )
+            problems.append(Problem("no manifests (*.yaml, *.yml) in this folder", Location(str(path)), hint))
         return below
     if not path.exists():
         problems.append(Problem("no such file or folder", Location(str(path))))

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform import consent
 from kafkaform.errors import InvalidInput, Problem
 from kafkaform.kinds import KINDS
-from kafkaform.kinds.base import Kind, Layer
 from kafkaform.manifests.files import manifest_files, read_bytes
-from kafkaform.manifests.structure import structure_problems
-from kafkaform.manifests.yaml12 import Document, read_documents
+from kafkaform.manifests.structure import sound_part, structure_problems
+from kafkaform.manifests.yaml12 import read_documents
 from kafkaform.model import Desired, Location, ResourceRef, Undeclared
-from kafkaform.spelling import nearest
+from kafkaform.spelling import nearest, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from kafkaform.kinds.base import Kind, Layer
+    from kafkaform.manifests.yaml12 import Document
+    from kafkaform.manifests.yaml12 import Path as ValuePath
 
 API_VERSION = "kafkaform/v1"
-VERBATIM = frozenset({"config", "labels", "annotations"})
+VERBATIM = frozenset({"config", "retention", "labels", "annotations"})
 """Below these keys scalars keep their source text: what they mean is for their kind to say."""
 
 
@@ -41,11 +47,16 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class _Manifest:
+    """A manifest before an environment is chosen; an unsound one is only good for finding more problems."""
+
     ref: ResourceRef
     kind: Kind
     document: Document
     base: Layer
     overrides: Mapping[str, Layer]
+    labels: Mapping[str, str]
+    allow: Mapping[str, str]
+    sound: bool
 
 
 def load(paths: Iterable[Path], context: Context) -> list[Desired]:
@@ -66,7 +77,7 @@ def load_all(paths: Iterable[Path], contexts: Sequence[Context]) -> list[list[De
     problems: list[Problem] = []
     manifests = [m for path in manifest_files(paths, problems) for m in _read(path, problems)]
     _check_duplicates(manifests, problems)
-    resolved = [[_resolve(manifest, context, problems) for manifest in manifests] for context in contexts]
+    resolved = [list(_resolve_all(manifests, context, problems)) for context in contexts]
     if problems:
         raise InvalidInput(sorted(dict.fromkeys(problems), key=_place))
     return resolved
@@ -85,7 +96,8 @@ def _read(path: Path, problems: list[Problem]) -> Iterator[_Manifest]:
     documents = read_documents(raw, str(path), problems.append, verbatim=VERBATIM)
     given = [document for document in documents if document.data is not None]
     if not given and len(problems) == before:
-        problems.append(Problem("the file holds no manifest", Location(str(path)), "write one, or delete the file"))
+        hint = "write one, or delete the file"
+        problems.append(Problem("the file holds no manifest", Location(str(path)), hint))
     for document in given:
         if b"${" in raw:
             problems.extend(_references(document))
@@ -107,45 +119,58 @@ def _manifest(document: Document, problems: list[Problem]) -> _Manifest | None:
         return None
     found = structure_problems(document, kind.schema)
     problems.extend(found)
-    if found:
-        return None
-    data = cast("dict[str, dict[str, object]]", document.data)
-    spec = data["spec"]
-    overrides = cast("Mapping[str, Mapping[str, object]]", spec.get("overrides", {}))
+    data = cast("dict[str, dict[str, Any]]", sound_part(document, kind.schema) if found else document.data)
+    metadata, spec = data.get("metadata", {}), data.get("spec", {})
     return _Manifest(
-        ResourceRef(kind.name, str(data["metadata"]["name"])),
+        ResourceRef(kind.name, metadata.get("name", "")),
         kind,
         document,
         kind.normalise(spec, document.reporter(("spec",), problems)),
         {
             name: kind.normalise(layer, document.reporter(("spec", "overrides", name), problems))
-            for name, layer in overrides.items()
+            for name, layer in spec.get("overrides", {}).items()
         },
+        metadata.get("labels", {}),
+        _consents(document, metadata.get("annotations", {}), problems),
+        not found,
     )
 
 
 def _kind(document: Document, problems: list[Problem]) -> Kind | None:
     if not isinstance(document.data, dict):
-        problems.append(Problem("a manifest must be a mapping", document.locate()))
+        hint = f"start with apiVersion: {API_VERSION}"
+        problems.append(Problem("a manifest must be a mapping", document.locate(), hint))
         return None
-    version, name = document.data.get("apiVersion"), document.data.get("kind")
-    if version != API_VERSION:
-        said = f"not {version!r}" if version is not None else "and is missing"
-        problems.append(Problem(f"apiVersion must be {API_VERSION}, {said}", document.locate(["apiVersion"])))
-        return None
+    name = document.data.get("kind")
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        near = nearest(str(name), KINDS)
-        hint = f"did you mean {near!r}?" if near else f"known kinds: {', '.join(KINDS)}"
-        what = f"unknown kind {name!r}" if name is not None else "kind is missing"
+        what = "kind is missing" if name is None else f"unknown kind {quoted(str(name))}"
+        hint = hint_for(str(name), KINDS, "known kinds")
         problems.append(Problem(what, document.locate(["kind"]), hint))
+        version = document.data.get("apiVersion")
+        if version != API_VERSION:
+            what = "is missing" if version is None else f"must be {API_VERSION}, not {quoted(str(version))}"
+            problems.append(Problem(f"apiVersion {what}", document.locate(["apiVersion"])))
     return kind
+
+
+def _consents(
+    document: Document, annotations: Mapping[str, str], problems: list[Problem]
+) -> Mapping[str, str]:
+    allow, bad = consent.parse_annotation(annotations.get(consent.ANNOTATION, ""))
+    place = document.locate(["metadata", "annotations", consent.ANNOTATION])
+    problems.extend(
+        Problem(f"{quoted(line)} is no consent", place, "write `hazard: reason`, a line each") for line in bad
+    )
+    return allow
 
 
 def _check_duplicates(manifests: Iterable[_Manifest], problems: list[Problem]) -> None:
     first: dict[ResourceRef, Location] = {}
     for manifest in manifests:
         place = manifest.document.locate(["metadata", "name"])
+        if not manifest.ref.name:
+            continue
         if manifest.ref in first:
             hint = f"first declared at {first[manifest.ref]}; one resource has one manifest"
             problems.append(Problem(f"{manifest.ref} is declared twice", place, hint))
@@ -153,37 +178,53 @@ def _check_duplicates(manifests: Iterable[_Manifest], problems: list[Problem]) -
             first[manifest.ref] = place
 
 
+def _resolve_all(
+    manifests: Iterable[_Manifest], context: Context, problems: list[Problem]
+) -> Iterator[Desired]:
+    for manifest in manifests:
+        problems.extend(_override_problems(manifest, context))
+        if manifest.sound:
+            yield _resolve(manifest, context, problems)
+
+
 def _resolve(manifest: _Manifest, context: Context, problems: list[Problem]) -> Desired:
     document = manifest.document
-    layers = [{"undeclared": context.undeclared.value}, *context.defaults.get(manifest.kind.name, ())]
-    layers.append(manifest.base)
-    problems.extend(_override_problems(manifest, context))
-    if context.environment in manifest.overrides:
-        layers.append(manifest.overrides[context.environment])
+    layers: list[Layer] = [
+        {"undeclared": context.undeclared.value},
+        *context.defaults.get(manifest.kind.name, ()),
+        manifest.base,
+    ]
+    if context.environment is not None:
+        layers.append(manifest.overrides.get(context.environment, {}))
     state, intent = manifest.kind.resolve(merge(layers), document.reporter(("spec",), problems))
-    metadata = cast("dict[str, dict[str, dict[str, str]]]", document.data)["metadata"]
-    annotations = metadata.get("annotations", {})
-    allow, bad = consent.parse_annotation(annotations.get(consent.ANNOTATION, ""))
-    for line in bad:
-        place = document.locate(["metadata", "annotations", consent.ANNOTATION])
-        problems.append(Problem(f"{line!r} is no consent", place, "write `hazard: reason`, a line each"))
-    intent = replace(intent, labels=metadata.get("labels", {}), allow=allow)
+    intent = replace(intent, labels=manifest.labels, allow=manifest.allow)
     return Desired(manifest.ref, state, intent, document.locate())
 
 
 def _override_problems(manifest: _Manifest, context: Context) -> Iterator[Problem]:
+    document, path = manifest.document, ("spec", "overrides")
     if manifest.overrides and context.environment is None:
-        place = manifest.document.locate(["spec", "overrides"], key=True)
         hint = f"choose one with --environment ({', '.join(manifest.overrides)})"
+        place = document.locate(path, key=True)
         yield Problem("there are overrides, but no environment is chosen", place, hint)
-    if context.environments is None:
-        return
-    for name in manifest.overrides:
-        if name not in context.environments:
-            near = nearest(name, context.environments)
-            hint = f"did you mean {near!r}?" if near else f"environments: {', '.join(context.environments)}"
-            place = manifest.document.locate(["spec", "overrides", name], key=True)
-            yield Problem(f"unknown environment {name!r}", place, hint)
+    if context.environments is not None:
+        for name in manifest.overrides:
+            yield from unknown_environment(document, (*path, name), name, context.environments, key=True)
+
+
+def unknown_environment(
+    document: Document, path: ValuePath, name: str, known: Collection[str], *, key: bool
+) -> Iterator[Problem]:
+    """The problem of an environment that is not in the closed list, if it is not."""
+    if name not in known:
+        hint = hint_for(name, known, "environments")
+        yield Problem(f"unknown environment {quoted(name)}", document.locate(path, key=key), hint)
+
+
+def hint_for(name: str, known: Collection[str], what: str) -> str:
+    """A hint: the nearest of the known names, or all of them."""
+    near = nearest(name, known)
+    return f"did you mean {near!r}?" if near else f"{what}: {', '.join(known) or 'none'}"
 
 
 def merge(layers: Iterable[Layer]) -> Layer:

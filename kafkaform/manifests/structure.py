@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, reduce
+from operator import getitem
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from kafkaform.errors import Problem
@@ -29,6 +30,7 @@ _KINDS = {
     "array": "a list",
     "null": "null",
 }
+_LONG = 200
 _BOUNDS = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum": "more than"}
 _PLAIN = {
     "minLength": "must not be empty",
@@ -89,21 +91,22 @@ def _findings(document: Document, schema: str, part: str | None, path: Path) -> 
 
 @cache
 def _validator(schema: str, part: str | None) -> Draft202012Validator:
-    from jsonschema import Draft202012Validator  # noqa: PLC0415 - 0.07 s that --help does not need
+    from jsonschema import Draft202012Validator  # 0.07 s that --help does not need
 
     whole = load_schema(schema)
-    return Draft202012Validator(_inlined(whole if part is None else whole["$defs"][part], whole["$defs"]))
+    return Draft202012Validator(_inlined(whole if part is None else whole["$defs"][part], whole))
 
 
-def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
+def _inlined(schema: Any, whole: dict[str, Any]) -> Any:
     """The schema with its references replaced: to follow them takes most of the time of a check."""
     if isinstance(schema, list):
-        return [_inlined(item, definitions) for item in schema]
+        return [_inlined(item, whole) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    inlined = {k: _inlined(v, definitions) for k, v in schema.items() if k not in {"$ref", "$defs", "$id"}}
+    inlined = {k: _inlined(v, whole) for k, v in schema.items() if k not in {"$ref", "$defs", "$id"}}
     if "$ref" in schema:
-        inlined |= _inlined(definitions[schema["$ref"].removeprefix("#/$defs/")], definitions)
+        steps = schema["$ref"].removeprefix("#/").split("/")
+        inlined |= _inlined(reduce(getitem, steps, whole), whole)
     return inlined
 
 
@@ -138,7 +141,7 @@ def _refused(rule: str, limit: Any, error: Any) -> tuple[str, str | None]:
         return _PLAIN[rule], None
     if rule == "type":
         names = [_KINDS[name] for name in ([limit] if isinstance(limit, str) else limit)]
-        wanted = " or ".join(names)
+        wanted = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
     elif rule in {"enum", "const"}:
         choices = [str(choice) for choice in (limit if rule == "enum" else [limit])]
         wanted = f"{'one of ' if len(choices) > 1 else ''}{', '.join(choices)}"
@@ -155,9 +158,6 @@ def _refused(rule: str, limit: Any, error: Any) -> tuple[str, str | None]:
 def _dotted(path: _Steps) -> str:
     name = ".".join(map(str, path))
     return (name if name.isprintable() and len(name) <= _LONG else quoted(name)) or "the document"
-
-
-_LONG = 200
 
 
 def _inside(path: _Steps) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kafkaform import kafka_configs
-from kafkaform.kinds.base import Layer, Report, UpdateContext
 from kafkaform.kinds.topic import operations as topic_operations
 from kafkaform.kinds.topic import risk, spec
 from kafkaform.model import (
@@ -21,6 +20,11 @@ from kafkaform.model import (
     Risk,
     State,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.kinds.base import Layer, Report, UpdateContext
 
 _FIRST_FIELDS = ("partitions", "replicationFactor")
 
@@ -77,15 +81,15 @@ class TopicKind:
         )
 
     def deferred(self, path: str, context: UpdateContext) -> str | None:
-        """Replica moves are shown, not carried out; nor is a min ISR that the present replicas cannot meet."""
+        """Replica moves are shown, not carried out; nor is a min ISR above the present replicas."""
         if path == "replicationFactor":
             return "replica reassignment is not carried out by this version; use kafka-reassign-partitions"
         if path != "config.min.insync.replicas":
             return None
         present, wanted = context.before.get("replicationFactor"), context.after.get(path)
-        if wanted is None or context.after.get("replicationFactor") == present:
+        if wanted is None or present is None or context.after.get("replicationFactor") == present:
             return None
-        fewest = int(str(present).split("-")[0])
+        fewest = int(str(present).split("-")[0])  # partitions that differ are read as such as 1-3
         if int(wanted) > fewest:
             return f"waits for the replication factor: a partition has {fewest} replicas now"
         return None
@@ -94,7 +98,7 @@ class TopicKind:
         """See `kafkaform.kinds.topic.operations`."""
         return topic_operations.operations(change)
 
-    def protects(self, change: Delete, intent: Intent) -> str | None:
+    def protects(self, _: Delete, intent: Intent) -> str | None:
         """Deletion protection stands whatever the consent."""
         if intent.deletion_protection:
             return "spec.deletionProtection is true"

@@ -6,12 +6,16 @@ default that comes into force. A value that this account may not read is taken f
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import lcm
+from typing import TYPE_CHECKING
 
 from kafkaform import kafka_configs
-from kafkaform.kinds.base import UpdateContext
 from kafkaform.model import CONFIG_PREFIX, SAFE, FieldValue, Judgement, Risk, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkaform.kinds.base import UpdateContext
 
 UNLIMITED = -1
 """How Kafka spells "no limit" in retention.ms and retention.bytes."""
@@ -41,6 +45,12 @@ def keys_that_stay(before: int, after: int) -> float:
     return min(before, after) / lcm(before, after)
 
 
+def _percent_that_move(before: int, after: int) -> float:
+    """To one place after the point, rounded down: it is never all of them."""
+    period = lcm(before, after)
+    return (period - min(before, after)) * 1000 // period / 10
+
+
 def _partitions(path: str, context: UpdateContext) -> Judgement:
     before, after = _int(context.before.get(path)), _int(context.after.get(path))
     if before is None or after is None:
@@ -50,12 +60,13 @@ def _partitions(path: str, context: UpdateContext) -> Judgement:
         return Judgement(
             Risk.IMPOSSIBLE,
             "partition-decrease",
-            f"Kafka cannot take partitions away from a topic ({before} → {after}): their records would be lost",
+            f"Kafka cannot take partitions away from a topic ({before} → {after}): "
+            "their records would be lost",
             f"create a new topic (such as {name}.v2) with {after} partitions, copy the records over, move "
             f"producers and consumers, then delete {name}; or declare partitions: {before}",
         )
-    moved = f"{1 - keys_that_stay(before, after):.0%} of keys move to another partition".replace("%", " %")
-    if "compact" in _policies(context.before) | _policies(context.after):
+    moved = f"{_percent_that_move(before, after):g} % of keys move to another partition"
+    if "compact" in _either_policy(context, unknown={"compact"}):
         return Judgement(
             Risk.DESTRUCTIVE,
             "partition-increase-compacted",
@@ -86,8 +97,7 @@ def _replication_factor(path: str, context: UpdateContext) -> Judgement:
 def _retention(path: str, context: UpdateContext) -> Judgement:
     name = path.removeprefix(CONFIG_PREFIX)
     before, after = _int(context.before.get(path)), _int(context.after.get(path))
-    policies = _policies(context.before) | _policies(context.after)
-    if policies and "delete" not in policies:
+    if "delete" not in _either_policy(context, unknown={"delete"}):
         return SAFE  # a topic that is only compacted has no retention
     if not _is_cut(before, after):
         return SAFE
@@ -102,26 +112,26 @@ def _retention(path: str, context: UpdateContext) -> Judgement:
 
 
 def _is_cut(before: int | None, after: int | None) -> bool:
-    if before is None or after is None:
-        return True
     if after == UNLIMITED:
         return False
-    return before == UNLIMITED or after < before
+    return before is None or after is None or before == UNLIMITED or after < before
 
 
-def _cleanup_policy(path: str, context: UpdateContext) -> Judgement:
-    before, after = _policies(context.before), _policies(context.after)
+def _cleanup_policy(_: str, context: UpdateContext) -> Judgement:
+    known_before, known_after = _policies(context.before), _policies(context.after)
+    before, after = known_before or set(), known_after or set()
     added, removed = after - before, before - after
-    if context.before.get(path) is None or context.after.get(path) is None or added:
+    if known_before is None or known_after is None or added:
         what = {
             "delete": "records older than the retention are deleted",
-            "compact": "all but the latest record of every key are deleted, and records without a key are refused",
+            "compact": "all but the latest record of every key are deleted, "
+            "and records without a key are refused",
         }
         effects = "; ".join(what.get(policy, policy) for policy in sorted(added)) or "a policy is not known"
         return Judgement(
             Risk.DESTRUCTIVE,
             "cleanup-policy",
-            f"cleanup.policy goes from {_join(before)} to {_join(after)}: {effects}",
+            f"cleanup.policy goes from {_join(known_before)} to {_join(known_after)}: {effects}",
             "create a new topic with the other policy and move over",
         )
     if removed:
@@ -135,7 +145,7 @@ def _cleanup_policy(path: str, context: UpdateContext) -> Judgement:
 
 def _min_isr(path: str, context: UpdateContext) -> Judgement:
     before, after = _int(context.before.get(path)), _int(context.after.get(path))
-    if after is None or before is None or (after < before and after < 2):  # noqa: PLR2004
+    if after is None or (after < 2 and (before is None or after < before)):
         return Judgement(
             Risk.DESTRUCTIVE,
             "min-isr-cut",
@@ -143,17 +153,17 @@ def _min_isr(path: str, context: UpdateContext) -> Judgement:
             "an acknowledged write may then exist on one broker only, and be lost with it",
             "keep at least 2 where data must not be lost",
         )
-    if after > before:
+    if before is None or after > before:
         return Judgement(
             Risk.DISRUPTIVE,
             "min-isr-raise",
-            f"writes with acks=all stop when fewer than {after} replicas are in sync (was {before})",
+            f"writes with acks=all stop when fewer than {after} replicas are in sync (was {_show(before)})",
         )
     return SAFE
 
 
 def _unclean_election(path: str, context: UpdateContext) -> Judgement:
-    if context.after.get(path) == "false" or context.before.get(path) == "true":
+    if _text(context.after, path) == "false" or _text(context.before, path) == "true":
         return SAFE
     return Judgement(
         Risk.DESTRUCTIVE,
@@ -164,9 +174,9 @@ def _unclean_election(path: str, context: UpdateContext) -> Judgement:
 
 
 def _remote_storage(path: str, context: UpdateContext) -> Judgement:
-    if context.before.get(path) == "false" or context.after.get(path) == "true":
+    if _text(context.before, path) == "false" or _text(context.after, path) == "true":
         return SAFE
-    if context.after.get(CONFIG_PREFIX + "remote.log.delete.on.disable") == "false":
+    if _text(context.after, CONFIG_PREFIX + "remote.log.delete.on.disable") == "false":
         return Judgement(
             Risk.DISRUPTIVE, "remote-storage-off", "no more segments are copied to remote storage"
         )
@@ -179,7 +189,7 @@ def _remote_storage(path: str, context: UpdateContext) -> Judgement:
 
 
 def _remote_delete(path: str, context: UpdateContext) -> Judgement:
-    if context.after.get(path) == "false" or context.before.get(path) == "true":
+    if _text(context.after, path) == "false" or _text(context.before, path) == "true":
         return SAFE
     return Judgement(
         Risk.DESTRUCTIVE,
@@ -222,9 +232,22 @@ _BY_PATH: dict[str, Callable[[str, UpdateContext], Judgement]] = {
 }
 
 
-def _policies(state: State) -> set[str]:
-    value = state.get("config.cleanup.policy")
-    return set(str(value).split(",")) if value else set()
+def _either_policy(context: UpdateContext, unknown: set[str]) -> set[str]:
+    """The cleanup policies in force before or after the change; `unknown` where one cannot be read."""
+    before, after = _policies(context.before), _policies(context.after)
+    return (unknown if before is None else before) | (unknown if after is None else after)
+
+
+def _policies(state: State) -> set[str] | None:
+    text = _text(state, CONFIG_PREFIX + "cleanup.policy")
+    return None if text is None else set(text.split(",")) - {""}
+
+
+def _text(state: State, path: str) -> str | None:
+    """A config's value in its canonical spelling: brokers give values back as they were set."""
+    value = state.get(path)
+    key = kafka_configs.topic_configs().get(path.removeprefix(CONFIG_PREFIX))
+    return None if value is None else kafka_configs.observed(key, str(value))
 
 
 def _int(value: FieldValue) -> int | None:
@@ -244,5 +267,5 @@ def _show(value: int | None) -> str:
     return "a value this account may not read" if value is None else str(value)
 
 
-def _join(policies: set[str]) -> str:
-    return ",".join(sorted(policies)) or "nothing known"
+def _join(policies: set[str] | None) -> str:
+    return "a value this account may not read" if policies is None else ",".join(sorted(policies)) or "none"

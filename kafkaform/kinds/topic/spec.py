@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
 from kafkaform import kafka_configs
-from kafkaform.kinds.base import Layer, Report
+from kafkaform.kafka_configs import ConfigType
 from kafkaform.model import CONFIG_PREFIX, FieldValue, Intent, State, Undeclared
-from kafkaform.spelling import nearest
+from kafkaform.spelling import nearest, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkaform.kinds.base import Layer, Report
 
 RETENTION = {"time": "retention.ms", "bytes": "retention.bytes"}
 """The shorthand `retention:` and the Kafka configs it stands for."""
@@ -24,16 +29,18 @@ def normalise(layer: Mapping[str, object], report: Report) -> Layer:
     """
     normal: Layer = {name: layer[name] for name in _PLAIN if name in layer}
     normal.update({name: int(cast("float", layer[name])) for name in _COUNTS if name in layer})
-    config = _config(cast("Mapping[str, object]", layer.get("config") or {}), report)
-    for field, value in _retention(layer.get("retention")).items():
-        key = RETENTION[field]
-        path: tuple[str, ...] = ("retention", field) if isinstance(layer["retention"], Mapping) else ("retention",)
-        if key in config:
-            report(("config", key), f"{key} is given twice", "retention says it already: keep one of the two")
-            continue
-        canonical = _value(key, value, path, report)
-        if canonical is not _BAD:
-            config[key] = cast("str | None", canonical)
+    given = cast("Mapping[str, object]", layer.get("config", {}))
+    config = {
+        name: text
+        for name, value in given.items()
+        if _known(name, report) and (text := _canonical(name, value, ("config", name), report)) is not _BAD
+    }
+    for name, path, value in _retention(layer.get("retention")):
+        if name in given:
+            hint = "retention says it already: keep one of the two"
+            report(("config", name), f"{name} is given twice", hint)
+        elif (text := _canonical(name, value, path, report)) is not _BAD:
+            config[name] = text
     if config:
         normal["config"] = config
     return normal
@@ -42,41 +49,45 @@ def normalise(layer: Mapping[str, object], report: Report) -> Layer:
 _BAD = object()
 
 
-def _retention(value: object) -> Mapping[str, object]:
-    if value is None:
-        return {}
-    return value if isinstance(value, Mapping) else {"time": value}
-
-
-def _config(config: Mapping[str, object], report: Report) -> dict[str, str | None]:
-    normal: dict[str, str | None] = {}
-    for name, value in config.items():
-        if not _known(name, report):
-            continue
-        canonical = _value(name, value, ("config", name), report)
-        if canonical is not _BAD:
-            normal[name] = cast("str | None", canonical)
-    return normal
+def _retention(value: object) -> Iterator[tuple[str, tuple[str, ...], object]]:
+    """What the shorthand says: the config, where it is said, and the value."""
+    if isinstance(value, Mapping):
+        for field, below in value.items():
+            yield RETENTION[field], ("retention", field), below
+    elif value is not None:
+        yield RETENTION["time"], ("retention",), value
 
 
 def _known(name: str, report: Report) -> bool:
     if name in kafka_configs.REASSIGNMENT_KEYS:
-        report(("config", name), f"{name} belongs to running reassignments and cannot be declared", "remove it")
+        message = f"{name} belongs to running reassignments and cannot be declared"
+        report(("config", name), message, "remove it")
         return False
-    known = [key.name for key in kafka_configs.topic_configs().values() if not key.internal]
-    if name in known or name in kafka_configs.RETIRED_KEYS or kafka_configs.is_vendor(name):
+    key = kafka_configs.topic_configs().get(name)
+    if (key and not key.internal) or name in kafka_configs.RETIRED_KEYS or kafka_configs.is_vendor(name):
         return True
-    near = nearest(name, known)
-    report(("config", name), f"unknown Kafka config {name!r}", f"did you mean {near!r}?" if near else None)
+    near = nearest(name, [key.name for key in kafka_configs.topic_configs().values() if not key.internal])
+    message = f"unknown Kafka config {quoted(name)}"
+    report(
+        ("config", name),
+        message,
+        f"did you mean {near!r}?" if near else f"Kafka {kafka_configs.kafka_version()} has none like it",
+    )
     return False
 
 
-def _value(name: str, value: object, path: tuple[str, ...], report: Report) -> object:
+def _canonical(name: str, value: object, path: tuple[str, ...], report: Report) -> object:
+    """The canonical text, None for null, or _BAD for what has been reported."""
     if value is None:
         return None
-    text = ",".join(str(item) for item in value) if isinstance(value, list) else str(value)
+    key = kafka_configs.topic_configs().get(name)
+    if isinstance(value, list):
+        if key is not None and key.type is not ConfigType.LIST:
+            report(path, f"{name}: is not a list", "write one value")
+            return _BAD
+        value = ",".join(map(str, value))
     try:
-        return kafka_configs.canonical(kafka_configs.topic_configs().get(name), text)
+        return kafka_configs.canonical(key, str(value))
     except ValueError as error:
         report(path, str(error), None)
         return _BAD
@@ -92,16 +103,11 @@ def resolve(layer: Layer, report: Report) -> tuple[State | None, Intent]:
     )
     if layer.get("state") == "absent":
         return None, intent
-    for name in missing(layer, _COUNTS):
-        report((), f"spec.{name} is missing", f"set it here, or in defaults.Topic.{name} of kafkaform.yaml")
-    state: dict[str, FieldValue] = {
-        name: cast("int", layer[name]) for name in _COUNTS if name in layer
-    }
+    for name in _COUNTS:
+        if name not in layer:
+            hint = f"set it here, or in defaults.Topic.{name} of kafkaform.yaml"
+            report((), f"spec.{name} is missing", hint)
+    state: dict[str, FieldValue] = {name: cast("int", layer[name]) for name in _COUNTS if name in layer}
     config = cast("Mapping[str, str | None]", layer.get("config", {}))
     state.update({CONFIG_PREFIX + name: config[name] for name in sorted(config)})
     return state, intent
-
-
-def missing(layer: Layer, names: Sequence[str]) -> list[str]:
-    """The names that a layer does not hold."""
-    return [name for name in names if name not in layer]

@@ -1,0 +1,70 @@
+"""Codes of what a plan says about its own reading: not rules over manifests, but explained like them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkaform.model import Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A code that the planner or the reading of a cluster emits."""
+
+    code: str
+    severity: Severity
+    explanation: str
+
+    @property
+    def summary(self) -> str:
+        """One line: what is so."""
+        return self.explanation.splitlines()[0]
+
+
+NOTES: dict[str, Note] = {
+    note.code: note
+    for note in (
+        Note(
+            "KF309",
+            Severity.INFO,
+            "A partition reassignment is running.\n\n"
+            "While one runs, metadata shows the old replicas and the new ones. The plan compares with the\n"
+            "replication factor that the reassignment leads to, and never touches its throttles.",
+        ),
+        Note(
+            "KF410",
+            Severity.ERROR,
+            "A declared resource is not visible to this account.\n\n"
+            "A broker hides what an account may not describe, so it may or may not exist. It is neither\n"
+            "created nor changed, and the plan exits 1. Grant Describe and DescribeConfigs on it.",
+        ),
+        Note(
+            "KF411",
+            Severity.WARNING,
+            "Brokers have different defaults.\n\n"
+            "A topic without an own value then has another one on each broker, and describes differently\n"
+            "from one request to the next. Give all brokers one default, or declare the value on topics.",
+        ),
+        Note(
+            "KF412",
+            Severity.INFO,
+            "This account may not read the brokers' configs.\n\n"
+            "What comes into force when a config is taken away is then unknown, and is judged as if it lost\n"
+            "data. Grant DescribeConfigs on the cluster.",
+        ),
+        Note(
+            "KF413",
+            Severity.INFO,
+            "Running reassignments could not be read.\n\n"
+            "A replication factor that differs may be one that is being changed right now. Grant Describe on\n"
+            "the cluster.",
+        ),
+        Note(
+            "KF414",
+            Severity.INFO,
+            "A part of the plan was not validated by the brokers.\n\n"
+            "An account that may not alter a resource may not have a change of it checked either. The plan\n"
+            "stands, but an apply may meet objections that this account could not ask for.",
+        ),
+    )
+}

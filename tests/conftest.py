@@ -1,0 +1,33 @@
+"""Fixtures that every test module may use."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kafka_fixtures import (
+    SHARED,
+    account,
+    free_accounts,
+    kafka,
+    kafka3,
+    kafka_acl,
+    prefix,
+    real_cluster,
+)
+
+__all__ = ["account", "free_accounts", "kafka", "kafka3", "kafka_acl", "prefix", "real_cluster"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let kafka-python read its own schemas the old way (a DeprecationWarning up to Python 3.12)."""
+    config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need a real Kafka by the fixtures they use, or by a parameter of that name."""
+    for item in items:
+        used = {*getattr(item, "fixturenames", ())}
+        if callspec := getattr(item, "callspec", None):
+            used |= {value for value in callspec.params.values() if isinstance(value, str)}
+        if used & {*SHARED}:
+            item.add_marker(pytest.mark.kafka)

@@ -1,0 +1,397 @@
+"""YAML by the 1.2 core schema, and everything that a file can do to its reader."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kafkaform.manifests.yaml12 import MAX_BYTES, Data, Document, read_documents
+from kafkaform.manifests.yaml_hazards import MAX_DEPTH, MAX_NODES
+from kafkaform.model import Location
+
+if TYPE_CHECKING:
+    from kafkaform.errors import Problem
+
+
+def read(raw: bytes | str, verbatim: frozenset[str] = frozenset()) -> tuple[list[Document], list[str]]:
+    problems: list[Problem] = []
+    data = raw.encode() if isinstance(raw, str) else raw
+    documents = read_documents(data, "f", problems.append, verbatim=verbatim)
+    return documents, [str(problem) for problem in problems]
+
+
+def only(raw: bytes | str, verbatim: frozenset[str] = frozenset()) -> Data:
+    documents, problems = read(raw, verbatim)
+    assert problems == []
+    assert len(documents) == 1
+    return documents[0].data
+
+
+def refused(raw: bytes | str) -> list[str]:
+    documents, problems = read(raw)
+    assert documents == []
+    return problems
+
+
+CORE: list[tuple[str, Data]] = [
+    ("", None),
+    ("~", None),
+    ("null", None),
+    ("Null", None),
+    ("NULL", None),
+    ("nULL", "nULL"),
+    ("none", "none"),
+    ("true", True),
+    ("True", True),
+    ("TRUE", True),
+    ("false", False),
+    ("False", False),
+    ("FALSE", False),
+    ("yes", "yes"),
+    ("no", "no"),
+    ("on", "on"),
+    ("off", "off"),
+    ("y", "y"),
+    ("n", "n"),
+    ("tRUE", "tRUE"),
+    ("0", 0),
+    ("12", 12),
+    ("-12", -12),
+    ("+12", 12),
+    ("010", 10),
+    ("0010", 10),
+    ("0o10", 8),
+    ("0o8", "0o8"),
+    ("-0o7", "-0o7"),
+    ("0x10", 16),
+    ("0xFf", 255),
+    ("-0x10", "-0x10"),
+    ("0b11", "0b11"),
+    ("1_000", "1_000"),
+    ("1:30", "1:30"),
+    ("190:20:30", "190:20:30"),
+    ("12.0", 12.0),
+    ("12.", 12.0),
+    (".5", 0.5),
+    ("-.5", -0.5),
+    ("0.50", 0.5),
+    ("1e3", 1000.0),
+    ("1E-3", 0.001),
+    ("+1.5e+2", 150.0),
+    (".", "."),
+    ("-", [None]),
+    ("e3", "e3"),
+    (".e3", ".e3"),
+    ("1e", "1e"),
+    (".inf", ".inf"),
+    ("-.INF", "-.INF"),
+    (".nan", ".nan"),
+    ("1e400", "1e400"),
+    ("1" * 5000, "1" * 5000),
+    ("9" * 30, int("9" * 30)),
+    ("2024-01-02", "2024-01-02"),
+    ("1.2.3", "1.2.3"),
+    ("\u0661\u0662", "\u0661\u0662"),
+    ("=", "="),
+    ("'12'", "12"),
+    ('"null"', "null"),
+    ("''", ""),
+    ("|\n  12\n", "12\n"),
+    (">-\n  12\n", "12"),
+    ("7d", "7d"),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), CORE, ids=[repr(text[:20]) for text, _ in CORE])
+def test_core_schema(text: str, value: Data) -> None:
+    # As an item of a list, where "-" is one more list.
+    assert repr(only(f"- {text}\n")) == repr([value])
+
+
+@pytest.mark.parametrize("text", ["010", "0.50", "1:30", "0x10", "true", "no", "1e3", "1_000", "12.0", "+1"])
+def test_below_a_verbatim_key_scalars_keep_their_text(text: str) -> None:
+    assert only(f"config: {{a: {text}, b: [{text}]}}", frozenset({"config"})) == {
+        "config": {"a": text, "b": [text]}
+    }
+
+
+def test_null_is_null_below_a_verbatim_key_unless_it_is_quoted() -> None:
+    data = only("config: {a: null, b: ~, c: , d: 'null', e: ''}", frozenset({"config"}))
+    assert data == {"config": {"a": None, "b": None, "c": None, "d": "null", "e": ""}}
+
+
+def test_keys_are_text_whatever_they_look_like() -> None:
+    assert only("1: a\ntrue: b\nnull: c\n0.50: d\n? e\n: f") == {
+        "1": "a",
+        "true": "b",
+        "null": "c",
+        "0.50": "d",
+        "e": "f",
+    }
+
+
+def test_line_breaks_and_byte_order_mark() -> None:
+    assert only(b"\xef\xbb\xbfa: 1\r\nb:\r\n  - 2\r\n") == {"a": 1, "b": [2]}
+    documents, _ = read(b"\xef\xbb\xbfa: 1\r\nb:\r\n  - 2\r\n")
+    assert documents[0].locate(["a"]) == Location("f", 1, 4)
+    assert documents[0].locate(["b", 0]) == Location("f", 3, 5)
+
+
+def test_documents_and_places() -> None:
+    documents, problems = read("---\na: {b: [x, {c: é}]}\n---\n# nothing\n---\n- 1\n")
+    assert problems == []
+    assert [d.data for d in documents] == [{"a": {"b": ["x", {"c": "é"}]}}, None, [1]]
+    first, _, last = documents
+    assert first.locate() == Location("f", 2, 1)
+    assert first.locate(["a", "b", 1, "c"]) == Location("f", 2, 16)
+    assert first.locate(["a", "b", 1, "c"], key=True) == Location("f", 2, 13)
+    assert first.locate(["a", "nope", "deeper"]) == Location("f", 2, 4)
+    assert first.locate(["a", "b", 7]) == Location("f", 2, 8)
+    assert last.locate([0]) == Location("f", 6, 3)
+    assert [text for _, text in first.scalars()] == ["a", "b", "x", "c", "é"]
+
+
+def test_no_documents() -> None:
+    assert read("") == ([], [])
+    assert read("# only\n# comments\n") == ([], [])
+    assert [d.data for d in read("---\n---\n---\n")[0]] == [None, None, None]
+
+
+TAG_HINT = "(write the plain value, in quotes if it is meant as text)"
+
+REFUSED: dict[str, tuple[bytes | str, list[str]]] = {
+    "tab": ("a:\n\tb: 1\n", ["f:2:1: a tab cannot indent YAML (indent with spaces)"]),
+    "tab after spaces": ("a:\n  \tb: 1\n", ["f:2:3: a tab cannot indent YAML (indent with spaces)"]),
+    "tab that is not the fault": (
+        "key:\tvalue: x",
+        ["f:1:11: not valid YAML: mapping values are not allowed in this context"],
+    ),
+    "duplicate key": (
+        "a: 1\nb: 2\na: 3\n'a': 4\n",
+        [
+            "f:3:1: duplicate key 'a' (first given in line 1; keep one of the two)",
+            "f:4:1: duplicate key 'a' (first given in line 1; keep one of the two)",
+        ],
+    ),
+    "duplicate keys deep down": (
+        "x:\n- {a: 1, a: 2}\n",
+        ["f:2:10: duplicate key 'a' (first given in line 2; keep one of the two)"],
+    ),
+    "merge key": (
+        "a: &a {b: 1}\nc:\n  <<: *a\n",
+        ["f:3:3: merge keys (<<) are not part of YAML 1.2 (write the fields out)"],
+    ),
+    "python object": (
+        "a: !!python/object/apply:os.system [ls]\n",
+        [f"f:1:4: the tag '!!python/object/apply:os.system' is not allowed {TAG_HINT}"],
+    ),
+    "include": ("a: !include x.yaml\n", [f"f:1:4: the tag '!include' is not allowed {TAG_HINT}"]),
+    "core tag": ("a: !!str 12\n", [f"f:1:4: the tag '!!str' is not allowed {TAG_HINT}"]),
+    "tag of a mapping": ("!!map {a: 1}\n", [f"f:1:1: the tag '!!map' is not allowed {TAG_HINT}"]),
+    "binary": ("a: !!binary aGk=\n", [f"f:1:4: the tag '!!binary' is not allowed {TAG_HINT}"]),
+    "key that is a list": ("? [a]\n: 1\n", ["f:1:3: a key must be plain text"]),
+    "key that is a mapping": ("{{a: b}: c}\n", ["f:1:2: a key must be plain text"]),
+    "recursive alias": ("a: &a [*a]\n", ["f:1:4: an alias contains itself (write the value out)"]),
+    "recursive alias in a mapping": (
+        "a: &a\n  b: {c: *a}\n",
+        ["f:1:4: an alias contains itself (write the value out)"],
+    ),
+    "unknown alias": ("a: *b\n", ["f:1:4: not valid YAML: found undefined alias"]),
+    "control character": (
+        "a: 1\nb: é\x01\n",
+        ["f:2:5: a control character cannot stand in YAML (remove it, or write it as an escape)"],
+    ),
+    "control character after a byte order mark": (
+        b"\xef\xbb\xbfa: \x00\n",
+        ["f:1:4: a control character cannot stand in YAML (remove it, or write it as an escape)"],
+    ),
+    "latin-1": (
+        "a: é\nb: é ü\n".encode().replace("ü".encode(), b"\xfc"),
+        ["f:2:6: not UTF-8: byte 0xfc (save the file as UTF-8)"],
+    ),
+    "latin-1 after a byte order mark": (
+        b"\xef\xbb\xbfa: \xff",
+        ["f:1:4: not UTF-8: byte 0xff (save the file as UTF-8)"],
+    ),
+    "utf-16": ("a: 1\n".encode("utf-16"), ["f:1:1: not UTF-8: byte 0xff (save the file as UTF-8)"]),
+    "surrogate": (b"a: \xed\xa0\x80", ["f:1:4: not UTF-8: byte 0xed (save the file as UTF-8)"]),
+    "bracket": (
+        "\r\ra: ]",
+        ["f:3:4: not valid YAML: while parsing a block node did not find expected node content"],
+    ),
+    "open quote": (
+        "a: 'x",
+        ["f:1:6: not valid YAML: while scanning a quoted scalar found unexpected end of stream"],
+    ),
+    "at sign": (
+        "a: @x",
+        [
+            "f:1:4: not valid YAML: while scanning for the next token "
+            "found character that cannot start any token"
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("raw", "problems"), REFUSED.values(), ids=REFUSED.keys())
+def test_refused(raw: bytes | str, problems: list[str]) -> None:
+    assert refused(raw) == problems
+
+
+def test_a_document_with_a_problem_does_not_hide_the_others() -> None:
+    documents, problems = read("a: !x 1\n---\nb: 2\n---\nc: 1\nc: 2\n---\nd: ]\n")
+    assert [d.data for d in documents] == [{"b": 2}]
+    assert [p.split(": ")[0] for p in problems] == ["f:1:4", "f:6:1", "f:8:4"]
+
+
+def test_a_long_key_is_not_repeated_in_full() -> None:
+    (problem,) = refused(f"? {'k' * 5000}\n: 1\n? {'k' * 5000}\n: 2\n")
+    assert len(problem) < 200
+
+
+def test_a_large_file() -> None:
+    assert refused(b"a: " + b"x" * 10_000_000) == ["f:1:1: the file is larger than 5 MiB (split it)"]
+    assert only(b"a: " + b"x" * (MAX_BYTES - 3)) == {"a": "x" * (MAX_BYTES - 3)}
+
+
+def bomb(levels: int) -> str:
+    """Nine times nine times nine values."""
+    lines = ["a0: &a0 [1,1,1,1,1,1,1,1,1]"]
+    lines += [f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 9)}]" for i in range(1, levels)]
+    return "\n".join(lines)
+
+
+def test_alias_bombs() -> None:
+    (problem,) = refused(bomb(30))
+    assert problem.startswith("f:1:1: aliases expand to ")
+    assert problem.endswith(f" values (at most {MAX_NODES:,}) (write the values out, or split the file)")
+    assert isinstance(only(bomb(4)), dict)
+    assert only("a: &x [1]\nb: *x\nc: *x\n") == {"a": [1], "b": [1], "c": [1]}
+
+
+def test_a_chain_of_aliases_is_as_deep_as_what_it_stands_for() -> None:
+    def chain(length: int) -> str:
+        links = [f"x{i}: &x{i} [*x{i - 1}]" for i in range(1, length)]
+        return "\n".join(["x0: &x0 [1]", *links])
+
+    assert isinstance(only(chain(MAX_DEPTH - 2)), dict)
+    assert refused(chain(600)) == [f"f:1:1: collections nest more than {MAX_DEPTH} deep (flatten it)"]
+
+
+DEEP = {
+    "brackets": "[" * 100_000,
+    "braces": "{a: " * 100_000,
+    "dashes": "- " * 100_000,
+    "wide dashes": "a:\n" + "-  " * 100_000,
+    "question marks": "? " * 100_000,
+    "pairs in brackets": "[a: " * 100_000,
+    "indentation": "\n".join(" " * i + "a:" for i in range(2_000)),
+    "sequences at no indentation": "\n".join(
+        line for i in range(2_000) for line in (f"{' ' * i}-", f"{' ' * i} a:")
+    ),
+}
+
+
+@pytest.mark.parametrize("text", DEEP.values(), ids=DEEP.keys())
+def test_deep_nesting_does_not_crash_the_interpreter(text: str) -> None:
+    # In a process of its own: an overflow of the C stack would take pytest with it.
+    script = (
+        "import sys; from kafkaform.manifests.yaml12 import read_documents; found = [];"
+        "read_documents(sys.stdin.buffer.read(), 'f', found.append); print(found[0].message)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=text, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() in {
+        f"collections nest more than {MAX_DEPTH} deep",
+        "not valid YAML: while scanning a simple key could not find expected ':'",
+    }
+
+
+def test_the_depth_that_is_allowed() -> None:
+    assert only("[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH)
+    over = MAX_DEPTH + 1
+    place = f"f:1:{over}"
+    assert refused("[" * over + "1" + "]" * over) == [
+        f"{place}: collections nest more than {MAX_DEPTH} deep (flatten it)"
+    ]
+    # Many brackets side by side are no nesting.
+    assert only("[" + "[]," * 1000 + "]") == [[]] * 1000
+
+
+def check_places(raw: bytes) -> None:
+    problems: list[Problem] = []
+    for document in read_documents(raw, "f", problems.append):
+        document.locate(["a", 0])
+        list(document.scalars())
+    for problem in problems:
+        assert problem.location is not None
+        assert problem.location.line >= 1
+        assert problem.location.column >= 1
+        assert "\n" not in str(problem)
+
+
+@given(st.binary(max_size=200))
+@example(b"\xef\xbb\xbf")
+@example(b"%YAML 9.9\n---\na")
+@example(b"&a &b c")
+@example(b"? ? ?")
+@example(b"a: *a")
+@example(b"- &a\n- *a")
+@example(b"!<> a")
+def test_any_bytes_give_documents_or_problems(raw: bytes) -> None:
+    check_places(raw)
+
+
+YAML_BITES = st.sampled_from(
+    [
+        "a",
+        "b: ",
+        ": ",
+        "- ",
+        "? ",
+        "\n",
+        "\n  ",
+        "\t",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        "&a ",
+        "*a",
+        "!t ",
+        "!!str ",
+        "|",
+        ">",
+        "'",
+        '"',
+        "---\n",
+        "...\n",
+        "#",
+        "%YAML 1.2\n",
+        "1",
+        "~",
+        "<<: ",
+        "\r",
+        "\u2028",
+        "\x85",
+        "\ufeff",
+        "é",
+        "\\",
+        "@",
+        "`",
+        "\x00",
+    ]
+)
+
+
+@given(st.lists(YAML_BITES, max_size=40).map("".join))
+def test_any_yaml_like_text_gives_documents_or_problems(text: str) -> None:
+    check_places(text.encode())

@@ -71,6 +71,8 @@ def build(address: str, count: int) -> None:
         for batch in [*batches(work), *batches(drift)]:
             errors = [error for error in cluster.execute(batch) if error is not None]
             assert not errors, errors[0]
+        while len(cluster.observe(refs).resources) < count:
+            time.sleep(0.5)
 
 
 def write_manifests(folder: Path, count: int) -> Path:

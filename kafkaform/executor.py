@@ -7,32 +7,26 @@ plan that was half applied can be finished, and one that no longer fits is not f
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Event
+from typing import TYPE_CHECKING
 
 from kafkaform.batches import batches
-from kafkaform.cluster.protocol import Cluster
-from kafkaform.errors import ClusterError, OutcomeUnknown
-from kafkaform.kinds import KINDS
-from kafkaform.model import (
-    AddPartitions,
-    AlterConfigs,
-    Change,
-    CreateTopic,
-    DeleteTopic,
-    Observation,
-    Operation,
-    Plan,
-    PlannedChange,
-    Status,
-    Update,
-)
-from kafkaform.outcome import ApplyReport, ResourceResult, Result
-from kafkaform.preconditions import remaining
+from kafkaform.errors import ClusterError, OutcomeUnknown, PermissionDenied, RequestRejected
+from kafkaform.model import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation, Status
+from kafkaform.outcome import ApplyReport, Result
+from kafkaform.pending import Pending
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.model import Plan
 
 VERIFY_TIMEOUT_S = 30.0
 """How long reads may lag behind writes before the result counts as not verified."""
+LONGEST_PAUSE_S = 1.0
+"""How long to wait at most between two readings."""
 
 STAGES: tuple[type[Operation], ...] = (CreateTopic, AlterConfigs, AddPartitions, DeleteTopic)
 """The order of work: what can be taken back comes before what cannot."""
@@ -69,11 +63,14 @@ def apply(
 ) -> ApplyReport:
     """Carry out the planned changes of a plan, and read the cluster until it shows them.
 
+    A KeyboardInterrupt gives up what is being waited for, be it a request or the reading back, and still
+    leads to a report.
+
     Args:
         plan: The plan, for this cluster.
         cluster: The cluster.
         observer: Is told of progress.
-        stop: Once set, no further request is sent; the one under way is waited for.
+        stop: Once set, no further request is sent; the one under way is waited for, and verified.
         clock: For tests.
 
     Raises:
@@ -86,23 +83,6 @@ def apply(
     return run.report()
 
 
-@dataclass(slots=True)
-class _Progress:
-    """One change on its way."""
-
-    planned: PlannedChange
-    remaining: Change | None = None
-    operations: list[Operation] = field(default_factory=list)
-    done: list[Operation] = field(default_factory=list)
-    errors: list[ClusterError] = field(default_factory=list)
-    result: Result | None = None
-    message: str = ""
-    hint: str | None = None
-
-    def settle(self, result: Result, message: str = "", hint: str | None = None) -> None:
-        self.result, self.message, self.hint = result, message, hint
-
-
 class _Run:
     """One apply; its state is what became of each change so far."""
 
@@ -112,130 +92,116 @@ class _Run:
         self._stop = stop
         self._clock = clock
         self._interrupted = False
-        self._work = {planned.ref: _Progress(planned) for planned in plan.changes}
+        self._lost: ClusterError | None = None
+        self._changes = {planned.ref: Pending(planned) for planned in plan.changes}
 
     def check(self) -> None:
         """Compare each change with the live cluster: to do, done already, or no longer fitting."""
-        for work in self._work.values():
-            match work.planned.status:
+        for pending in self._changes.values():
+            planned = pending.planned
+            match planned.status:
                 case Status.REFUSED:
-                    work.settle(Result.REFUSED, work.planned.reason or "", work.planned.remedy)
+                    pending.settle(Result.REFUSED, planned.reason or "", planned.remedy)
                 case Status.NEEDS_CONSENT:
-                    work.settle(Result.NEEDS_CONSENT, work.planned.reason or "")
+                    pending.settle(Result.NEEDS_CONSENT, planned.reason or "")
+                case Status.PLANNED:
+                    pass
         due = self._open()
-        if not due:
-            return
-        observation = self._cluster.observe([work.planned.ref for work in due])
-        for work in due:
-            left = remaining(work.planned.change, observation)
-            if isinstance(left, str):
-                hint = "make a new plan"
-                work.settle(Result.MOVED, left, hint)
-            elif left is None:
-                work.settle(Result.ALREADY)
-            else:
-                work.remaining = left
-                work.operations = list(KINDS[work.planned.ref.kind].operations(left))
+        if due:
+            observation = self._cluster.observe([pending.planned.ref for pending in due])
+            for pending in due:
+                pending.check(observation)
 
     def execute(self) -> None:
         """Send the operations, stage by stage and batch by batch."""
-        self._observer.started(sum(len(work.operations) for work in self._open()))
-        for stage in STAGES:
-            operations = [
-                operation
-                for work in self._open()
-                if not work.errors
-                for operation in work.operations
-                if isinstance(operation, stage)
-            ]
-            for batch in batches(operations):
-                if self._stop.is_set():
-                    self._interrupted = True
-                    return
-                if not self._send(batch):
-                    return
+        self._observer.started(sum(len(pending.operations) for pending in self._open()))
+        try:
+            self._send_all()
+        except KeyboardInterrupt:
+            self._interrupted = True
+            for pending in self._open():
+                if pending.unsure:
+                    pending.error = OutcomeUnknown("given up while waiting for the answer")
 
     def verify(self) -> None:
-        """Read back what was carried out, until it shows or the time is up."""
-        for work in self._open():
-            if not work.done and not work.errors:
-                work.settle(Result.NOT_TRIED, "stopped before its turn")
-            elif not work.done and not any(isinstance(e, OutcomeUnknown) for e in work.errors):
-                self._fail(work)
-        deadline = self._clock.now() + VERIFY_TIMEOUT_S
-        pause = 0.05
-        while waiting := self._open():
-            self._observer.verifying(len(waiting))
-            self._read_back(waiting)
-            if not self._open() or self._clock.now() >= deadline:
-                break
-            self._clock.sleep(pause)
-            pause = min(pause * 2, 1.0)
-        for work in self._open():
-            self._fail(work)
+        """Read back what was sent, until it shows or the time is up."""
+        for pending in self._open():
+            if not pending.sent and pending.error is None:
+                pending.settle(Result.NOT_TRIED, self._why_not_tried())
+        try:
+            self._read_back()
+        except KeyboardInterrupt:
+            self._interrupted = True
+            for pending in self._open():
+                pending.unverified = "given up while reading it back"
+        for pending in self._open():
+            pending.give_up()
 
     def report(self) -> ApplyReport:
         """What became of everything."""
-        return ApplyReport(
-            tuple(
-                ResourceResult(
-                    work.planned, work.result or Result.NOT_TRIED, work.message, work.hint, tuple(work.done)
-                )
-                for work in self._work.values()
-            ),
-            self._interrupted,
-        )
+        return ApplyReport(tuple(p.outcome() for p in self._changes.values()), self._interrupted)
 
-    def _open(self) -> list[_Progress]:
-        return [work for work in self._work.values() if work.result is None]
+    def _open(self) -> list[Pending]:
+        return [pending for pending in self._changes.values() if pending.result is None]
 
-    def _send(self, batch: Sequence[Operation]) -> bool:
-        """Send one batch; False if there is no use in sending another."""
+    def _send_all(self) -> None:
+        for batch in self._batches():
+            if self._stop.is_set():
+                self._interrupted = True
+                return
+            self._send(batch)
+            if self._lost is not None:
+                return
+
+    def _batches(self) -> Iterator[Sequence[Operation]]:
+        """The requests still to be sent; what comes after an error of the same resource is left out."""
+        for stage in STAGES:
+            yield from batches(
+                [
+                    operation
+                    for pending in self._open()
+                    if pending.error is None
+                    for operation in pending.operations
+                    if isinstance(operation, stage)
+                ]
+            )
+
+    def _send(self, batch: Sequence[Operation]) -> None:
+        # Noted before anything is sent: an interrupt can come at any point from here on.
+        for operation in batch:
+            self._changes[operation.ref].unsure.append(operation)
         try:
             outcomes = self._cluster.execute(batch)
         except ClusterError as error:
             outcomes = [error] * len(batch)
-        except KeyboardInterrupt:
-            outcomes = [OutcomeUnknown("given up while waiting for the answer")] * len(batch)
-            self._interrupted = True
-        for operation, error in zip(batch, outcomes, strict=True):
-            work = self._work[operation.ref]
-            if error is None:
-                work.done.append(operation)
+        for operation, outcome in zip(batch, outcomes, strict=True):
+            self._changes[operation.ref].answered(operation, outcome)
+            self._observer.finished(operation, outcome)
+        # Whoever refuses is there; but if nothing comes back at all, there is no use in sending more.
+        if not any(
+            outcome is None or isinstance(outcome, RequestRejected | PermissionDenied) for outcome in outcomes
+        ):
+            self._lost = outcomes[0]
+
+    def _why_not_tried(self) -> str:
+        if self._lost is not None:
+            return f"given up before its turn: {self._lost.message}"
+        return "stopped before its turn"
+
+    def _read_back(self) -> None:
+        deadline = self._clock.now() + VERIFY_TIMEOUT_S
+        pause = 0.05
+        while waiting := self._open():
+            self._observer.verifying(len(waiting))
+            try:
+                observation = self._cluster.observe([pending.planned.ref for pending in waiting])
+            except ClusterError as error:
+                for pending in waiting:
+                    pending.unreadable(error)
             else:
-                work.errors.append(error)
-            self._observer.finished(operation, error)
-        lost = all(isinstance(error, OutcomeUnknown) for error in outcomes)
-        return not lost and not self._interrupted
-
-    def _read_back(self, waiting: Iterable[_Progress]) -> None:
-        try:
-            observation = self._cluster.observe([work.planned.ref for work in waiting])
-        except ClusterError as error:
-            for work in waiting:
-                work.message = f"not verified: {error.message}"
-            return
-        for work in waiting:
-            left = remaining(work.planned.change, observation)
-            if left is None:
-                work.settle(Result.APPLIED)
-            elif work.errors and not any(isinstance(e, OutcomeUnknown) for e in work.errors):
-                if self._shows(work, observation):
-                    self._fail(work)
-            else:
-                work.message = "not verified: the cluster does not show it yet"
-
-    def _shows(self, work: _Progress, observation: Observation) -> bool:
-        """Whether the reading already shows the part of a half-failed change that did go through."""
-        left = remaining(work.planned.change, observation)
-        if not isinstance(left, Update):
-            return True
-        still = KINDS[work.planned.ref.kind].operations(left)
-        return not any(type(operation) is type(done) for operation in still for done in work.done)
-
-    def _fail(self, work: _Progress) -> None:
-        if work.errors:
-            error = work.errors[0]
-            work.settle(Result.FAILED, error.message, error.hint)
-        else:
-            work.settle(Result.FAILED, work.message or "not verified", "run kafkaform plan to see where it stands")
+                for pending in waiting:
+                    pending.read_back(observation)
+            if not self._open() or self._clock.now() >= deadline:
+                return
+            self._clock.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_S)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from kafkaform.model import FieldChange, Operation, PlannedChange, Update
+if TYPE_CHECKING:
+    from kafkaform.model import FieldChange, Operation, PlannedChange
 
 
 class Result(StrEnum):
@@ -22,19 +24,25 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ResourceResult:
-    """What became of one change: why, where it did not go through, and what was done all the same."""
+    """What became of one change.
+
+    Attributes:
+        planned: The change.
+        result: What became of it.
+        message: Why, where it did not go through.
+        hint: What to do about it.
+        done: The operations that were carried out, also where others of the change were not.
+        not_done: Those that were due and were not, or of which it could not be told.
+        deferred: Fields that differ still, and that this version leaves as they are.
+    """
 
     planned: PlannedChange
     result: Result
     message: str = ""
     hint: str | None = None
     done: tuple[Operation, ...] = ()
-
-    @property
-    def deferred(self) -> tuple[FieldChange, ...]:
-        """The fields of a carried-out update that this version leaves as they are."""
-        change = self.planned.change
-        return tuple(f for f in change.fields if f.deferred) if isinstance(change, Update) else ()
+    not_done: tuple[Operation, ...] = ()
+    deferred: tuple[FieldChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,6 @@ class ApplyReport:
 
     @property
     def complete(self) -> bool:
-        """Whether the cluster now is as the manifests say, proven by reading it back."""
+        """Whether every change of the plan is on the cluster, proven by reading it back."""
         fine = {Result.APPLIED, Result.ALREADY}
         return not self.interrupted and all(r.result in fine and not r.deferred for r in self.results)

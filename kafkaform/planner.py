@@ -232,18 +232,10 @@ class _Planner:
     def _status(self, change: Change, desired: Desired) -> PlannedChange:
         refusal = self._refusal(change, desired)
         if refusal is not None:
-            reason, remedy = refusal
-            return PlannedChange(change, Status.REFUSED, desired.location, reason, remedy)
-        needed = {j.hazard for j in _due(change) if j.risk is Risk.DESTRUCTIVE}
-        consents = Consents(self._policy.allow, desired.intent.allow)
-        given = [consent for hazard in sorted(needed) if (consent := consents.find(change.ref, hazard))]
+            return PlannedChange(change, Status.REFUSED, desired.location, *refusal)
+        status, reason, given = _gate(change, Consents(self._policy.allow, desired.intent.allow))
         self._consents.update(given)
-        missing = sorted(needed - {consent.hazard for consent in given})
-        if missing:
-            return PlannedChange(
-                change, Status.NEEDS_CONSENT, desired.location, f"needs consent to {', '.join(missing)}"
-            )
-        return PlannedChange(change, Status.PLANNED, desired.location)
+        return PlannedChange(change, status, desired.location, reason)
 
     def _refusal(self, change: Change, desired: Desired) -> tuple[str, str | None] | None:
         blocked = self._policy.blocked.get(change.ref)
@@ -292,19 +284,27 @@ def _in_order(kind: Kind, state: State) -> State:
     return {path: state[path] for path in sorted(state, key=kind.field_order) if state[path] is not None}
 
 
+def _gate(change: Change, consents: Consents) -> tuple[Status, str | None, list[Consent]]:
+    """Whether a change has every consent that it needs, what it waits for, and what it has."""
+    needed = sorted({j.hazard for j in _due(change) if j.risk is Risk.DESTRUCTIVE})
+    given = [consent for hazard in needed if (consent := consents.find(change.ref, hazard))]
+    missing = sorted({*needed} - {consent.hazard for consent in given})
+    if missing:
+        return Status.NEEDS_CONSENT, f"needs consent to {', '.join(missing)}", given
+    return Status.PLANNED, None, given
+
+
 def grant(plan: Plan, grants: tuple[Grant, ...]) -> Plan:
     """A plan in which consents that were given later, when it is applied, count as well."""
     consents = set(plan.consents)
     changes = []
     for planned in plan.changes:
-        if planned.status is Status.NEEDS_CONSENT:
-            given = {c.hazard: c.reason for c in plan.consents if c.resource == str(planned.ref)}
-            needed = {j.hazard for j in _due(planned.change) if j.risk is Risk.DESTRUCTIVE}
-            found = [Consents(grants, given).find(planned.ref, hazard) for hazard in sorted(needed)]
-            if all(found):
-                consents.update(consent for consent in found if consent)
-                planned = replace(planned, status=Status.PLANNED, reason=None)
-        changes.append(planned)
+        status, reason = planned.status, planned.reason
+        if status is Status.NEEDS_CONSENT:
+            earlier = {c.hazard: c.reason for c in plan.consents if c.resource == str(planned.ref)}
+            status, reason, given = _gate(planned.change, Consents(grants, earlier))
+            consents.update(given)
+        changes.append(replace(planned, status=status, reason=reason))
     return replace(plan, changes=tuple(changes), consents=tuple(sorted(consents)))
 
 

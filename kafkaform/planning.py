@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kafkaform import rules
 from kafkaform.batches import batches
-from kafkaform.cluster.protocol import Cluster
-from kafkaform.consent import Grant
-from kafkaform.errors import ClusterError, KafkaformError, PermissionDenied
+from kafkaform.errors import ClusterError, KafkaformError, RequestRejected
 from kafkaform.kinds import KINDS
 from kafkaform.model import (
     Desired,
     Diagnostic,
     Facts,
-    Operation,
     Plan,
     PlannedChange,
     ResourceRef,
@@ -23,7 +20,13 @@ from kafkaform.model import (
     Status,
 )
 from kafkaform.planner import Policy, diff, matches
-from kafkaform.settings import ClusterSettings, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.consent import Grant
+    from kafkaform.settings import ClusterSettings, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,7 @@ class Request:
     allow: tuple[Grant, ...] = ()
 
 
-def make_plan(
-    request: Request, cluster: Cluster, settings: Settings, target: ClusterSettings | None
-) -> Plan:
+def make_plan(request: Request, cluster: Cluster, settings: Settings, target: ClusterSettings | None) -> Plan:
     """Plan the way from the live cluster to the desired state.
 
     Raises:
@@ -59,7 +60,8 @@ def make_plan(
     observation = cluster.observe(
         [desired.ref for desired in request.desired], lambda ref: matches(ref.name, prunable)
     )
-    scene = rules.Scene(tuple(request.desired), facts, observation.inventory)
+    desired = sorted(request.desired, key=lambda declared: declared.ref)  # so that findings have an order
+    scene = rules.Scene(tuple(desired), facts, observation.inventory)
     findings = list(rules.check(scene, settings.rules))
     policy = Policy(
         forbid=target.forbid if target else (),
@@ -70,7 +72,7 @@ def make_plan(
         allow=request.allow,
         blocked={ref: found for ref, found in findings if found.severity is Severity.ERROR},
     )
-    plan = diff(request.desired, observation, facts, policy)
+    plan = diff(desired, observation, facts, policy)
     plan = replace(plan, diagnostics=(*(found for _, found in findings), *plan.diagnostics))
     return validated(plan, cluster)
 
@@ -87,39 +89,33 @@ def check_identity(facts: Facts, target: ClusterSettings | None) -> None:
 def validated(plan: Plan, cluster: Cluster) -> Plan:
     """Let the brokers check every change that is not refused yet; what they object to is refused.
 
-    An account that may not alter may not have it checked either: the plan then says so.
+    An account that may not alter may not have it checked either, and a check can go unanswered: the plan
+    then says so, and stands.
     """
     asked = [
-        (change.ref, operation)
+        operation
         for change in plan.changes
         if change.status is not Status.REFUSED
         for operation in KINDS[change.ref.kind].operations(change.change)
     ]
-    objections: dict[ResourceRef, ClusterError] = {}
-    denied: list[PermissionDenied] = []
-    for ref, objection in _ask(asked, cluster):
-        if isinstance(objection, PermissionDenied):
-            denied.append(objection)
-        elif objection is not None:
-            objections.setdefault(ref, objection)
+    objections: dict[ResourceRef, RequestRejected] = {}
+    unanswered: list[ClusterError] = []
+    for batch in batches(asked):
+        for operation, objection in zip(batch, cluster.validate(batch), strict=True):
+            if isinstance(objection, RequestRejected):
+                objections.setdefault(operation.ref, objection)
+            elif objection is not None:
+                unanswered.append(objection)
     changes = tuple(_refuse(change, objections.get(change.ref)) for change in plan.changes)
     notes = plan.diagnostics
-    if denied:
-        message = f"{len(denied)} operations were not validated by the brokers: {denied[0].message}"
+    if unanswered:
+        count = f"{len(unanswered)} of {len(asked)} operations"
+        message = f"the brokers did not validate {count}: {unanswered[0].message}"
         notes = (*notes, Diagnostic("KF414", Severity.INFO, message))
-    return replace(plan, changes=changes, broker_validated=not denied, diagnostics=notes)
+    return replace(plan, changes=changes, broker_validated=not unanswered, diagnostics=notes)
 
 
-def _ask(
-    asked: Sequence[tuple[ResourceRef, Operation]], cluster: Cluster
-) -> Iterable[tuple[ResourceRef, ClusterError | None]]:
-    refs = iter([ref for ref, _ in asked])
-    for batch in batches(operation for _, operation in asked):
-        for objection in cluster.validate(batch):
-            yield next(refs), objection
-
-
-def _refuse(change: PlannedChange, objection: ClusterError | None) -> PlannedChange:
+def _refuse(change: PlannedChange, objection: RequestRejected | None) -> PlannedChange:
     if objection is None:
         return change
     reason = f"the brokers refuse it: {objection.message}"

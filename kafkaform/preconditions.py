@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import assert_never
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.kinds import KINDS
-from kafkaform.model import Change, Create, Delete, Observation, Observed, Update
+from kafkaform.model import CONFIG_PREFIX, Create, Delete, Update
 
-_REPLACED = "it was deleted and made again since the plan"
+if TYPE_CHECKING:
+    from kafkaform.model import Change, FieldChange, FieldValue, Observation, Observed
+
+_NEW_PLAN = "make a new plan, and review it"
 
 
-def remaining(change: Change, observation: Observation) -> Change | str | None:
-    """What is left of a change: all or a part of it, None if it is done, or why it no longer fits."""
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What the cluster still lacks of a change.
+
+    Attributes:
+        change: What there is to do; None if all of it is done.
+        deferred: Fields that still differ, and that this version leaves as they are.
+    """
+
+    change: Change | None
+    deferred: tuple[FieldChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Why a change does not fit any more, and what to do about it."""
+
+    reason: str
+    hint: str = _NEW_PLAN
+
+
+REPLACED = Moved("it was deleted and made again since the plan: this is another topic of the same name")
+
+
+def remaining(change: Change, observation: Observation) -> Left | Moved:
+    """Compare a change with a reading of the cluster that covers its resource.
+
+    A live value that is neither what the plan saw nor what it wants was set by somebody else: then
+    nothing of the resource is to be touched.
+    """
     if change.ref in observation.invisible:
-        return f"not visible to this account: {observation.invisible[change.ref]}"
+        return Moved(
+            f"it is not visible to this account any more: {observation.invisible[change.ref]}",
+            "grant Describe and DescribeConfigs on it",
+        )
     observed = observation.resources.get(change.ref)
     match change:
         case Create():
@@ -23,35 +57,55 @@ def remaining(change: Change, observation: Observation) -> Change | str | None:
             return _remaining_update(change, observed)
         case Delete(uid=uid):
             if observed is None:
-                return None
-            return change if observed.uid == uid else _REPLACED
+                return Left(None)
+            return Left(change) if observed.uid == uid else REPLACED
         case _:
             assert_never(change)
 
 
-def _remaining_create(change: Create, observed: Observed | None) -> Change | str | None:
+def _remaining_create(change: Create, observed: Observed | None) -> Left | Moved:
     if observed is None:
-        return change
-    kind = KINDS[change.ref.kind]
-    for path, wanted in change.state.items():
-        live = observed.state.get(path)
-        if not kind.equal(path, live, wanted):
-            return f"it exists by now, with {path} = {live} instead of {wanted}"
-    return None
+        return Left(change)
+    equal = KINDS[change.ref.kind].equal
+    others = [
+        f"{_name(path)} {_shown(live)} instead of {_shown(wanted)}"
+        for path, wanted in change.state.items()
+        if not equal(path, live := observed.state.get(path), wanted)
+    ]
+    return Moved(f"it exists by now, with {', '.join(others)}") if others else Left(None)
 
 
-def _remaining_update(change: Update, observed: Observed | None) -> Change | str | None:
+def _remaining_update(change: Update, observed: Observed | None) -> Left | Moved:
     if observed is None:
-        return "it is gone since the plan"
+        return Moved("it was deleted since the plan")
     if observed.uid != change.uid:
-        return _REPLACED
-    kind = KINDS[change.ref.kind]
-    left = []
-    for one in change.fields:
-        live = observed.state.get(one.path)
-        if one.deferred is not None or kind.equal(one.path, live, one.after):
+        return REPLACED
+    equal = KINDS[change.ref.kind].equal
+    left: list[FieldChange] = []
+    moved: list[str] = []
+    for field in change.fields:
+        live = observed.state.get(field.path)
+        if equal(field.path, live, field.after):
             continue
-        if not kind.equal(one.path, live, one.before):
-            return f"{one.path} is {live} by now; the plan saw {one.before} and wants {one.after}"
-        left.append(one)
-    return replace(change, fields=tuple(left)) if left else None
+        if equal(field.path, live, field.before):
+            left.append(field)
+        else:
+            saw, wants = _shown(field.before), _shown(field.after)
+            moved.append(
+                f"{_name(field.path)} is {_shown(live)} by now; the plan saw {saw} and wants {wants}"
+            )
+    if moved:
+        return Moved("; ".join(moved))
+    due = tuple(field for field in left if field.deferred is None)
+    deferred = tuple(field for field in left if field.deferred is not None)
+    return Left(replace(change, fields=due) if due else None, deferred)
+
+
+def _name(path: str) -> str:
+    return path.removeprefix(CONFIG_PREFIX)
+
+
+def _shown(value: FieldValue) -> str:
+    if value is None:
+        return "unset"
+    return str(value) if value != "" else '""'

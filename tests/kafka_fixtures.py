@@ -6,6 +6,7 @@ Tests share them, so each names its topics by the `prefix` fixture, which remove
 from __future__ import annotations
 
 import logging
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,7 @@ import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from confluent_kafka.admin import (
@@ -39,6 +40,8 @@ SHARED = ("kafka", "kafka3", "kafka_acl")
 
 TIMEOUT_S = 30.0
 
+T = TypeVar("T")
+
 _ROOT = Path(__file__).parents[1]
 _PASSWORD = "test"
 _ACCOUNTS = [f"account-{number}" for number in range(1, 31)]
@@ -47,7 +50,7 @@ _ACCOUNTS = [f"account-{number}" for number in range(1, 31)]
 @contextmanager
 def guarded(brokers: int, **options: Any) -> Iterator[DevCluster]:
     """A cluster of its own, which is gone afterwards even if this process is killed."""
-    directory = Path(tempfile.mkdtemp(prefix="kafkaform-test-"))
+    directory = _fast() / f"kafkaform-test-{uuid.uuid4().hex[:12]}"
     guard = subprocess.Popen(
         [sys.executable, "-m", "tests.kafka_guard", directory],
         cwd=_ROOT,
@@ -59,6 +62,13 @@ def guarded(brokers: int, **options: Any) -> Iterator[DevCluster]:
     finally:
         guard.communicate()
     assert guard.returncode == 0, f"the cluster in {directory} was not removed"
+
+
+def _fast() -> Path:
+    """Where files live in memory, if there is room: a broker syncs several to disk for each partition."""
+    memory = Path("/dev/shm")
+    roomy = memory.is_dir() and shutil.disk_usage(memory).free > 2 * 1024**3
+    return memory if roomy else Path(tempfile.gettempdir())
 
 
 @pytest.fixture(scope="session")
@@ -152,9 +162,11 @@ def connect(bootstrap_servers: str, **properties: str) -> KafkaCluster:
 
 def admin_client(bootstrap_servers: str) -> AdminClient:
     """A client for what kafkaform does not do."""
-    return AdminClient(
-        {"bootstrap.servers": bootstrap_servers, "logger": logging.getLogger("tests.librdkafka")}
-    )
+    properties: dict[str, Any] = {
+        "bootstrap.servers": bootstrap_servers,
+        "logger": logging.getLogger("tests.librdkafka"),
+    }
+    return AdminClient(properties)
 
 
 def remove_topics(bootstrap_servers: str, prefix: str) -> None:
@@ -166,12 +178,12 @@ def remove_topics(bootstrap_servers: str, prefix: str) -> None:
             future.result(TIMEOUT_S)
 
 
-def eventually(read: Callable[[], Any], wanted: Callable[[Any], bool]) -> Any:
+def eventually(read: Callable[[], T], wanted: Callable[[T], bool], timeout_s: float = TIMEOUT_S) -> T:
     """What `read` returns once it is as wanted: reads lag behind writes."""
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + timeout_s
     pause = 0.005
     while not wanted(value := read()):
-        assert time.monotonic() < deadline, f"it stays {value}"
+        assert time.monotonic() < deadline, f"it stays {str(value)[:2_000]}"
         time.sleep(pause)
         pause = min(pause * 2, 0.2)
     return value
@@ -195,7 +207,8 @@ def _grant(admin: AdminClient, bindings: list[AclBinding]) -> None:
         return
     for future in admin.create_acls(bindings, request_timeout=TIMEOUT_S).values():
         future.result(TIMEOUT_S)
-    of_user = AclBindingFilter(
+    of_user: Any = AclBindingFilter  # its stub knows nothing of "any name" and "any host"
+    everything = of_user(
         ResourceType.ANY,
         None,
         ResourcePatternType.ANY,
@@ -205,6 +218,6 @@ def _grant(admin: AdminClient, bindings: list[AclBinding]) -> None:
         AclPermissionType.ANY,
     )
     eventually(
-        lambda: admin.describe_acls(of_user, request_timeout=TIMEOUT_S).result(TIMEOUT_S),
+        lambda: admin.describe_acls(everything, request_timeout=TIMEOUT_S).result(TIMEOUT_S),
         lambda found: len(found) == len(set(bindings)),
     )

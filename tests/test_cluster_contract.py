@@ -22,7 +22,7 @@ from kafkaform.model import (
     Operation,
     ResourceRef,
 )
-from tests.kafka_fixtures import TIMEOUT_S, admin_client, eventually
+from tests.kafka_fixtures import admin_client, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,7 +83,7 @@ def settled(cluster: Cluster, name: str, **state: object) -> Observed:
         lambda: cluster.observe([topic(name)]),
         lambda o: topic(name) in o.resources and o.resources[topic(name)].state == wanted,
     )
-    return cast("Observed", observation.resources[topic(name)])
+    return observation.resources[topic(name)]
 
 
 def gone(cluster: Cluster, name: str) -> None:
@@ -182,7 +182,9 @@ def test_a_topic_that_is_made_again_has_another_id(cluster: Cluster, prefix: str
     carried_out(cluster, DeleteTopic(first.ref, first.uid))
     gone(cluster, f"{prefix}a")
     (second,) = created(cluster, create(f"{prefix}a"))
-    assert first.uid and second.uid and first.uid != second.uid
+    assert first.uid
+    assert second.uid
+    assert first.uid != second.uid
     assert codes(cluster.execute([DeleteTopic(first.ref, first.uid)])) == ["UNKNOWN_TOPIC_ID"]
     unchanged(cluster, f"{prefix}a", second.state)
     assert cluster.observe([second.ref]).resources[second.ref].uid == second.uid
@@ -206,7 +208,7 @@ def test_validation_objects_as_execution_does_and_changes_nothing(cluster: Clust
     a, b, c = created(
         cluster, create(f"{prefix}a", 3), create(f"{prefix}b", retention_ms="1000"), create(f"{prefix}c")
     )
-    operations = [
+    operations: list[Operation] = [
         create(f"{prefix}new", 3),
         create(f"{prefix}a"),
         alter(f"{prefix}a", retention_ms="2000"),
@@ -290,7 +292,7 @@ def named(operation: Operation, prefix: str) -> Operation:
 
 def test_each_operation_has_its_own_outcome_in_order(cluster: Cluster, prefix: str) -> None:
     created(cluster, create(f"{prefix}old", 3))
-    operations = [
+    operations: list[Operation] = [
         AddPartitions(topic(f"{prefix}none"), 1, 2),
         create(f"{prefix}a"),
         alter(f"{prefix}old", segment_ms="none"),
@@ -333,7 +335,7 @@ def test_names_that_collide_only_with_each_other_pass_together(cluster: Cluster,
 @pytest.mark.parametrize("sort", ["create", "alter", "add", "delete"])
 def test_a_topic_that_comes_twice_in_one_request_is_refused(cluster: Cluster, prefix: str, sort: str) -> None:
     twice, once = created(cluster, create(f"{prefix}twice"), create(f"{prefix}once"))
-    request: list[Operation] = {
+    requests: dict[str, list[Operation]] = {
         "create": [create(f"{prefix}x", 1), create(f"{prefix}x", 2), create(f"{prefix}y")],
         "alter": [
             alter(f"{prefix}twice", retention_ms="1"),
@@ -350,7 +352,8 @@ def test_a_topic_that_comes_twice_in_one_request_is_refused(cluster: Cluster, pr
             DeleteTopic(twice.ref, twice.uid),
             DeleteTopic(once.ref, once.uid),
         ],
-    }[sort]
+    }
+    request = requests[sort]
     if sort != "delete":
         assert codes(cluster.validate(request)) == ["INVALID_REQUEST", "INVALID_REQUEST", None]
     assert codes(cluster.execute(request)) == ["INVALID_REQUEST", "INVALID_REQUEST", None]
@@ -379,7 +382,9 @@ def test_a_thousand_topics_of_twelve_partitions_in_batches(cluster: Cluster, pre
         assert cluster.validate(batch) == [None] * len(batch)
         assert cluster.execute(batch) == [None] * len(batch)
     refs = [operation.ref for operation in operations]
-    observation = eventually(lambda: cluster.observe(refs), lambda o: len(o.resources) == 1_000)
+    observation = eventually(
+        lambda: cluster.observe(refs), lambda o: len(o.resources) == 1_000, timeout_s=150
+    )
     assert {observed.state["partitions"] for observed in observation.resources.values()} == {12}
     changes = [AlterConfigs(ref, {"retention.ms": "2000", "flush.ms": "5"}) for ref in refs]
     for batch in batches(changes):
@@ -388,7 +393,9 @@ def test_a_thousand_topics_of_twelve_partitions_in_batches(cluster: Cluster, pre
     for batch in batches(deletions):
         assert cluster.execute(batch) == [None] * len(batch)
     eventually(
-        lambda: cluster.observe([]).inventory, lambda i: not any(ref.name.startswith(prefix) for ref in i)
+        lambda: cluster.observe([]).inventory,
+        lambda i: not any(ref.name.startswith(prefix) for ref in i),
+        timeout_s=60,
     )
 
 
@@ -434,8 +441,8 @@ def test_an_internal_topic_says_so(cluster: Cluster, request: pytest.FixtureRequ
     else:
         admin = admin_client(request.getfixturevalue("kafka").bootstrap_servers)
         asked = ConsumerGroupTopicPartitions("a-group-that-nobody-made")
-        admin.list_consumer_group_offsets([asked])[asked.group_id].result(TIMEOUT_S)
-    observation = eventually(lambda: cluster.observe([offsets]), lambda o: o.resources)
+        admin.list_consumer_group_offsets([asked])  # makes the broker create it; the answer does not matter
+    observation = eventually(lambda: cluster.observe([offsets]), lambda o: offsets in o.resources)
     assert observation.resources[offsets].internal
 
 

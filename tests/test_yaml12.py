@@ -231,8 +231,10 @@ REFUSED: dict[str, tuple[bytes | str, list[str]]] = {
     "at sign": (
         "a: @x",
         [
-            "f:1:4: not valid YAML: while scanning for the next token "
-            "found character that cannot start any token"
+            (
+                "f:1:4: not valid YAML: while scanning for the next token "
+                "found character that cannot start any token"
+            )
         ],
     ),
 }

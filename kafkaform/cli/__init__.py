@@ -1,0 +1,1 @@
+"""The command line: it parses, wires, prints and exits; everything else is the library's."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,13 +19,21 @@ from kafkaform.cli.options import (
 from kafkaform.cli.output import header, print_plan, print_text, verbose_option
 from kafkaform.cli.plan import plan_now
 from kafkaform.cli.session import Session
-from kafkaform.cli.show import read_plan_file
+from kafkaform.cli.show import PLAN_SUFFIX, read_plan_file
+from kafkaform.cli.terminal import is_terminal
 from kafkaform.consent import Grant
 from kafkaform.errors import KafkaformError, PlanFileError, UsageError
 from kafkaform.model import Plan, Risk, Status, risk_of
-from kafkaform.outcome import ApplyReport
-from kafkaform.plan_file import PlanHeader
 from kafkaform.planner import grant, narrow
+from kafkaform.planning import check_identity
+from kafkaform.report.printable import printable
+from kafkaform.settings import find_settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kafkaform.outcome import ApplyReport
+    from kafkaform.plan_file import PlanHeader
 
 
 @click.command()
@@ -66,17 +74,17 @@ def apply(
     of them, which are planned now. What is shown is asked about, and then exactly that is applied.
     """
     saved = _saved_plan_path(paths, prune=prune)
+    grants = tuple(map(Grant.parse, allow))
     if saved is not None:
-        plan, about = read_plan_file(saved)
-        session = Session.start(config_file, None, cluster_name or _known(config_file, about), bootstrap_server, command_config)
-        plan = grant(narrow(plan, targets) if targets else plan, tuple(map(Grant.parse, allow)))
-        _check_cluster(plan, about, session)
+        plan, about, session = _from_file(
+            saved, config_file, cluster_name, bootstrap_server, command_config, environment
+        )
+        plan = grant(_narrowed(plan, targets), grants)
     else:
         session = Session.start(config_file, environment, cluster_name, bootstrap_server, command_config)
-        plan, about = plan_now(session, paths, targets, allow, prune=prune), header(session)
+        plan, about = plan_now(session, paths, targets, grants, prune=prune), header(session)
     print_plan(plan, about, "text", verbose=verbose, err=output_format == "json")
-    due = plan.with_status(Status.PLANNED)
-    if due and not auto_approve:
+    if plan.with_status(Status.PLANNED) and not auto_approve:
         _confirm(plan, session)
     report = _carry_out(plan, session)
     _print_report(report, output_format)
@@ -84,7 +92,7 @@ def apply(
 
 
 def _saved_plan_path(paths: tuple[Path, ...], *, prune: bool) -> Path | None:
-    plans = [path for path in paths if path.suffix == ".json"]
+    plans = [path for path in paths if path.suffix == PLAN_SUFFIX]
     if not plans:
         return None
     if len(paths) > 1:
@@ -94,54 +102,97 @@ def _saved_plan_path(paths: tuple[Path, ...], *, prune: bool) -> Path | None:
     return plans[0]
 
 
+def _from_file(
+    file: Path,
+    config_file: Path | None,
+    cluster_name: str | None,
+    bootstrap_server: str | None,
+    command_config: Path | None,
+    environment: str | None,
+) -> tuple[Plan, PlanHeader, Session]:
+    """A saved plan, and a session with the cluster that it was made for."""
+    plan, about = read_plan_file(file)
+    if environment is not None and environment != about.environment:
+        made_for = f"environment {about.environment}" if about.environment else "no environment"
+        raise PlanFileError(
+            f"the plan was made for {made_for}, not {environment}",
+            hint="leave out --environment (and KAFKAFORM_ENVIRONMENT), or make a new plan",
+        )
+    if cluster_name is None and bootstrap_server is None:
+        # With an address on the command line, the plan must not choose whose credentials go there.
+        cluster_name = _known(config_file, about)
+    session = Session.start(config_file, None, cluster_name, bootstrap_server, command_config)
+    _check_cluster(plan, about, session)
+    return plan, about, session
+
+
 def _known(config_file: Path | None, about: PlanHeader) -> str | None:
     """The name of the plan's cluster, where the configuration has a cluster of that name."""
-    from kafkaform.settings import find_settings  # noqa: PLC0415
-
     return about.cluster_name if about.cluster_name in find_settings(config_file).clusters else None
 
 
 def _check_cluster(plan: Plan, about: PlanHeader, session: Session) -> None:
     with session.cluster() as cluster:
-        live = cluster.facts().cluster_id
-    if live != plan.cluster_id:
+        facts = cluster.facts()
+    check_identity(facts, session.target)
+    if facts.cluster_id != plan.cluster_id:
         name = f" ({about.cluster_name})" if about.cluster_name else ""
         raise PlanFileError(
-            f"the plan was made for cluster {plan.cluster_id}{name}; this is {live}",
+            f"the plan was made for cluster {plan.cluster_id}{name}; this is {facts.cluster_id}",
             hint="choose the right --cluster or --bootstrap-server, or make a new plan",
         )
 
 
+def _narrowed(plan: Plan, targets: tuple[str, ...]) -> Plan:
+    for target in targets:
+        if not narrow(plan, [target]).changes:
+            raise UsageError(
+                f"--target {target!r} matches no change of the plan",
+                hint="write KIND/NAME as the plan does, such as Topic/orders.v1 or 'Topic/orders.*'",
+            )
+    return narrow(plan, targets) if targets else plan
+
+
 def _confirm(plan: Plan, session: Session) -> None:
     """Ask on the terminal; where something destructive is planned, for the cluster's name."""
-    if not sys.stdin.isatty():
+    if not is_terminal(sys.stdin):
         raise KafkaformError(
             "apply asks before it changes anything, and there is no terminal to ask on",
             hint="review the plan, then give --auto-approve",
         )
     worst = max(risk_of(c.change) for c in plan.with_status(Status.PLANNED))
     if worst >= Risk.DESTRUCTIVE:
-        name = session.target.name if session.target else plan.cluster_id
-        question = f"This destroys data. Type the cluster's name ({name}) to apply it"
-        expected = name
+        expected = session.target.name if session.target else plan.cluster_id
+        question = f"This destroys data. Type the cluster's name ({printable(expected)}) to apply it: "
     else:
-        question, expected = "Type yes to apply exactly this", "yes"
-    if click.prompt(question, default="", show_default=False, err=True).strip() != expected:
-        raise click.Abort
+        expected = "yes"
+        question = "Type yes to apply exactly this: "
+    # Not click.prompt: it writes to stdout too, which is for the result alone.
+    click.echo(f"\n{question}", nl=False, err=True)
+    try:
+        answer = sys.stdin.readline()
+    except KeyboardInterrupt:
+        click.echo(err=True)
+        raise KafkaformError("interrupted; nothing was applied") from None
+    if not answer.endswith("\n"):
+        click.echo(err=True)
+    if answer.strip() != expected:
+        raise KafkaformError("not confirmed; nothing was applied")
 
 
 def _carry_out(plan: Plan, session: Session) -> ApplyReport:
-    from kafkaform.cli.progress import interruptible, progress  # noqa: PLC0415
-    from kafkaform.executor import apply as execute  # noqa: PLC0415
+    from kafkaform.cli.progress import interruptible, progress
+    from kafkaform.executor import apply as execute
 
-    with session.cluster() as cluster, interruptible() as stop, progress() as observer:
+    with session.cluster() as cluster, progress() as observer, interruptible() as stop:
         return execute(plan, cluster, observer=observer, stop=stop)
 
 
 def _print_report(report: ApplyReport, output_format: str) -> None:
-    from kafkaform.report.apply import apply_to_json, render_apply  # noqa: PLC0415
+    from kafkaform.report.apply import apply_to_json, render_apply
 
     if output_format == "json":
         click.echo(apply_to_json(report), nl=False)
     elif report.results:
+        click.echo()
         print_text(render_apply(report))

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import sys
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from kafkaform import __version__
-from kafkaform.errors import InvalidInput, KafkaformError, UsageError
+from kafkaform.cli.complaints import Complaints
+from kafkaform.cli.terminal import tolerate_encoding
+from kafkaform.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "init": ("kafkaform.cli.init", "Write a starter repository."),
-    "validate": ("kafkaform.cli.validate", "Check manifests and configuration, offline."),
-    "plan": ("kafkaform.cli.plan", "Show what would change on the cluster."),
-    "show": ("kafkaform.cli.show", "Show a saved plan."),
-    "apply": ("kafkaform.cli.apply", "Carry out a plan: a saved one, or one made now."),
-    "rules": ("kafkaform.cli.rules", "List the rules, or explain one."),
-    "dev": ("kafkaform.cli.dev", "Run a real Kafka on this machine."),
+    "init": (
+        "kafkaform.cli.init",
+        "Write a starter repository: configuration, two topics, and schemas for editors.",
+    ),
+    "validate": (
+        "kafkaform.cli.validate",
+        "Check manifests and configuration, offline: every problem in one run.",
+    ),
+    "plan": ("kafkaform.cli.plan", "Show what would change on the cluster, and change nothing."),
+    "show": ("kafkaform.cli.show", "Show a saved plan; needs no cluster."),
+    "apply": ("kafkaform.cli.apply", "Carry out a plan, and prove it by reading the cluster again."),
+    "rules": ("kafkaform.cli.rules", "List the rules, or explain one: kafkaform rules KF109."),
+    "dev": ("kafkaform.cli.dev", "Run a real Apache Kafka on this machine, without Docker."),
 }
 """The commands with their module and first line, so that --help imports none of them."""
-
-_GENERIC_ERROR = 1
-_INTERRUPTED = 1
 
 
 class LazyGroup(click.Group):
@@ -53,85 +60,53 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Say which command was probably meant."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            from kafkaform.spelling import nearest  # noqa: PLC0415
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            from kafkaform.spelling import nearest
 
-            near = nearest(args[0], COMMANDS)
-            if near is not None:
-                error.message += f" Did you mean {near!r}?"
-            raise
+            near = nearest(name, COMMANDS)
+            hint = f"did you mean kafkaform {near}?" if near else "kafkaform --help lists them"
+            raise UsageError(f"there is no command {name!r}", hint=hint)
+        return super().resolve_command(ctx, args)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="kafkaform")
-@click.option("--debug", is_flag=True, help="Show tracebacks, and what the Kafka clients log.")
-@click.pass_context
-def cli(ctx: click.Context, debug: bool) -> None:
+@click.option(
+    "--debug", is_flag=True, help="Show tracebacks, and what the Kafka clients log (no requests, no secrets)."
+)
+@click.pass_obj
+def cli(complaints: Complaints | None, debug: bool) -> None:
     """Declarative, GitOps management of Apache Kafka: plan, apply, drift.
 
     Exit codes: 0 done; 1 error, refusal or missing consent; 2 changes (plan --detailed-exitcode);
     64 wrong usage.
     """
-    ctx.obj = {"debug": debug}
-    if debug:
-        logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
+    if debug and complaints is not None:
+        complaints.debug()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
-    sys.exit(run(arguments))
+    tolerate_encoding()
+    code = run(arguments)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        # It was told already; keep Python from telling it again when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; every error becomes a line on stderr, a hint, and an exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    complaints = Complaints()
+    given = None if arguments is None else list(arguments)
     try:
-        result = cli.main(given, prog_name="kafkaform", standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        return UsageError.exit_code
-    except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "kafkaform"
-        _complain(error.format_message(), f"see {command} --help")
-        return UsageError.exit_code
-    except click.ClickException as error:
-        _complain(error.format_message(), None)
-        return _GENERIC_ERROR
-    except (click.Abort, KeyboardInterrupt):
-        _complain("interrupted; nothing more was done", None)
-        return _INTERRUPTED
-    except BrokenPipeError:
-        # The reader (head, less) has seen enough; keep Python from complaining about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _GENERIC_ERROR
-    except KafkaformError as error:
-        if "--debug" in given:
-            raise
-        _report(error)
-        return error.exit_code
-    except Exception as error:
-        if "--debug" in given:
-            raise
-        _complain(f"unexpected {type(error).__name__}: {error}", "run it again with --debug first for the traceback")
-        return _GENERIC_ERROR
+        result = cli.main(given, prog_name="kafkaform", standalone_mode=False, obj=complaints)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - all of them are told, none is lost
+        return complaints.tell(error)
     return result if isinstance(result, int) else 0
-
-
-def _report(error: KafkaformError) -> None:
-    if isinstance(error, InvalidInput):
-        from kafkaform.report.printable import printable  # noqa: PLC0415
-
-        for problem in error.problems:
-            click.echo(printable(str(problem)), err=True)
-    _complain(error.message, error.hint)
-
-
-def _complain(message: str, hint: str | None) -> None:
-    from kafkaform.report.printable import printable  # noqa: PLC0415
-
-    label = click.style("Error:", fg="red", bold=True)
-    click.echo(f"{label} {printable(message)}", err=True)
-    if hint:
-        click.echo(f"hint: {printable(hint)}", err=True)

@@ -12,9 +12,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
-paths_argument = click.argument(
-    "paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]..."
-)
+paths_argument = click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...")
 
 config_option = click.option(
     "--config",
@@ -45,7 +43,9 @@ allow_option = click.option(
     help="Consent to a hazard that the plan names (globs allowed; repeatable); 'destructive' for all.",
 )
 prune_option = click.option(
-    "--prune", is_flag=True, help="Also delete topics inside owns: (kafkaform.yaml) that no manifest declares."
+    "--prune",
+    is_flag=True,
+    help="Also delete topics inside owns: (kafkaform.yaml) that no manifest declares.",
 )
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from kafkaform import __version__
+from kafkaform.cli.terminal import has_colour, prose_width
+from kafkaform.errors import KafkaformError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.text import Text
 
     from kafkaform.cli.session import Session
@@ -33,7 +35,7 @@ verbose_option = click.option("-v", "--verbose", is_flag=True, help="List what i
 
 def header(session: Session) -> PlanHeader:
     """What a plan made now says about its making."""
-    from kafkaform.plan_file import PlanHeader  # noqa: PLC0415
+    from kafkaform.plan_file import PlanHeader
 
     return PlanHeader(
         tool_version=__version__,
@@ -59,41 +61,51 @@ def _commit() -> str | None:
     return answer.stdout.strip() if answer.returncode == 0 else None
 
 
-def print_plan(
-    plan: Plan, made: PlanHeader, output_format: str, *, verbose: bool, err: bool = False
-) -> None:
+def print_plan(plan: Plan, made: PlanHeader, output_format: str, *, verbose: bool, err: bool = False) -> None:
     """Print a plan to stdout, or to stderr where stdout is for something else."""
     if output_format == "json":
-        from kafkaform.plan_file import plan_to_json  # noqa: PLC0415
+        from kafkaform.plan_file import plan_to_json
 
         click.echo(plan_to_json(plan, made), nl=False)
     elif output_format == "markdown":
-        from kafkaform.report.markdown import render_markdown  # noqa: PLC0415
+        from kafkaform.report.markdown import render_markdown
 
         click.echo(render_markdown(plan, made), nl=False)
     else:
-        from kafkaform.report.text import render_plan  # noqa: PLC0415
+        from kafkaform.report.text import render_plan
 
-        print_text(render_plan(plan, made, verbose=verbose, width=terminal_width()), err=err)
+        print_text(
+            render_plan(plan, made, verbose=verbose, width=prose_width(sys.stderr if err else sys.stdout)),
+            err=err,
+        )
 
 
 def print_text(text: Text, *, err: bool = False) -> None:
-    """Print styled text; colour only on a terminal, and never with NO_COLOR."""
-    from rich.console import Console  # noqa: PLC0415 - 0.05 s that --format json does not need
+    """Print styled text; without escape codes where the reader cannot or will not have them."""
+    from rich.console import Console
 
-    console = Console(stderr=err, markup=False, highlight=False, emoji=False, soft_wrap=True)
+    stream = sys.stderr if err else sys.stdout
+    console = Console(
+        stderr=err,
+        color_system="auto" if has_colour(stream) else None,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        soft_wrap=True,
+    )
     console.print(text)
 
 
-def terminal_width() -> int | None:
-    """The width to wrap prose at, or None where no terminal reads it."""
-    if not sys.stdout.isatty():
-        return None
-    return max(60, min(shutil.get_terminal_size().columns, 120))
-
-
 def write_file(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file whole or not at all.
+
+    Raises:
+        KafkaformError: It cannot be written.
+    """
     temporary = path.with_name(f".{path.name}.new")
-    temporary.write_text(text, "utf-8")
-    temporary.replace(path)
+    try:
+        temporary.write_text(text, "utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise KafkaformError(f"cannot write {path}: {error.strerror}") from error

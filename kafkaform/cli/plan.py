@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -17,10 +18,12 @@ from kafkaform.cli.options import (
 )
 from kafkaform.cli.output import header, plan_format_option, print_plan, verbose_option, write_file
 from kafkaform.cli.session import Session
+from kafkaform.cli.show import PLAN_SUFFIX
 from kafkaform.consent import Grant
 from kafkaform.errors import UsageError
 from kafkaform.model import Plan, Status
 from kafkaform.planning import Request, make_plan
+from kafkaform.report.printable import printable
 
 
 @click.command()
@@ -32,7 +35,10 @@ from kafkaform.planning import Request, make_plan
 @allow_option
 @prune_option
 @click.option(
-    "-o", "--out", type=click.Path(path_type=Path, dir_okay=False), help="Also save the plan, for apply and show."
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also save the plan, for apply and show.",
 )
 @plan_format_option
 @verbose_option
@@ -58,21 +64,33 @@ def plan(
 
     PATHs are manifests or folders of them; without any, those of kafkaform.yaml (or topics/).
     """
+    if out is not None and out.suffix != PLAN_SUFFIX:
+        raise UsageError(f"--out {out}: the name of a saved plan ends in {PLAN_SUFFIX}")
+    grants = tuple(map(Grant.parse, allow))
     session = Session.start(config_file, environment, cluster_name, bootstrap_server, command_config)
-    made = plan_now(session, paths, targets, allow, prune=prune)
+    made = plan_now(session, paths, targets, grants, prune=prune)
     about = header(session)
     if out is not None:
-        from kafkaform.plan_file import plan_to_json  # noqa: PLC0415
+        from kafkaform.plan_file import plan_to_json
 
         write_file(out, plan_to_json(made, about))
     print_plan(made, about, output_format, verbose=verbose)
+    if out is not None:
+        file = printable(shlex.quote(str(out)))
+        click.echo(f"saved: kafkaform apply {file} carries out exactly this", err=True)
     return exit_code(made, detailed=detailed_exitcode, strict=strict)
 
 
 def plan_now(
-    session: Session, paths: tuple[Path, ...], targets: tuple[str, ...], allow: tuple[str, ...], *, prune: bool
+    session: Session,
+    paths: tuple[Path, ...],
+    targets: tuple[str, ...],
+    grants: tuple[Grant, ...],
+    *,
+    prune: bool,
 ) -> Plan:
     """Read the manifests and the cluster, and plan."""
+    session.require_cluster()
     subset = session.is_subset(paths, targets)
     if prune and subset:
         raise UsageError(
@@ -80,8 +98,9 @@ def plan_now(
             hint="leave out --target and PATH",
         )
     if prune and not session.settings.owns:
-        raise UsageError("--prune deletes only inside owns:, which is empty", hint="set owns: in kafkaform.yaml")
-    grants = tuple(map(Grant.parse, allow))
+        raise UsageError(
+            "--prune deletes only inside owns:, which is empty", hint="set owns: in kafkaform.yaml"
+        )
     desired = session.manifests(paths, targets)
     request = Request(desired, subset, prune, grants)
     with session.cluster() as cluster:

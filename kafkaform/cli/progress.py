@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
-from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from kafkaform.errors import ClusterError
+from kafkaform.cli.terminal import has_colour
 from kafkaform.executor import Observer
-from kafkaform.model import Operation
+from kafkaform.report.summary import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+    from kafkaform.errors import ClusterError
+    from kafkaform.model import Operation
 
 _STEPS = 10
+_LEAST_STEP = 100
 
 
 @contextmanager
 def progress() -> Iterator[Observer]:
-    """A progress bar on a terminal, a line now and then elsewhere; both on stderr."""
-    if not sys.stderr.isatty():
+    """A progress bar on a terminal that moves its cursor, a line now and then elsewhere; both on stderr."""
+    if not has_colour(sys.stderr):
         yield _Lines()
         return
     bar = Progress(
@@ -54,25 +61,28 @@ class _Bar(Observer):
 
 
 class _Lines(Observer):
-    """At most a dozen lines, however many operations there are."""
+    """About a dozen lines, however many operations there are."""
 
     def __init__(self) -> None:
         self._total = 0
         self._done = 0
+        self._step = 1
         self._verifying = False
 
     def started(self, operations: int) -> None:
         self._total = operations
+        self._step = max(_LEAST_STEP, operations // _STEPS)
+        if operations:
+            click.echo(f"applying: {counted(operations, 'operation')}", err=True)
 
     def finished(self, operation: Operation, error: ClusterError | None) -> None:  # noqa: ARG002
         self._done += 1
-        step = max(1, self._total // _STEPS)
-        if self._done % step == 0 or self._done == self._total:
-            click.echo(f"applying: {self._done} of {self._total} operations", err=True)
+        if self._done % self._step == 0 and self._done < self._total:
+            click.echo(f"applying: {self._done:,} of {self._total:,}", err=True)
 
     def verifying(self, resources: int) -> None:
         if not self._verifying:
-            click.echo(f"verifying: reading {resources} resources back", err=True)
+            click.echo(f"verifying: reading {counted(resources, 'resource')} back", err=True)
             self._verifying = True
 
 

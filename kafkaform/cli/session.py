@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from kafkaform import client_properties as properties
+from kafkaform.cli.complaints import Complaints
 from kafkaform.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.manifests.loader import load
-from kafkaform.model import Desired
 from kafkaform.settings import ClusterSettings, Settings, find_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from kafkaform.cluster.kafka import KafkaCluster
+    from kafkaform.model import Desired
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,14 @@ class Session:
             return False
         return {p.resolve() for p in paths} != {p.resolve() for p in self.settings.manifests}
 
+    def require_cluster(self) -> ClusterSettings:
+        """The cluster's settings; raises UsageError where no cluster was named."""
+        if self.target is None:
+            raise UsageError(
+                "no cluster is named", hint="give --bootstrap-server HOST:PORT, or name one in kafkaform.yaml"
+            )
+        return self.target
+
     def cluster(self) -> KafkaCluster:
         """The cluster; connects on first use.
 
@@ -87,16 +99,14 @@ class Session:
             UsageError: No cluster was named.
             InvalidInput: A secret is not there.
         """
-        if self.target is None:
-            raise UsageError(
-                "no cluster is named", hint="give --bootstrap-server HOST:PORT, or name one in kafkaform.yaml"
-            )
-        from kafkaform.cluster.kafka import KafkaCluster  # noqa: PLC0415 - the clients take 0.1 s to import
+        client = self.require_cluster().client
+        from kafkaform.cluster.kafka import KafkaCluster
 
-        resolved = properties.resolve(self.target.client, os.environ, properties.read_secret_file)
-        return KafkaCluster(
-            properties.to_librdkafka(resolved), lambda: properties.to_kafka_python(resolved)
-        )
+        resolved = properties.resolve(client, os.environ, properties.read_secret_file)
+        context = click.get_current_context(silent=True)
+        if context is not None and (complaints := context.find_object(Complaints)) is not None:
+            complaints.hide(resolved)
+        return KafkaCluster(properties.to_librdkafka(resolved), lambda: properties.to_kafka_python(resolved))
 
 
 def _client(

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from kafkaform.model import Plan
     from kafkaform.plan_file import PlanHeader
 
+PLAN_SUFFIX = ".json"
+"""What the name of a saved plan ends in: by this, apply tells it from manifests."""
+
 plan_file_type = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -25,7 +28,7 @@ def show(file: Path, output_format: str, verbose: bool) -> int:
     """Show a saved plan; needs no cluster."""
     saved, made = read_plan_file(file)
     if output_format == "text":
-        from kafkaform.report.text import render_provenance  # noqa: PLC0415
+        from kafkaform.report.text import render_provenance
 
         print_text(render_provenance(made))
     print_plan(saved, made, output_format, verbose=verbose)
@@ -34,7 +37,7 @@ def show(file: Path, output_format: str, verbose: bool) -> int:
 
 def read_plan_file(file: Path) -> tuple[Plan, PlanHeader]:
     """Read a saved plan; raises PlanFileError with one line."""
-    from kafkaform.plan_file import plan_from_json  # noqa: PLC0415
+    from kafkaform.plan_file import plan_from_json
 
     try:
         text = file.read_text("utf-8")

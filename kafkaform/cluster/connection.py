@@ -13,6 +13,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, DescribeClusterResult
 
+from kafkaform.cluster.raw_request import RawRequest
 from kafkaform.cluster.translation import kafka_error, one_line, translate, translate_code
 from kafkaform.errors import AuthenticationFailed, ClusterError, KafkaformError, Unreachable
 
@@ -99,16 +100,27 @@ class Connection:
         except KafkaException as error:
             raise translate(error) from error
 
-    def topic_names(self) -> list[str]:
-        """All topics that this account can see, from the metadata of all topics.
+    def speaks(self, api_key: int, version: int) -> bool:
+        """Whether the brokers know a version of a request, as they told kafka-python."""
+        told = self._second._manager.broker_version_data  # noqa: SLF001 - see `ask`
+        least, most = told.api_versions.get(api_key, (0, -1))
+        return bool(least <= version <= most)
 
-        Asking for a topic by name would create it on a cluster with auto-creation.
-        """
-        admin = self.reached
-        try:
-            return list(admin.list_topics(timeout=READ_TIMEOUT_S).topics)
-        except KafkaException as error:
-            raise translate(error) from error
+    def ask(
+        self, api_key: int, version: int, bodies: Sequence[bytes], *, flexible: bool = False
+    ) -> list[bytes]:
+        """Send requests of our own bytes, all at once; returns the bodies of the answers, in order."""
+        manager = self._second._manager  # noqa: SLF001 - the client's only way to send a request of one's own
+        requests = [RawRequest(api_key, version, body, flexible=flexible) for body in bodies]
+
+        async def send() -> list[bytes]:
+            timeout_ms = int(READ_TIMEOUT_S * 1000)
+            futures = [manager.send(request, request_timeout_ms=timeout_ms) for request in requests]
+            return [(await future).body for future in futures]
+
+        with _translated():
+            answers: list[bytes] = manager.run(send)
+        return answers
 
     def reassignments(self, timeout_s: float) -> Mapping[tuple[str, int], Mapping[str, list[int]]]:
         """The running partition reassignments by topic and partition (KIP-455), through kafka-python."""

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource
 
 from kafkaform import kafka_configs
-from kafkaform.cluster.connection import READ_TIMEOUT_S, Connection
 from kafkaform.cluster.translation import translate
-from kafkaform.errors import PermissionDenied
+from kafkaform.errors import ClusterError, OutcomeUnknown, PermissionDenied, Unreachable
 from kafkaform.model import Broker, Diagnostic, Facts, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.cluster.connection import Connection
+
+BROKER_TIMEOUT_S = 10.0
+"""How long a single broker may take to tell its configs; all are asked at once."""
 
 
 def read_facts(connection: Connection) -> Facts:
@@ -24,28 +31,48 @@ def read_facts(connection: Connection) -> Facts:
             iter(
                 connection.admin.describe_configs(
                     [ConfigResource(ConfigResource.Type.BROKER, str(broker.id))],
-                    request_timeout=READ_TIMEOUT_S,
+                    request_timeout=BROKER_TIMEOUT_S,
                 ).values()
             )
         )
         for broker in brokers
     }
     defaults: dict[int, Mapping[str, str | None]] = {}
-    diagnostics: list[Diagnostic] = []
+    failures: dict[int, ClusterError] = {}
     for broker_id, future in futures.items():
         try:
             entries = future.result()
         except KafkaException as exception:
-            error = translate(exception)
-            if not isinstance(error, PermissionDenied):
-                raise error from exception
-            diagnostics = [_defaults_hidden()]
+            failures[broker_id] = translate(exception)
             continue
         defaults[broker_id] = kafka_configs.cluster_defaults({n: e.value for n, e in entries.items()})
+    diagnostics = _missing(failures, answered=bool(defaults))
     if not defaults:
-        return Facts(cluster.cluster_id, brokers, None, tuple(diagnostics))
+        return Facts(cluster.cluster_id, brokers, None, diagnostics)
     agreed, differing = _agree(defaults)
     return Facts(cluster.cluster_id, brokers, agreed, (*diagnostics, *differing))
+
+
+def _missing(failures: Mapping[int, ClusterError], *, answered: bool) -> tuple[Diagnostic, ...]:
+    """What brokers that did not tell their configs mean for a plan; raises what no plan can do without."""
+    diagnostics = []
+    for broker_id, error in failures.items():
+        match error:
+            case PermissionDenied():
+                return (_defaults_hidden(),)
+            case Unreachable() | OutcomeUnknown() if answered:
+                diagnostics.append(
+                    Diagnostic(
+                        "KF415",
+                        Severity.WARNING,
+                        f"broker {broker_id} did not tell its configs ({error.message}): the defaults are "
+                        "those of the other brokers",
+                        suggestion="see whether it is down, or cannot be reached from here",
+                    )
+                )
+            case _:
+                raise error
+    return tuple(diagnostics)
 
 
 def _defaults_hidden() -> Diagnostic:

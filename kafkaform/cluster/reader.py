@@ -3,128 +3,109 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import ConfigEntry, ConfigResource, ConfigSource, TopicDescription
+from kafkaform.cluster.plain_source import PlainSource
+from kafkaform.cluster.reassignments import read_reassignments
+from kafkaform.cluster.swift_source import SwiftSource
+from kafkaform.cluster.topic_answers import Answers
+from kafkaform.model import CONFIG_PREFIX, Observation, Observed, ResourceRef
 
-from kafkaform.cluster.connection import READ_TIMEOUT_S, Connection
-from kafkaform.cluster.reassignments import Reassignments, read_reassignments
-from kafkaform.cluster.translation import MISSING, kafka_error, translate
-from kafkaform.errors import ClusterError, PermissionDenied
-from kafkaform.model import CONFIG_PREFIX, FieldValue, Observation, Observed, ResourceRef
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-CHUNK = 2_000
-"""How many topics one request asks for: the answer stays far below a client's response limit."""
+    from kafkaform.cluster.connection import Connection
+    from kafkaform.cluster.reassignments import Reassignments
+    from kafkaform.cluster.topic_answers import Configs, Description, T, TopicSource
+    from kafkaform.model import FieldValue
+
 SETTLE_TIMEOUT_S = 10.0
 """How long brokers may deny a topic that the metadata shows, as they do after a mass create."""
 
-T = TypeVar("T")
-Entries: TypeAlias = Mapping[str, ConfigEntry]
+
+def topic_source(connection: Connection) -> TopicSource:
+    """The swiftest way of asking that these brokers and clients can do."""
+    connection.reached  # noqa: B018 - raises in plain words if nobody is there
+    return SwiftSource(connection) if SwiftSource.usable(connection) else PlainSource(connection)
 
 
 def read(
     connection: Connection, refs: Collection[ResourceRef], also: Callable[[ResourceRef], bool]
 ) -> Observation:
     """Read topics; see `Cluster.observe`."""
-    inventory = frozenset(ResourceRef("Topic", name) for name in connection.topic_names())
+    source = topic_source(connection)
+    inventory = frozenset(ResourceRef("Topic", name) for name in source.names())
     wanted = {ref for ref in refs if ref.kind == "Topic"}
     present = sorted(ref.name for ref in inventory if ref in wanted or also(ref))
     absent = sorted(ref.name for ref in wanted - inventory)
 
-    configs, hidden_configs = _settled(present, lambda names: _describe_configs(connection, names))
-    descriptions, hidden = _settled(present, lambda names: _describe_topics(connection, names))
-    _, unseen, _ = _sorted_out(_describe_configs(connection, absent))
+    configs = _settled(present, source.configs)
+    # A topic that has configs but is not in the metadata: made meanwhile, or this account lacks Describe.
+    unseen = source.configs(absent)
+    configs.found.update(unseen.found)
+    descriptions = _settled(sorted({*present, *unseen.found}), source.descriptions)
     reassignments = read_reassignments(connection)
+    prefixed = _Prefixed()
     resources = {}
-    for name in present:
-        if name in descriptions and name in configs:
+    for name, description in descriptions.found.items():
+        if name in configs.found:
             ref = ResourceRef("Topic", name)
-            resources[ref] = _observed(ref, descriptions[name], configs[name], reassignments)
+            resources[ref] = _observed(ref, description, configs.found[name], reassignments, prefixed)
     invisible = {
         ResourceRef("Topic", name): error.message
-        for name, error in {**unseen, **hidden_configs, **hidden}.items()
+        for name, error in {**unseen.denied, **configs.denied, **descriptions.denied}.items()
     }
-    return Observation(resources, inventory, invisible, reassignments.diagnostics(resources))
+    return Observation(
+        resources, inventory | resources.keys(), invisible, reassignments.diagnostics(resources)
+    )
 
 
-def _describe_configs(connection: Connection, names: Sequence[str]) -> dict[str, Future[Entries]]:
-    futures = {}
-    for start in range(0, len(names), CHUNK):
-        asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names[start : start + CHUNK]]
-        answers = connection.reached.describe_configs(asked, request_timeout=READ_TIMEOUT_S)
-        futures.update({resource.name: future for resource, future in answers.items()})
-    return futures
-
-
-def _describe_topics(connection: Connection, names: Sequence[str]) -> dict[str, Future[TopicDescription]]:
-    futures: dict[str, Future[TopicDescription]] = {}
-    for start in range(0, len(names), CHUNK):
-        asked = TopicCollection(list(names[start : start + CHUNK]))
-        futures.update(connection.reached.describe_topics(asked, request_timeout=READ_TIMEOUT_S))
-    return futures
-
-
-def _settled(
-    names: Sequence[str], ask: Callable[[Sequence[str]], Mapping[str, Future[T]]]
-) -> tuple[dict[str, T], dict[str, PermissionDenied]]:
+def _settled(names: Sequence[str], ask: Callable[[Sequence[str]], Answers[T]]) -> Answers[T]:
     """The answers for topics that the metadata shows; asks again for those a broker has not heard of yet.
 
-    A topic that stays unknown was deleted meanwhile, and is in neither result.
+    A topic that stays missing was deleted meanwhile.
     """
-    answers: dict[str, T] = {}
-    denied: dict[str, PermissionDenied] = {}
+    answers: Answers[T] = Answers()
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
     pause = 0.05
     while names:
-        answered, refused, names = _sorted_out(ask(names))
-        answers.update(answered)
-        denied.update(refused)
+        answers.update(ask(names))
+        names = answers.missing
         if not names or time.monotonic() > deadline:
             break
         time.sleep(pause)
         pause = min(pause * 2, 1.0)
-    return answers, denied
+    return answers
 
 
-def _sorted_out(
-    futures: Mapping[str, Future[T]],
-) -> tuple[dict[str, T], dict[str, PermissionDenied], list[str]]:
-    """Answers, denials, and the names nobody knows; any other error is raised."""
-    answers: dict[str, T] = {}
-    denied: dict[str, PermissionDenied] = {}
-    missing: list[str] = []
-    for name, future in futures.items():
-        try:
-            answers[name] = future.result()
-        except KafkaException as exception:
-            reason = kafka_error(exception)
-            if reason is not None and reason.code() in MISSING:
-                missing.append(name)
-                continue
-            error: ClusterError = translate(exception)
-            if not isinstance(error, PermissionDenied):
-                raise error from exception
-            denied[name] = error
-    return answers, denied, missing
+class _Prefixed:
+    """Effective configs under the paths of fields, made once for all topics that share them."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[Mapping[str, str | None], dict[str, FieldValue]]] = {}
+
+    def __call__(self, values: Mapping[str, str | None]) -> dict[str, FieldValue]:
+        made = self._made.get(id(values))
+        if made is None:  # the mapping is kept beside its result, so that its id stays its own
+            made = values, {CONFIG_PREFIX + name: value for name, value in values.items()}
+            self._made[id(values)] = made
+        return made[1]
 
 
 def _observed(
-    ref: ResourceRef, description: TopicDescription, entries: Entries, reassignments: Reassignments
+    ref: ResourceRef,
+    description: Description,
+    configs: Configs,
+    reassignments: Reassignments,
+    prefixed: _Prefixed,
 ) -> Observed:
     counts = {
-        reassignments.replicas(ref.name, partition.id, len(partition.replicas))
-        for partition in description.partitions
+        reassignments.replicas(ref.name, partition, shown)
+        for partition, shown in description.replicas.items()
     }
     state: dict[str, FieldValue] = {
-        "partitions": len(description.partitions),
+        "partitions": len(description.replicas),
         "replicationFactor": counts.pop() if len(counts) == 1 else f"{min(counts)}-{max(counts)}",
+        **{CONFIG_PREFIX + name: value for name, value in configs.own.items()},
     }
-    effective: dict[str, FieldValue] = {}
-    for name, entry in entries.items():
-        effective[CONFIG_PREFIX + name] = entry.value
-        if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value:
-            state[CONFIG_PREFIX + name] = entry.value
-    return Observed(ref, str(description.topic_id), state, effective, bool(description.is_internal))
+    return Observed(ref, description.uid, state, prefixed(configs.effective), description.internal)

@@ -38,9 +38,10 @@ MISSING = frozenset(
         KafkaError._UNKNOWN_TOPIC,
         KafkaError.RESOURCE_NOT_FOUND,
         KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError.TOPIC_EXCEPTION,
     }
 )
-"""Codes by which a broker says that a resource does not exist, as far as it knows yet."""
+"""Codes by which a broker says that a resource does not exist, as far as it knows yet, or cannot exist."""
 
 _HINTS = {
     KafkaError.NOT_CONTROLLER: "a controller election is under way: run it again",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kafkaform.model import (
         Change,
         Delete,
@@ -22,8 +23,14 @@ if TYPE_CHECKING:
 Layer: TypeAlias = dict[str, object]
 """A manifest's spec, or a part of one, in the kind's normal form: one spelling for each setting."""
 
-Report: TypeAlias = Callable[[tuple[str | int, ...], str, str | None], None]
-"""Takes a problem of a spec: the path of the value, the message, and a hint."""
+
+class Report(Protocol):
+    """Takes a problem of a spec."""
+
+    def __call__(
+        self, path: tuple[str | int, ...], message: str, hint: str | None, /, *, key: bool = False
+    ) -> None:
+        """Report it: the path of the value (or, with `key`, of its name), the message, and a hint."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ from kafkaform.model import Location
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from kafkaform.kinds.base import Report
+
 Data: TypeAlias = "dict[str, Data] | list[Data] | str | int | float | bool | None"
 Path: TypeAlias = Sequence[str | int]
 
@@ -73,13 +75,11 @@ class Document:
         for node in _scalar_nodes(self.node):
             yield place_of(self.file, node), node.value
 
-    def reporter(
-        self, prefix: Path, problems: list[Problem]
-    ) -> Callable[[tuple[str | int, ...], str, str | None], None]:
+    def reporter(self, prefix: Path, problems: list[Problem]) -> Report:
         """A function that adds problems of the values below a path, with their places."""
 
-        def report(path: tuple[str | int, ...], message: str, hint: str | None) -> None:
-            problems.append(Problem(message, self.locate([*prefix, *path]), hint))
+        def report(path: Path, message: str, hint: str | None, /, *, key: bool = False) -> None:
+            problems.append(Problem(message, self.locate([*prefix, *path], key=key), hint))
 
         return report
 

@@ -8,20 +8,27 @@ from typing import TYPE_CHECKING, assert_never
 
 from rich.text import Text
 
-from kafkaform.model import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Update
+from kafkaform.model import CONFIG_PREFIX, AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Plan, Update
 from kafkaform.outcome import Result
 from kafkaform.report.changes import action_of
-from kafkaform.report.printable import printable
+from kafkaform.report.consents import Ledger, allow_flags
+from kafkaform.report.printable import clipped
+from kafkaform.report.summary import counted
+from kafkaform.report.text import SYMBOLS
+from kafkaform.report.values import label, single
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from kafkaform.model import Operation
     from kafkaform.outcome import ApplyReport, ResourceResult
 
 FORMAT_VERSION = 1
 
 _DONE = {"create": "created", "update": "updated", "delete": "deleted"}
+_ALREADY = {"create": "exists already", "update": "was so already", "delete": "gone already"}
 _WORDS = {
-    Result.ALREADY: "was so already",
+    Result.ALREADY: "done already",
     Result.MOVED: "moved since the plan",
     Result.FAILED: "FAILED",
     Result.REFUSED: "refused",
@@ -31,35 +38,39 @@ _WORDS = {
 _STYLES = {
     Result.APPLIED: "green",
     Result.ALREADY: "dim",
+    Result.NOT_TRIED: "yellow",
+    Result.NEEDS_CONSENT: "yellow",
+    Result.REFUSED: "red",
     Result.MOVED: "red",
     Result.FAILED: "bold red",
-    Result.REFUSED: "red",
-    Result.NEEDS_CONSENT: "yellow",
-    Result.NOT_TRIED: "yellow",
 }
+"""In the order in which they are shown: what needs somebody comes last, where a terminal shows it."""
+
+_NEXT = {
+    Result.FAILED: "mend what failed, then run the same apply again: it checks first, and skips what is done",
+    Result.NOT_TRIED: "run the same apply again: it checks first, and skips what is done",
+    Result.MOVED: "make a new plan, and review it: somebody else changed what moved",
+    Result.NEEDS_CONSENT: "where the loss is meant, give consent in the manifest or on the command line",
+    Result.REFUSED: "correct the manifests of what was refused",
+}
+_NO_CONSENTS = Ledger(Plan(cluster_id=""))
+_PROSE = 1200  # characters of one message or hint, as in plans
 
 
 def render_apply(report: ApplyReport) -> Text:
-    """One line for each resource, its reason below it, and a summary last."""
+    """One line for each resource, details below it; then a summary, and what to do next."""
     text = Text()
-    for one in report.results:
-        text.append("  ")
-        text.append(printable(f"{one.planned.ref}"), style="bold")
-        text.append(f"  {_word(one)}", style=_STYLES[one.result])
-        details = ", ".join(describe(operation) for operation in one.done)
-        if details and isinstance(one.planned.change, Update):
-            text.append(printable(f": {details}"), style="dim")
+    order = list(_STYLES)
+    for one in sorted(report.results, key=lambda one: order.index(one.result)):
+        _headline(text, one)
+        for lead, prose in _details(one):
+            text.append(f"      {lead}", style="dim")
+            text.append(f"{clipped(prose, _PROSE)}\n")
+    if report.results:
         text.append("\n")
-        if one.message:
-            text.append(printable(f"      {one.message}") + "\n")
-        if one.hint:
-            text.append(printable(f"      instead: {one.hint}") + "\n", style="dim")
-        for deferred in one.deferred:
-            text.append(
-                printable(f"      {deferred.path} not carried out: {deferred.deferred}") + "\n",
-                style="yellow",
-            )
     text.append(_summary(report), style="bold" if report.complete else "bold red")
+    for step in _next_steps(report):
+        text.append(f"\n  next: {step}")
     return text
 
 
@@ -81,6 +92,7 @@ def apply_to_json(report: ApplyReport) -> str:
                         "message": one.message or None,
                         "hint": one.hint,
                         "done": [describe(operation) for operation in one.done],
+                        "not_done": [describe(operation) for operation in one.not_done],
                         "not_carried_out": [field.path for field in one.deferred],
                     }
                     for one in report.results
@@ -93,26 +105,64 @@ def apply_to_json(report: ApplyReport) -> str:
 
 
 def describe(operation: Operation) -> str:
-    """An operation in a few words."""
+    """What an operation sets, in a few printable words."""
     match operation:
-        case CreateTopic(partitions=partitions):
-            return f"created with {partitions} partitions"
-        case AlterConfigs(set=given, unset=unset):
+        case CreateTopic(partitions=partitions, replication_factor=replicas):
+            return f"{counted(partitions, 'partition')}, {counted(replicas, 'replica')} each"
+        case AlterConfigs(ref=ref, set=given, unset=unset):
             return ", ".join(
-                [*(f"{name}={value}" for name, value in given.items()), *(f"{n} unset" for n in unset)]
+                f"{label(name)} = {single(ref.kind, CONFIG_PREFIX + name, value)}"
+                for name, value in sorted([*given.items(), *dict.fromkeys(unset).items()])
             )
         case AddPartitions(present=present, total=total):
-            return f"partitions {present} → {total}"
+            return f"partitions {present:,} → {total:,}"
         case DeleteTopic():
-            return "deleted"
+            return "all of it"
         case _:
             assert_never(operation)
 
 
-def _word(one: ResourceResult) -> str:
-    if one.result is not Result.APPLIED:
-        return _WORDS[one.result]
-    return _DONE[action_of(one.planned.change)]
+def _headline(text: Text, one: ResourceResult) -> None:
+    action = action_of(one.planned.change)
+    style = _STYLES[one.result]
+    if one.result is Result.APPLIED:
+        symbol, symbol_style = SYMBOLS[action]
+        word = _DONE[action]
+    elif one.result is Result.ALREADY:
+        symbol, symbol_style = "=", style
+        word = _ALREADY[action]
+    else:
+        symbol, symbol_style = "!", style
+        word = f"{action} {_WORDS[one.result]}"
+    text.append(f"  {symbol} ", style=f"bold {symbol_style}")
+    text.append(clipped(str(one.planned.ref), 280), style="bold")
+    text.append(f"  {word}", style=style)
+    if one.result is Result.APPLIED and action != "delete":
+        text.append(f": {_listed(one.done)}", style="dim")
+    location = one.planned.location
+    if symbol == "!" and location is not None:
+        text.append(f"  {clipped(location.file, 280)}:{location.line}", style="dim")
+    text.append("\n")
+
+
+def _details(one: ResourceResult) -> Iterator[tuple[str, str]]:
+    if one.message:
+        yield "", one.message
+    if one.result is Result.NEEDS_CONSENT:
+        yield "consent: ", allow_flags(one.planned, _NO_CONSENTS.missing(one.planned))
+    elif one.hint:
+        yield "instead: " if one.result is Result.REFUSED else "hint: ", one.hint
+    if one.result is not Result.APPLIED and isinstance(one.planned.change, Update):
+        if one.done:
+            yield "done: ", _listed(one.done)
+        if one.not_done:
+            yield "not done: ", _listed(one.not_done)
+    for field in one.deferred:
+        yield f"{label(field.path)} not carried out yet: ", field.deferred or ""
+
+
+def _listed(operations: Iterable[Operation]) -> str:
+    return ", ".join(map(describe, operations))
 
 
 def _counts(report: ApplyReport) -> dict[Result, int]:
@@ -121,15 +171,20 @@ def _counts(report: ApplyReport) -> dict[Result, int]:
 
 
 def _summary(report: ApplyReport) -> str:
-    done = Counter(
-        _DONE[action_of(one.planned.change)] for one in report.results if one.result is Result.APPLIED
-    )
-    parts = [f"{count} {word}" for word, count in done.items()]
+    actions = Counter(action_of(one.planned.change) for one in report.results if one.result is Result.APPLIED)
     counts = _counts(report)
-    parts += [f"{counts[result]} {word.lower()}" for result, word in _WORDS.items() if counts[result]]
-    deferred = sum(len(one.deferred) for one in report.results if one.result is Result.APPLIED)
+    parts = [f"{actions[action]:,} {word}" for action, word in _DONE.items() if actions[action]]
+    parts += [f"{counts[result]:,} {word}" for result, word in _WORDS.items() if counts[result]]
+    deferred = sum(len(one.deferred) for one in report.results)
     if deferred:
-        parts.append(f"{deferred} fields not carried out yet")
+        parts.append(f"{counted(deferred, 'field')} not carried out yet")
     start = "Interrupted" if report.interrupted else "Apply"
-    end = "; verified." if report.complete else "."
-    return f"{start}: {', '.join(parts) or 'nothing to do'}{end}"
+    end = "Verified by reading back." if report.complete else "Not complete."
+    return f"{start}: {', '.join(parts)}. {end}" if parts else f"{start}: nothing to do."
+
+
+def _next_steps(report: ApplyReport) -> Iterator[str]:
+    present = {one.result for one in report.results}
+    if Result.FAILED in present:
+        present.discard(Result.NOT_TRIED)  # which is said by then
+    return (step for result, step in _NEXT.items() if result in present)

@@ -1,6 +1,6 @@
 """Rules over manifests, plans and clusters; importing this fills the catalogue."""
 
-from kafkaform.rules import topic as topic  # noqa: PLC0414 - registers its rules
+from kafkaform.rules import topic as topic  # registers its rules
 from kafkaform.rules.catalogue import RULES, Rule, Scene, check
 from kafkaform.rules.notes import NOTES, Note
 
@@ -9,4 +9,5 @@ __all__ = ["NOTES", "RULES", "Note", "Rule", "Scene", "check", "entries"]
 
 def entries() -> dict[str, Rule | Note]:
     """Everything that has a code, by code."""
-    return dict(sorted({**RULES, **NOTES}.items()))
+    known: dict[str, Rule | Note] = {**RULES, **NOTES}
+    return {code: known[code] for code in sorted(known)}

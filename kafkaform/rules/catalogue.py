@@ -65,18 +65,18 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(code: str, severity: Severity) -> Callable[[Check], Check]:
-    """Add the decorated function to the catalogue."""
+    """Add the decorated function to the catalogue; raises ValueError where the code is taken."""
 
     def register(check: Check) -> Check:
+        if code in RULES:
+            raise ValueError(f"{code} is taken by {RULES[code].check}")
         RULES[code] = Rule(code, severity, check)
         return check
 
     return register
 
 
-def check(
-    scene: Scene, severities: Mapping[str, str]
-) -> Iterator[tuple[ResourceRef, Diagnostic]]:
+def check(scene: Scene, severities: Mapping[str, str]) -> Iterator[tuple[ResourceRef, Diagnostic]]:
     """Run every rule over a scene.
 
     Args:

@@ -56,15 +56,23 @@ NOTES: dict[str, Note] = {
             "KF413",
             Severity.INFO,
             "Running reassignments could not be read.\n\n"
-            "A replication factor that differs may be one that is being changed right now. Grant Describe on\n"
-            "the cluster.",
+            "A replication factor that differs may be one that is being changed right now. Grant Describe\n"
+            "on the cluster.",
         ),
         Note(
             "KF414",
             Severity.INFO,
             "A part of the plan was not validated by the brokers.\n\n"
-            "An account that may not alter a resource may not have a change of it checked either. The plan\n"
-            "stands, but an apply may meet objections that this account could not ask for.",
+            "An account that may not alter a resource may not have a change of it checked either, and a\n"
+            "busy controller may not answer in time. The plan stands, but an apply may meet objections that\n"
+            "could not be asked for.",
+        ),
+        Note(
+            "KF415",
+            Severity.WARNING,
+            "A broker did not tell its configs.\n\n"
+            "The plan goes by the defaults of the brokers that did; the silent one may have others. It may\n"
+            "be down, or out of reach from here: an apply may then not get through either.",
         ),
     )
 }

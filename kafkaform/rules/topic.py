@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kafkaform.model import CONFIG_PREFIX, Desired, Facts, Severity
 from kafkaform.rules.catalogue import Finding, Scene, rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MAX_NAME = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
@@ -35,21 +38,20 @@ def colliding_names(scene: Scene) -> Iterator[Finding]:
     They collide in the names of metrics, so a broker refuses the second of them; but not when both are
     created, or checked, in one request. Use one of the two characters throughout.
     """
-    topics = _topics(scene)
-    names = {ref.name for ref in scene.inventory if ref.kind == "Topic"} | {t.ref.name for t in topics}
+    topics = [topic for topic in _topics(scene) if topic.state is not None]
+    doomed = {topic.ref.name for topic in _topics(scene) if topic.state is None}
+    live = {ref.name for ref in scene.inventory if ref.kind == "Topic"}
     folded: dict[str, set[str]] = {}
-    for name in names:
+    for name in live | {topic.ref.name for topic in topics}:
         folded.setdefault(name.replace(".", "_"), set()).add(name)
     for topic in topics:
-        if topic.state is None:
-            continue
         others = sorted(folded[topic.ref.name.replace(".", "_")] - {topic.ref.name})
         if others:
             yield Finding(
                 topic,
                 f"{topic.ref.name} and {', '.join(others)} differ only in '.' and '_': "
                 "Kafka does not allow both",
-                "rename one of them",
+                "rename one of them" if set(others) - doomed else "plan again once the old one is deleted",
             )
 
 
@@ -74,7 +76,7 @@ def min_insync_replicas(scene: Scene) -> Iterator[Finding]:
         elif least == replicas > 1:
             text = f"{both}: no broker may fail without stopping writes"
             yield Finding(topic, text, f"set it to {replicas - 1}", Severity.WARNING)
-        elif least == 1 and replicas >= 3:  # noqa: PLR2004
+        elif least == 1 and replicas >= 3:
             text = f"{both}: an acknowledged write may be on one broker only"
             yield Finding(topic, text, "set it to 2", Severity.WARNING)
 

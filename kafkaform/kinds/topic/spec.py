@@ -38,7 +38,7 @@ def normalise(layer: Mapping[str, object], report: Report) -> Layer:
     for name, path, value in _retention(layer.get("retention")):
         if name in given:
             hint = "retention says it already: keep one of the two"
-            report(("config", name), f"{name} is given twice", hint)
+            report(("config", name), f"{name} is given twice", hint, key=True)
         elif (text := _canonical(name, value, path, report)) is not _BAD:
             config[name] = text
     if config:
@@ -61,18 +61,14 @@ def _retention(value: object) -> Iterator[tuple[str, tuple[str, ...], object]]:
 def _known(name: str, report: Report) -> bool:
     if name in kafka_configs.REASSIGNMENT_KEYS:
         message = f"{name} belongs to running reassignments and cannot be declared"
-        report(("config", name), message, "remove it")
+        report(("config", name), message, "remove it", key=True)
         return False
     key = kafka_configs.topic_configs().get(name)
     if (key and not key.internal) or name in kafka_configs.RETIRED_KEYS or kafka_configs.is_vendor(name):
         return True
     near = nearest(name, [key.name for key in kafka_configs.topic_configs().values() if not key.internal])
-    message = f"unknown Kafka config {quoted(name)}"
-    report(
-        ("config", name),
-        message,
-        f"did you mean {near!r}?" if near else f"Kafka {kafka_configs.kafka_version()} has none like it",
-    )
+    hint = f"did you mean {near!r}?" if near else f"Kafka {kafka_configs.kafka_version()} has none like it"
+    report(("config", name), f"unknown Kafka config {quoted(name)}", hint, key=True)
     return False
 
 

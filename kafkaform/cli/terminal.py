@@ -1,0 +1,38 @@
+"""What the reader's terminal can do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+_NARROWEST = 60
+_WIDEST = 120
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody looks at this stream; a closed one is None."""
+    return stream is not None and stream.isatty()
+
+
+def has_colour(stream: TextIO | None) -> bool:
+    """Whether escape codes may be written: to terminals only, and never with NO_COLOR or TERM=dumb."""
+    return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def prose_width(stream: TextIO | None) -> int | None:
+    """The width to wrap prose at, or None where no terminal reads it."""
+    if not is_terminal(stream):
+        return None
+    return max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
+
+
+def tolerate_encoding() -> None:
+    """Write what the output's encoding cannot hold, such as an arrow in Latin-1, as an escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
+            reconfigure(errors="backslashreplace")

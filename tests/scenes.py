@@ -1,0 +1,135 @@
+"""Small clusters, plans for them, and a clock that nobody waits for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kafkaform.cluster.protocol import none_besides
+from kafkaform.consent import Grant
+from kafkaform.executor import Clock
+from kafkaform.model import CreateTopic, Desired, FieldValue, Intent, ResourceRef, Undeclared
+from kafkaform.planning import Request, make_plan
+from kafkaform.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.errors import ClusterError
+    from kafkaform.model import Facts, Observation, Operation, Plan
+
+DAY = "86400000"
+WEEK = "604800000"
+
+
+def topic(name: str) -> ResourceRef:
+    return ResourceRef("Topic", name)
+
+
+def declared(
+    name: str,
+    partitions: int = 3,
+    replicas: int = 1,
+    *,
+    allow: Mapping[str, str] | None = None,
+    protected: bool = False,
+    undeclared: Undeclared = Undeclared.REPORT,
+    **configs: str | None,
+) -> Desired:
+    """A topic as a manifest wants it; configs by Kafka's name with underscores for dots."""
+    state: dict[str, FieldValue] = {"partitions": partitions, "replicationFactor": replicas}
+    state |= {f"config.{key.replace('_', '.')}": value for key, value in configs.items()}
+    intent = Intent(keyed=False, allow=allow or {}, deletion_protection=protected, undeclared=undeclared)
+    return Desired(topic(name), state, intent)
+
+
+def absent(name: str, *, protected: bool = False) -> Desired:
+    """A tombstone, with consent."""
+    return Desired(topic(name), None, Intent(allow={"delete": "TICKET-1"}, deletion_protection=protected))
+
+
+def made(cluster: Cluster, name: str, partitions: int = 3, replicas: int = 1, **configs: str) -> str | None:
+    """Create a topic by hand; returns its id."""
+    given = {key.replace("_", "."): value for key, value in configs.items()}
+    assert cluster.execute([CreateTopic(topic(name), partitions, replicas, given)]) == [None]
+    return cluster.observe([topic(name)]).resources[topic(name)].uid
+
+
+def state_of(cluster: Cluster, name: str) -> dict[str, FieldValue] | None:
+    """A topic's own values without `config.`, or None if there is no such topic."""
+    observed = cluster.observe([topic(name)]).resources.get(topic(name))
+    return None if observed is None else {p.removeprefix("config."): v for p, v in observed.state.items()}
+
+
+def plan_for(cluster: Cluster, *desired: Desired, allow: str | None = None, prune: str | None = None) -> Plan:
+    """The plan of a repository with these manifests."""
+    grants = (Grant.parse(allow),) if allow else ()
+    settings = Settings(owns=(prune,) if prune else ())
+    return make_plan(Request(desired, prune=prune is not None, allow=grants), cluster, settings, None)
+
+
+class FakeClock:
+    """Time passes only where somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+        self.naps: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.naps.append(seconds)
+        self.time += seconds
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(now=lambda: self.time, sleep=self.sleep)
+
+
+@dataclass
+class Watched:
+    """A cluster that remembers what it was asked, and lets a test step in.
+
+    Attributes:
+        cluster: Who answers.
+        requests: The operations of every `execute`.
+        checks: The operations of every `validate`.
+        readings: The resources of every `observe`.
+        before: Called with the operations before they are carried out.
+        after: Called with the operations after they were carried out.
+        reading: Called before a reading.
+    """
+
+    cluster: Cluster
+    requests: list[Sequence[Operation]] = field(default_factory=list)
+    checks: list[Sequence[Operation]] = field(default_factory=list)
+    readings: list[Collection[ResourceRef]] = field(default_factory=list)
+    before: Callable[[Sequence[Operation]], object] | None = None
+    after: Callable[[Sequence[Operation]], object] | None = None
+    reading: Callable[[], object] | None = None
+
+    def facts(self) -> Facts:
+        return self.cluster.facts()
+
+    def observe(
+        self, refs: Collection[ResourceRef], also: Callable[[ResourceRef], bool] = none_besides
+    ) -> Observation:
+        self.readings.append(refs)
+        if self.reading is not None:
+            self.reading()
+        return self.cluster.observe(refs, also)
+
+    def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
+        self.checks.append(operations)
+        return self.cluster.validate(operations)
+
+    def execute(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
+        self.requests.append(operations)
+        if self.before is not None:
+            self.before(operations)
+        outcomes = self.cluster.execute(operations)
+        if self.after is not None:
+            self.after(operations)
+        return outcomes
+
+    def close(self) -> None:
+        self.cluster.close()

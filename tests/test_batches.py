@@ -1,0 +1,66 @@
+"""Batches stay below what a controller writes for one request."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkaform.batches import MAX_WEIGHT, batches, weight
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.model import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation, ResourceRef
+
+REF = ResourceRef("Topic", "a")
+COUNTS = st.integers(1, 40)
+CONFIGS = st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=5)
+OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
+    st.builds(CreateTopic, st.just(REF), COUNTS, COUNTS, CONFIGS),
+    st.builds(AlterConfigs, st.just(REF), CONFIGS),
+    st.builds(lambda present, more: AddPartitions(REF, present, present + more), COUNTS, COUNTS),
+    st.just(DeleteTopic(REF, "id")),
+)
+
+
+@given(st.lists(OPERATIONS, max_size=40), st.integers(1, 100))
+def test_every_operation_is_in_one_batch_in_order(operations: list[Operation], limit: int) -> None:
+    made = list(batches(operations, limit))
+    assert [operation for batch in made for operation in batch] == operations
+    assert all(made)
+
+
+@given(st.lists(OPERATIONS, max_size=40), st.integers(1, 100))
+def test_no_batch_is_too_heavy_but_one_that_cannot_be_cut(operations: list[Operation], limit: int) -> None:
+    for batch in batches(operations, limit):
+        assert len(batch) == 1 or sum(map(weight, batch)) <= limit
+
+
+@given(st.lists(OPERATIONS, max_size=40), st.integers(1, 100))
+def test_no_batch_could_have_taken_the_next_operation(operations: list[Operation], limit: int) -> None:
+    made = list(batches(operations, limit))
+    for batch, following in pairwise(made):
+        assert sum(map(weight, batch)) + weight(following[0]) > limit
+
+
+def test_an_operation_weighs_as_many_records_as_it_asks_for() -> None:
+    assert weight(CreateTopic(REF, 12, 3, {"retention.ms": "1", "segment.ms": "1"})) == 15
+    assert weight(CreateTopic(REF, -1, -1, {})) == 2
+    assert weight(AlterConfigs(REF, {"retention.ms": "1"}, ("segment.ms",))) == 3
+    assert weight(AddPartitions(REF, 3, 10)) == 8
+    assert weight(DeleteTopic(REF, "id")) == 1
+
+
+def test_what_a_controller_refuses_at_once_it_takes_in_batches() -> None:
+    operations: list[Operation] = [
+        CreateTopic(ResourceRef("Topic", f"t{number}"), 12, 1, {}) for number in range(1_000)
+    ]
+    assert None not in MemoryCluster().execute(operations)
+    cluster = MemoryCluster()
+    made = list(batches(operations))
+    assert [outcome for batch in made for outcome in cluster.execute(batch)] == [None] * 1_000
+    assert len(made) == 3
+    assert max(sum(map(weight, batch)) for batch in made) <= MAX_WEIGHT
+
+
+def test_nothing_makes_no_batch() -> None:
+    assert list(batches([])) == []

@@ -1,0 +1,163 @@
+"""`kafkaform validate`: offline, everything in one run, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.cli.main import run
+from tests.cli_helpers import ESCAPE, ROOT, Call, Project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KAFKAFORM_ENVIRONMENT", raising=False)
+    return Project(tmp_path, "127.0.0.1:1", "x.")
+
+
+@pytest.fixture
+def validate(capsys: pytest.CaptureFixture[str]) -> Callable[..., Call]:
+    def call(*arguments: str) -> Call:
+        code = run(["validate", *arguments])
+        return Call(code, *capsys.readouterr())
+
+    return call
+
+
+def test_one_line_when_all_is_well(project: Project, validate: Callable[..., Call]) -> None:
+    project.topic("a")
+    assert validate() == Call(0, "1 resource: valid.\n", "")
+    project.topic("b")
+    assert validate("topics/a.yaml", "topics/b.yaml") == Call(0, "2 resources: valid.\n", "")
+
+
+def test_the_example_set_is_valid(monkeypatch: pytest.MonkeyPatch, validate: Callable[..., Call]) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("KAFKAFORM_ENVIRONMENT", raising=False)
+    for arguments in ([], ["-e", "dev"], ["-e", "prod"]):
+        call = validate(*arguments)
+        assert call.code == 0
+        assert call.out.endswith("resources: valid.\n")
+
+
+def test_every_problem_of_every_file_is_told_with_its_place(
+    project: Project, validate: Callable[..., Call]
+) -> None:
+    project.write("topics/a.yaml", "apiVersion: kafkaform/v1\nkind: Topik\nmetadata: {name: a}\nspec: {}\n")
+    project.topic("b", partitons=3)
+    project.topic("c", config={"retention.mss": "7d"})
+    call = validate()
+    assert call.code == 1
+    assert call.out == ""
+    lines = call.err.splitlines()
+    assert lines[-1] == "Error: 3 problems in the input; nothing was applied"
+    for place, meant in (
+        ("topics/a.yaml:2:7: ", "did you mean 'Topic'?"),
+        ("topics/b.yaml:", "did you mean 'partitions'?"),
+        ("topics/c.yaml:", "did you mean 'retention.ms'?"),
+    ):
+        assert [line for line in lines if line.startswith(place) and meant in line], call.err
+
+
+def test_json_holds_the_problems_too(project: Project, validate: Callable[..., Call]) -> None:
+    project.topic("b", partitons=3)
+    call = validate("--format", "json")
+    assert (call.code, call.err) == (1, "")
+    content = json.loads(call.out)
+    assert content["resources"] is None
+    (found,) = content["diagnostics"]
+    assert found["severity"] == "error"
+    assert found["source"]["file"] == "topics/b.yaml"
+    assert found["source"]["line"] > 1
+    assert "partitions" in found["suggestion"]
+
+
+def test_warnings_do_not_fail_and_errors_of_rules_do(project: Project, validate: Callable[..., Call]) -> None:
+    project.topic("a", replicationFactor=3, config={"min.insync.replicas": 1})
+    call = validate()
+    assert (call.code, call.err) == (0, "")
+    assert "warning: KF109" in call.out
+    assert call.out.endswith("1 resource: valid, 1 warning.\n")
+    content = json.loads(validate("--format", "json").out)
+    assert content["resources"] == 1
+    assert content["diagnostics"][0]["code"] == "KF109"
+
+    project.topic("a", replicationFactor=3, config={"min.insync.replicas": 4})
+    project.topic("b", replicationFactor=3, config={"min.insync.replicas": 1})
+    call = validate()
+    assert call.code == 1
+    assert call.out.endswith("2 resources: 1 error, 1 warning.\n")
+
+
+def test_all_environments_unless_one_is_chosen(
+    project: Project, validate: Callable[..., Call], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.config(environments=["dev", "prod"])
+    bad = {"replicationFactor": 3, "config": {"min.insync.replicas": 5}}
+    project.topic("a", overrides={"dev": {"partitions": 2}, "prod": bad})
+    assert "KF109" in validate().out
+    assert validate("-e", "dev").code == 0
+    assert validate("-e", "prod").code == 1
+    monkeypatch.setenv("KAFKAFORM_ENVIRONMENT", "dev")
+    assert validate().code == 0
+    assert validate("--environment", "prod").code == 1
+    unknown = validate("-e", "prd")
+    assert unknown.code == 64
+    assert "did you mean 'prod'?" in unknown.err
+
+
+def test_overrides_need_an_environment(project: Project, validate: Callable[..., Call]) -> None:
+    project.topic("a", overrides={"dev": {"partitions": 2}})
+    call = validate()
+    assert call.code == 1
+    assert "choose one with --environment (dev)" in call.err
+    assert validate("-e", "dev").code == 0
+
+
+def test_names_and_values_cannot_act_on_the_terminal(project: Project, validate: Callable[..., Call]) -> None:
+    evil = f"x{ESCAPE}[31m\r\n\x07\u202e|<b>"
+    project.topic(evil[:1], metadata={"name": evil})
+    project.topic("b", config={f"retention.ms{ESCAPE}[2J": "1"})
+    project.topic("c", config={"retention.ms": f"7d{ESCAPE}]0;title\x07"})
+    call = validate()
+    assert call.code == 1
+    for bad in (ESCAPE, "\r", "\x07", "\u202e"):
+        assert bad not in call.both
+    (project.folder / "topics" / "b.yaml").unlink()
+    (project.folder / "topics" / "c.yaml").unlink()
+    call = validate()
+    assert call.code == 1
+    assert r"\x1b[31m" in call.both
+    assert ESCAPE not in call.both
+
+
+def test_file_names_cannot_either(project: Project, validate: Callable[..., Call]) -> None:
+    project.write(f"topics/{ESCAPE}[31m\n.yaml", "kind: Topic\n")
+    call = validate()
+    assert call.code == 1
+    assert ESCAPE not in call.both
+    assert r"topics/\x1b[31m\n.yaml:" in call.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere"], "nowhere:1:1: no such file or folder"),
+        (["--config", "nowhere.yaml"], "nowhere.yaml: no such file"),
+        ([], "topics"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    project: Project, validate: Callable[..., Call], arguments: list[str], said: str
+) -> None:
+    assert not list(project.folder.iterdir())
+    call = validate(*arguments)
+    assert (call.code, call.out) == (1, "")
+    assert said in call.err

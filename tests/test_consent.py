@@ -1,0 +1,73 @@
+"""Consent covers the hazard and the resource that it names, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkaform.consent import Consents, Grant, parse_annotation
+from kafkaform.errors import UsageError
+from kafkaform.model import Consent, ResourceRef
+
+ORDERS = ResourceRef("Topic", "orders.v1")
+
+
+@pytest.mark.parametrize(
+    ("text", "covers"),
+    [
+        ("Topic/orders.v1:retention-cut", True),
+        ("Topic/orders.*:retention-cut", True),
+        ("*/orders.v1:retention-*", True),
+        ("Topic/*:*", True),
+        ("destructive", True),
+        ("Topic/orders.v1:delete", False),
+        ("Topic/orders:retention-cut", False),
+        ("topic/orders.v1:retention-cut", False),
+        ("Topic/ORDERS.v1:retention-cut", False),
+        ("ConsumerGroup/orders.v1:retention-cut", False),
+        ("Topic/orders.v?:retention-cut", True),
+        ("Topic/orders.v1:retention", False),
+    ],
+)
+def test_grants(text: str, covers: bool) -> None:
+    assert Grant.parse(text).covers(ORDERS, "retention-cut") is covers
+
+
+def test_a_name_may_hold_a_colon() -> None:
+    grant = Grant.parse("ConsumerGroup/a:b:delete")
+    assert grant == Grant("ConsumerGroup/a:b", "delete")
+    assert grant.covers(ResourceRef("ConsumerGroup", "a:b"), "delete")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "*", "retention-cut", "orders:retention-cut", "Topic/orders", "Topic/a:"]
+)
+def test_what_is_no_grant(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Grant.parse(text)
+    assert caught.value.exit_code == 64
+    assert caught.value.hint == "write --allow KIND/NAME:HAZARD, such as Topic/orders.v1:retention-cut"
+
+
+def test_the_reviewed_consent_is_preferred() -> None:
+    both = Consents((Grant.parse("destructive"),), {"delete": "unused since May"})
+    assert both.find(ORDERS, "delete") == Consent("Topic/orders.v1", "delete", "unused since May")
+    assert both.find(ORDERS, "retention-cut") == Consent("Topic/orders.v1", "retention-cut", "--allow")
+    assert Consents((), {"delete": "unused"}).find(ORDERS, "retention-cut") is None
+    # A glob in a manifest would consent to what no reviewer has seen.
+    assert Consents((), {"*": "everything"}).find(ORDERS, "delete") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reasons", "bad"),
+    [
+        ("", {}, []),
+        ("retention-cut: hold ended: T-1", {"retention-cut": "hold ended: T-1"}, []),
+        ("  a :  x \n\n b:y\r\n", {"a": "x", "b": "y"}, []),
+        ("retention-cut", {}, ["retention-cut"]),
+        ("retention-cut:", {}, ["retention-cut:"]),
+        (": reason", {}, [": reason"]),
+        ("two words: reason\nb: y", {"b": "y"}, ["two words: reason"]),
+    ],
+)
+def test_annotations(text: str, reasons: dict[str, str], bad: list[str]) -> None:
+    assert parse_annotation(text) == (reasons, bad)

@@ -1,0 +1,818 @@
+"""Applying: what is done in which order, what is left alone, and what is said about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from threading import Event
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkaform.batches import MAX_WEIGHT, weight
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.errors import (
+    AuthenticationFailed,
+    ClusterError,
+    OutcomeUnknown,
+    PermissionDenied,
+    RequestRejected,
+    Unreachable,
+)
+from kafkaform.executor import STAGES, VERIFY_TIMEOUT_S, Observer, apply
+from kafkaform.model import (
+    AddPartitions,
+    AlterConfigs,
+    CreateTopic,
+    DeleteTopic,
+    FieldValue,
+    Operation,
+    Status,
+)
+from kafkaform.outcome import Result
+from tests.scenes import DAY, WEEK, FakeClock, Watched, absent, declared, made, plan_for, state_of, topic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkaform.cluster.kafka import KafkaCluster
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.model import Desired, Plan
+    from kafkaform.outcome import ApplyReport, ResourceResult
+
+NO = RequestRejected("a policy says no (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask them")
+LOST = OutcomeUnknown("no answer in time")
+
+
+@pytest.fixture
+def memory() -> MemoryCluster:
+    return MemoryCluster()
+
+
+@pytest.fixture
+def time() -> FakeClock:
+    return FakeClock()
+
+
+def carry_out(plan: Plan, cluster: Cluster, time: FakeClock, stop: Event | None = None) -> ApplyReport:
+    return apply(plan, cluster, clock=time.clock, stop=stop)
+
+
+def results(report: ApplyReport) -> dict[str, Result]:
+    return {one.planned.ref.name: one.result for one in report.results}
+
+
+def result_of(report: ApplyReport, name: str) -> ResourceResult:
+    (found,) = (one for one in report.results if one.planned.ref.name == name)
+    return found
+
+
+def sorts(operations: Sequence[Operation]) -> list[type[Operation]]:
+    return [type(operation) for operation in operations]
+
+
+def touched(memory: MemoryCluster, since: int) -> set[str]:
+    return {operation.ref.name for operation in memory.executed[since:]}
+
+
+# --- order and batches -----------------------------------------------------------------------------
+
+
+def test_what_can_be_taken_back_comes_first(memory: MemoryCluster, time: FakeClock) -> None:
+    for name in ("changed", "doomed"):
+        made(memory, name)
+    desired = [absent("doomed"), declared("changed", 6, retention_ms=WEEK), declared("new", 2)]
+    watched = Watched(memory)
+    report = carry_out(plan_for(memory, *desired), watched, time)
+    assert report.complete
+    assert [sorts(request) for request in watched.requests] == [[stage] for stage in STAGES]
+    assert (CreateTopic, AlterConfigs, AddPartitions, DeleteTopic) == STAGES
+    assert results(report) == dict.fromkeys(("changed", "doomed", "new"), Result.APPLIED)
+    assert plan_for(memory, *desired).changes == ()
+
+
+def test_partitions_are_not_added_where_the_configs_failed(memory: MemoryCluster, time: FakeClock) -> None:
+    for name in ("bad", "good"):
+        made(memory, name)
+    plan = plan_for(memory, declared("bad", 6, retention_ms=WEEK), declared("good", 6, retention_ms=WEEK))
+    memory.fail_next(NO, topic("bad"))
+    report = carry_out(plan, memory, time)
+    assert results(report) == {"bad": Result.FAILED, "good": Result.APPLIED}
+    assert state_of(memory, "bad") == {"partitions": 3, "replicationFactor": 1}
+    bad = result_of(report, "bad")
+    assert (bad.message, bad.hint, bad.done) == (NO.message, "ask them", ())
+    assert sorts(bad.not_done) == [AlterConfigs, AddPartitions]
+
+
+def test_no_request_asks_for_more_than_a_controller_takes(memory: MemoryCluster, time: FakeClock) -> None:
+    watched = Watched(memory)
+    desired = [declared(f"t{number:04}", 12, retention_ms=WEEK) for number in range(1000)]
+    report = carry_out(plan_for(watched, *desired), watched, time)
+    assert report.complete
+    for requests in (watched.requests, watched.checks):
+        assert [sum(map(weight, request)) <= MAX_WEIGHT for request in requests] == [True] * 3
+        assert sum(map(len, requests)) == 1000
+    assert len(memory.executed) == 1000
+
+
+def test_one_topic_that_is_too_heavy_by_itself_goes_alone(memory: MemoryCluster, time: FakeClock) -> None:
+    watched = Watched(memory)
+    plan = plan_for(memory, declared("a"), declared("huge", 6000), declared("z"))
+    assert carry_out(plan, watched, time).complete
+    assert [[o.ref.name for o in request] for request in watched.requests] == [["a"], ["huge"], ["z"]]
+
+
+def test_an_empty_plan_asks_nothing_of_the_cluster(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    watched = Watched(memory)
+    report = carry_out(plan_for(memory, declared("a")), watched, time)
+    assert report.complete
+    assert (watched.readings, watched.requests, time.naps) == ([], [], [])
+
+
+def test_a_thousand_topics_of_twelve_partitions_on_a_real_kafka(
+    real_cluster: KafkaCluster, prefix: str, time: FakeClock
+) -> None:
+    desired = [declared(f"{prefix}{number:04}", 12) for number in range(1000)]
+    watched = Watched(real_cluster)
+    plan = plan_for(watched, *desired)
+    report = apply(plan, watched)
+    assert report.complete
+    assert set(results(report).values()) == {Result.APPLIED}
+    assert (len(watched.checks), len(watched.requests)) == (3, 3)
+    # Nothing is asked about one topic alone: a few readings of all of them, however long the broker takes.
+    lonely = [refs for refs in watched.readings if len(refs) == 1]
+    assert len(lonely) <= 3
+    assert len(watched.readings) < 40
+    again = carry_out(plan, watched, time)
+    assert again.complete
+    assert set(results(again).values()) == {Result.ALREADY}
+    assert (len(watched.requests), time.naps) == (3, [])
+
+
+# --- preconditions ---------------------------------------------------------------------------------
+
+
+def test_an_applied_plan_is_a_no_op(memory: MemoryCluster, time: FakeClock) -> None:
+    for name in ("changed", "doomed"):
+        made(memory, name)
+    plan = plan_for(memory, absent("doomed"), declared("changed", 6, retention_ms=WEEK), declared("new"))
+    assert carry_out(plan, memory, time).complete
+    done = list(memory.executed)
+    report = carry_out(plan, memory, time)
+    assert report.complete
+    assert set(results(report).values()) == {Result.ALREADY}
+    assert memory.executed == done
+    assert all(one.done == one.not_done == () for one in report.results)
+
+
+def test_a_half_applied_plan_is_finished(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a", 6, retention_ms=WEEK, segment_ms=DAY), declared("b"))
+    by_hand: list[Operation] = [
+        AlterConfigs(topic("a"), {"retention.ms": WEEK}),
+        CreateTopic(topic("b"), 3, 1, {}),
+    ]
+    assert memory.execute(by_hand) == [None, None]
+    report = carry_out(plan, memory, time)
+    assert report.complete
+    assert results(report) == {"a": Result.APPLIED, "b": Result.ALREADY}
+    assert result_of(report, "a").done == (
+        AlterConfigs(topic("a"), {"segment.ms": DAY}),
+        AddPartitions(topic("a"), 3, 6),
+    )
+
+
+def test_what_moved_is_left_alone_as_a_whole(memory: MemoryCluster, time: FakeClock) -> None:
+    for name in ("moved", "still"):
+        made(memory, name, retention_ms=DAY)
+    plan = plan_for(memory, *(declared(name, 6, retention_ms=WEEK) for name in ("moved", "still")))
+    memory.execute([AlterConfigs(topic("moved"), {"retention.ms": "1000"})])
+    before = len(memory.executed)
+    report = carry_out(plan, memory, time)
+    assert not report.complete
+    assert results(report) == {"moved": Result.MOVED, "still": Result.APPLIED}
+    assert touched(memory, before) == {"still"}
+    moved = result_of(report, "moved")
+    assert moved.message == f"retention.ms is 1000 by now; the plan saw {DAY} and wants {WEEK}"
+    assert moved.hint == "make a new plan, and review it"
+
+
+@pytest.mark.parametrize("desired", [declared("a", 6), absent("a")], ids=["update", "delete"])
+def test_another_topic_of_the_same_name_is_left_alone(
+    memory: MemoryCluster, time: FakeClock, desired: Desired
+) -> None:
+    uid = made(memory, "a")
+    plan = plan_for(memory, desired)
+    memory.execute([DeleteTopic(topic("a"), uid)])
+    made(memory, "a")
+    before = list(memory.executed)
+    report = carry_out(plan, memory, time)
+    assert results(report) == {"a": Result.MOVED}
+    assert "another topic of the same name" in result_of(report, "a").message
+    assert memory.executed == before
+
+
+def test_another_topic_of_the_same_name_is_left_alone_on_a_real_kafka(
+    real_cluster: KafkaCluster, prefix: str
+) -> None:
+    names = [f"{prefix}{name}" for name in ("changed", "doomed")]
+    assert apply(plan_for(real_cluster, *map(declared, names)), real_cluster).complete
+    plan = plan_for(real_cluster, declared(names[0], 6, retention_ms=WEEK), absent(names[1]))
+    assert apply(plan_for(real_cluster, *map(absent, names)), real_cluster).complete
+    assert apply(plan_for(real_cluster, *map(declared, names)), real_cluster).complete
+    report = apply(plan, real_cluster)
+    assert set(results(report).values()) == {Result.MOVED}
+    assert all(state_of(real_cluster, name) == {"partitions": 3, "replicationFactor": 1} for name in names)
+
+
+# --- failure ---------------------------------------------------------------------------------------
+
+
+def test_one_failure_does_not_stop_the_others(memory: MemoryCluster, time: FakeClock) -> None:
+    plan = plan_for(memory, declared("a"), declared("b"), declared("c"))
+    memory.fail_next(NO, topic("b"))
+    report = carry_out(plan, memory, time)
+    assert results(report) == {"a": Result.APPLIED, "b": Result.FAILED, "c": Result.APPLIED}
+    assert not report.complete
+    assert time.naps == []
+    second = carry_out(plan, memory, time)
+    assert second.complete
+    assert results(second) == {"a": Result.ALREADY, "b": Result.APPLIED, "c": Result.ALREADY}
+
+
+def test_half_a_resource_is_reported_as_such_once_it_shows(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a", 6, retention_ms=WEEK))
+    watched = Watched(memory, before=lambda batch: refuse(memory, batch, AddPartitions))
+    memory.observe([])
+    memory.lag(3)
+    report = carry_out(plan, watched, time)
+    one = result_of(report, "a")
+    assert (one.result, one.message) == (Result.FAILED, NO.message)
+    assert (sorts(one.done), sorts(one.not_done)) == ([AlterConfigs], [AddPartitions])
+    assert len(time.naps) == 3
+    memory.lag(0)
+    assert state_of(memory, "a") == {"partitions": 3, "replicationFactor": 1, "retention.ms": WEEK}
+
+
+def refuse(memory: MemoryCluster, batch: Sequence[Operation], sort: type[Operation]) -> None:
+    for operation in batch:
+        if isinstance(operation, sort):
+            memory.fail_next(NO, operation.ref)
+
+
+@pytest.mark.parametrize("error", [Unreachable("nobody there"), AuthenticationFailed("go away")])
+def test_nothing_more_is_sent_to_a_cluster_that_is_gone(
+    memory: MemoryCluster, time: FakeClock, error: ClusterError
+) -> None:
+    made(memory, "z")
+    plan = plan_for(memory, declared("a"), declared("b"), declared("z", 6))
+
+    def gone(_: object) -> None:
+        raise error
+
+    watched = Watched(memory, before=gone)
+    report = carry_out(plan, watched, time)
+    assert len(watched.requests) == 1
+    assert results(report) == {"a": Result.FAILED, "b": Result.FAILED, "z": Result.NOT_TRIED}
+    assert result_of(report, "a").message.startswith(error.message)
+    assert result_of(report, "z").message == f"given up before its turn: {error.message}"
+    assert sorts(result_of(report, "z").not_done) == [AddPartitions]
+
+
+def test_a_refusal_of_everything_is_an_answer(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "z")
+    plan = plan_for(memory, declared("a"), declared("z", 6))
+    memory.fail_next(PermissionDenied("not allowed"), topic("a"))
+    assert results(carry_out(plan, memory, time)) == {"a": Result.FAILED, "z": Result.APPLIED}
+
+
+def test_a_cluster_that_cannot_be_read_at_first_is_an_error(memory: MemoryCluster, time: FakeClock) -> None:
+    plan = plan_for(memory, declared("a"))
+
+    def gone() -> None:
+        raise Unreachable("nobody there")
+
+    with pytest.raises(Unreachable):
+        carry_out(plan, Watched(memory, reading=gone), time)
+    assert memory.executed == []
+
+
+@pytest.mark.parametrize(
+    ("start", "desired", "sort"),
+    [
+        ({}, declared("a"), CreateTopic),
+        ({"a": 3}, declared("a", retention_ms=WEEK), AlterConfigs),
+        ({"a": 3}, declared("a", 6), AddPartitions),
+        ({"a": 3}, absent("a"), DeleteTopic),
+    ],
+    ids=["create", "configs", "partitions", "delete"],
+)
+@pytest.mark.parametrize("error", [LOST, Unreachable("connection lost"), ClusterError("the client failed")])
+@pytest.mark.parametrize("carried_out", [True, False])
+@pytest.mark.parametrize("lag", [0, 4])
+def test_an_unknown_outcome_is_found_out_by_reading(
+    memory: MemoryCluster,
+    time: FakeClock,
+    start: dict[str, int],
+    desired: Desired,
+    sort: type[Operation],
+    error: ClusterError,
+    carried_out: bool,
+    lag: int,
+) -> None:
+    for name, partitions in start.items():
+        made(memory, name, partitions)
+    plan = plan_for(memory, desired)
+    before = state_of(memory, "a")
+    memory.lag(lag)
+    memory.fail_next(error, topic("a"), carried_out=carried_out)
+    one = result_of(carry_out(plan, memory, time), "a")
+    memory.lag(0)
+    if carried_out:
+        assert one.result is Result.APPLIED
+        assert (sorts(one.done), one.not_done) == ([sort], ())
+        assert len(time.naps) == lag
+        assert plan_for(memory, desired).changes == ()
+    else:
+        assert one.result is Result.FAILED
+        assert (one.done, sorts(one.not_done)) == ((), [sort])
+        assert one.message == f"{error.message}; not verified: the cluster does not show it"
+        assert one.hint is not None
+        assert sum(time.naps) >= VERIFY_TIMEOUT_S
+        assert state_of(memory, "a") == before
+
+
+def test_all_outcomes_unknown_ends_it(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "z")
+    plan = plan_for(memory, declared("a"), declared("b"), declared("z", 6))
+    memory.fail_next(LOST, topic("a"), carried_out=True)
+    memory.fail_next(LOST, topic("b"))
+    watched = Watched(memory)
+    report = carry_out(plan, watched, time)
+    assert len(watched.requests) == 1
+    assert results(report) == {"a": Result.APPLIED, "b": Result.FAILED, "z": Result.NOT_TRIED}
+    assert not report.complete
+    assert not report.interrupted
+    assert carry_out(plan, memory, time).complete
+
+
+def test_one_outcome_unknown_among_others_does_not(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "z")
+    plan = plan_for(memory, declared("a"), declared("b"), declared("z", 6))
+    memory.fail_next(LOST, topic("a"), carried_out=True)
+    report = carry_out(plan, memory, time)
+    assert report.complete
+
+
+def test_after_unknown_configs_no_partitions_are_added(memory: MemoryCluster, time: FakeClock) -> None:
+    for name in "ab":
+        made(memory, name)
+    plan = plan_for(memory, *(declared(name, 6, retention_ms=WEEK) for name in "ab"))
+    memory.fail_next(LOST, topic("a"), carried_out=True)
+    report = carry_out(plan, memory, time)
+    one = result_of(report, "a")
+    assert (one.result, sorts(one.done), sorts(one.not_done)) == (
+        Result.FAILED,
+        [AlterConfigs],
+        [AddPartitions],
+    )
+    assert one.message == LOST.message
+    assert time.naps == []
+    assert results(report)["b"] is Result.APPLIED
+
+
+def test_a_refusal_because_somebody_else_was_faster_is_no_failure(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
+    uid = made(memory, "doomed")
+    plan = plan_for(memory, declared("same"), declared("other"), absent("doomed"))
+
+    def meanwhile(batch: Sequence[Operation]) -> None:
+        if sorts(batch) == [CreateTopic, CreateTopic]:
+            memory.execute([CreateTopic(topic("same"), 3, 1, {}), CreateTopic(topic("other"), 4, 1, {})])
+        elif sorts(batch) == [DeleteTopic]:
+            memory.execute([DeleteTopic(topic("doomed"), uid)])
+
+    report = carry_out(plan, Watched(memory, before=meanwhile), time)
+    assert results(report) == {
+        "same": Result.ALREADY,
+        "other": Result.MOVED,
+        "doomed": Result.ALREADY,
+    }
+    assert result_of(report, "other").message == "it exists by now, with partitions 4 instead of 3"
+    assert result_of(report, "other").done == ()
+
+
+def test_a_topic_that_a_producer_makes_again_is_said_to_be_so(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, absent("a"))
+    report = carry_out(plan, Watched(memory, after=lambda _: made(memory, "a", 1)), time)
+    one = result_of(report, "a")
+    assert (one.result, sorts(one.done)) == (Result.FAILED, [DeleteTopic])
+    assert one.message == "deleted, but somebody made it again since, with another id"
+    assert one.hint is not None
+    assert "producer" in one.hint
+    assert not report.complete
+
+
+def test_a_topic_that_is_changed_while_it_is_read_back_is_not_verified(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a", 6))
+    later = AddPartitions(topic("a"), 6, 9)
+    report = carry_out(plan, Watched(memory, after=lambda _: memory.execute([later])), time)
+    one = result_of(report, "a")
+    assert one.result is Result.FAILED
+    assert one.message == "not verified: partitions is 9 by now; the plan saw 3 and wants 6"
+    assert sorts(one.done) == [AddPartitions]
+
+
+# --- reads lag writes ------------------------------------------------------------------------------
+
+
+def test_reading_goes_on_until_it_shows(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a", 6), declared("b"))
+    memory.lag(7)
+    report = carry_out(plan, memory, time)
+    assert report.complete
+    assert len(time.naps) == 7
+    assert time.naps == sorted(time.naps)
+    assert time.naps[-1] <= 1.0
+
+
+def test_reading_gives_up_in_the_end(memory: MemoryCluster, time: FakeClock) -> None:
+    plan = plan_for(memory, declared("a"))
+    memory.lag(10**6)
+    report = carry_out(plan, memory, time)
+    one = result_of(report, "a")
+    assert (one.result, one.message) == (Result.FAILED, "not verified: the cluster does not show it")
+    assert sorts(one.done) == [CreateTopic]
+    assert not report.complete
+    assert VERIFY_TIMEOUT_S <= sum(time.naps) < VERIFY_TIMEOUT_S + 2
+
+
+def test_a_reading_that_fails_is_tried_again(memory: MemoryCluster, time: FakeClock) -> None:
+    plan = plan_for(memory, declared("a"), declared("b"))
+    memory.fail_next(NO, topic("b"))
+    watched = Watched(memory)
+
+    def flaky() -> None:
+        if 1 < len(watched.readings) < 4:
+            raise Unreachable("hiccup")
+
+    watched.reading = flaky
+    report = carry_out(plan, watched, time)
+    assert results(report) == {"a": Result.APPLIED, "b": Result.FAILED}
+    assert len(time.naps) == 2
+
+
+def test_a_cluster_that_stays_unreadable_leaves_it_unproven(memory: MemoryCluster, time: FakeClock) -> None:
+    plan = plan_for(memory, declared("a"))
+    watched = Watched(memory)
+
+    def dead() -> None:
+        if len(watched.readings) > 1:
+            raise Unreachable("nobody there")
+
+    watched.reading = dead
+    one = result_of(carry_out(plan, watched, time), "a")
+    assert (one.result, one.message) == (Result.FAILED, "not verified: nobody there")
+    assert sorts(one.done) == [CreateTopic]
+
+
+# --- stopping --------------------------------------------------------------------------------------
+
+
+def test_stop_lets_the_request_under_way_end_and_verifies_it(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "both")
+    made(memory, "later")
+    plan = plan_for(
+        memory, declared("new"), declared("both", 6, retention_ms=WEEK), declared("later", 6), absent("no")
+    )
+    stop = Event()
+    memory.lag(2)
+    watched = Watched(memory, after=lambda batch: stop.set() if sorts(batch) == [AlterConfigs] else None)
+    report = carry_out(plan, watched, time, stop)
+    assert report.interrupted
+    assert not report.complete
+    assert results(report) == {"new": Result.APPLIED, "both": Result.FAILED, "later": Result.NOT_TRIED}
+    both = result_of(report, "both")
+    assert (both.message, sorts(both.done), sorts(both.not_done)) == (
+        "stopped half-way",
+        [AlterConfigs],
+        [AddPartitions],
+    )
+    assert result_of(report, "later").message == "stopped before its turn"
+    memory.lag(0)
+    memory.observe([])
+    assert carry_out(plan, memory, time).complete
+
+
+def test_stop_before_anything_is_sent(memory: MemoryCluster, time: FakeClock) -> None:
+    stop = Event()
+    stop.set()
+    report = carry_out(plan_for(memory, declared("a")), memory, time, stop)
+    assert (results(report), report.interrupted) == ({"a": Result.NOT_TRIED}, True)
+    assert memory.executed == []
+
+
+def test_stop_during_the_last_request_interrupts_nothing(memory: MemoryCluster, time: FakeClock) -> None:
+    stop = Event()
+    report = carry_out(
+        plan_for(memory, declared("a")), Watched(memory, after=lambda _: stop.set()), time, stop
+    )
+    assert report.complete
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_giving_up_a_request_is_resolved_by_reading(
+    memory: MemoryCluster, time: FakeClock, carried_out: bool
+) -> None:
+    made(memory, "z")
+    plan = plan_for(memory, declared("a"), declared("z", 6))
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    watched = Watched(
+        memory, before=None if carried_out else interrupt, after=interrupt if carried_out else None
+    )
+    report = carry_out(plan, watched, time)
+    assert report.interrupted
+    assert not report.complete
+    assert len(watched.requests) == 1
+    one = result_of(report, "a")
+    if carried_out:
+        assert (one.result, sorts(one.done)) == (Result.APPLIED, [CreateTopic])
+    else:
+        assert (one.result, one.done) == (Result.FAILED, ())
+        assert one.message.startswith("given up while waiting for the answer; not verified")
+    assert result_of(report, "z").result is Result.NOT_TRIED
+
+
+def test_giving_up_while_reading_back_still_reports(memory: MemoryCluster, time: FakeClock) -> None:
+    plan = plan_for(memory, declared("a"))
+    memory.lag(10**6)
+    watched = Watched(memory)
+
+    def interrupt() -> None:
+        if len(watched.readings) == 3:
+            raise KeyboardInterrupt
+
+    watched.reading = interrupt
+    report = carry_out(plan, watched, time)
+    one = result_of(report, "a")
+    assert report.interrupted
+    assert (one.result, one.message) == (Result.FAILED, "not verified: given up while reading it back")
+    assert sorts(one.done) == [CreateTopic]
+
+
+# --- what is not to be done ------------------------------------------------------------------------
+
+
+def test_refused_and_unconsented_changes_are_left_alone_as_a_whole(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
+    for name in ("cut", "fewer", "fine"):
+        made(memory, name, retention_ms=WEEK)
+    plan = plan_for(
+        memory,
+        declared("cut", 6, retention_ms=DAY),
+        declared("fewer", 1, retention_ms="1209600000"),
+        declared("fine", 6, retention_ms="1209600000"),
+    )
+    before = len(memory.executed)
+    report = carry_out(plan, memory, time)
+    assert results(report) == {
+        "cut": Result.NEEDS_CONSENT,
+        "fewer": Result.REFUSED,
+        "fine": Result.APPLIED,
+    }
+    assert touched(memory, before) == {"fine"}
+    assert not report.complete
+    cut, fewer = result_of(report, "cut"), result_of(report, "fewer")
+    assert cut.message == "needs consent to retention-cut"
+    assert fewer.message
+    assert fewer.hint
+    assert cut.done == cut.not_done == fewer.done == fewer.not_done == ()
+
+
+def test_deferred_fields_are_reported_and_the_others_applied(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    desired = declared("a", 6, 3, min_insync_replicas="2", retention_ms=WEEK)
+    plan = plan_for(memory, desired)
+    report = carry_out(plan, memory, time)
+    one = result_of(report, "a")
+    assert one.result is Result.APPLIED
+    assert [field.path for field in one.deferred] == ["replicationFactor", "config.min.insync.replicas"]
+    assert not report.complete
+    assert state_of(memory, "a") == {"partitions": 6, "replicationFactor": 1, "retention.ms": WEEK}
+    again = result_of(carry_out(plan, memory, time), "a")
+    assert (again.result, len(again.deferred)) == (Result.ALREADY, 2)
+
+
+def test_a_deferred_field_that_somebody_carried_out_is_not_missing(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a", 3, 3, retention_ms=WEEK))
+    memory.reassign(topic("a"), [3, 3, 3])
+    report = carry_out(plan, memory, time)
+    assert report.complete
+    assert result_of(report, "a").deferred == ()
+
+
+def test_a_deferred_field_that_moved_holds_the_rest_back(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a", 3, 3, retention_ms=WEEK))
+    memory.reassign(topic("a"), [2, 2, 2])
+    before = len(memory.executed)
+    report = carry_out(plan, memory, time)
+    assert results(report) == {"a": Result.MOVED}
+    assert len(memory.executed) == before
+
+
+def test_a_raise_of_min_insync_replicas_within_the_present_replicas_is_not_deferred(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
+    made(memory, "a", 3, 2)
+    report = carry_out(plan_for(memory, declared("a", 3, 3, min_insync_replicas="2")), memory, time)
+    assert [field.path for field in result_of(report, "a").deferred] == ["replicationFactor"]
+    assert state_of(memory, "a") == {"partitions": 3, "replicationFactor": 2, "min.insync.replicas": "2"}
+
+
+def test_nothing_but_deferred_fields_is_a_refusal(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a", 3, 3))
+    assert results(carry_out(plan, memory, time)) == {"a": Result.REFUSED}
+
+
+# --- progress --------------------------------------------------------------------------------------
+
+
+class Notes(Observer):
+    def __init__(self) -> None:
+        self.total = 0
+        self.outcomes: list[ClusterError | None] = []
+        self.waiting: list[int] = []
+
+    def started(self, operations: int) -> None:
+        self.total = operations
+
+    def finished(self, operation: Operation, error: ClusterError | None) -> None:  # noqa: ARG002
+        self.outcomes.append(error)
+
+    def verifying(self, resources: int) -> None:
+        self.waiting.append(resources)
+
+
+def test_the_observer_is_told_of_everything(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a", 6, retention_ms=WEEK), declared("b"), declared("c"))
+    memory.fail_next(NO, topic("c"))
+    memory.lag(1)
+    notes = Notes()
+    apply(plan, memory, observer=notes, clock=time.clock)
+    assert notes.total == 4
+    assert notes.outcomes == [None, NO, None, None]
+    assert notes.waiting == [3, 2]
+
+
+# --- a law -----------------------------------------------------------------------------------------
+
+NAMES = ("a", "b", "c", "d")
+CONFIGS: dict[str, tuple[str, ...]] = {
+    "retention.ms": ("1000", DAY, WEEK, "-1"),
+    "cleanup.policy": ("delete", "compact", "compact,delete"),
+    "min.insync.replicas": ("1", "2", "3"),
+    "max.message.bytes": ("1000", "2000000"),
+}
+ERRORS: tuple[tuple[ClusterError, bool], ...] = (
+    (NO, False),
+    (PermissionDenied("not allowed"), False),
+    (LOST, False),
+    (LOST, True),
+    (Unreachable("connection lost"), True),
+)
+
+
+REPLICAS = st.sampled_from((3, 3, 3, 2))
+HAZARDS = ("retention-cut", "cleanup-policy", "min-isr-cut", "partition-increase-compacted")
+
+
+def configs() -> st.SearchStrategy[dict[str, str]]:
+    return st.fixed_dictionaries({}, optional={k: st.sampled_from(v) for k, v in CONFIGS.items()})
+
+
+def live_topics() -> st.SearchStrategy[dict[str, CreateTopic]]:
+    def build(name: str) -> st.SearchStrategy[CreateTopic]:
+        return st.builds(CreateTopic, st.just(topic(name)), st.integers(1, 4), REPLICAS, configs())
+
+    return st.fixed_dictionaries({}, optional={name: build(name) for name in NAMES})
+
+
+def failures() -> st.SearchStrategy[dict[tuple[str, type[Operation]], tuple[ClusterError, bool]]]:
+    return st.fixed_dictionaries(
+        {}, optional={(name, stage): st.sampled_from(ERRORS) for name in NAMES for stage in STAGES}
+    )
+
+
+@st.composite
+def wanted_topics(draw: st.DrawFn) -> list[Desired]:
+    found = []
+    for name in draw(st.lists(st.sampled_from(NAMES), unique=True, min_size=1)):
+        if draw(st.integers(0, 4)) == 0:
+            found.append(absent(name, protected=draw(st.booleans())))
+            continue
+        state = draw(configs() | st.just(dict.fromkeys(CONFIGS)))
+        desired = declared(name, draw(st.integers(2, 6)), draw(REPLICAS))
+        merged: dict[str, FieldValue] = dict(desired.state or {})
+        merged |= {f"config.{key}": value for key, value in state.items()}
+        hazards = draw(st.sampled_from((HAZARDS, HAZARDS, ())))
+        intent = replace(desired.intent, allow=dict.fromkeys(hazards, "meant"))
+        found.append(replace(desired, state=merged, intent=intent))
+    return found
+
+
+def carried_out_on(cluster: MemoryCluster, since: int, name: str) -> list[Operation]:
+    return [operation for operation in cluster.executed[since:] if operation.ref == topic(name)]
+
+
+def says_what_was_done(one: ResourceResult, carried_out: list[Operation]) -> None:
+    assert list(one.done) == carried_out
+    match one.result:
+        case Result.APPLIED:
+            assert one.done
+            assert one.not_done == ()
+        case Result.FAILED:
+            assert one.not_done
+            assert one.message
+        case Result.NOT_TRIED:
+            assert one.not_done
+            assert one.done == ()
+        case _:
+            assert one.done == one.not_done == ()
+    if one.planned.status is not Status.PLANNED:
+        assert one.result.value == one.planned.status.value
+
+
+@settings(max_examples=250)
+@given(
+    live_topics(),
+    wanted_topics(),
+    failures(),
+    st.integers(0, 3),
+    st.sampled_from((None, None, 0, 1, 2)),
+)
+def test_every_resource_is_as_planned_or_as_before_or_said_to_be_half_done(
+    live: dict[str, CreateTopic],
+    desired: list[Desired],
+    failing: dict[tuple[str, type[Operation]], tuple[ClusterError, bool]],
+    lag: int,
+    stop_after: int | None,
+) -> None:
+    memory, time, stop = MemoryCluster(), FakeClock(), Event()
+    assert set(memory.execute(list(live.values()))) <= {None}
+    before = memory.observe(list(map(topic, NAMES))).resources
+    plan = plan_for(memory, *desired)
+    started = len(memory.executed)
+    memory.lag(lag)
+    watched = Watched(memory)
+
+    def fail(batch: Sequence[Operation]) -> None:
+        for operation in batch:
+            if found := failing.get((operation.ref.name, type(operation))):
+                memory.fail_next(found[0], operation.ref, carried_out=found[1])
+
+    watched.before = fail
+    watched.after = lambda _: stop.set() if len(watched.requests) - 1 == stop_after else None
+
+    report = carry_out(plan, watched, time, stop)
+
+    memory.lag(0)
+    for _ in range(lag):
+        memory.observe([])
+    after = memory.observe(list(map(topic, NAMES))).resources
+    assert [one.planned for one in report.results] == list(plan.changes)
+    for one in report.results:
+        ref = one.planned.ref
+        says_what_was_done(one, carried_out_on(memory, started, ref.name))
+        if not one.done:
+            assert after.get(ref) == before.get(ref)
+    for ref in set(map(topic, NAMES)) - {one.planned.ref for one in report.results}:
+        assert after.get(ref) == before.get(ref)
+
+    finished = carry_out(plan, memory, time)
+    for one in finished.results:
+        if one.planned.status is Status.PLANNED:
+            assert one.result in {Result.APPLIED, Result.ALREADY}
+    left = plan_for(memory, *desired)
+    assert {c.ref for c in left.changes if c.status is Status.PLANNED} == set()
+    assert finished.complete == (
+        not any(one.deferred or one.planned.status is not Status.PLANNED for one in finished.results)
+    )

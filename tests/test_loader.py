@@ -1,0 +1,573 @@
+"""From manifest files to desired resources: every problem in one run, or what was meant."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kafkaform.errors import InvalidInput, Problem
+from kafkaform.manifests.loader import Context, load, load_all, merge
+from kafkaform.model import Desired, Location, ResourceRef, Undeclared
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.kinds.base import Layer
+
+HEAD = "apiVersion: kafkaform/v1\nkind: Topic\n"
+
+
+def topic(spec: str, name: str = "t", metadata: str = "") -> str:
+    """A manifest whose spec starts in line 4, column 7 (or 5, with more metadata)."""
+    return f"{HEAD}metadata: {{name: {name}{metadata}}}\nspec: {spec}\n"
+
+
+@pytest.fixture(autouse=True)
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t").mkdir()
+    return tmp_path
+
+
+def write(files: Mapping[str, str | bytes]) -> None:
+    for name, content in files.items():
+        path = Path("t") / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def problems(
+    files: Mapping[str, str | bytes], context: Context | None = None, paths: tuple[str, ...] = ("t",)
+) -> list[str]:
+    write(files)
+    with pytest.raises(InvalidInput) as caught:
+        load(map(Path, paths), context or Context())
+    return [str(problem) for problem in caught.value.problems]
+
+
+def loaded(manifest: str, context: Context | None = None) -> Desired:
+    write({"a.yaml": manifest})
+    (desired,) = load([Path("t")], context or Context())
+    return desired
+
+
+def state(spec: str, context: Context | None = None) -> Mapping[str, object]:
+    found = loaded(topic(spec), context).state
+    assert found is not None
+    return found
+
+
+# --- bad input ---------------------------------------------------------------------------------------
+
+COUNTS = "partitions: 1, replicationFactor: 1"
+
+DURATION = "is not a duration; write a number of milliseconds or e.g. 7d, 36h, 90m, 1h30m"
+TWICE = "is given twice (retention says it already: keep one of the two)"
+
+# What is refused, with a mark where the problem is said to be; and the problems, in that order.
+BAD_SPECS: dict[str, tuple[str, list[str]]] = {
+    "unknown config": (
+        "config: {§cleanup.polcy: delete}",
+        ["unknown Kafka config 'cleanup.polcy' (did you mean 'cleanup.policy'?)"],
+    ),
+    "config that is like no other": (
+        "config: {§xyzzy: 1}",
+        ["unknown Kafka config 'xyzzy' (Kafka 4.3.1 has none like it)"],
+    ),
+    "internal config": (
+        "config: {§internal.segment.bytes: 1000000}",
+        ["unknown Kafka config 'internal.segment.bytes' (did you mean 'segment.bytes'?)"],
+    ),
+    "throttle": (
+        "config: {§leader.replication.throttled.replicas: '*'}",
+        [
+            (
+                "leader.replication.throttled.replicas belongs to running reassignments "
+                "and cannot be declared (remove it)"
+            )
+        ],
+    ),
+    "type": (
+        "config: {min.insync.replicas: §two, preallocate: §yes, max.message.bytes: §1.5}",
+        [
+            "min.insync.replicas: 'two' is not a whole number",
+            "preallocate: 'yes' is not valid; one of true, false",
+            "max.message.bytes: '1.5' is not a size; write a number of bytes or e.g. 50GiB, 512MiB, 1MB",
+        ],
+    ),
+    "range": (
+        "config: {min.insync.replicas: §0, min.cleanable.dirty.ratio: §1.5, segment.ms: §-1}",
+        [
+            "min.insync.replicas: 0 is below the least value 1",
+            "min.cleanable.dirty.ratio: 1.5 is above the greatest value 1",
+            "segment.ms: -1 is below the least value 1",
+        ],
+    ),
+    "choice": (
+        "config: {cleanup.policy: §compat}",
+        ["cleanup.policy: 'compat' is not valid; one of compact, delete; did you mean 'compact'?"],
+    ),
+    "unit": (
+        "retention: §7 days, config: {segment.bytes: §1G}",
+        [
+            f"retention.ms: '7 days' {DURATION}",
+            "segment.bytes: '1G' is ambiguous; write GB (powers of 1000) or GiB (powers of 1024)",
+        ],
+    ),
+    "a number in another base": (
+        "retention: {time: §0x10}, config: {segment.ms: §1e3}",
+        [f"retention.ms: '0x10' {DURATION}", f"segment.ms: '1e3' {DURATION}"],
+    ),
+    "sexagesimal": ("retention: §1:30", [f"retention.ms: '1:30' {DURATION}"]),
+    "truth": ("retention: §true", [f"retention.ms: 'true' {DURATION}"]),
+    "both spellings": (
+        "retention: 7d, config: {§retention.ms: 604800000}",
+        [f"retention.ms {TWICE}"],
+    ),
+    "both spellings, one of them bad": (
+        "retention: {bytes: 1GiB}, config: {§retention.bytes: §much}",
+        [
+            f"retention.bytes {TWICE}",
+            "retention.bytes: 'much' is not a size; write a number of bytes or e.g. 50GiB, 512MiB, 1MB",
+        ],
+    ),
+    "both spellings in one override": (
+        "overrides: {dev: {retention: 7d, config: {§retention.ms: ~}}}",
+        [f"retention.ms {TWICE}"],
+    ),
+    "a list for one value": (
+        "config: {min.insync.replicas: §[2]}",
+        ["min.insync.replicas: is not a list (write one value)"],
+    ),
+    "reference": (
+        "retention: §§'${env:RETENTION}'",
+        [
+            (
+                "${…} is not expanded in manifests "
+                "(write the value; what differs by environment goes into spec.overrides)"
+            ),
+            f"retention.ms: '${{env:RETENTION}}' {DURATION}",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "expected"), BAD_SPECS.values(), ids=BAD_SPECS.keys())
+def test_bad_specs(spec: str, expected: list[str]) -> None:
+    marked = f"spec: {{{COUNTS}, {spec}}}"
+    columns = [i - marked[:i].count("§") + 1 for i, letter in enumerate(marked) if letter == "§"]
+    found = problems({"a.yaml": topic(f"{{{COUNTS}, {spec.replace('§', '')}}}")}, Context(None, "dev"))
+    assert found == [
+        f"t/a.yaml:4:{column}: {message}" for column, message in zip(columns, expected, strict=True)
+    ]
+
+
+def test_missing_counts() -> None:
+    assert problems({"a.yaml": topic("{}")}) == [
+        f"t/a.yaml:4:7: spec.{name} is missing (set it here, or in defaults.Topic.{name} of kafkaform.yaml)"
+        for name in ("partitions", "replicationFactor")
+    ]
+
+
+WHOLE = topic(f"{{{COUNTS}}}")
+
+BAD_FILES: dict[str, tuple[dict[str, str | bytes], list[str]]] = {
+    "duplicate resource across files": (
+        {"a.yaml": WHOLE, "b/c.yml": WHOLE},
+        [
+            (
+                "t/b/c.yml:3:18: Topic/t is declared twice "
+                "(first declared at t/a.yaml:3:18; one resource has one manifest)"
+            )
+        ],
+    ),
+    "duplicate resource in one file": (
+        {"a.yaml": f"{WHOLE}---\n{WHOLE}"},
+        [
+            (
+                "t/a.yaml:8:18: Topic/t is declared twice "
+                "(first declared at t/a.yaml:3:18; one resource has one manifest)"
+            )
+        ],
+    ),
+    "empty file": (
+        {"a.yaml": "", "b.yaml": WHOLE},
+        ["t/a.yaml:1:1: the file holds no manifest (write one, or delete the file)"],
+    ),
+    "only comments": (
+        {"a.yaml": "# spec:\n\n# nothing\n"},
+        ["t/a.yaml:1:1: the file holds no manifest (write one, or delete the file)"],
+    ),
+    "only document marks": (
+        {"a.yaml": "---\n---\n---\n"},
+        ["t/a.yaml:1:1: the file holds no manifest (write one, or delete the file)"],
+    ),
+    "no mapping": (
+        {"a.yaml": f"{WHOLE}---\n- 1\n---\ntext\n---\n7\n"},
+        [
+            f"t/a.yaml:{line}:1: a manifest must be a mapping (start with apiVersion: kafkaform/v1)"
+            for line in (6, 8, 10)
+        ],
+    ),
+    "unknown kind": (
+        {"a.yaml": WHOLE.replace("Topic", "Topik"), "b.yaml": WHOLE.replace("Topic", "Deployment")},
+        [
+            "t/a.yaml:2:7: unknown kind 'Topik' (did you mean 'Topic'?)",
+            "t/b.yaml:2:7: unknown kind 'Deployment' (known kinds: Topic)",
+        ],
+    ),
+    "no kind": (
+        {"a.yaml": "metadata: {name: t}\n"},
+        [
+            "t/a.yaml:1:1: kind is missing (known kinds: Topic)",
+            "t/a.yaml:1:1: apiVersion is missing",
+        ],
+    ),
+    "unknown version": (
+        {
+            "a.yaml": WHOLE.replace("/v1", "/v2"),
+            "b.yaml": WHOLE.replace("kafkaform/v1", "1.0", 1).replace("t}", "u}"),
+        },
+        [
+            (
+                "t/a.yaml:1:13: apiVersion must be kafkaform/v1, not 'kafkaform/v2' "
+                "(did you mean 'kafkaform/v1'?)"
+            ),
+            "t/b.yaml:1:13: apiVersion must be kafkaform/v1, not 1.0",
+        ],
+    ),
+    "unknown version of an unknown kind": (
+        {"a.yaml": "apiVersion: v1\nkind: [Pod]\n"},
+        [
+            "t/a.yaml:1:13: apiVersion must be kafkaform/v1, not 'v1'",
+            "t/a.yaml:2:7: unknown kind \"['Pod']\" (known kinds: Topic)",
+        ],
+    ),
+    "consent without a reason": (
+        {"a.yaml": topic(f"{{{COUNTS}}}", metadata=", annotations: {kafkaform/allow: retention-cut}")},
+        ["t/a.yaml:3:52: 'retention-cut' is no consent (write `hazard: reason`, a line each)"],
+    ),
+    "reference in a name": (
+        {"a.yaml": topic(f"{{{COUNTS}}}", name="'${TEAM}.t'")},
+        [
+            (
+                "t/a.yaml:3:18: ${…} is not expanded in manifests "
+                "(write the value; what differs by environment goes into spec.overrides)"
+            )
+        ],
+    ),
+    "large file": (
+        {"a.yaml": WHOLE + "#" * 10_000_000},
+        ["t/a.yaml:1:1: the file is larger than 5 MiB (split it)"],
+    ),
+    "not UTF-8": (
+        {"a.yaml": WHOLE.encode() + b"# caf\xe9\n"},
+        ["t/a.yaml:5:6: not UTF-8: byte 0xe9 (save the file as UTF-8)"],
+    ),
+    "alias bomb": (
+        {"a.yaml": "\n".join(f"{c}: &{c} [{','.join([f'*{chr(ord(c) - 1)}'] * 9)}]" for c in "bcdefghi")},
+        ["t/a.yaml:1:8: not valid YAML: found undefined alias"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "expected"), BAD_FILES.values(), ids=BAD_FILES.keys())
+def test_bad_files(files: dict[str, str | bytes], expected: list[str]) -> None:
+    assert problems(files) == expected
+
+
+def test_every_problem_of_every_file_in_one_run() -> None:
+    found = problems(
+        {
+            "a.yaml": topic(
+                "{partitons: 3, config: {retention.ms: soon, segmen.bytes: 1}, overrides: {pord: {keyed: 1}}}"
+            ),
+            "b.yaml": topic("{partitions: 1}") + "---\n" + topic("null", "t2"),
+            "c.yaml": "a: [\n",
+            "d.yaml": topic(f"{{{COUNTS}}}", metadata=", lables: {}, annotations: {kafkaform/allow: x}"),
+        },
+        Context(("dev", "prod"), "prod"),
+        ("t", "nowhere"),
+    )
+    assert [problem.split(" (")[0] for problem in found] == [
+        "nowhere:1:1: no such file or folder",
+        "t/a.yaml:4:8: unknown field 'partitons' in spec",
+        f"t/a.yaml:4:45: retention.ms: 'soon' {DURATION}",
+        "t/a.yaml:4:51: unknown Kafka config 'segmen.bytes'",
+        "t/a.yaml:4:81: unknown environment 'pord'",
+        "t/a.yaml:4:95: spec.overrides.pord.keyed must be true or false, not 1",
+        "t/b.yaml:3:18: Topic/t is declared twice",
+        "t/b.yaml:4:7: spec.replicationFactor is missing",
+        "t/b.yaml:9:7: spec must be a mapping, not null",
+        "t/c.yaml:2:1: not valid YAML: while parsing a flow node did not find expected node content",
+        "t/d.yaml:3:18: Topic/t is declared twice",
+        "t/d.yaml:3:21: unknown field 'lables' in metadata",
+        "t/d.yaml:3:64: 'x' is no consent",
+    ]
+
+
+def test_problems_are_the_same_whatever_the_order_of_paths() -> None:
+    files = {"x/a.yaml": WHOLE, "y/b.yaml": WHOLE, "y/c.yaml": "{}"}
+    assert problems(files, paths=("t/x", "t/y")) == problems(files, paths=("t/y", "t/x", "t/y/b.yaml"))
+
+
+# --- finding files -----------------------------------------------------------------------------------
+
+
+def test_paths() -> None:
+    assert problems({}) == [
+        (
+            "t:1:1: no manifests (*.yaml, *.yml) in this folder "
+            "(write a manifest, or run kafkaform init for a starter set)"
+        )
+    ]
+    assert problems({}, paths=("nowhere/a.yaml",)) == ["nowhere/a.yaml:1:1: no such file or folder"]
+    assert problems({}, paths=("n" * 300,)) == [f"{'n' * 300}:1:1: cannot be read: File name too long"]
+    (Path("t") / "gone.yaml").symlink_to("nothing")
+    assert problems({}) == ["t/gone.yaml:1:1: is not a file (remove it, or rename it)"]
+
+
+def test_what_counts_as_a_manifest() -> None:
+    write({"a.yaml": WHOLE, ".hidden.yaml": "x", ".git/b.yaml": "x", "kafkaform.yaml": "x", "notes.txt": "x"})
+    write({"deep/er/c.yml": topic(f"{{{COUNTS}}}", "u")})
+    Path("t/deep/loop").symlink_to("..")
+    Path("t/deep/same.yaml").symlink_to("../a.yaml")
+    found = load([Path("t"), Path("t/a.yaml"), Path("t/../t")], Context())
+    assert [d.ref for d in found] == [ResourceRef("Topic", "t"), ResourceRef("Topic", "u")]
+    assert [d.location for d in found] == [Location("t/a.yaml", 1, 1), Location("t/deep/er/c.yml", 1, 1)]
+
+
+def test_a_pipe_is_not_waited_for() -> None:
+    os.mkfifo("t/pipe.yaml")
+    assert problems({"a.yaml": WHOLE}) == ["t/pipe.yaml:1:1: is not a file (remove it, or rename it)"]
+
+
+def test_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Denied by the test, because root may read everything.
+    def denied(path: Path, *_: object) -> object:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", denied)
+        assert problems({}, paths=("t",))[0].startswith("t:1:1: no manifests")
+        Path("t/a.yaml").touch()
+        assert problems({}) == ["t/a.yaml:1:1: cannot be read: Permission denied"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "iterdir", denied)
+        assert problems({}) == ["t:1:1: cannot be read: Permission denied"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "is_dir", denied)
+        assert problems({}) == ["t:1:1: cannot be read: Permission denied"]
+
+
+# --- what was meant ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["12", "12.0", "012", "0xC", "0o14", "1.2e1"])
+def test_a_whole_number_is_one_however_it_is_written(text: str) -> None:
+    found = state(f"{{partitions: {text}, replicationFactor: 1}}")
+    assert found == {"partitions": 12, "replicationFactor": 1}
+    assert isinstance(found["partitions"], int)
+
+
+def test_configs_become_canonical_texts() -> None:
+    found = state(
+        f"{{{COUNTS}, retention: {{time: 7d, bytes: 50GiB}}, config: {{"
+        "min.cleanable.dirty.ratio: 0.50, segment.ms: 060000, cleanup.policy: [delete, compact], "
+        "preallocate: TRUE, max.message.bytes: 1MiB, compression.type: null, confluent.x: 0.50, "
+        "redpanda.y: [b, a], message.format.version: 3.0}}"
+    )
+    assert found == {
+        "partitions": 1,
+        "replicationFactor": 1,
+        "config.cleanup.policy": "compact,delete",
+        "config.compression.type": None,
+        "config.confluent.x": "0.50",
+        "config.max.message.bytes": "1048576",
+        "config.message.format.version": "3.0",
+        "config.min.cleanable.dirty.ratio": "0.5",
+        "config.preallocate": "true",
+        "config.redpanda.y": "b,a",
+        "config.retention.bytes": "53687091200",
+        "config.retention.ms": "604800000",
+        "config.segment.ms": "60000",
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "milliseconds"),
+    [
+        ("retention: 7d", "604800000"),
+        ("retention: 010", "10"),
+        ("retention: unlimited", "-1"),
+        ("retention: {time: 1h30m}", "5400000"),
+        ("retention: {time: ~}", None),
+        ("config: {retention.ms: -1}", "-1"),
+    ],
+)
+def test_retention(spec: str, milliseconds: str | None) -> None:
+    assert state(f"{{{COUNTS}, {spec}}}")["config.retention.ms"] == milliseconds
+
+
+def test_intent() -> None:
+    desired = loaded(
+        topic(
+            f"{{{COUNTS}, keyed: false, deletionProtection: true, undeclared: reset, "
+            "skew: {maxKeyShare: 0.1}}",
+            metadata=", labels: {tier: 010, team: yes}, "
+            'annotations: {kafkaform/allow: "retention-cut: hold ended, T-1\\n\\ndelete: unused"}',
+        )
+    )
+    intent = desired.intent
+    assert intent.keyed is False
+    assert intent.deletion_protection is True
+    assert intent.undeclared is Undeclared.RESET
+    assert intent.labels == {"tier": "010", "team": "yes"}
+    assert intent.allow == {"retention-cut": "hold ended, T-1", "delete": "unused"}
+    assert intent.spec["skew"] == {"maxKeyShare": 0.1}
+    assert loaded(WHOLE).intent.keyed is None
+
+
+def test_a_tombstone_needs_no_counts() -> None:
+    assert loaded(topic("{state: absent}")).state is None
+    assert loaded(topic(f"{{{COUNTS}, state: present}}")).state is not None
+
+
+def test_a_byte_order_mark_carriage_returns_and_a_long_name() -> None:
+    name = "n" * 5000
+    desired = loaded("\ufeff" + topic(f"{{{COUNTS}}}", name).replace("\n", "\r\n"))
+    assert desired.ref.name == name
+
+
+# --- layers ------------------------------------------------------------------------------------------
+
+LAYERED = f"""{{{COUNTS}, retention: 2d, config: {{segment.ms: 2h, max.message.bytes: 2MiB}},
+  overrides: {{prod: {{partitions: 9, config: {{retention.ms: 1d, max.message.bytes: ~}}}}, dev: {{}}}}}}"""
+ENVIRONMENTS = ("dev", "prod")
+
+
+def defaults(*layers: Layer) -> dict[str, tuple[Layer, ...]]:
+    return {"Topic": layers}
+
+
+def test_layers_go_from_the_least_to_the_most_specific() -> None:
+    base: Layer = {
+        "partitions": 5,
+        "keyed": False,
+        "config": {"retention.ms": "5", "segment.ms": "5", "segment.bytes": "5", "preallocate": "true"},
+    }
+    over: Layer = {"keyed": True, "config": {"segment.bytes": "6", "preallocate": None}}
+    write({"a.yaml": topic(LAYERED)})
+    contexts = [
+        Context(ENVIRONMENTS, "dev", defaults(base)),
+        Context(ENVIRONMENTS, "prod", defaults(base, over), Undeclared.KEEP),
+    ]
+    (dev,), (prod,) = load_all([Path("t")], contexts)
+    assert dev.state == {
+        "partitions": 1,
+        "replicationFactor": 1,
+        "config.max.message.bytes": "2097152",
+        "config.preallocate": "true",
+        "config.retention.ms": "172800000",
+        "config.segment.bytes": "5",
+        "config.segment.ms": "7200000",
+    }
+    assert dev.intent.keyed is False
+    assert dev.intent.undeclared is Undeclared.REPORT
+    assert prod.state == {
+        "partitions": 9,
+        "replicationFactor": 1,
+        "config.max.message.bytes": None,
+        "config.preallocate": None,
+        "config.retention.ms": "86400000",
+        "config.segment.bytes": "6",
+        "config.segment.ms": "7200000",
+    }
+    assert prod.intent.keyed is True
+    assert prod.intent.undeclared is Undeclared.KEEP
+
+
+def test_overrides_need_an_environment_that_exists() -> None:
+    manifest = topic(f"{{{COUNTS}, overrides: {{dev: {{}}, prd: {{}}}}}}")
+    assert problems({"a.yaml": manifest}) == [
+        (
+            "t/a.yaml:4:45: there are overrides, but no environment is chosen "
+            "(choose one with --environment (dev, prd))"
+        )
+    ]
+    assert problems({}, Context(ENVIRONMENTS, "dev")) == [
+        "t/a.yaml:4:66: unknown environment 'prd' (did you mean 'prod'?)"
+    ]
+    assert problems({}, Context((), "dev")) == [
+        "t/a.yaml:4:57: unknown environment 'dev' (environments: none)",
+        "t/a.yaml:4:66: unknown environment 'prd' (environments: none)",
+    ]
+    # Without a configuration file there is no closed list.
+    assert load([Path("t")], Context(None, "dev"))
+
+
+def test_a_problem_of_all_environments_is_said_once() -> None:
+    write({"a.yaml": topic("{partitions: 1, config: {retention.ms: x}}")})
+    with pytest.raises(InvalidInput) as caught:
+        load_all([Path("t")], [Context(ENVIRONMENTS, name) for name in ENVIRONMENTS])
+    assert len(caught.value.problems) == 2
+    assert str(caught.value) == "2 problems in the input; nothing was applied"
+
+
+def test_merge_leaves_its_layers_as_they_are() -> None:
+    low: Layer = {"a": 1, "config": {"x": "1", "y": "1"}}
+    high: Layer = {"b": 2, "config": {"y": None}}
+    assert merge([low, high]) == {"a": 1, "b": 2, "config": {"x": "1", "y": None}}
+    assert low == {"a": 1, "config": {"x": "1", "y": "1"}}
+
+
+# --- anything at all ---------------------------------------------------------------------------------
+
+FRAGMENTS = st.sampled_from(
+    [
+        "apiVersion: kafkaform/v1",
+        "kind: Topic",
+        "kind: [",
+        "metadata: {name: t}",
+        "metadata:",
+        "spec:",
+        "---",
+        "  partitions: 3",
+        "  partitions: ~",
+        "  replicationFactor: 0x1",
+        "  config:",
+        "    retention.ms: 7d",
+        "    cleanup.policy: [delete]",
+        "    ${x}: 1",
+        "  retention: {time: 1}",
+        "  overrides: {dev: {}}",
+        "  overrides: {dev: {config: {a: {}}}}",
+        "  state: absent",
+        "  keyed: yes",
+        "- 1",
+        "\t",
+        "  skew: []",
+        "metadata: {name: 1, labels: [], annotations: {kafkaform/allow: 1}}",
+        "spec: &a [*a]",
+        "  <<: {}",
+    ]
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(FRAGMENTS, max_size=14).map("\n".join).map(str.encode) | st.binary(max_size=60))
+def test_any_file_is_loaded_or_has_problems(raw: bytes) -> None:
+    write({"a.yaml": raw})
+    found: tuple[Problem, ...] = ()
+    try:
+        load([Path("t")], Context(("dev",), "dev"))
+    except InvalidInput as error:
+        found = error.problems
+        if not found:
+            raise
+    assert all(problem.location and problem.location.file == "t/a.yaml" for problem in found)

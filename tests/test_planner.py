@@ -1,0 +1,541 @@
+"""The planner: what it plans, what it refuses, and the traps that other tools fell into."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkaform.consent import Grant
+from kafkaform.kinds import KINDS
+from kafkaform.model import (
+    AddPartitions,
+    AlterConfigs,
+    Broker,
+    Create,
+    CreateTopic,
+    Delete,
+    DeleteTopic,
+    Desired,
+    Diagnostic,
+    Facts,
+    FieldValue,
+    Intent,
+    Location,
+    Observation,
+    Observed,
+    Plan,
+    PlannedChange,
+    ResourceRef,
+    Severity,
+    State,
+    Status,
+    Undeclared,
+    UndeclaredConfig,
+    Update,
+    risk_of,
+)
+from kafkaform.planner import Policy, diff, grant, matches, narrow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+DAY = 86_400_000
+DEFAULTS: dict[str, str | None] = {
+    "cleanup.policy": "delete",
+    "retention.ms": str(7 * DAY),
+    "retention.bytes": "-1",
+    "min.insync.replicas": "1",
+    "min.cleanable.dirty.ratio": "0.5",
+    "segment.ms": str(7 * DAY),
+    "unclean.leader.election.enable": "false",
+    "max.message.bytes": "1048588",
+    "compression.type": "producer",
+}
+FACTS = Facts("cluster", (Broker(1), Broker(2), Broker(3)), DEFAULTS)
+PLACE = Location("t.yaml", 3, 1)
+
+Values = dict[str, FieldValue]
+
+
+def ref(name: str = "t") -> ResourceRef:
+    return ResourceRef("Topic", name)
+
+
+def full(values: Values) -> State:
+    """One replica of one partition, and configs by their names."""
+    counts = {"partitions": 1, "replicationFactor": 1}
+    return {
+        path if path in counts else f"config.{path}": value for path, value in {**counts, **values}.items()
+    }
+
+
+def wanted(values: Values | None = None, name: str = "t", **intent: Any) -> Desired:
+    return Desired(ref(name), full(values or {}), Intent(**intent), PLACE)
+
+
+def gone(name: str = "t", **intent: Any) -> Desired:
+    return Desired(ref(name), None, Intent(**intent), PLACE)
+
+
+def live(values: Values | None = None, name: str = "t", *, internal: bool = False) -> Observed:
+    own = full(values or {})
+    inherited = {f"config.{key}": value for key, value in DEFAULTS.items()}
+    return Observed(ref(name), f"id-{name}", own, {**inherited, **own}, internal)
+
+
+def seen(*topics: Observed, **more: Any) -> Observation:
+    resources = {topic.ref: topic for topic in topics}
+    return Observation(resources, frozenset(resources) | more.pop("inventory", frozenset()), **more)
+
+
+def plan_of(desired: Iterable[Desired], *topics: Observed, facts: Facts = FACTS, **policy: Any) -> Plan:
+    return diff(desired, seen(*topics), facts, Policy(**policy))
+
+
+def one(desired: Desired, *topics: Observed, facts: Facts = FACTS, **policy: Any) -> PlannedChange:
+    (change,) = plan_of([desired], *topics, facts=facts, **policy).changes
+    return change
+
+
+def update(desired: Desired, *topics: Observed, **policy: Any) -> Update:
+    change = one(desired, *topics, **policy).change
+    assert isinstance(change, Update)
+    return change
+
+
+def carried_out(plan: Plan) -> list[object]:
+    """What an apply of the plan asks the cluster for."""
+    return [
+        operation
+        for planned in plan.with_status(Status.PLANNED)
+        for operation in KINDS[planned.ref.kind].operations(planned.change)
+    ]
+
+
+# --- create, update, delete, nothing -----------------------------------------------------------------
+
+
+def test_create() -> None:
+    change = one(wanted({"retention.ms": "1", "partitions": 3, "compression.type": None}))
+    assert change == PlannedChange(
+        Create(ref(), {"partitions": 3, "replicationFactor": 1, "config.retention.ms": "1"}),
+        Status.PLANNED,
+        PLACE,
+    )
+    assert isinstance(change.change, Create)
+    assert list(change.change.state) == ["partitions", "replicationFactor", "config.retention.ms"]
+    assert KINDS["Topic"].operations(change.change) == (CreateTopic(ref(), 3, 1, {"retention.ms": "1"}),)
+
+
+def test_update() -> None:
+    desired = wanted({"partitions": 2, "segment.ms": "5", "compression.type": None}, keyed=False)
+    change = one(desired, live({"compression.type": "zstd", "segment.ms": "9"}))
+    assert change.status is Status.PLANNED
+    assert isinstance(change.change, Update)
+    assert change.change.uid == "id-t"
+    assert [
+        (f.path, f.before, f.after, f.effective_before, f.effective_after) for f in change.change.fields
+    ] == [
+        ("partitions", 1, 2, 1, 2),
+        ("config.compression.type", "zstd", None, "zstd", "producer"),
+        ("config.segment.ms", "9", "5", "9", "5"),
+    ]
+    assert KINDS["Topic"].operations(change.change) == (
+        AlterConfigs(ref(), {"segment.ms": "5"}, ("compression.type",)),
+        AddPartitions(ref(), 1, 2),
+    )
+
+
+def test_delete_needs_consent() -> None:
+    change = one(gone(), live())
+    assert isinstance(change.change, Delete)
+    assert (change.status, change.reason) == (Status.NEEDS_CONSENT, "needs consent to delete")
+    allowed = one(gone(allow={"delete": "unused"}), live())
+    assert allowed.status is Status.PLANNED
+    assert KINDS["Topic"].operations(allowed.change) == (DeleteTopic(ref(), "id-t"),)
+
+
+def test_nothing_to_do() -> None:
+    plan = plan_of([wanted(), gone("u")], live())
+    assert plan == Plan("cluster", unchanged=2)
+
+
+# --- no phantom drift --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "declared", "found"),
+    [
+        ("min.cleanable.dirty.ratio", "0.5", "0.50"),
+        ("segment.ms", "60000", "060000"),
+        ("cleanup.policy", "delete", "delete "),
+        ("cleanup.policy", "compact,delete", "delete,compact"),
+        ("unclean.leader.election.enable", "true", "TRUE"),
+        ("compression.type", None, None),
+        ("confluent.x", "a", " a"),
+    ],
+)
+def test_no_phantom_drift(key: str, declared: str | None, found: str | None) -> None:
+    values: Values = {} if found is None else {key: found}
+    plan = plan_of([wanted({key: declared})], live(values))
+    assert plan.changes == ()
+    assert plan.unchanged == 1
+
+
+def test_floats_are_not_cut() -> None:
+    change = update(
+        wanted({"min.cleanable.dirty.ratio": "0.501"}), live({"min.cleanable.dirty.ratio": "0.50"})
+    )
+    assert [(f.before, f.after) for f in change.fields] == [("0.50", "0.501")]
+
+
+def test_a_declared_default_is_pinned_and_safe() -> None:
+    change = one(wanted({"retention.ms": str(7 * DAY)}), live())
+    assert (change.status, risk_of(change.change).label) == (Status.PLANNED, "safe")
+
+
+# --- risk on effective values ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("own", "declared", "status"),
+    [
+        (None, DAY, Status.NEEDS_CONSENT),  # the default of 7d is cut
+        (None, 8 * DAY, Status.PLANNED),
+        (30 * DAY, None, Status.NEEDS_CONSENT),  # a reset to the default of 7d
+        (DAY, None, Status.PLANNED),
+        (30 * DAY, -1, Status.PLANNED),
+        (-1, 30 * DAY, Status.NEEDS_CONSENT),
+        (-1, None, Status.NEEDS_CONSENT),
+    ],
+)
+def test_retention_is_judged_by_what_is_in_force(
+    own: int | None, declared: int | None, status: Status
+) -> None:
+    desired = wanted({"retention.ms": None if declared is None else str(declared)})
+    observed = live({} if own is None else {"retention.ms": str(own)})
+    assert one(desired, observed).status is status
+
+
+def test_an_unknown_default_is_taken_for_the_worst() -> None:
+    blind = Facts("cluster")
+    change = one(wanted({"retention.ms": None}), live({"retention.ms": "1"}), facts=blind)
+    assert change.status is Status.NEEDS_CONSENT
+    assert one(wanted({"segment.ms": None}), live({"segment.ms": "1"}), facts=blind).status is Status.PLANNED
+
+
+def test_a_compacted_topic_has_no_retention_to_cut() -> None:
+    observed = live({"cleanup.policy": "compact", "retention.ms": str(9 * DAY)})
+    assert one(wanted({"cleanup.policy": "compact", "retention.ms": "1"}), observed).status is Status.PLANNED
+
+
+# --- refusals hold back the whole resource -----------------------------------------------------------
+
+
+def test_a_retention_cut_beside_a_partition_decrease_is_not_carried_out() -> None:
+    desired = wanted(
+        {"partitions": 6, "retention.ms": "1", "segment.ms": "5"}, allow={"retention-cut": "yes"}
+    )
+    plan = plan_of([desired, wanted({"segment.ms": "5"}, "u")], live({"partitions": 12}), live(name="u"))
+    first, second = plan.changes
+    assert first.status is Status.REFUSED
+    assert first.reason is not None
+    assert "cannot take partitions away" in first.reason
+    assert "create a new topic" in str(first.remedy)
+    assert isinstance(first.change, Update)
+    assert [f.path for f in first.change.fields] == ["partitions", "config.retention.ms", "config.segment.ms"]
+    assert second.status is Status.PLANNED
+    assert carried_out(plan) == [AlterConfigs(ref("u"), {"segment.ms": "5"})]
+    assert plan.consents == ()
+
+
+def test_no_consent_allows_the_impossible() -> None:
+    desired = wanted({"partitions": 1}, allow={"partition-decrease": "please"})
+    change = one(desired, live({"partitions": 2}), allow=(Grant("*", "*"),))
+    assert change.status is Status.REFUSED
+
+
+def test_a_rule_can_refuse() -> None:
+    rule = Diagnostic("KF109", Severity.ERROR, "does not fit", PLACE, "mend it")
+    change = one(wanted(), blocked={ref(): rule})
+    assert (change.status, change.reason, change.remedy) == (Status.REFUSED, "KF109: does not fit", "mend it")
+
+
+# --- consent -----------------------------------------------------------------------------------------
+
+TWO_HAZARDS: Values = {"retention.ms": "1", "unclean.leader.election.enable": "true"}
+
+
+def test_consent_to_one_hazard_does_not_cover_another() -> None:
+    change = one(wanted(TWO_HAZARDS), live())
+    assert change.reason == "needs consent to retention-cut, unclean-election"
+    half = plan_of([wanted(TWO_HAZARDS, allow={"retention-cut": "T-1"})], live())
+    assert [(c.status, c.reason) for c in half.changes] == [
+        (Status.NEEDS_CONSENT, "needs consent to unclean-election")
+    ]
+    assert carried_out(half) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "status"),
+    [
+        ("Topic/t:retention-cut", Status.NEEDS_CONSENT),
+        ("Topic/t:retention-cut Topic/t:unclean-election", Status.PLANNED),
+        ("Topic/t:*", Status.PLANNED),
+        ("Topic/*:*-cut */t:unclean-*", Status.PLANNED),
+        ("destructive", Status.PLANNED),
+        ("Topic/u:*", Status.NEEDS_CONSENT),
+        ("Topic/T:*", Status.NEEDS_CONSENT),
+    ],
+)
+def test_consent_by_flag(flags: str, status: Status) -> None:
+    grants = tuple(map(Grant.parse, flags.split()))
+    assert one(wanted(TWO_HAZARDS), live(), allow=grants).status is status
+    # The same flags at the time of the apply have the same effect on a saved plan.
+    saved = plan_of([wanted(TWO_HAZARDS)], live())
+    assert grant(saved, grants) == plan_of([wanted(TWO_HAZARDS)], live(), allow=grants)
+
+
+def test_consents_are_kept_with_their_reasons() -> None:
+    desired = wanted(TWO_HAZARDS, allow={"retention-cut": "hold ended", "delete": "not needed here"})
+    plan = plan_of([desired], live(), allow=(Grant.parse("destructive"),))
+    assert [(c.resource, c.hazard, c.reason) for c in plan.consents] == [
+        ("Topic/t", "retention-cut", "hold ended"),
+        ("Topic/t", "unclean-election", "--allow"),
+    ]
+
+
+def test_a_later_grant_adds_to_the_consent_of_the_manifest() -> None:
+    saved = plan_of([wanted(TWO_HAZARDS, allow={"retention-cut": "hold ended"})], live())
+    granted = grant(saved, (Grant.parse("Topic/t:unclean-election"),))
+    assert [c.status for c in granted.changes] == [Status.PLANNED]
+    assert {c.reason for c in granted.consents} == {"hold ended", "--allow"}
+    refused = plan_of([wanted({"partitions": 1})], live({"partitions": 2}))
+    assert grant(refused, (Grant.parse("destructive"),)) == refused
+
+
+def test_forbid_beats_consent() -> None:
+    desired = wanted({"retention.ms": "1"}, allow={"retention-cut": "yes"})
+    change = one(desired, live(), allow=(Grant("*", "*"),), forbid=("retention-*",))
+    assert (change.status, change.reason) == (
+        Status.REFUSED,
+        "retention-cut is forbidden on this cluster",
+    )
+    # A disruptive change needs no consent, but can be forbidden.
+    partitions = wanted({"partitions": 2})
+    assert one(partitions, live()).status is Status.PLANNED
+    assert one(partitions, live(), forbid=("partition-increase",)).status is Status.REFUSED
+    assert one(partitions, live(), forbid=("partition-increase-compacted",)).status is Status.PLANNED
+
+
+def test_the_impossible_is_said_before_the_forbidden() -> None:
+    desired = wanted({"partitions": 1, "retention.ms": "1"})
+    change = one(desired, live({"partitions": 2}), forbid=("*",))
+    assert "cannot take partitions away" in str(change.reason)
+
+
+# --- replication factor ------------------------------------------------------------------------------
+
+
+def test_a_plan_with_only_a_replication_factor_difference_is_not_empty() -> None:
+    plan = plan_of([wanted({"replicationFactor": 3})], live())
+    (change,) = plan.changes
+    assert plan.unchanged == 0
+    assert change.status is Status.REFUSED
+    assert "replica reassignment is not carried out" in str(change.reason)
+    assert carried_out(plan) == []
+
+
+def test_a_replication_factor_difference_does_not_hold_back_the_rest() -> None:
+    plan = plan_of([wanted({"replicationFactor": 3, "segment.ms": "5"})], live())
+    assert plan.changes[0].status is Status.PLANNED
+    assert isinstance(plan.changes[0].change, Update)
+    assert [(f.path, f.deferred is not None) for f in plan.changes[0].change.fields] == [
+        ("replicationFactor", True),
+        ("config.segment.ms", False),
+    ]
+    assert carried_out(plan) == [AlterConfigs(ref(), {"segment.ms": "5"})]
+    # Nor does it where it is forbidden: nobody is going to carry it out.
+    forbidden = plan_of(
+        [wanted({"replicationFactor": 3, "segment.ms": "5"})], live(), forbid=("replication-factor",)
+    )
+    assert forbidden.changes == plan.changes
+
+
+@pytest.mark.parametrize(("present", "deferred"), [(1, True), (2, False), ("1-3", True), ("2-3", False)])
+def test_min_isr_waits_for_the_replicas(present: FieldValue, deferred: bool) -> None:
+    desired = wanted({"replicationFactor": 3, "min.insync.replicas": "2", "segment.ms": "5"})
+    plan = plan_of([desired], live({"replicationFactor": present}))
+    settings = {"segment.ms": "5"} if deferred else {"min.insync.replicas": "2", "segment.ms": "5"}
+    assert carried_out(plan) == [AlterConfigs(ref(), settings)]
+
+
+def test_replicas_that_differ_by_partition_are_a_difference() -> None:
+    change = update(wanted({"replicationFactor": 3}), live({"replicationFactor": "2-3"}))
+    assert [(f.before, f.after) for f in change.fields] == [("2-3", 3)]
+
+
+# --- undeclared configs ------------------------------------------------------------------------------
+
+EXTRA: Values = {"retention.ms": str(30 * DAY), "segment.ms": "5"}
+THROTTLE: Values = {
+    "leader.replication.throttled.replicas": "*",
+    "follower.replication.throttled.replicas": "0:1",
+}
+
+
+def test_undeclared_configs_are_reported() -> None:
+    plan = plan_of([wanted({"segment.ms": "5"})], live({**EXTRA, **THROTTLE}))
+    assert plan.changes == ()
+    assert plan.unchanged == 1
+    assert plan.undeclared == (UndeclaredConfig(ref(), "config.retention.ms", str(30 * DAY)),)
+
+
+def test_undeclared_configs_are_reported_also_beside_a_change() -> None:
+    plan = plan_of([wanted({"partitions": 2})], live(EXTRA))
+    assert [u.path for u in plan.undeclared] == ["config.retention.ms", "config.segment.ms"]
+    assert isinstance(plan.changes[0].change, Update)
+    assert [f.path for f in plan.changes[0].change.fields] == ["partitions"]
+
+
+def test_undeclared_configs_are_kept() -> None:
+    plan = plan_of([wanted(undeclared=Undeclared.KEEP)], live({**EXTRA, **THROTTLE}))
+    assert plan == Plan("cluster", unchanged=1)
+
+
+def test_undeclared_configs_are_reset_at_their_risk() -> None:
+    change = one(wanted(undeclared=Undeclared.RESET), live({**EXTRA, **THROTTLE}))
+    assert change.status is Status.NEEDS_CONSENT
+    assert isinstance(change.change, Update)
+    assert [(f.path, f.after) for f in change.change.fields] == [
+        ("config.retention.ms", None),
+        ("config.segment.ms", None),
+    ]
+
+
+def test_null_resets_whatever_happens_to_undeclared_configs() -> None:
+    for undeclared in Undeclared:
+        change = update(wanted({"segment.ms": None}, undeclared=undeclared), live({"segment.ms": "5"}))
+        assert [(f.path, f.after) for f in change.fields] == [("config.segment.ms", None)]
+
+
+def test_throttles_are_ignored_even_where_they_are_declared() -> None:
+    plan = plan_of([wanted(dict.fromkeys(THROTTLE))], live(THROTTLE))
+    assert plan == Plan("cluster", unchanged=1)
+
+
+# --- what nobody declares ----------------------------------------------------------------------------
+
+CROWD = [live(name=f"x.{i:03}") for i in range(501)]
+
+
+def test_unmanaged_topics_are_never_planned_for_deletion_by_default() -> None:
+    plan = plan_of([wanted()], live(), *CROWD, owns=("*",), allow=(Grant("*", "*"),))
+    assert plan.changes == ()
+    assert plan.unmanaged == tuple(topic.ref for topic in CROWD)
+
+
+def test_pruning_acts_only_on_what_is_owned() -> None:
+    topics = [live(name=n) for n in ("a.1", "a.2", "a.audit", "b.1", "a-ignored")]
+    internal = live(name="a.internal", internal=True)
+    plan = plan_of(
+        [wanted(name="a.2")],
+        *topics,
+        internal,
+        prune=True,
+        owns=("a*",),
+        protected=("*.audit",),
+        ignore=("*-ignored",),
+    )
+    assert [(c.ref.name, c.status, c.location) for c in plan.changes] == [("a.1", Status.NEEDS_CONSENT, None)]
+    # What is protected stays listed, and is no refused change, which would fail every apply.
+    assert [r.name for r in plan.unmanaged] == ["a.audit", "a.internal", "b.1"]
+    assert plan.unchanged == 1
+
+
+def test_pruning_needs_owns_and_consent() -> None:
+    assert plan_of([], live(), prune=True).changes == ()
+    consented = plan_of([], live(), prune=True, owns=("t",), allow=(Grant.parse("Topic/t:delete"),))
+    assert carried_out(consented) == [DeleteTopic(ref(), "id-t")]
+
+
+def test_what_is_seen_but_was_not_read_is_not_pruned() -> None:
+    observation = seen(inventory=frozenset({ref("x")}))
+    plan = diff([], observation, FACTS, Policy(prune=True, owns=("*",)))
+    assert (plan.changes, plan.unmanaged) == ((), (ref("x"),))
+
+
+def test_a_declared_topic_wins_over_an_ignore_pattern() -> None:
+    plan = plan_of([wanted({"segment.ms": "5"}, "_schemas")], live(name="_schemas"), ignore=("_*",))
+    assert len(plan.changes) == 1
+
+
+@pytest.mark.parametrize(
+    ("desired", "observed", "policy", "reason"),
+    [
+        (gone(deletion_protection=True), live(), {}, "spec.deletionProtection is true"),
+        (gone(), live(), {"protected": ("t*",)}, "its name is protected in kafkaform.yaml"),
+        (gone(), live(internal=True), {}, "it is internal to Kafka"),
+        (gone(), live(), {"forbid": ("delete",)}, "delete is forbidden on this cluster"),
+    ],
+)
+def test_what_is_never_deleted(
+    desired: Desired, observed: Observed, policy: dict[str, Any], reason: str
+) -> None:
+    change = one(desired, observed, allow=(Grant("*", "*"),), **policy)
+    assert (change.status, change.reason) == (Status.REFUSED, reason)
+
+
+def test_protection_is_only_from_deletion() -> None:
+    desired = wanted({"segment.ms": "5"}, deletion_protection=True)
+    assert one(desired, live(), protected=("t",)).status is Status.PLANNED
+
+
+# --- what cannot be seen -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("desired", [wanted(), gone(), wanted({"partitions": 9})])
+def test_an_invisible_topic_is_never_a_create(desired: Desired) -> None:
+    observation = seen(invisible={ref(): "not authorised"})
+    plan = diff([desired, wanted(name="u")], observation, FACTS)
+    assert [c.ref.name for c in plan.changes] == ["u"]
+    assert plan.unknown == (ref(),)
+    (found,) = plan.diagnostics
+    assert (found.code, found.severity, found.location) == ("KF410", Severity.ERROR, PLACE)
+    assert found.message == "Topic/t is not visible to this account: not authorised"
+
+
+def test_what_is_invisible_comes_in_order() -> None:
+    names = ("c", "a", "b")
+    observation = seen(invisible={ref(name): "not authorised" for name in names})
+    plan = diff([wanted(name=name) for name in names], observation, FACTS)
+    assert plan.unknown == (ref("a"), ref("b"), ref("c"))
+    assert [d.message[:7] for d in plan.diagnostics] == ["Topic/a", "Topic/b", "Topic/c"]
+
+
+def test_diagnostics_come_by_severity_and_place_whatever_their_order() -> None:
+    notes = [
+        Diagnostic("KF2", Severity.WARNING, "w"),
+        Diagnostic("KF9", Severity.ERROR, "e"),
+        Diagnostic("KF2", Severity.WARNING, "w", Location("b", 2)),
+        Diagnostic("KF1", Severity.INFO, "i"),
+    ]
+    plans = [diff([], Observation({}, diagnostics=tuple(order)), FACTS) for order in (notes, notes[::-1])]
+    assert plans[0] == plans[1]
+    assert [d.code for d in plans[0].diagnostics] == ["KF9", "KF2", "KF2", "KF1"]
+
+
+# --- order and choice --------------------------------------------------------------------------------
+
+
+def test_narrow() -> None:
+    plan = plan_of([wanted(name=n) for n in ("a.1", "a.2", "b.1")])
+    assert [c.ref.name for c in narrow(plan, ["Topic/a.*"]).changes] == ["a.1", "a.2"]
+    assert narrow(plan, ["topic/*", "a.1"]).changes == ()
+
+
+def test_globs_mind_the_case() -> None:
+    assert matches("Orders", ["x", "O*"])
+    assert not matches("orders", ["O*"])
+    assert not matches("orders", [])

@@ -1,0 +1,311 @@
+"""Laws of the planner, over states of real configs with valid values as brokers spell them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkaform import kafka_configs
+from kafkaform.consent import Grant
+from kafkaform.kinds import KINDS
+from kafkaform.model import (
+    CONFIG_PREFIX,
+    Create,
+    Delete,
+    Desired,
+    Facts,
+    FieldValue,
+    Intent,
+    Observation,
+    Observed,
+    Plan,
+    ResourceRef,
+    Risk,
+    State,
+    Status,
+    Undeclared,
+    Update,
+    risk_of,
+)
+from kafkaform.plan_file import PlanHeader, plan_to_json
+from kafkaform.planner import Policy, diff, grant
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import DrawFn, SearchStrategy
+
+T = TypeVar("T")
+
+DEFAULTS = kafka_configs.cluster_defaults({})
+NAMES = ("a", "b", "c", "d.audit")
+STATUSES = [Status.PLANNED, Status.NEEDS_CONSENT, Status.REFUSED]
+
+# Values as a broker may hold them; all of one line are different to Kafka.
+VALUES: dict[str, tuple[str, ...]] = {
+    "cleanup.policy": ("delete", "compact", "delete,compact"),
+    "compression.type": ("zstd", "producer"),
+    "confluent.tier.enable": ("true", "TRUE"),
+    "delete.retention.ms": ("086400000", "1"),
+    "max.message.bytes": ("1048588", "10485760", "1"),
+    "min.cleanable.dirty.ratio": ("0.50", "0.501", "1"),
+    "min.insync.replicas": ("1", "2", "3"),
+    "remote.storage.enable": ("true", "false"),
+    "retention.bytes": ("-1", "1073741824"),
+    "retention.ms": ("-1", "604800000", "086400000"),
+    "segment.ms": ("060000", "1"),
+    "unclean.leader.election.enable": ("true", "False"),
+}
+THROTTLE = CONFIG_PREFIX + "leader.replication.throttled.replicas"
+
+counts = st.sampled_from((1, 2, 3, 6))
+many = settings(max_examples=250)
+
+grants = st.lists(
+    st.builds(
+        Grant,
+        st.sampled_from(("Topic/a", "Topic/*", "*", "Topic/d.*")),
+        st.sampled_from(("retention-cut", "delete", "cleanup-policy", "*")),
+    ),
+    max_size=2,
+).map(tuple)
+policies = st.builds(
+    Policy,
+    forbid=st.sampled_from(((), ("partition-increase",), ("*-cut",))),
+    protected=st.sampled_from(((), ("*.audit",))),
+    owns=st.sampled_from(((), ("*",), ("a", "d.*"))),
+    prune=st.booleans(),
+    allow=grants,
+)
+facts = st.sampled_from((Facts("c", defaults=DEFAULTS), Facts("c")))
+
+
+@st.composite
+def configs(draw: DrawFn) -> dict[str, str]:
+    """Own configs as a broker gives them back."""
+    keys = draw(st.lists(st.sampled_from(sorted(VALUES)), max_size=5, unique=True))
+    return {CONFIG_PREFIX + key: draw(st.sampled_from(VALUES[key])) for key in keys}
+
+
+@st.composite
+def observed(draw: DrawFn, name: str) -> Observed:
+    """A topic on the cluster, also with partitions whose replicas differ in number."""
+    own: dict[str, FieldValue] = {
+        "partitions": draw(counts),
+        "replicationFactor": draw(counts | st.just("1-3")),
+        **draw(configs()),
+    }
+    if draw(st.booleans()):
+        own[THROTTLE] = "*"
+    return held(ResourceRef("Topic", name), own)
+
+
+def held(ref: ResourceRef, own: State) -> Observed:
+    inherited = {CONFIG_PREFIX + key: value for key, value in DEFAULTS.items()}
+    return Observed(ref, f"id-{ref.name}", own, {**inherited, **own})
+
+
+def canonical(state: State) -> dict[str, FieldValue]:
+    """What a manifest that says the same holds."""
+    known = kafka_configs.topic_configs()
+    return {
+        path: kafka_configs.canonical(known.get(path.removeprefix(CONFIG_PREFIX)), str(value))
+        if path.startswith(CONFIG_PREFIX)
+        else value
+        for path, value in state.items()
+        if path != THROTTLE
+    }
+
+
+@st.composite
+def desired(draw: DrawFn, name: str, like: Observed | None) -> Desired:
+    """A declaration, often near to what is there."""
+    intent = Intent(
+        keyed=draw(st.sampled_from((None, True, False))),
+        allow=draw(st.sampled_from(({}, {"retention-cut": "T-1"}, {"delete": "T-2", "min-isr-cut": "T-3"}))),
+        deletion_protection=draw(st.booleans()),
+        undeclared=draw(st.sampled_from(Undeclared)),
+    )
+    ref = ResourceRef("Topic", name)
+    if draw(st.integers(0, 5)) == 0:
+        return Desired(ref, None, intent)
+    state: dict[str, FieldValue] = {"partitions": draw(counts), "replicationFactor": draw(counts)}
+    if like is not None and draw(st.booleans()):
+        state |= {path: v for path, v in canonical(like.state).items() if v != "1-3"}
+    state |= canonical(draw(configs()))
+    state |= dict.fromkeys(
+        draw(st.lists(st.sampled_from(sorted(map(CONFIG_PREFIX.__add__, VALUES))), max_size=2))
+    )
+    return Desired(ref, state, intent)
+
+
+@st.composite
+def situations(draw: DrawFn) -> tuple[list[Desired], Observation]:
+    """What is wanted, and what is: topics of either, of both, and of neither."""
+    live = [draw(observed(name)) for name in draw(st.lists(st.sampled_from(NAMES), unique=True))]
+    by_name = {topic.ref.name: topic for topic in live}
+    names = draw(st.lists(st.sampled_from(NAMES), unique=True))
+    wanted = [draw(desired(name, by_name.get(name))) for name in names]
+    return wanted, reading(live)
+
+
+def reading(live: list[Observed]) -> Observation:
+    return Observation({topic.ref: topic for topic in live}, frozenset(topic.ref for topic in live))
+
+
+def applied(plan: Plan, before: Observation) -> Observation:
+    """What is there once an apply has carried out a plan: a model of executor and cluster in one."""
+    live = dict(before.resources)
+    for planned in plan.with_status(Status.PLANNED):
+        match planned.change:
+            case Create(ref, state):
+                live[ref] = held(ref, state)
+            case Delete(ref):
+                del live[ref]
+            case Update(ref, _, fields):
+                own = dict(live[ref].state)
+                for field in fields:
+                    if field.deferred is None:
+                        assert own.pop(field.path, None) == field.before
+                        own |= {} if field.after is None else {field.path: field.after}
+                live[ref] = held(ref, own)
+    return reading(list(live.values()))
+
+
+# --- the laws ----------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.sampled_from(NAMES), unique=True).flatmap(lambda names: st.tuples(*map(observed, names))),
+    facts,
+)
+def test_what_is_as_wanted_gives_an_empty_plan(live: tuple[Observed, ...], known: Facts) -> None:
+    same = [Desired(t.ref, canonical({**t.state, "replicationFactor": 3})) for t in live]
+    there = [held(t.ref, {**t.state, "replicationFactor": 3}) for t in live]
+    assert diff(same, reading(there), known) == Plan("c", unchanged=len(live))
+
+
+@many
+@given(situations(), facts, policies)
+def test_an_applied_plan_leaves_nothing_to_plan(
+    situation: tuple[list[Desired], Observation], known: Facts, policy: Policy
+) -> None:
+    wanted, before = situation
+    plan = diff(wanted, before, known, policy)
+    again = diff(wanted, applied(plan, before), known, policy)
+    done = {planned.ref for planned in plan.with_status(Status.PLANNED)}
+    for planned in again.changes:
+        if planned.ref in done:  # only what waits for replicas is left
+            assert isinstance(planned.change, Update)
+            assert all(field.deferred for field in planned.change.fields)
+    # What was not carried out is planned again, word for word.
+    left = [p for p in plan.changes if p.ref not in done]
+    assert [p for p in again.changes if p.ref not in done] == left
+
+
+@many
+@given(situations(), facts, policies)
+def test_what_is_refused_or_without_consent_is_untouched(
+    situation: tuple[list[Desired], Observation], known: Facts, policy: Policy
+) -> None:
+    wanted, before = situation
+    plan = diff(wanted, before, known, policy)
+    after = applied(plan, before)
+    touched = {
+        operation.ref
+        for planned in plan.with_status(Status.PLANNED)
+        for operation in KINDS["Topic"].operations(planned.change)
+    }
+    for planned in plan.changes:
+        if planned.status is not Status.PLANNED:
+            assert planned.reason
+            assert planned.ref not in touched
+            assert after.resources.get(planned.ref) == before.resources.get(planned.ref)
+        else:
+            assert planned.ref in touched
+            assert (
+                max(
+                    [f.judgement.risk for f in planned.change.fields if not f.deferred]
+                    if isinstance(planned.change, Update)
+                    else [risk_of(planned.change)]
+                )
+                < Risk.IMPOSSIBLE
+            )
+
+
+def shuffled(items: list[T]) -> SearchStrategy[list[T]]:
+    return st.permutations(items)
+
+
+@given(st.data(), situations(), policies)
+def test_the_order_of_the_input_does_not_matter(
+    data: st.DataObject, situation: tuple[list[Desired], Observation], policy: Policy
+) -> None:
+    def turned(state: State) -> State:
+        return dict(data.draw(shuffled(list(state.items()))))
+
+    wanted, there = situation
+    known = Facts("c", defaults=DEFAULTS)
+    topics = [
+        replace(topic, state=turned(topic.state), effective=turned(topic.effective))
+        for topic in data.draw(shuffled(list(there.resources.values())))
+    ]
+    declared = [
+        replace(d, state=None if d.state is None else turned(d.state)) for d in data.draw(shuffled(wanted))
+    ]
+    plan = diff(wanted, there, known, policy)
+    other = diff(declared, reading(topics), replace(known, defaults=dict(reversed(DEFAULTS.items()))), policy)
+    assert other == plan
+    header = PlanHeader("1", None, None, None, "2025-01-01T00:00:00Z")
+    assert plan_to_json(other, header) == plan_to_json(plan, header)
+
+
+@many
+@given(situations(), policies)
+def test_a_consent_given_later_is_worth_as_much(
+    situation: tuple[list[Desired], Observation], policy: Policy
+) -> None:
+    wanted, there = situation
+    known = Facts("c", defaults=DEFAULTS)
+    saved = diff(wanted, there, known, replace(policy, allow=()))
+    assert grant(saved, policy.allow) == diff(wanted, there, known, policy)
+
+
+ELECTION = CONFIG_PREFIX + "unclean.leader.election.enable"
+
+
+@many
+@given(observed("a"), st.data(), facts, policies)
+def test_a_destructive_field_more_never_lowers_the_status(
+    live: Observed, data: st.DataObject, known: Facts, policy: Policy
+) -> None:
+    wanted = data.draw(desired("a", live).filter(lambda d: d.state is not None))
+    assert wanted.state is not None
+    same: dict[str, FieldValue] = {"replicationFactor": 3, ELECTION: "false"}
+    there = reading([held(live.ref, {**live.state, **same})])
+    mild = replace(wanted, state={**wanted.state, **same})
+    worse = replace(wanted, state={**wanted.state, **same, ELECTION: "true"})
+
+    def rank(declared: Desired) -> tuple[int, Risk]:
+        found = diff([declared], there, known, policy).changes
+        return (STATUSES.index(found[0].status), risk_of(found[0].change)) if found else (0, Risk.SAFE)
+
+    assert rank(worse)[0] >= rank(mild)[0]
+    assert rank(worse)[1] >= max(rank(mild)[1], Risk.DESTRUCTIVE)
+
+
+@given(situations(), facts, policies)
+def test_nothing_undeclared_is_deleted_unless_it_is_pruned(
+    situation: tuple[list[Desired], Observation], known: Facts, policy: Policy
+) -> None:
+    wanted, there = situation
+    declared = {d.ref for d in wanted}
+    plan = diff(wanted, there, known, replace(policy, prune=False))
+    assert {p.ref for p in plan.changes} <= declared
+    assert set(plan.unmanaged) == there.inventory - declared
+    pruned = diff(wanted, there, known, replace(policy, prune=True))
+    gone = {p.ref for p in pruned.changes} - declared
+    assert gone | set(pruned.unmanaged) == there.inventory - declared
+    assert not (policy.protected and ResourceRef("Topic", "d.audit") in gone)
+    assert policy.owns or not gone

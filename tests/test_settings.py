@@ -1,0 +1,232 @@
+"""The configuration file: what it says, and everything that can be wrong in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkaform import client_properties
+from kafkaform.errors import InvalidInput, KafkaformError, UsageError
+from kafkaform.manifests.loader import Context
+from kafkaform.model import Undeclared
+from kafkaform.settings import DEFAULT_IGNORE, Settings, find_settings, read_settings
+
+HEAD = "apiVersion: kafkaform/v1\nkind: Config\n"
+CLUSTER = "client: {bootstrap.servers: 'h:9092'}"
+
+
+@pytest.fixture(autouse=True)
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def settings(text: str, file: str = "kafkaform.yaml") -> Settings:
+    Path(file).write_text(HEAD + text)
+    return read_settings(Path(file))
+
+
+def problems(text: str | bytes) -> list[str]:
+    Path("kafkaform.yaml").write_bytes(text if isinstance(text, bytes) else (HEAD + text).encode())
+    with pytest.raises(InvalidInput) as caught:
+        read_settings(Path("kafkaform.yaml"))
+    return [str(problem).removeprefix("kafkaform.yaml:") for problem in caught.value.problems]
+
+
+def test_everything_it_can_say() -> None:
+    Path("repo").mkdir()
+    found = settings(
+        """
+manifests: [topics, more/topics]
+environments: [dev, prod]
+clusters:
+  dev: {environment: dev, client: {bootstrap.servers: 'h:9092'}}
+  prod:
+    environment: prod
+    clusterId: abc
+    forbid: ["partition-*"]
+    client: {bootstrap.servers: 'p:9093', security.protocol: SSL, metadata.max.age.ms: 010}
+defaults:
+  Topic:
+    partitions: 3
+    retention: 7d
+    config: {min.cleanable.dirty.ratio: 0.50}
+    overrides: {prod: {partitions: 12, config: {min.insync.replicas: 2}}}
+undeclared: keep
+owns: [orders.*]
+protected: ["*.audit"]
+ignore: [_*]
+rules: {KF101: off, KF102: warning}
+""",
+        "repo/kafkaform.yaml",
+    )
+    assert found.file == "repo/kafkaform.yaml"
+    assert found.manifests == (Path("repo/topics"), Path("repo/more/topics"))
+    assert found.environments == ("dev", "prod")
+    assert found.undeclared is Undeclared.KEEP
+    assert (found.owns, found.protected, found.ignore) == (("orders.*",), ("*.audit",), ("_*",))
+    assert found.rules == {"KF101": "off", "KF102": "warning"}
+    prod = found.clusters["prod"]
+    assert (prod.environment, prod.cluster_id, prod.forbid) == ("prod", "abc", ("partition-*",))
+    assert prod.client.shown()["bootstrap.servers"] == "p:9093"
+    base = {"partitions": 3, "config": {"min.cleanable.dirty.ratio": "0.5", "retention.ms": "604800000"}}
+    over = {"partitions": 12, "config": {"min.insync.replicas": "2"}}
+    assert found.context("prod") == Context(("dev", "prod"), "prod", {"Topic": (base, over)}, Undeclared.KEEP)
+    assert found.context("dev").defaults == {"Topic": (base,)}
+    assert found.context(None).defaults == {"Topic": (base,)}
+
+
+def test_what_it_does_not_say() -> None:
+    found = settings("")
+    assert found.manifests == (Path("topics"),)
+    assert found.environments == ()
+    assert found.clusters == {}
+    assert found.ignore == DEFAULT_IGNORE
+    assert found.undeclared is Undeclared.REPORT
+    assert find_settings(None) == found
+    Path("kafkaform.yaml").unlink()
+    assert find_settings(None) == Settings()
+    assert Settings().environments is None
+
+
+def test_a_given_file_must_exist() -> None:
+    with pytest.raises(KafkaformError, match=r"^other.yaml: no such file$"):
+        find_settings(Path("other.yaml"))
+    Path("folder").mkdir()
+    with pytest.raises(InvalidInput) as caught:
+        find_settings(Path("folder"))
+    assert [str(p) for p in caught.value.problems] == ["folder:1:1: cannot be read: Is a directory"]
+
+
+ONE = "a configuration file holds one document, not "
+
+BAD: dict[str, tuple[str | bytes, list[str]]] = {
+    "empty": (b"", [f"1:1: {ONE}none"]),
+    "only comments": (b"# nothing\n", [f"1:1: {ONE}none"]),
+    "two documents": ("---\na: 1\n", [f"1:1: {ONE}2"]),
+    "null": (b"---\n", ["2:1: the document must be a mapping, not null"]),
+    "a list": (b"- 1\n", ["1:1: the document must be a mapping, not a list"]),
+    "syntax": (
+        "a: [\n",
+        ["4:1: not valid YAML: while parsing a flow node did not find expected node content"],
+    ),
+    "not UTF-8": (b"\xef\xbb\xbf# caf\xe9", ["1:6: not UTF-8: byte 0xe9 (save the file as UTF-8)"]),
+    "10 MB": (b"#" * 10_000_000, ["1:1: the file is larger than 5 MiB (split it)"]),
+    "kind": (
+        b"apiVersion: kafkaform/v1\nkind: Topic\n",
+        ["2:7: kind must be Config, not 'Topic'"],
+    ),
+    "forbidden client properties": (
+        (
+            "clusters:\n  a:\n    client:\n      bootstrap.servers: 'h:9092'\n"
+            "      plugin.library.paths: x.so\n      bootstrap.server: h\n      client.id: ${env:x\n"
+        ),
+        [
+            (
+                "7:7: client property plugin.library.paths is not allowed: it loads code into the process "
+                "(remove it)"
+            ),
+            "8:7: unknown client property 'bootstrap.server' (did you mean bootstrap.servers?)",
+            "9:7: client.id: holds a ${ without its closing } (write $$ for a dollar sign)",
+        ],
+    ),
+    "no client": ("clusters: {a: {}}\n", ["3:15: clusters.a.client is missing"]),
+    "unknown environment": (
+        (
+            f"environments: [dev, prod]\nclusters: {{a: {{environment: pord, {CLUSTER}}}}}\n"
+            "defaults: {Topic: {overrides: {test: {}}}}\n"
+        ),
+        [
+            "4:29: unknown environment 'pord' (did you mean 'prod'?)",
+            "5:32: unknown environment 'test' (environments: dev, prod)",
+        ],
+    ),
+    "no environments": (
+        f"clusters: {{a: {{environment: dev, {CLUSTER}}}}}\n",
+        ["3:29: unknown environment 'dev' (environments: none)"],
+    ),
+    # One slip, one problem: nothing is known of the names in a list that is none.
+    "environments that are no list": (
+        (
+            f"environments: dev\nclusters: {{a: {{environment: dev, {CLUSTER}}}}}\n"
+            "defaults: {Topic: {overrides: {dev: {}}}}\n"
+        ),
+        ["3:15: environments must be a list, not 'dev'"],
+    ),
+    "defaults": (
+        (
+            "defaults:\n  Topic: {partitons: 3, config: {min.isr: 1, retention.ms: x}, retention: 1d}\n"
+            "  Group: {}\n"
+        ),
+        [
+            "4:11: unknown field 'partitons' in defaults.Topic (did you mean 'partitions'?)",
+            "4:34: unknown Kafka config 'min.isr' (Kafka 4.3.1 has none like it)",
+            "4:46: retention.ms is given twice (retention says it already: keep one of the two)",
+            (
+                "4:60: retention.ms: 'x' is not a duration; write a number of milliseconds or e.g. "
+                "7d, 36h, 90m, 1h30m"
+            ),
+            "5:3: unknown field 'Group' in defaults (known here: Topic)",
+        ],
+    ),
+    "everything at once": (
+        "clustrs: {}\nclusters: {a: {client: {zzz: 7}, forbid: none}}\nundeclared: drop\n",
+        [
+            "3:1: unknown field 'clustrs' (did you mean 'clusters'?)",
+            "4:25: unknown client property 'zzz' (docs/clients.md lists every property)",
+            "4:42: clusters.a.forbid must be a list, not 'none'",
+            "5:13: undeclared must be one of report, reset, keep, not 'drop'",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), BAD.values(), ids=BAD.keys())
+def test_bad(text: str | bytes, expected: list[str]) -> None:
+    assert problems(text) == expected
+
+
+def test_a_secret_is_read_at_use_and_only_then() -> None:
+    found = settings(
+        "clusters:\n  a:\n    client:\n      bootstrap.servers: h:9092\n      client.id: ${env:NOT_SET}\n"
+    )
+    client = found.clusters["a"].client
+    assert "NOT_SET" not in repr(client)
+    with pytest.raises(InvalidInput) as caught:
+        client_properties.resolve(client, {}, client_properties.read_secret_file)
+    assert [str(p) for p in caught.value.problems] == [
+        (
+            "kafkaform.yaml:7:7: client.id: the environment variable NOT_SET is not set "
+            "(set it where kafkaform runs)"
+        )
+    ]
+    assert client_properties.resolve(client, {"NOT_SET": "me"}, client_properties.read_secret_file)
+
+
+def test_choosing_a_cluster() -> None:
+    two = settings(f"clusters: {{dev: {{{CLUSTER}}}, prod: {{{CLUSTER}}}}}\n")
+    prod = two.cluster("prod")
+    assert prod is not None
+    assert prod.name == "prod"
+    with pytest.raises(UsageError, match="names several clusters") as several:
+        two.cluster(None)
+    assert several.value.hint == "choose one with --cluster (dev, prod)"
+    with pytest.raises(UsageError, match=r"no cluster 'prd' in kafkaform\.yaml") as near:
+        two.cluster("prd")
+    assert near.value.hint == "did you mean 'prod'?"
+    one = settings(f"clusters: {{dev: {{{CLUSTER}}}}}\n")
+    assert one.cluster(None) == one.clusters["dev"]
+    assert Settings().cluster(None) is None
+    with pytest.raises(UsageError) as none:
+        Settings().cluster("x")
+    assert none.value.hint == "clusters: none"
+
+
+def test_choosing_an_environment() -> None:
+    found = settings("environments: [dev, prod]\n")
+    found.check_environment("dev")
+    found.check_environment(None)
+    Settings().check_environment("anything")
+    with pytest.raises(UsageError, match=r"no environment 'prodd' in kafkaform\.yaml") as caught:
+        found.check_environment("prodd")
+    assert caught.value.hint == "did you mean 'prod'?"

@@ -1,0 +1,180 @@
+"""A Topic's spec in normal form, and its split into what the cluster holds and what is only meant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform import kafka_configs
+from kafkaform.kinds import KINDS, kind_order
+from kafkaform.kinds.topic.spec import normalise, resolve
+from kafkaform.model import Intent, Undeclared
+
+if TYPE_CHECKING:
+    from kafkaform.kinds.base import Layer
+
+Said = tuple[tuple[str | int, ...], str, str | None, bool]
+
+
+class Reports(list[Said]):
+    """Keeps what is reported."""
+
+    def __call__(
+        self, path: tuple[str | int, ...], message: str, hint: str | None, /, *, key: bool = False
+    ) -> None:
+        self.append((path, message, hint, key))
+
+
+def normal(layer: Layer) -> Layer:
+    reports = Reports()
+    found = normalise(layer, reports)
+    assert reports == []
+    return found
+
+
+def test_normal_form() -> None:
+    assert normal({}) == {}
+    assert normal({"partitions": 12.0, "replicationFactor": 3, "keyed": False, "overrides": {"x": {}}}) == {
+        "partitions": 12,
+        "replicationFactor": 3,
+        "keyed": False,
+    }
+    assert normal({"retention": {}}) == {}
+    assert normal({"config": {}}) == {}
+
+
+@pytest.mark.parametrize(
+    ("layer", "config"),
+    [
+        ({"retention": "7d"}, {"retention.ms": "604800000"}),
+        ({"retention": 1000}, {"retention.ms": "1000"}),
+        ({"retention": {"bytes": "1KiB"}}, {"retention.bytes": "1024"}),
+        (
+            {"retention": {"time": None, "bytes": "unlimited"}},
+            {"retention.ms": None, "retention.bytes": "-1"},
+        ),
+        ({"config": {"cleanup.policy": ["delete", "compact"]}}, {"cleanup.policy": "compact,delete"}),
+        ({"config": {"cleanup.policy": "compact, delete"}}, {"cleanup.policy": "compact,delete"}),
+        ({"config": {"min.cleanable.dirty.ratio": 0.5}}, {"min.cleanable.dirty.ratio": "0.5"}),
+        (
+            {"config": {"min.cleanable.dirty.ratio": "0.123456789"}},
+            {"min.cleanable.dirty.ratio": "0.123456789"},
+        ),
+        ({"config": {"preallocate": "True"}}, {"preallocate": "true"}),
+        ({"config": {"preallocate": None}}, {"preallocate": None}),
+        ({"config": {"confluent.tier.enable": "True"}}, {"confluent.tier.enable": "True"}),
+        ({"config": {"write.caching": ["a", "b"]}}, {"write.caching": "a,b"}),
+    ],
+)
+def test_settings_have_one_spelling(layer: Layer, config: dict[str, str | None]) -> None:
+    assert normal(layer) == {"config": config}
+
+
+def test_a_setting_said_twice_is_refused_even_where_one_of_them_is_null() -> None:
+    for value in (None, "7d", "nonsense"):
+        reports = Reports()
+        normalise({"retention": "7d", "config": {"retention.ms": value}}, reports)
+        assert (("config", "retention.ms"), True) in [(path, key) for path, _, _, key in reports]
+
+
+def test_what_is_bad_is_left_out_and_reported() -> None:
+    reports = Reports()
+    layer: Layer = {
+        "config": {"retention.ms": "x", "segment.ms": "1h", "nope": "1"},
+        "retention": {"bytes": "y"},
+    }
+    assert normalise(layer, reports) == {"config": {"segment.ms": "3600000"}}
+    assert [(path, key) for path, _, _, key in reports] == [
+        (("config", "retention.ms"), False),
+        (("config", "nope"), True),
+        (("retention", "bytes"), False),
+    ]
+
+
+def test_every_config_of_kafka_can_be_declared_by_its_default() -> None:
+    for key in kafka_configs.topic_configs().values():
+        if key.internal or key.default is None or key.name in kafka_configs.REASSIGNMENT_KEYS:
+            continue
+        assert normal({"config": {key.name: key.default}}) == {
+            "config": {key.name: kafka_configs.canonical(key, key.default)}
+        }
+
+
+@pytest.mark.parametrize("name", sorted(kafka_configs.REASSIGNMENT_KEYS))
+def test_throttles_cannot_be_declared(name: str) -> None:
+    reports = Reports()
+    assert normalise({"config": {name: "*"}}, reports) == {}
+    assert [hint for _, _, hint, _ in reports] == ["remove it"]
+
+
+def test_state_and_intent() -> None:
+    layer: Layer = {
+        "partitions": 3,
+        "replicationFactor": 2,
+        "keyed": True,
+        "deletionProtection": True,
+        "undeclared": "reset",
+        "skew": {"by": "bytes"},
+        "config": {"b": "2", "a": None},
+    }
+    reports = Reports()
+    state, intent = resolve(layer, reports)
+    assert reports == []
+    assert state == {"partitions": 3, "replicationFactor": 2, "config.a": None, "config.b": "2"}
+    assert intent == Intent(keyed=True, deletion_protection=True, undeclared=Undeclared.RESET, spec=layer)
+    assert resolve({**layer, "state": "absent"}, reports) == (
+        None,
+        Intent(
+            keyed=True,
+            deletion_protection=True,
+            undeclared=Undeclared.RESET,
+            spec={**layer, "state": "absent"},
+        ),
+    )
+
+
+def test_counts_are_required() -> None:
+    reports = Reports()
+    assert resolve({"partitions": 1}, reports)[0] == {"partitions": 1}
+    assert reports == [
+        (
+            (),
+            "spec.replicationFactor is missing",
+            "set it here, or in defaults.Topic.replicationFactor of kafkaform.yaml",
+            False,
+        )
+    ]
+
+
+TOPIC = KINDS["Topic"]
+
+
+@pytest.mark.parametrize(
+    ("path", "a", "b", "same"),
+    [
+        ("config.min.cleanable.dirty.ratio", "0.50", "0.5", True),
+        ("config.min.cleanable.dirty.ratio", "0.501", "0.50", False),
+        ("config.segment.ms", "060000", "60000", True),
+        ("config.cleanup.policy", "delete ", "delete", True),
+        ("config.cleanup.policy", "delete,compact", "compact, delete", True),
+        ("config.cleanup.policy", "delete", "compact,delete", False),
+        ("config.preallocate", "TRUE", "true", True),
+        ("config.confluent.x", "0.50", "0.5", False),
+        ("config.retention.ms", None, "-1", False),
+        ("config.confluent.x", None, "", False),
+        ("config.retention.ms", None, None, True),
+        ("partitions", 3, 3, True),
+        ("partitions", 3, 4, False),
+        ("replicationFactor", "1-3", 3, False),
+    ],
+)
+def test_equal(path: str, a: int | str | None, b: int | str | None, same: bool) -> None:
+    assert TOPIC.equal(path, a, b) is same
+    assert TOPIC.equal(path, b, a) is same
+
+
+def test_field_order() -> None:
+    paths = ["config.b", "replicationFactor", "config.a", "partitions"]
+    assert sorted(paths, key=TOPIC.field_order) == ["partitions", "replicationFactor", "config.a", "config.b"]
+    assert kind_order("Topic") == 0

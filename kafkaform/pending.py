@@ -35,7 +35,7 @@ class Pending:
         done: Those that were carried out.
         unsure: Those that were sent, and may have been carried out or not.
         deferred: Fields that differ still, and that no operation is for.
-        error: The first error.
+        error: What came instead of an answer, or the answer; nothing more is sent after one.
         unverified: What speaks against its being on the cluster, as last read.
         result: How it ended; None until then.
     """
@@ -78,7 +78,7 @@ class Pending:
             self.done.append(operation)
         if error is None or isinstance(error, NOT_CARRIED_OUT):
             self.unsure.remove(operation)
-        self.error = self.error or error
+        self.error = error
 
     def read_back(self, observation: Observation) -> None:
         """End if the reading shows all that is wanted, or else all that was carried out."""

@@ -69,7 +69,16 @@ class Settings:
     rules: Mapping[str, str] = field(default_factory=dict)
 
     def context(self, environment: str | None) -> Context:
-        """What manifests are read with, in one environment."""
+        """What manifests are read with, in one environment.
+
+        Raises:
+            UsageError: The defaults differ by environment, and none was chosen.
+        """
+        if environment is None and any(overrides for _, overrides in self.defaults.values()):
+            raise UsageError(
+                f"the defaults in {self.file} have overrides, but no environment is chosen",
+                hint=f"choose one with --environment ({', '.join(self.environments or ())})",
+            )
         layers: dict[str, tuple[Layer, ...]] = {}
         for kind, (base, overrides) in self.defaults.items():
             over = overrides.get(environment) if environment is not None else None

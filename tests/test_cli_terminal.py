@@ -100,7 +100,6 @@ def test_colours_on_a_terminal_and_nowhere_else(project: Project) -> None:
         assert ESCAPE not in applied.out
     assert ESCAPE in terminal(project, "nope").end().needs(64).out
     assert ESCAPE not in project.process("plan", "topics").both
-    assert ESCAPE not in project.process("apply", "topics", "--auto-approve").both
 
 
 def test_progress_and_questions_are_on_stderr_only(project: Project) -> None:

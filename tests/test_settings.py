@@ -73,7 +73,8 @@ rules: {KF101: off, KF102: warning}
     over = {"partitions": 12, "config": {"min.insync.replicas": "2"}}
     assert found.context("prod") == Context(("dev", "prod"), "prod", {"Topic": (base, over)}, Undeclared.KEEP)
     assert found.context("dev").defaults == {"Topic": (base,)}
-    assert found.context(None).defaults == {"Topic": (base,)}
+    with pytest.raises(UsageError, match="overrides, but no environment is chosen"):
+        found.context(None)
 
 
 def test_what_it_does_not_say() -> None:

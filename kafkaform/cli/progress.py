@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from kafkaform.errors import ClusterError
     from kafkaform.model import Operation
 
+_STDERR = 2
 _STEPS = 10
 _LEAST_STEP = 100
 
@@ -95,7 +97,9 @@ def interruptible() -> Iterator[Event]:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        click.echo("stopping after the request under way; once more gives it up", err=True)
+        # Not click.echo: this may have come in the middle of a write to the same stream.
+        with suppress(OSError):
+            os.write(_STDERR, b"\nstopping after the request under way; once more gives it up\n")
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

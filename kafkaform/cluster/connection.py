@@ -55,16 +55,15 @@ class Connection:
     @cached_property
     def admin(self) -> AdminClient:
         """The librdkafka admin client; raises KafkaformError where a property is not accepted."""
+        options: dict[str, Any] = {
+            "client.id": "kafkaform",
+            **self._properties,
+            "error_cb": self._on_error,
+            "logger": logging.getLogger("kafkaform.librdkafka"),
+            "log.connection.close": False,
+        }
         try:
-            return AdminClient(
-                {
-                    "client.id": "kafkaform",
-                    **self._properties,
-                    "error_cb": self._on_error,
-                    "logger": logging.getLogger("kafkaform.librdkafka"),
-                    "log.connection.close": False,
-                }
-            )
+            return AdminClient(options)
         except KafkaException as error:
             reason = kafka_error(error)
             detail = one_line(reason.str() if reason else str(error))
@@ -96,9 +95,10 @@ class Connection:
         if not future.done():
             raise self._unreachable()
         try:
-            return future.result()
+            description: DescribeClusterResult = future.result()
         except KafkaException as error:
             raise translate(error) from error
+        return description
 
     def speaks(self, api_key: int, version: int) -> bool:
         """Whether the brokers know a version of a request, as they told kafka-python."""

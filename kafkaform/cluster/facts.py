@@ -25,6 +25,8 @@ BROKER_TIMEOUT_S = 10.0
 def read_facts(connection: Connection) -> Facts:
     """Read the cluster's id, brokers and topic defaults (each broker is asked for its own)."""
     cluster = connection.cluster
+    if cluster.cluster_id is None:
+        raise ClusterError("the brokers told no cluster id", hint="kafkaform needs Kafka 0.10.1 or later")
     brokers = tuple(sorted((Broker(node.id, node.rack) for node in cluster.nodes), key=lambda b: b.id))
     futures = {
         broker.id: next(

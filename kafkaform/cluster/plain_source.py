@@ -70,7 +70,8 @@ def _sorted_out(futures: Mapping[str, Future[Any]], convert: Callable[[Any], T])
 
 
 def _configs(entries: Mapping[str, ConfigEntry]) -> Configs:
-    own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    # The client's stub declares the enum, and the client gives the enum's number.
+    own: Any = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
     return Configs(
         {name: entry.value for name, entry in entries.items() if entry.source == own},
         {name: entry.value for name, entry in entries.items()},

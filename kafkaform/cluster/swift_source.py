@@ -6,6 +6,7 @@ from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING
 
 from kafkaform.cluster import wire
+from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.topic_answers import Answers, Configs, Description
 from kafkaform.cluster.translation import MISSING, one_line, translate_code
 from kafkaform.errors import KafkaformError
@@ -61,18 +62,25 @@ class SwiftSource:
         return answers
 
     def descriptions(self, names: Sequence[str]) -> Answers[Description]:
-        """See `TopicSource.descriptions`; the first time from the metadata that gave the names."""
+        """See `TopicSource.descriptions`; the first time from the metadata that gave the names.
+
+        Metadata of all topics leaves out what this account may not describe: only a request that names
+        such a topic is told so.
+        """
         topics, self._topics = self._topics or self._metadata(), None
         answers: Answers[Description] = Answers()
+        unseen = []
         for name in names:
             topic = topics.get(name)
             if topic is None or topic.error_code in MISSING:
-                answers.missing.append(name)
+                unseen.append(name)
             elif topic.error_code in {0, _LEADER_NOT_AVAILABLE}:
                 uid = urlsafe_b64encode(topic.topic_id.bytes).decode().rstrip("=")
                 answers.found[name] = Description(uid, topic.internal, topic.replicas)
             else:
                 answers.deny(name, translate_code(topic.error_code, ""))
+        if unseen:
+            answers.update(PlainSource(self._connection).descriptions(unseen))
         return answers
 
     def _metadata(self) -> dict[str, wire.TopicMetadata]:

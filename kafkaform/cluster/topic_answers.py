@@ -53,7 +53,7 @@ class Answers(Generic[T]):
         self.denied[name] = error
 
     def update(self, later: Answers[T]) -> None:
-        """Take in answers that were asked for later; what is missing in those is missing."""
+        """Take in answers to what was left open; what is missing in those is missing."""
         self.found.update(later.found)
         self.denied.update(later.denied)
         self.missing = later.missing

@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, TypeAlias
 import yaml
 
 from kafkaform.errors import Problem
-from kafkaform.manifests.yaml_hazards import UNTAGGED, TooDeep, check_depth, children, node_problems, place_of
+from kafkaform.manifests.yaml_hazards import (
+    UNTAGGED,
+    TooDeep,
+    check_depth,
+    is_harmless,
+    children,
+    node_problems,
+    place_of,
+)
 from kafkaform.model import Location
 
 if TYPE_CHECKING:
@@ -112,7 +120,8 @@ def read_documents(
     try:
         check_depth(text, file)
         for node in yaml.compose_all(text, Loader=_Composer):
-            problems = list(node_problems(node, file))
+            harmless = "&" not in text and is_harmless(node)
+            problems = [] if harmless else list(node_problems(node, file))
             for problem in problems:
                 report(problem)
             if not problems:

@@ -45,6 +45,12 @@ def keys_that_stay(before: int, after: int) -> float:
     return min(before, after) / lcm(before, after)
 
 
+def _successor(name: str) -> str:
+    """The name of the next version of a topic: orders.v2 after orders.v1, and after orders."""
+    stem, _, version = name.rpartition(".v")
+    return f"{stem}.v{int(version) + 1}" if stem and version.isdecimal() else f"{name}.v2"
+
+
 def _percent_that_move(before: int, after: int) -> float:
     """To one place after the point, rounded down: it is never all of them."""
     period = lcm(before, after)
@@ -62,7 +68,7 @@ def _partitions(path: str, context: UpdateContext) -> Judgement:
             "partition-decrease",
             f"Kafka cannot take partitions away from a topic ({before} → {after}): "
             "their records would be lost",
-            f"create a new topic (such as {name}.v2) with {after} partitions, copy the records over, move "
+            f"create a new topic (such as {_successor(name)}) with {after} partitions, copy the records over, move "
             f"producers and consumers, then delete {name}; or declare partitions: {before}",
         )
     moved = f"{_percent_that_move(before, after):g} % of keys move to another partition"

@@ -1,0 +1,143 @@
+"""The commands of README.md and docs/ do what they say: each is run, from its first line to its last."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli_helpers import ROOT, environment
+from tests.kafka_fixtures import guarded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kafkaform.devcluster.cluster import DevCluster
+
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+NOT_RUN: dict[str, str] = {}
+"""Command lines that no test runs, and why."""
+
+_BLOCK = re.compile(
+    r"^(?:<!-- run: (?P<name>\S+) -->\n)?```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```",
+    re.MULTILINE | re.DOTALL,
+)
+_EXITS = re.compile(r"#.*\bexits (\d+)")
+_STARTS_ITS_OWN = {"quickstart": "my-topics", "dev-cluster": "."}
+"""Blocks that start a broker by themselves, and the folder in which they do."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page; with a name, one that is run."""
+
+    page: str
+    name: str | None
+    language: str
+    text: str
+
+    @property
+    def commands(self) -> list[str]:
+        """Its kafkaform commands, without prompts and comments."""
+        lines = [re.sub(r"\s+#.*", "", line.removeprefix("$ ")) for line in self.text.splitlines()]
+        return [line for line in lines if re.match(r"(export \w+=\$\()?kafkaform\s", line)]
+
+
+def blocks() -> list[Block]:
+    return [
+        Block(page.name, found["name"], found["language"], found["text"])
+        for page in PAGES
+        for found in _BLOCK.finditer(page.read_text("utf-8"))
+    ]
+
+
+RUN = [block for block in blocks() if block.name]
+
+
+def script(text: str) -> str:
+    """The block, with the exit codes that its comments announce checked."""
+    lines = []
+    for line in text.splitlines():
+        if announced := _EXITS.search(line):
+            line = (
+                f"code=0; {line[: announced.start()]} || code=$?\n"
+                f'[ $code = {announced[1]} ] || {{ echo "exit code $code" >&2; exit 70; }}'
+            )
+        lines.append(line)
+    return "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[DevCluster]:
+    """A broker without topics: the example set has names of its own."""
+    with guarded(1, heap_mb=256) as cluster:
+        yield cluster
+
+
+@contextmanager
+def ended(directory: Path) -> Iterator[None]:
+    """Whatever runs of a cluster in that directory is ended, even if this process is killed."""
+    guard = subprocess.Popen(
+        [sys.executable, "-m", "tests.kafka_guard", directory],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        guard.communicate()
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("block", RUN, ids=[str(block.name) for block in RUN])
+def test_a_block_does_what_it_says(block: Block, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    variables = {}
+    if block.name != "quickstart":
+        for folder in ("topics", "schemas"):
+            shutil.copytree(ROOT / folder, tmp_path / folder)
+        shutil.copy(ROOT / "kafkaform.yaml", tmp_path)
+    if block.name not in _STARTS_ITS_OWN:
+        broker: DevCluster = request.getfixturevalue("broker")
+        variables = {
+            "KAFKAFORM_BOOTSTRAP_SERVER": broker.bootstrap_servers,
+            "KAFKAFORM_ENVIRONMENT": "dev",
+        }
+    with ended(tmp_path / _STARTS_ITS_OWN.get(str(block.name), "") / ".kafkaform" / "dev"):
+        done = subprocess.run(
+            ["bash", "-e", "-u", "-o", "pipefail", "-c", script(block.text)],
+            cwd=tmp_path,
+            env=environment(**variables),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_every_command_of_the_docs_is_run_or_says_why_not() -> None:
+    run = {command for block in RUN for command in block.commands}
+    assert len(run) > 15, "the blocks were not found"
+    shown = {command: block.page for block in blocks() for command in block.commands}
+    assert {command: page for command, page in shown.items() if command not in run | set(NOT_RUN)} == {}
+    assert set(NOT_RUN) <= set(shown)
+
+
+def test_an_announced_exit_code_is_checked() -> None:
+    for code, text in {
+        0: "false   # exits 1\ntrue  # all is well: exits 0, else 2\ntrue",
+        70: "true    # exits 2",
+        1: "false\ntrue",
+    }.items():
+        done = subprocess.run(["bash", "-e", "-c", script(text)], stderr=subprocess.DEVNULL, check=False)
+        assert done.returncode == code

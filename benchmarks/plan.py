@@ -30,7 +30,8 @@ import sys
 from confluent_kafka.admin import AdminClient, ConfigResource
 admin = AdminClient({"bootstrap.servers": sys.argv[1]})
 names = [name for name in admin.list_topics(timeout=30).topics if name.startswith(sys.argv[2])]
-futures = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, n) for n in names], request_timeout=60)
+asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
+futures = admin.describe_configs(asked, request_timeout=60)
 entries = [future.result() for future in futures.values()]
 assert len(entries) == int(sys.argv[3]), len(entries)
 """
@@ -38,7 +39,9 @@ assert len(entries) == int(sys.argv[3]), len(entries)
 
 def main() -> int:
     """Measure and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--topics", type=int, nargs="+", default=[1_000, 5_000])
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
@@ -54,11 +57,15 @@ def main() -> int:
     starts = [timed([sys.executable, "-m", "kafkaform", "--help"])[0] for _ in range(options.rounds)]
     print(f"{'topics':>7} {'plan s':>8} {'raw s':>8} {'ratio':>6} {'peak MB':>8} {'raw MB':>7}")
     for row in rows:
-        print("{topics:>7} {plan:>8.2f} {raw:>8.2f} {ratio:>6.2f} {peak:>8.0f} {raw_peak:>7.0f}".format(**row))
+        print(
+            "{topics:>7} {plan:>8.2f} {raw:>8.2f} {ratio:>6.2f} {peak:>8.0f} {raw_peak:>7.0f}".format(**row)
+        )
     print(f"kafkaform --help: {statistics.median(starts):.3f} s")
     results = Path(__file__).parent / "results"
     results.mkdir(exist_ok=True)
-    (results / "plan.json").write_text(json.dumps({"rows": rows, "help_s": statistics.median(starts)}, indent=2))
+    (results / "plan.json").write_text(
+        json.dumps({"rows": rows, "help_s": statistics.median(starts)}, indent=2)
+    )
     return 0
 
 

@@ -7,10 +7,12 @@ configs, so requests are cut by that weight, at half the limit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.model import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 MAX_WEIGHT = 5_000
 """The most controller records that one request may ask for."""

@@ -181,12 +181,14 @@ class Facts:
         brokers: All registered brokers.
         defaults: The cluster's default of every topic config; None where the account may not read it.
         diagnostics: What is odd, such as brokers whose defaults differ.
+        sizes: Bytes of data of the resources that were asked for, one replica counted.
     """
 
     cluster_id: str
     brokers: tuple[Broker, ...] = ()
     defaults: Mapping[str, str | None] | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
+    sizes: Mapping[ResourceRef, int] = field(default_factory=dict)
 
 
 # --- changes ---------------------------------------------------------------------------------------

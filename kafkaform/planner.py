@@ -147,7 +147,7 @@ class _Planner:
         if observed is None or not matches(ref.name, self._policy.owns):
             return False
         undeclared = Desired(ref, None)
-        change = _deletion(undeclared, observed)
+        change = _deletion(undeclared, observed, self._facts)
         if self._protection(change, undeclared.intent) is not None:
             return False
         self._changes.append(self._status(change, undeclared))
@@ -175,7 +175,7 @@ class _Planner:
     def _change(self, desired: Desired, observed: Observed | None) -> Change | None:
         kind = KINDS[desired.ref.kind]
         if desired.state is None:
-            return None if observed is None else _deletion(desired, observed)
+            return None if observed is None else _deletion(desired, observed, self._facts)
         if observed is None:
             return Create(desired.ref, _in_order(kind, desired.state))
         fields = self._fields(kind, desired, desired.state, observed)
@@ -274,8 +274,8 @@ def _due(change: Change) -> tuple[Judgement, ...]:
             return judgements(change)
 
 
-def _deletion(desired: Desired, observed: Observed) -> Delete:
-    judgement = KINDS[desired.ref.kind].judge_delete(desired.ref, observed.state)
+def _deletion(desired: Desired, observed: Observed, facts: Facts) -> Delete:
+    judgement = KINDS[desired.ref.kind].judge_delete(desired.ref, observed.state, facts)
     return Delete(desired.ref, observed.uid, observed.state, judgement)
 
 

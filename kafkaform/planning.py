@@ -13,11 +13,14 @@ from kafkaform.model import (
     Desired,
     Diagnostic,
     Facts,
+    Observation,
     Plan,
     PlannedChange,
     ResourceRef,
+    Risk,
     Severity,
     Status,
+    risk_of,
 )
 from kafkaform.planner import Policy, diff, matches
 
@@ -73,8 +76,26 @@ def make_plan(request: Request, cluster: Cluster, settings: Settings, target: Cl
         blocked={ref: found for ref, found in findings if found.severity is Severity.ERROR},
     )
     plan = diff(desired, observation, facts, policy)
+    facts = _with_sizes(facts, plan, observation, cluster)
+    plan = diff(desired, observation, facts, policy)
     plan = replace(plan, diagnostics=(*(found for _, found in findings), *plan.diagnostics))
     return validated(plan, cluster)
+
+
+def _with_sizes(facts: Facts, plan: Plan, observation: Observation, cluster: Cluster) -> Facts:
+    """The facts with the sizes of what a risky change touches: asking for all would take far longer."""
+    touched = [
+        observation.resources[change.ref]
+        for change in plan.changes
+        if change.ref in observation.resources and risk_of(change.change) > Risk.SAFE
+    ]
+    if not touched:
+        return facts
+    try:
+        return replace(facts, sizes=cluster.sizes(touched))
+    except ClusterError as error:
+        note = Diagnostic("KF416", Severity.INFO, f"the sizes of topics were not read: {error.message}")
+        return replace(facts, diagnostics=(*facts.diagnostics, note))
 
 
 def check_identity(facts: Facts, target: ClusterSettings | None) -> None:

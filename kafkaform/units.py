@@ -98,6 +98,13 @@ def _size_units() -> Mapping[str, int]:
     return {unit: int(parse_string(f"1{unit}").bytes) for unit in _SIZE_UNITS}
 
 
+def rounded_size(size: int) -> str:
+    """A size in bytes for people, to one decimal: `1.3 GiB`."""
+    from bitmath import NIST, Byte
+
+    return str(Byte(size).best_prefix(NIST).format("{value:.1f} {unit}")) if size else "no data"
+
+
 def _scaled(number: str, size: int) -> int:
     """`number` times `size`, as a whole number of units of 10**-_PLACES."""
     whole, _, fraction = number.partition(".")

@@ -54,10 +54,14 @@ def main() -> int:
         (Path(folder) / "topics" / "shop.yaml").write_text(MANIFESTS)
         with DevCluster.start(Path(folder) / "kafka") as kafka:
             address = kafka.bootstrap_servers
-            with KafkaCluster({"bootstrap.servers": address}, lambda: {"bootstrap_servers": address}) as cluster:
+            with KafkaCluster(
+                {"bootstrap.servers": address}, lambda: {"bootstrap_servers": address}
+            ) as cluster:
                 cluster.execute(
                     [
-                        CreateTopic(ResourceRef("Topic", name), partitions, 1, {"retention.ms": str(days * DAY_MS)})
+                        CreateTopic(
+                            ResourceRef("Topic", name), partitions, 1, {"retention.ms": str(days * DAY_MS)}
+                        )
                         for name, (partitions, days) in LIVE.items()
                     ]
                 )

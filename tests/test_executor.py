@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kafkaform.batches import MAX_WEIGHT, weight
 from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.protocol import none_besides
 from kafkaform.errors import (
     AuthenticationFailed,
     ClusterError,
@@ -35,11 +36,11 @@ from tests.kafka_fixtures import eventually
 from tests.scenes import DAY, WEEK, FakeClock, Watched, absent, declared, made, plan_for, state_of, topic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from kafkaform.cluster.kafka import KafkaCluster
     from kafkaform.cluster.protocol import Cluster
-    from kafkaform.model import Desired, Plan
+    from kafkaform.model import Desired, Observation, Plan, ResourceRef
     from kafkaform.outcome import ApplyReport, ResourceResult
 
 NO = RequestRejected("a policy says no (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask them")
@@ -448,6 +449,28 @@ def test_reading_gives_up_in_the_end(memory: MemoryCluster, time: FakeClock) -> 
     assert sorts(one.done) == [CreateTopic]
     assert not report.complete
     assert VERIFY_TIMEOUT_S <= sum(time.naps) < VERIFY_TIMEOUT_S + 2
+
+
+def test_reading_goes_on_as_long_as_something_new_shows(memory: MemoryCluster, time: FakeClock) -> None:
+    """Brokers take up a large plan piece by piece, which in all may take longer than a piece may take."""
+    names = [f"t{number}" for number in range(5)]
+    plan = plan_for(memory, *map(declared, names))
+    start = time.time
+
+    class Slow(MemoryCluster):
+        def observe(
+            self, refs: Collection[ResourceRef], also: Callable[[ResourceRef], bool] = none_besides
+        ) -> Observation:
+            seen = memory.observe(refs, also)
+            shown = set(names[: int((time.time - start) / (VERIFY_TIMEOUT_S - 5))])
+            return replace(seen, resources={r: o for r, o in seen.resources.items() if r.name in shown})
+
+        def execute(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
+            return memory.execute(operations)
+
+    report = carry_out(plan, Slow(), time)
+    assert report.complete
+    assert sum(time.naps) > 4 * (VERIFY_TIMEOUT_S - 5)
 
 
 def test_a_reading_that_fails_is_tried_again(memory: MemoryCluster, time: FakeClock) -> None:

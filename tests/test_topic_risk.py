@@ -307,7 +307,7 @@ def test_no_change_of_a_config_is_a_hazard_to_its_own_value() -> None:
 
 
 def test_deletion() -> None:
-    found = KINDS["Topic"].judge_delete(REF, {"partitions": 12})
+    found = KINDS["Topic"].judge_delete(REF, {"partitions": 12}, Facts("c"))
     assert (found.risk, found.hazard) == (Risk.DESTRUCTIVE, "delete")
     assert found.reason == "all records in the 12 partitions of orders.v1 are destroyed"
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, DescribeClusterResult
@@ -16,6 +15,9 @@ from confluent_kafka.admin import AdminClient, DescribeClusterResult
 from kafkaform.cluster.raw_request import RawRequest
 from kafkaform.cluster.translation import kafka_error, one_line, translate, translate_code
 from kafkaform.errors import AuthenticationFailed, ClusterError, KafkaformError, Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 CONNECT_TIMEOUT_S = 8.0
 """How long the first answer may take; an unreachable cluster is reported within 10 s."""
@@ -102,7 +104,7 @@ class Connection:
 
     def speaks(self, api_key: int, version: int) -> bool:
         """Whether the brokers know a version of a request, as they told kafka-python."""
-        told = self._second._manager.broker_version_data  # noqa: SLF001 - see `ask`
+        told = self._second._manager.broker_version_data  # see `ask`
         least, most = told.api_versions.get(api_key, (0, -1))
         return bool(least <= version <= most)
 
@@ -110,7 +112,7 @@ class Connection:
         self, api_key: int, version: int, bodies: Sequence[bytes], *, flexible: bool = False
     ) -> list[bytes]:
         """Send requests of our own bytes, all at once; returns the bodies of the answers, in order."""
-        manager = self._second._manager  # noqa: SLF001 - the client's only way to send a request of one's own
+        manager = self._second._manager  # the client's only way to send a request of one's own
         requests = [RawRequest(api_key, version, body, flexible=flexible) for body in bodies]
 
         async def send() -> list[bytes]:
@@ -127,6 +129,17 @@ class Connection:
         with _translated():
             running = self._second.list_partition_reassignments(timeout_ms=int(timeout_s * 1000))
         return {(partition.topic, partition.partition): moves for partition, moves in running.items()}
+
+    def log_sizes(self, partitions: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, int, int]]:
+        """Topic, partition and bytes of every replica that a broker tells of, through kafka-python."""
+        with _translated():
+            answers = self._second.describe_log_dirs(dict(partitions))
+        for broker in answers:
+            for folder in broker["log_dirs"]:
+                for topic in folder["topics"]:
+                    for part in topic["partitions"]:
+                        if not part["is_future_key"]:
+                            yield topic["name"], part["partition_index"], part["partition_size"]
 
     def delete_topics(
         self, topic_ids: Sequence[uuid.UUID], timeout_s: float
@@ -145,7 +158,7 @@ class Connection:
     @cached_property
     def _second(self) -> Any:
         """The kafka-python admin client, for what librdkafka does not offer."""
-        from kafka.admin import KafkaAdminClient  # noqa: PLC0415 - 0.12 s, and not every command needs it
+        from kafka.admin import KafkaAdminClient
 
         arguments = {"client_id": "kafkaform", **self._kafka_python()}
         with _translated():
@@ -162,7 +175,7 @@ class Connection:
         reason = f": {one_line(self._last_error.str())}" if self._last_error else ""
         return Unreachable(
             f"no broker of {self.bootstrap_servers} answered within {CONNECT_TIMEOUT_S:.0f} s{reason}",
-            hint="check the address, the network, and security.protocol (a TLS port does not answer plain text)",
+            hint="check the address, the network and security.protocol (TLS ports do not answer plain text)",
         )
 
     def _on_error(self, error: KafkaError) -> None:
@@ -175,7 +188,7 @@ class Connection:
 @contextmanager
 def _translated() -> Iterator[None]:
     """Turn the errors of kafka-python into kafkaform's own."""
-    from kafka.errors import KafkaError as PythonKafkaError  # noqa: PLC0415
+    from kafka.errors import KafkaError as PythonKafkaError
 
     try:
         yield

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.facts import read_facts
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.reader import read
+from kafkaform.cluster.sizes import read_sizes
 from kafkaform.cluster.writer import submit
-from kafkaform.errors import ClusterError
-from kafkaform.model import Facts, Observation, Operation, ResourceRef
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from kafkaform.errors import ClusterError
+    from kafkaform.model import Facts, Observation, Observed, Operation, ResourceRef
 
 
 class KafkaCluster:
@@ -40,6 +44,10 @@ class KafkaCluster:
     ) -> Observation:
         """See `Cluster.observe`."""
         return read(self._connection, refs, also)
+
+    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
+        """See `Cluster.sizes`."""
+        return read_sizes(self._connection, resources)
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         """See `Cluster.validate`."""

@@ -70,6 +70,7 @@ class MemoryCluster:
         self._hidden: set[ResourceRef] = set()
         self._denied: Callable[[ResourceRef], bool] = none_besides
         self._failures: list[_Failure] = []
+        self._sizes: dict[ResourceRef, int] = {}
         self._lag = 0
         self._stale_topics: dict[str, Topic] = {}
         self._stale_reads = 0
@@ -101,6 +102,10 @@ class MemoryCluster:
             if ref in refs or also(ref)
         }
         return Observation(resources, inventory, {ref: _denial().message for ref in self._hidden & set(refs)})
+
+    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
+        """See `Cluster.sizes`."""
+        return {topic.ref: self._sizes.get(topic.ref, 0) for topic in resources}
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         """See `Cluster.validate`."""
@@ -141,6 +146,10 @@ class MemoryCluster:
             carried_out: Whether it takes place all the same, as it may where the answer is what gets lost.
         """
         self._failures.append(_Failure(error, ref, carried_out))
+
+    def fill(self, ref: ResourceRef, size: int) -> None:
+        """Let a topic hold so many bytes."""
+        self._sizes[ref] = size
 
     def reassign(self, ref: ResourceRef, replicas: Sequence[int]) -> None:
         """Give the partitions of a topic so many replicas each, as a reassignment by somebody else does."""

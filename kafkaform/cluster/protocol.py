@@ -9,9 +9,9 @@ from kafkaform.errors import ClusterError, RequestRejected
 from kafkaform.model import DeleteTopic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from kafkaform.model import Facts, Observation, Operation, ResourceRef
+    from kafkaform.model import Facts, Observation, Observed, Operation, ResourceRef
 
 
 def none_besides(_: ResourceRef) -> bool:
@@ -54,6 +54,9 @@ class Cluster(Protocol):
             refs: The resources to read in detail, whether they exist or not.
             also: Which other resources, of those that this account can see, to read in detail.
         """
+
+    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
+        """The bytes of data that resources hold, one replica counted; those nobody tells of are left out."""
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         """Let the brokers check operations without carrying them out.

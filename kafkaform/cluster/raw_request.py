@@ -31,9 +31,7 @@ class RawRequest:
         """Take the number and the name that the connection gives."""
         name = client_id.encode()
         tags = b"\x00" if self._flexible else b""
-        self._prefix = (
-            pack(">hhih", self.API_KEY, self.API_VERSION, correlation_id, len(name)) + name + tags
-        )
+        self._prefix = pack(">hhih", self.API_KEY, self.API_VERSION, correlation_id, len(name)) + name + tags
         self.header = RawResponse(correlation_id, flexible=self._flexible)
 
     def encode(self, *, framed: bool = True, header: bool = True) -> bytes:  # noqa: ARG002

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kafkaform.cluster.connection import READ_TIMEOUT_S, Connection
 from kafkaform.errors import KafkaformError
 from kafkaform.model import Diagnostic, ResourceRef, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,15 @@ their responses), in versions that every broker since Kafka 2.8 speaks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct, pack
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kafkaform.cluster.topic_answers import Configs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 METADATA, METADATA_VERSION = 3, 12
 DESCRIBE_CONFIGS, DESCRIBE_CONFIGS_VERSION = 32, 1

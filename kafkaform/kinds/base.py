@@ -86,7 +86,7 @@ class Kind(Protocol):
     def judge(self, path: str, context: UpdateContext) -> Judgement:
         """How risky the change of one field is."""
 
-    def judge_delete(self, ref: ResourceRef, state: State) -> Judgement:
+    def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
         """How risky the deletion of a resource is."""
 
     def deferred(self, path: str, context: UpdateContext) -> str | None:

@@ -24,8 +24,8 @@ from kafkaform.manifests.yaml_hazards import (
     UNTAGGED,
     TooDeep,
     check_depth,
-    is_harmless,
     children,
+    is_harmless,
     node_problems,
     place_of,
 )

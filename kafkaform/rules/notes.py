@@ -74,5 +74,11 @@ NOTES: dict[str, Note] = {
             "The plan goes by the defaults of the brokers that did; the silent one may have others. It may\n"
             "be down, or out of reach from here: an apply may then not get through either.",
         ),
+        Note(
+            "KF416",
+            Severity.INFO,
+            "The sizes of topics could not be read.\n\n"
+            "Risky changes are then shown without how much data they concern. Grant Describe on the cluster.",
+        ),
     )
 }

@@ -71,14 +71,15 @@ class TopicKind:
         """See `kafkaform.kinds.topic.risk`."""
         return risk.judge(path, context)
 
-    def judge_delete(self, ref: ResourceRef, state: State) -> Judgement:
+    def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
         """Deleting a topic destroys all of its records."""
-        return Judgement(
+        judgement = Judgement(
             Risk.DESTRUCTIVE,
             "delete",
             f"all records in the {state.get('partitions')} partitions of {ref.name} are destroyed",
             "stop its producers and consumers first, and copy what is still needed",
         )
+        return risk.sized(judgement, ref, facts)
 
     def deferred(self, path: str, context: UpdateContext) -> str | None:
         """Replica moves are shown, not carried out; nor is a min ISR above the present replicas."""

@@ -6,16 +6,19 @@ default that comes into force. A value that this account may not read is taken f
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import lcm
 from typing import TYPE_CHECKING
 
 from kafkaform import kafka_configs
 from kafkaform.model import CONFIG_PREFIX, SAFE, FieldValue, Judgement, Risk, State
+from kafkaform.units import rounded_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkaform.kinds.base import UpdateContext
+    from kafkaform.model import Facts, ResourceRef
 
 UNLIMITED = -1
 """How Kafka spells "no limit" in retention.ms and retention.bytes."""
@@ -25,7 +28,7 @@ def judge(path: str, context: UpdateContext) -> Judgement:
     """How risky the change of one field is."""
     judge_field = _BY_PATH.get(path)
     if judge_field is not None:
-        return judge_field(path, context)
+        return sized(judge_field(path, context), context.ref, context.facts)
     name = path.removeprefix(CONFIG_PREFIX)
     if name not in kafka_configs.topic_configs():
         return Judgement(
@@ -34,6 +37,26 @@ def judge(path: str, context: UpdateContext) -> Judgement:
             f"Apache Kafka does not know {name}: what the change does is up to the broker's vendor",
         )
     return SAFE
+
+
+def sized(judgement: Judgement, ref: ResourceRef, facts: Facts) -> Judgement:
+    """A judgement of what happens to data, with how much data that is where it is known."""
+    if judgement.hazard not in _OF_DATA or ref not in facts.sizes:
+        return judgement
+    return replace(judgement, reason=f"{judgement.reason} (the topic holds {rounded_size(facts.sizes[ref])})")
+
+
+_OF_DATA = frozenset(
+    {
+        "cleanup-policy",
+        "delete",
+        "partition-decrease",
+        "partition-increase",
+        "partition-increase-compacted",
+        "replication-factor",
+        "retention-cut",
+    }
+)
 
 
 def keys_that_stay(before: int, after: int) -> float:
@@ -68,8 +91,8 @@ def _partitions(path: str, context: UpdateContext) -> Judgement:
             "partition-decrease",
             f"Kafka cannot take partitions away from a topic ({before} → {after}): "
             "their records would be lost",
-            f"create a new topic (such as {_successor(name)}) with {after} partitions, copy the records over, move "
-            f"producers and consumers, then delete {name}; or declare partitions: {before}",
+            f"create a new topic (such as {_successor(name)}) with {after} partitions, copy the records "
+            f"over, move producers and consumers, then delete {name}; or declare partitions: {before}",
         )
     moved = f"{_percent_that_move(before, after):g} % of keys move to another partition"
     if "compact" in _either_policy(context, unknown={"compact"}):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.errors import ClusterError
-    from kafkaform.model import Facts, Observation, Operation, Plan
+    from kafkaform.model import Facts, Observation, Observed, Operation, Plan
 
 DAY = "86400000"
 WEEK = "604800000"
@@ -94,6 +94,7 @@ class Watched:
         requests: The operations of every `execute`.
         checks: The operations of every `validate`.
         readings: The resources of every `observe`.
+        weighed: The resources of every `sizes`.
         before: Called with the operations before they are carried out.
         after: Called with the operations after they were carried out.
         reading: Called before a reading.
@@ -103,6 +104,7 @@ class Watched:
     requests: list[Sequence[Operation]] = field(default_factory=list)
     checks: list[Sequence[Operation]] = field(default_factory=list)
     readings: list[Collection[ResourceRef]] = field(default_factory=list)
+    weighed: list[Collection[Observed]] = field(default_factory=list)
     before: Callable[[Sequence[Operation]], object] | None = None
     after: Callable[[Sequence[Operation]], object] | None = None
     reading: Callable[[], object] | None = None
@@ -117,6 +119,10 @@ class Watched:
         if self.reading is not None:
             self.reading()
         return self.cluster.observe(refs, also)
+
+    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
+        self.weighed.append(resources)
+        return self.cluster.sizes(resources)
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         self.checks.append(operations)

@@ -13,8 +13,15 @@ from kafkaform import client_properties
 from kafkaform.batches import MAX_WEIGHT, weight
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.consent import Grant
-from kafkaform.errors import ClusterError, KafkaformError, OutcomeUnknown, RequestRejected, Unreachable
-from kafkaform.model import DeleteTopic, Plan, Severity, Status
+from kafkaform.errors import (
+    ClusterError,
+    KafkaformError,
+    OutcomeUnknown,
+    PermissionDenied,
+    RequestRejected,
+    Unreachable,
+)
+from kafkaform.model import DeleteTopic, Plan, Severity, Status, Update
 from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json
 from kafkaform.planner import grant, narrow
 from kafkaform.planning import Request, make_plan
@@ -22,9 +29,9 @@ from kafkaform.settings import ClusterSettings, Settings
 from tests.scenes import DAY, WEEK, Watched, absent, declared, made, plan_for, topic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from kafkaform.model import Desired, Operation
+    from kafkaform.model import Desired, Observed, Operation, ResourceRef
 
 
 @pytest.fixture
@@ -205,6 +212,40 @@ def test_what_cannot_be_seen_is_neither_created_nor_changed(memory: MemoryCluste
     assert statuses(plan) == {"b": Status.PLANNED}
     assert plan.unknown == (topic("a"),)
     assert [(d.code, d.severity) for d in plan.diagnostics] == [("KF410", Severity.ERROR)]
+
+
+# --- how much data it is about ---------------------------------------------------------------------
+
+
+def test_sizes_are_asked_for_once_and_only_where_data_is_at_risk(memory: MemoryCluster) -> None:
+    for name in ("cut", "doomed", "more", "same"):
+        made(memory, name, retention_ms=WEEK)
+    memory.fill(topic("cut"), 3 * 2**30)
+    watched = Watched(memory)
+    desired = [declared("cut", retention_ms=DAY), absent("doomed"), declared("same", retention_ms=WEEK)]
+    plan = plan_for(watched, *desired, declared("more", 6, retention_ms=WEEK), declared("new"))
+    assert [[observed.ref.name for observed in asked] for asked in watched.weighed] == [["cut", "doomed"]]
+    cut = plan.changes[0].change
+    assert isinstance(cut, Update)
+    assert "the topic holds 3" in cut.fields[0].judgement.reason
+    safe = Watched(memory)
+    plan_for(safe, declared("more", 6, retention_ms=WEEK), declared("new"))
+    assert safe.weighed == []
+
+
+def test_a_plan_stands_without_sizes(memory: MemoryCluster) -> None:
+    made(memory, "cut", retention_ms=WEEK)
+
+    class Blind(Watched):
+        def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
+            raise PermissionDenied(f"not for {len(resources)} of yours")
+
+    plan = plan_for(Blind(memory), declared("cut", retention_ms=DAY))
+    assert statuses(plan) == {"cut": Status.NEEDS_CONSENT}
+    assert plan.broker_validated
+    assert [(d.code, d.message) for d in plan.diagnostics] == [
+        ("KF416", "the sizes of topics were not read: not for 1 of yours")
+    ]
 
 
 # --- what nobody declares --------------------------------------------------------------------------

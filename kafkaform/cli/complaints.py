@@ -11,6 +11,7 @@ import click
 
 from kafkaform.cli.terminal import has_colour
 from kafkaform.errors import InvalidInput, KafkaformError, UsageError
+from kafkaform.report.printable import printable
 
 if TYPE_CHECKING:
     from kafkaform.client_properties import Resolved
@@ -87,11 +88,9 @@ class Complaints:
         label = click.style("Error:", fg="red", bold=True) if has_colour(sys.stderr) else "Error:"
         self._line(message, f"{label} ")
         if hint:
-            self._line(hint, "hint: ")
+            click.echo(f"hint: {printable(hint)}", err=True)  # in our own words: nothing to hide
 
     def _line(self, text: str, lead: str = "") -> None:
-        from kafkaform.report.printable import printable
-
         click.echo(lead + printable(self.redacted(text)), err=True)
 
 

@@ -1,0 +1,177 @@
+"""The two ways of reading topics: our own bytes must say exactly what librdkafka says."""
+
+from __future__ import annotations
+
+from struct import pack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.cluster import wire
+from kafkaform.cluster.connection import Connection
+from kafkaform.cluster.plain_source import PlainSource
+from kafkaform.cluster.reader import topic_source
+from kafkaform.cluster.swift_source import SwiftSource
+from kafkaform.errors import KafkaformError
+from kafkaform.model import CreateTopic, ResourceRef
+from tests.kafka_fixtures import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kafkaform.cluster.kafka import KafkaCluster
+    from kafkaform.cluster.topic_answers import TopicSource
+    from kafkaform.devcluster.cluster import DevCluster
+    from tests.kafka_fixtures import Account
+
+VARIED: list[dict[str, str]] = [
+    {},
+    {"retention.ms": "-1", "retention.bytes": "123"},
+    {"cleanup.policy": "compact,delete", "min.cleanable.dirty.ratio": "0.25"},
+    {"compression.type": "zstd", "unclean.leader.election.enable": "true"},
+    {"leader.replication.throttled.replicas": "0:1,1:1", "follower.replication.throttled.replicas": "*"},
+    {"message.timestamp.type": "LogAppendTime", "max.message.bytes": "1"},
+    {"cleanup.policy": ""},
+]
+
+
+@pytest.fixture
+def connection(kafka: DevCluster) -> Iterator[Connection]:
+    address = kafka.bootstrap_servers
+    connection = Connection({"bootstrap.servers": address}, lambda: {"bootstrap_servers": address})
+    yield connection
+    connection.close()
+
+
+def everything(source: TopicSource, names: list[str]) -> tuple[object, ...]:
+    configs, descriptions = source.configs(names), source.descriptions(names)
+    return (
+        {name for name in source.names() if name in names},
+        {name: (dict(c.own), dict(c.effective)) for name, c in configs.found.items()},
+        {name: (d.uid, d.internal, dict(d.replicas)) for name, d in descriptions.found.items()},
+        {name: type(error) for name, error in {**configs.denied, **descriptions.denied}.items()},
+        (sorted(configs.missing), sorted(descriptions.missing)),
+    )
+
+
+def test_both_say_the_same(connection: Connection, real_cluster: KafkaCluster, prefix: str) -> None:
+    # More distinct blocks of configs than are kept at hand, each twice and apart from one another.
+    varied = [*VARIED, *({"segment.bytes": str(1 << 20 | n)} for n in range(20))] * 2
+    creates = [
+        CreateTopic(ResourceRef("Topic", f"{prefix}.{n}"), 1 + n % 3, 1, configs)
+        for n, configs in enumerate(varied)
+    ]
+    assert real_cluster.execute(creates) == [None] * len(creates)
+    names = [*(c.ref.name for c in creates), f"{prefix}.nobody"]
+    swift, plain = SwiftSource(connection), PlainSource(connection)
+    assert SwiftSource.usable(connection)
+
+    told = eventually(lambda: everything(plain, names), lambda said: said[4] == ([names[-1]], [names[-1]]))
+    assert len(told[1]) == len(told[2]) == len(creates)  # type: ignore[arg-type]
+    assert everything(swift, names) == told
+
+
+def test_both_say_the_same_over_sasl_with_few_rights(
+    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
+) -> None:
+    owner = account(f"TOPIC:{prefix}*:ALL")
+    names = [f"{prefix}.seen", f"{prefix}.unseen", f"{prefix}.undescribed"]
+    creates = [CreateTopic(ResourceRef("Topic", name), 1, 1, {}) for name in names]
+    assert owner.cluster.execute(creates) == [None] * 3
+    few = account(
+        f"TOPIC:{names[0]}:DESCRIBE",
+        f"TOPIC:{names[0]}:DESCRIBE_CONFIGS",
+        f"TOPIC:{names[2]}:DESCRIBE_CONFIGS",
+    )
+    connection = few.cluster._connection
+    plain = eventually(lambda: everything(PlainSource(connection), names), lambda said: said[0] == {names[0]})
+    assert set(plain[3]) == set(names[1:])  # type: ignore[call-overload]
+    assert everything(SwiftSource(connection), names) == plain
+
+
+def test_a_client_that_cannot_is_not_asked(kafka: DevCluster) -> None:
+    def refuse() -> dict[str, object]:
+        raise KafkaformError("kafka-python cannot do this login")
+
+    connection = Connection({"bootstrap.servers": kafka.bootstrap_servers}, refuse)
+    assert isinstance(topic_source(connection), PlainSource)
+
+
+def test_versions_that_brokers_do_not_speak(connection: Connection) -> None:
+    assert isinstance(topic_source(connection), SwiftSource)
+    assert connection.speaks(wire.METADATA, wire.METADATA_VERSION)
+    assert not connection.speaks(wire.METADATA, 999)
+    assert not connection.speaks(29_999, 0)
+
+
+# --- bytes that a broker of these tests does not send ----------------------------------------------
+
+
+def short(text: str | None) -> bytes:
+    return pack(">h", -1) if text is None else pack(">h", len(text.encode())) + text.encode()
+
+
+def entry(name: str, value: str | None, source: int, synonyms: int = 0) -> bytes:
+    one = short("log.retention.ms") + short(None) + b"\x04"
+    return short(name) + short(value) + bytes([0, source, 0]) + pack(">i", synonyms) + one * synonyms
+
+
+def described(name: str, *entries: bytes, code: int = 0, message: str | None = None) -> bytes:
+    head = pack(">h", code) + short(message) + b"\x02" + short(name)
+    return head + pack(">i", len(entries)) + b"".join(entries)
+
+
+def test_configs_with_errors_nulls_synonyms_and_repeated_blocks() -> None:
+    plain = entry("retention.ms", "1", 5), entry("größe", None, 1, synonyms=2)
+    topics = [
+        described("a", *plain),
+        described("denied", code=29, message="no"),
+        described("b", *plain),
+        described("a-prefix-of-the-block", plain[0]),
+        described("nothing"),
+    ]
+    answers = list(wire.read_configs(pack(">ii", 7, len(topics)) + b"".join(topics)))
+    assert [(a.name, a.error_code, a.message) for a in answers] == [
+        ("a", 0, ""),
+        ("denied", 29, "no"),
+        ("b", 0, ""),
+        ("a-prefix-of-the-block", 0, ""),
+        ("nothing", 0, ""),
+    ]
+    assert answers[0].configs.own == {"größe": None}
+    assert answers[0].configs.effective == {"retention.ms": "1", "größe": None}
+    assert answers[2].configs is answers[0].configs
+    assert answers[3].configs.effective == {"retention.ms": "1"}
+    assert answers[4].configs.effective == {}
+
+
+def compact(raw: bytes | None) -> bytes:
+    return b"\x00" if raw is None else varint(len(raw) + 1) + raw
+
+
+def varint(number: int) -> bytes:
+    out = b""
+    while number >= 0x80:
+        out += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return out + bytes([number])
+
+
+def test_metadata_with_tags_long_lists_and_null_names() -> None:
+    tags = b"\x01\x05\x03abc"
+    broker = pack(">i", 1) + compact(b"host") + pack(">i", 9092) + compact(None) + tags
+    replicas = varint(201) + b"".join(pack(">i", n) for n in range(200))
+    partition = pack(">hiii", 0, 3, 1, 0) + replicas + varint(2) + pack(">i", 1) + varint(1) + tags
+    topic_id = bytes(range(16))
+    name = b"x" * 200
+    topic = pack(">h", 5) + compact(name) + topic_id + b"\x01" + varint(2) + partition + pack(">i", 0) + tags
+    nameless = pack(">h", 100) + compact(None) + topic_id + b"\x00" + varint(1) + pack(">i", 0) + b"\x00"
+    body = (
+        pack(">i", 0) + varint(2) + broker + compact(b"cluster") + pack(">i", 1)
+        + varint(3) + topic + nameless + b"\x00"
+    )  # fmt: skip
+    first, second = wire.read_metadata(body)
+    assert (first.name, first.error_code, first.internal) == (name.decode(), 5, True)
+    assert first.topic_id.bytes == topic_id
+    assert first.replicas == {3: 200}
+    assert (second.name, second.error_code, second.replicas) == ("", 100, {})

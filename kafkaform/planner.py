@@ -309,5 +309,10 @@ def grant(plan: Plan, grants: tuple[Grant, ...]) -> Plan:
 
 
 def narrow(plan: Plan, targets: Collection[str]) -> Plan:
-    """A plan of only those changes whose `KIND/NAME` one of the globs matches."""
-    return replace(plan, changes=tuple(c for c in plan.changes if matches(str(c.ref), targets)))
+    """A plan of only those resources whose `KIND/NAME` one of the globs matches."""
+    return replace(
+        plan,
+        changes=tuple(change for change in plan.changes if matches(str(change.ref), targets)),
+        unknown=tuple(ref for ref in plan.unknown if matches(str(ref), targets)),
+        undeclared=tuple(one for one in plan.undeclared if matches(str(one.ref), targets)),
+    )

@@ -71,9 +71,7 @@ def test_both_say_the_same(connection: Connection, real_cluster: KafkaCluster, p
     assert everything(swift, names) == told
 
 
-def test_both_say_the_same_over_sasl_with_few_rights(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
-) -> None:
+def test_both_say_the_same_over_sasl_with_few_rights(account: Callable[..., Account], prefix: str) -> None:
     owner = account(f"TOPIC:{prefix}*:ALL")
     names = [f"{prefix}.seen", f"{prefix}.unseen", f"{prefix}.undescribed"]
     creates = [CreateTopic(ResourceRef("Topic", name), 1, 1, {}) for name in names]

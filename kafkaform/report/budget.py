@@ -28,6 +28,7 @@ class Block(Generic[_T]):
         tail: What comes after the last.
         brief: A shorter `show`, for when not everything fits.
         share: How much of the room that is left this block may take, from 0 to 1.
+        most: How many things are listed at most, however much room there is.
     """
 
     head: str
@@ -37,6 +38,7 @@ class Block(Generic[_T]):
     tail: str = ""
     brief: Callable[[_T], str] | None = None
     share: float = 1.0
+    most: int | None = None
 
     @property
     def least(self) -> int:
@@ -56,7 +58,8 @@ class Block(Generic[_T]):
             # The last thing may use the room for the note, if nothing before it was skipped.
             spare = left if index == len(self.things) - 1 and not skipped else left - NOTE
             text = show(thing) if spare > 0 else ""
-            if text and len(text) <= spare:
+            full = self.most is not None and len(kept) >= self.most
+            if text and len(text) <= spare and not full:
                 kept.append(text)
                 left -= len(text)
             else:

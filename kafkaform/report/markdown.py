@@ -43,6 +43,10 @@ _TABLE = """
 """
 
 
+_FEW_UNMANAGED = 30
+"""A reviewer wants to see what sort of topics nobody declares, not all of them."""
+
+
 def render_markdown(plan: Plan, header: PlanHeader | None = None, *, limit: int = LIMIT) -> str:
     """Word a plan for a comment on GitHub, in at most `limit` characters.
 
@@ -96,7 +100,15 @@ def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
         Block("\n### Findings\n\n", plan.diagnostics, _diagnostic, left_out_others("finding"), share=0.3),
         Block(_TABLE, ordered, _row, _left_out(""), share=0.5),
         Block(undeclared, plan.undeclared, _undeclared, left_out_others("config"), share=0.3),
-        Block(unmanaged, plan.unmanaged, _ref, left_out_others("resource"), "\n</details>\n", share=0.2),
+        Block(
+            unmanaged,
+            plan.unmanaged,
+            _ref,
+            left_out_others("resource"),
+            "\n</details>\n",
+            share=0.2,
+            most=_FEW_UNMANAGED,
+        ),
         Block(
             "\n### Details\n\n", ordered, lambda planned: _details(planned, ledger), _left_out("details of ")
         ),

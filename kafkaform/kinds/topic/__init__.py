@@ -92,7 +92,7 @@ class TopicKind:
             return None
         fewest = int(str(present).split("-")[0])  # partitions that differ are read as such as 1-3
         if int(wanted) > fewest:
-            return f"waits for the replication factor: a partition has {fewest} replicas now"
+            return f"waits for the replication factor: a partition has {fewest} of them now"
         return None
 
     def operations(self, change: Change) -> tuple[Operation, ...]:

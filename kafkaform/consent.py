@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from kafkaform.errors import UsageError
+from kafkaform.kinds import misspelt_hazard
 from kafkaform.model import Consent, ResourceRef, Risk
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Grant:
         """Read the value of `--allow`: `KIND/NAME:HAZARD` (globs allowed), or `destructive`.
 
         Raises:
-            UsageError: The value has neither form.
+            UsageError: The value has neither form, or there is no such hazard.
         """
         if text == Risk.DESTRUCTIVE.label:
             return cls("*", "*")
@@ -38,6 +39,9 @@ class Grant:
                 f"--allow {text!r} names no resource and hazard",
                 hint="write --allow KIND/NAME:HAZARD, such as Topic/orders.v1:retention-cut",
             )
+        meant = misspelt_hazard(hazard)
+        if meant is not None:
+            raise UsageError(f"--allow {text!r}: there is no hazard {hazard!r}", hint=meant)
         return cls(resource, hazard)
 
     def covers(self, ref: ResourceRef, hazard: str) -> bool:

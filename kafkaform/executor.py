@@ -97,6 +97,7 @@ class _Run:
         self._clock = clock
         self._interrupted = False
         self._lost: ClusterError | None = None
+        self._unknown = plan.unknown
         self._changes = {planned.ref: Pending(planned) for planned in plan.changes}
 
     def check(self) -> None:
@@ -143,7 +144,8 @@ class _Run:
 
     def report(self) -> ApplyReport:
         """What became of everything."""
-        return ApplyReport(tuple(p.outcome() for p in self._changes.values()), self._interrupted)
+        results = tuple(pending.outcome() for pending in self._changes.values())
+        return ApplyReport(results, self._interrupted, self._unknown)
 
     def _open(self) -> list[Pending]:
         return [pending for pending in self._changes.values() if pending.result is None]

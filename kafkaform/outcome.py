@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafkaform.model import FieldChange, Operation, PlannedChange
+    from kafkaform.model import FieldChange, Operation, PlannedChange, ResourceRef
 
 
 class Result(StrEnum):
@@ -52,13 +52,17 @@ class ApplyReport:
     Attributes:
         results: For each change of the plan, in its order.
         interrupted: Whether somebody stopped it half-way.
+        unknown: Declared resources of which the account cannot tell whether they exist.
     """
 
     results: tuple[ResourceResult, ...]
     interrupted: bool = False
+    unknown: tuple[ResourceRef, ...] = ()
 
     @property
     def complete(self) -> bool:
-        """Whether every change of the plan is on the cluster, proven by reading it back."""
+        """Whether the cluster is as the manifests say, proven by reading it back."""
+        if self.interrupted or self.unknown:
+            return False
         fine = {Result.APPLIED, Result.ALREADY}
-        return not self.interrupted and all(r.result in fine and not r.deferred for r in self.results)
+        return all(r.result in fine and not r.deferred for r in self.results)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform import client_properties
 from kafkaform.errors import InvalidInput, KafkaformError, Problem, UsageError
-from kafkaform.kinds import KINDS
+from kafkaform.kinds import KINDS, misspelt_hazard
 from kafkaform.manifests.files import CONFIG_FILE, read_bytes
 from kafkaform.manifests.loader import Context, hint_for, unknown_environment
 from kafkaform.manifests.structure import sound_part, structure_problems
 from kafkaform.manifests.yaml12 import read_documents
 from kafkaform.model import Location, Undeclared
+from kafkaform.spelling import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -179,6 +180,11 @@ def _clusters(
         client, found = client_properties.parse(cluster["client"], partial(_property, document, name))
         problems.extend(found)
         forbid = tuple(cluster.get("forbid", ()))
+        for index, hazard in enumerate(forbid):
+            meant = misspelt_hazard(hazard)
+            if meant is not None:
+                at = document.locate([*path, "forbid", index])
+                problems.append(Problem(f"there is no hazard {quoted(hazard)}", at, meant))
         yield ClusterSettings(name, client, environment, cluster.get("clusterId"), forbid)
 
 

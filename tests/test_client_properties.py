@@ -261,6 +261,19 @@ def test_sensitive_names() -> None:
     assert "bootstrap.servers" not in cp.SENSITIVE
 
 
+def test_bootstrap_servers_are_addresses() -> None:
+    for good in ("broker:9092", "a:1,b.example.com:65535, [::1]:9092", "SSL://kafka-1:9093", "broker"):
+        assert parsed({"bootstrap.servers": good}).shown()["bootstrap.servers"] == good
+    for bad in ("host:port", ",", "a b:9092", "http://x/y", "broker:"):
+        _, problems = cp.parse({"bootstrap.servers": bad}, lambda _: None)
+        assert "HOST:PORT" in problems[0].message
+
+
+def test_redaction_leaves_words_that_hold_a_short_secret() -> None:
+    values = resolved({**SASL, "sasl.username": "${env:USER}"}, PW="pw", USER="me")
+    assert cp.redact("me: some mechanism, me-1", values) == f"{cp.HIDDEN}: some mechanism, me-1"
+
+
 def test_redaction_hides_secrets_in_every_shape_and_nothing_else() -> None:
     raw = {**SASL, "bootstrap.servers": "${env:SERVERS}", "ssl.key.password": "x-${env:PART}"}
     pem = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\n-----END PRIVATE KEY-----"

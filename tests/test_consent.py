@@ -25,7 +25,6 @@ ORDERS = ResourceRef("Topic", "orders.v1")
         ("Topic/ORDERS.v1:retention-cut", False),
         ("ConsumerGroup/orders.v1:retention-cut", False),
         ("Topic/orders.v?:retention-cut", True),
-        ("Topic/orders.v1:retention", False),
     ],
 )
 def test_grants(text: str, covers: bool) -> None:
@@ -71,3 +70,18 @@ def test_the_reviewed_consent_is_preferred() -> None:
 )
 def test_annotations(text: str, reasons: dict[str, str], bad: list[str]) -> None:
     assert parse_annotation(text) == (reasons, bad)
+
+
+@pytest.mark.parametrize("glob", ["retention-cut", "retention-*", "*", "delete"])
+def test_hazards_that_there_are(glob: str) -> None:
+    assert Grant.parse(f"Topic/x:{glob}").hazard == glob
+
+
+@pytest.mark.parametrize(
+    ("glob", "hint"),
+    [("retention-cutt", "did you mean 'retention-cut'?"), ("nonsense-*", "hazards: cleanup")],
+)
+def test_a_hazard_that_no_change_has_would_never_hold(glob: str, hint: str) -> None:
+    with pytest.raises(UsageError, match="there is no hazard") as caught:
+        Grant.parse(f"Topic/x:{glob}")
+    assert str(caught.value.hint).startswith(hint)

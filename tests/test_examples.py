@@ -268,6 +268,10 @@ def rows(path: Path, heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
 
 
+def test_the_table_of_hazards_is_complete() -> None:
+    assert set(hazards()) == risk.HAZARDS
+
+
 def test_the_guide_has_every_hazard_with_its_risk() -> None:
     listed = [(cells[0].strip("`"), cells[1]) for cells in rows(GUIDES[1], "## Hazards")]
     assert listed == sorted(hazards().items())

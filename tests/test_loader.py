@@ -248,6 +248,14 @@ BAD_FILES: dict[str, tuple[dict[str, str | bytes], list[str]]] = {
             "t/a.yaml:2:7: unknown kind \"['Pod']\" (known kinds: Topic)",
         ],
     ),
+    "consent to a hazard that there is not": (
+        {
+            "a.yaml": topic(
+                f"{{{COUNTS}}}", metadata=", annotations: {kafkaform/allow: 'retention-cutt: why'}"
+            )
+        },
+        ["t/a.yaml:3:52: there is no hazard 'retention-cutt' (did you mean 'retention-cut'?)"],
+    ),
     "consent without a reason": (
         {"a.yaml": topic(f"{{{COUNTS}}}", metadata=", annotations: {kafkaform/allow: retention-cut}")},
         ["t/a.yaml:3:52: 'retention-cut' is no consent (write `hazard: reason`, a line each)"],

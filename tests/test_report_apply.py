@@ -21,6 +21,7 @@ from kafkaform.model import (
     DeleteTopic,
     Location,
     Operation,
+    ResourceRef,
 )
 from kafkaform.outcome import ApplyReport, ResourceResult, Result
 from kafkaform.report.apply import apply_to_json, describe, render_apply
@@ -198,7 +199,7 @@ def test_operations_in_words(operation: Operation, words: str) -> None:
 
 def test_json_has_all_of_it_under_stable_keys() -> None:
     data = json.loads(apply_to_json(everything()))
-    assert list(data) == ["format_version", "complete", "interrupted", "summary", "results"]
+    assert list(data) == ["format_version", "complete", "interrupted", "unknown", "summary", "results"]
     assert (data["format_version"], data["complete"], data["interrupted"]) == (1, False, True)
     assert data["summary"] == {
         "applied": 1,
@@ -277,3 +278,10 @@ def test_counts_add_up_and_json_is_json(report: ApplyReport) -> None:
         not report.interrupted
         and all(one["result"] in fine and not one["not_carried_out"] for one in data["results"])
     )
+
+
+def test_a_resource_nobody_can_tell_of_makes_an_apply_incomplete() -> None:
+    report = ApplyReport((), unknown=(ResourceRef("Topic", "hidden"),))
+    assert not report.complete
+    assert json.loads(apply_to_json(report))["unknown"] == [{"kind": "Topic", "name": "hidden"}]
+    assert "1 not visible to this account. Not complete." in render_apply(report).plain

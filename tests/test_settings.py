@@ -231,3 +231,18 @@ def test_choosing_an_environment() -> None:
     with pytest.raises(UsageError, match=r"no environment 'prodd' in kafkaform\.yaml") as caught:
         found.check_environment("prodd")
     assert caught.value.hint == "did you mean 'prod'?"
+
+
+def test_a_ban_with_a_wrong_name_would_never_hold(tmp_path: Path) -> None:
+    text = (
+        "apiVersion: kafkaform/v1\nkind: Config\nclusters:\n  dev:\n"
+        "    client: {bootstrap.servers: 'a:1'}\n    forbid: [delete, partition-increse]\n"
+    )
+    path = tmp_path / "kafkaform.yaml"
+    path.write_text(text)
+    with pytest.raises(InvalidInput) as caught:
+        read_settings(path)
+    (problem,) = caught.value.problems
+    assert str(problem) == (
+        f"{path}:6:22: there is no hazard 'partition-increse' (did you mean 'partition-increase'?)"
+    )

@@ -88,7 +88,7 @@ def apply(
         _confirm(plan, session)
     report = _carry_out(plan, session)
     _print_report(report, output_format)
-    return 0 if report.complete and not plan.unknown else 1
+    return 0 if report.complete else 1
 
 
 def _saved_plan_path(paths: tuple[Path, ...], *, prune: bool) -> Path | None:
@@ -193,6 +193,6 @@ def _print_report(report: ApplyReport, output_format: str) -> None:
 
     if output_format == "json":
         click.echo(apply_to_json(report), nl=False)
-    elif report.results:
+    elif report.results or report.unknown:
         click.echo()
         print_text(render_apply(report))

@@ -6,10 +6,16 @@ from kafkaform.client_properties.kinds import Choice, Flag, Number, Text
 from kafkaform.client_properties.treatment import Handled, Property, Renamed, Unused
 
 _INT_MAX = 2_147_483_647
+_ADDRESS = r"\s*([A-Za-z_]+://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\])(:[0-9]{1,5})?\s*"
+_ADDRESSES = Text(rf"{_ADDRESS}(,{_ADDRESS})*,?\s*", "HOST:PORT, or several of them with commas between")
 
 CONNECTION = (
     Property(
-        "bootstrap.servers", Text(), Handled("`bootstrap_servers`"), Renamed("bootstrap.servers"), shown=True
+        "bootstrap.servers",
+        _ADDRESSES,
+        Handled("`bootstrap_servers`"),
+        Renamed("bootstrap.servers"),
+        shown=True,
     ),
     Property("client.id", Text(), Renamed("client_id"), Renamed("client.id"), shown=True),
     Property(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _LARGEST_FILE = 1 << 20
 """Bytes; no key or password is larger, and a device file would never end."""
+_SHORT = 8
 _LINE_WORTH_HIDING = 16
 """Characters; a shorter line of a PEM text says nothing and would hide other words."""
 
@@ -126,8 +128,10 @@ def redact(text: str, resolved: Resolved) -> str:
             shapes |= {
                 line for line in lines if len(line) >= _LINE_WORTH_HIDING and not line.startswith("-----")
             }
-    for shape in sorted(shapes, key=len, reverse=True):
-        text = text.replace(shape, HIDDEN)
+    for shape in sorted(filter(None, shapes), key=len, reverse=True):
+        # A short one, such as a user's name, may be a part of harmless words: only whole words are hidden.
+        alone = (r"(?<![\w.-])", r"(?![\w.-])") if len(shape) < _SHORT else ("", "")
+        text = re.sub(re.escape(shape).join(alone), lambda _: HIDDEN, text)
     return text
 
 

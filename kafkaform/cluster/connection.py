@@ -88,7 +88,7 @@ class Connection:
         future = self.admin.describe_cluster(request_timeout=READ_TIMEOUT_S)
         deadline = time.monotonic() + CONNECT_TIMEOUT_S
         while not future.done() and time.monotonic() < deadline and self._final_error is None:
-            self.admin.poll(0.01)
+            self._poll()
         if self._final_error is not None:
             raise AuthenticationFailed(
                 f"{self.bootstrap_servers}: {one_line(self._final_error.str())}",
@@ -170,6 +170,12 @@ class Connection:
         """Close what was opened."""
         if self._opened_second:
             self._second.close()
+
+    def _poll(self) -> None:
+        try:
+            self.admin.poll(0.01)
+        except SystemError as error:  # how the client's C code passes a signal on that a handler raised for
+            raise KeyboardInterrupt from error
 
     def _unreachable(self) -> Unreachable:
         reason = f": {one_line(self._last_error.str())}" if self._last_error else ""

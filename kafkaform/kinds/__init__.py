@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from fnmatch import filter as matching
 from typing import TYPE_CHECKING
 
 from kafkaform.kinds.topic import TopicKind
+from kafkaform.spelling import nearest
 
 if TYPE_CHECKING:
     from kafkaform.kinds.base import Kind
@@ -15,3 +17,15 @@ KINDS: dict[str, Kind] = {kind.name: kind for kind in (TopicKind(),)}
 def kind_order(name: str) -> int:
     """The place of a kind in plans."""
     return list(KINDS).index(name)
+
+
+def misspelt_hazard(glob: str) -> str | None:
+    """What was probably meant by a hazard that no change of any kind has; None if there is such a one.
+
+    A consent or a ban with a wrong name would never hold, and nobody would be told.
+    """
+    known = sorted(set().union(*(kind.hazards for kind in KINDS.values())))
+    if matching(known, glob):
+        return None
+    near = nearest(glob, known)
+    return f"did you mean {near!r}?" if near else f"hazards: {', '.join(known)}"

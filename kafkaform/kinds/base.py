@@ -59,11 +59,13 @@ class Kind(Protocol):
         name: As in `kind:` of a manifest.
         schema: The name of its JSON Schema in schemas/.
         collection: Its name in the plural, for messages.
+        hazards: The names by which its changes can be consented to or forbidden.
     """
 
     name: str
     schema: str
     collection: str
+    hazards: frozenset[str]
 
     def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
         """Bring a spec that fits the schema into normal form; settings with bad values are reported."""

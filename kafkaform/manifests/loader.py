@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform import consent
 from kafkaform.errors import InvalidInput, Problem
-from kafkaform.kinds import KINDS
+from kafkaform.kinds import KINDS, misspelt_hazard
 from kafkaform.manifests.files import manifest_files, read_bytes
 from kafkaform.manifests.structure import sound_part, structure_problems
 from kafkaform.manifests.yaml12 import read_documents
@@ -161,6 +161,11 @@ def _consents(
     place = document.locate(["metadata", "annotations", consent.ANNOTATION])
     problems.extend(
         Problem(f"{quoted(line)} is no consent", place, "write `hazard: reason`, a line each") for line in bad
+    )
+    problems.extend(
+        Problem(f"there is no hazard {quoted(hazard)}", place, meant)
+        for hazard in allow
+        if (meant := misspelt_hazard(hazard)) is not None
     )
     return allow
 

@@ -82,6 +82,7 @@ def apply_to_json(report: ApplyReport) -> str:
                 "format_version": FORMAT_VERSION,
                 "complete": report.complete,
                 "interrupted": report.interrupted,
+                "unknown": [{"kind": ref.kind, "name": ref.name} for ref in report.unknown],
                 "summary": {result.value: count for result, count in _counts(report).items()},
                 "results": [
                     {
@@ -178,6 +179,8 @@ def _summary(report: ApplyReport) -> str:
     deferred = sum(len(one.deferred) for one in report.results)
     if deferred:
         parts.append(f"{counted(deferred, 'field')} not carried out yet")
+    if report.unknown:
+        parts.append(f"{len(report.unknown):,} not visible to this account")
     start = "Interrupted" if report.interrupted else "Apply"
     end = "Verified by reading back." if report.complete else "Not complete."
     return f"{start}: {', '.join(parts)}. {end}" if parts else f"{start}: nothing to do."

@@ -94,6 +94,10 @@ class _Page:
             text, style = (part, "") if isinstance(part, str) else part
             self.text.append(printable(text), style)
 
+    def fits(self, text: str) -> bool:
+        """Whether a line of this text is not broken by the terminal."""
+        return self._width is None or cell_len(text) <= self._width
+
     def note(self, lead: str, prose: str, style: str = "", *, indent: int = _NOTE_INDENT) -> None:
         """Add a paragraph under a hanging lead."""
         text = printable(prose)
@@ -258,7 +262,8 @@ def _unmanaged(page: _Page, plan: Plan, *, verbose: bool) -> None:
         return
     few = ", ".join(clipped(str(ref), 120) for ref in plan.unmanaged[:_FEW])
     more = f", … {count - _FEW:,} more; --verbose lists them" if count > _FEW else ""
-    page.section(title, (f" ({few}{more})", "dim"))
+    page.section(title)
+    page.note("", f"{few}{more}", "dim", indent=_FIELD_INDENT)
 
 
 def _diagnostics(page: _Page, diagnostics: Sequence[Diagnostic], *, verbose: bool) -> None:
@@ -269,13 +274,17 @@ def _diagnostics(page: _Page, diagnostics: Sequence[Diagnostic], *, verbose: boo
     for diagnostic in shown:
         where = f"{diagnostic.location}: " if diagnostic.location else ""
         lead = f"{diagnostic.severity.value} {diagnostic.code}"
+        message = clipped(diagnostic.message, _PROSE)
+        alone = page.fits(f"  {lead}  {where}{message}")
         page.line(
             (lead, SEVERITY_STYLES[diagnostic.severity]),
             "  ",
             (where, "dim"),
-            clipped(diagnostic.message, _PROSE),
+            message if alone else "",
             indent=2,
         )
+        if not alone:
+            page.note("", message, indent=_FIELD_INDENT)
         if diagnostic.suggestion:
             page.note("", clipped(diagnostic.suggestion, _PROSE), "dim", indent=_FIELD_INDENT)
     hidden = len(diagnostics) - len(shown)

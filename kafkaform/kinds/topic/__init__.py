@@ -35,6 +35,7 @@ class TopicKind:
     name = "Topic"
     schema = "topic"
     collection = "topics"
+    hazards = risk.HAZARDS
 
     def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
         """See `Kind.normalise`."""

@@ -24,6 +24,30 @@ UNLIMITED = -1
 """How Kafka spells "no limit" in retention.ms and retention.bytes."""
 
 
+HAZARDS = frozenset(
+    {
+        "cleanup-policy",
+        "cleanup-policy-removed",
+        "delete",
+        "message-size-cut",
+        "min-isr-cut",
+        "min-isr-raise",
+        "partition-decrease",
+        "partition-increase",
+        "partition-increase-compacted",
+        "remote-storage-delete",
+        "remote-storage-off",
+        "replication-factor",
+        "retention-cut",
+        "timestamp-bound-cut",
+        "tombstone-retention-cut",
+        "unclean-election",
+        "unknown-config",
+    }
+)
+"""The names by which a change of a Topic can be consented to or forbidden."""
+
+
 def judge(path: str, context: UpdateContext) -> Judgement:
     """How risky the change of one field is."""
     judge_field = _BY_PATH.get(path)

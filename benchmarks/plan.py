@@ -49,7 +49,7 @@ def main() -> int:
     for count in options.topics:
         with (
             tempfile.TemporaryDirectory(prefix="kafkaform-bench-") as folder,
-            DevCluster.start(Path(folder) / "kafka", heap_mb=1024) as kafka,
+            DevCluster.start(Path(folder) / "kafka", heap_mb=3072) as kafka,
         ):
             build(kafka.bootstrap_servers, count)
             manifests = write_manifests(Path(folder) / "topics", count)
@@ -78,8 +78,11 @@ def build(address: str, count: int) -> None:
         for batch in [*batches(work), *batches(drift)]:
             errors = [error for error in cluster.execute(batch) if error is not None]
             assert not errors, errors[0]
-        while len(cluster.observe(refs).resources) < count:
-            time.sleep(0.5)
+        # A broker hears of what a controller has done with seconds of delay when it is that much.
+        while not all(ref in (seen := cluster.observe(refs).resources) for ref in refs) or not all(
+            seen[ref].state["config.retention.ms"] == str(2 * DAY_MS) for ref in refs[::10]
+        ):
+            time.sleep(2)
 
 
 def write_manifests(folder: Path, count: int) -> Path:

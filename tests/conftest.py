@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.kafka_fixtures import (
     SHARED,
@@ -16,6 +19,17 @@ from tests.kafka_fixtures import (
 )
 
 __all__ = ["account", "free_accounts", "kafka", "kafka3", "kafka_acl", "prefix", "real_cluster"]
+
+
+# A busy machine is no failure: examples are not timed, and drawing whole plans may take its time.
+# CI draws the same examples each time, so that it judges the change and not the draw; elsewhere they are new.
+settings.register_profile(
+    "kafkaform",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("kafkaform")
 
 
 def pytest_configure(config: pytest.Config) -> None:

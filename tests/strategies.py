@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from kafkaform.model import (
@@ -36,10 +35,6 @@ if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
 T = TypeVar("T")
-
-# A busy machine is no failure: examples are not timed, and drawing whole plans may take its time.
-settings.register_profile("kafkaform", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("kafkaform")
 
 # What breaks terminals, Markdown, HTML, JSON and shells, as single bites.
 HOSTILE = (

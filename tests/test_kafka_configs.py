@@ -122,8 +122,16 @@ class Admin:
 
     def describe(self, kind: ResourceType, name: str) -> dict[str, Any]:
         resource = ConfigResource(kind, name)
-        described: dict[str, Any] = self.client.describe_configs([resource])[resource].result(timeout=20)
-        return described
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                described: dict[str, Any] = self.client.describe_configs([resource])[resource].result(20)
+            except KafkaException as error:  # a broker with much to do hears of a new topic late
+                if error.args[0].name() != "UNKNOWN_TOPIC_OR_PART" or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+            else:
+                return described
 
     def set(self, name: str, value: str, *, validate_only: bool = False) -> None:
         entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
@@ -140,7 +148,7 @@ class Admin:
 
     def settled(self, names: Iterable[str]) -> dict[str, str]:
         """The topic's values, once every one of these is its own: reads lag writes."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             live = self.describe(ResourceType.TOPIC, self.topic)
             if all(live[name].source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value for name in names):

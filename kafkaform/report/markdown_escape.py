@@ -17,7 +17,7 @@ _SEGMENT = r"[^\W_]+"
 _WORD = re.compile(rf"{_SEGMENT}(?:[-+/'\u2019\u2013]{_SEGMENT})*%?")
 _NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)*%?")
 _SIGNS = frozenset("→·\u2013\u2014%…≤≥\u00d7+-/=")
-_REFERENCE = re.compile(r"\b(?:[0-9a-fA-F]{7,40}|GH-[0-9]+)\b", re.IGNORECASE)
+_REFERENCE = re.compile(r"\b(?:[0-9a-fA-F]{7,40}\b|GH-[0-9])", re.IGNORECASE)
 # Left as they are in HTML: letters, digits and what names are made of. Nothing else of ASCII is.
 _HTML = re.compile(r"[!-+:-@\[-`{-~]")
 

@@ -79,10 +79,16 @@ def build(address: str, count: int) -> None:
             errors = [error for error in cluster.execute(batch) if error is not None]
             assert not errors, errors[0]
         # A broker hears of what a controller has done with seconds of delay when it is that much.
-        while not all(ref in (seen := cluster.observe(refs).resources) for ref in refs) or not all(
-            seen[ref].state["config.retention.ms"] == str(2 * DAY_MS) for ref in refs[::10]
-        ):
+        while not settled(cluster, refs):
             time.sleep(2)
+
+
+def settled(cluster: KafkaCluster, refs: list[ResourceRef]) -> bool:
+    """Whether a reading shows every topic, and every tenth drifted."""
+    seen = cluster.observe(refs).resources
+    return len(seen) == len(refs) and all(
+        seen[ref].state["config.retention.ms"] == str(2 * DAY_MS) for ref in refs[::10]
+    )
 
 
 def write_manifests(folder: Path, count: int) -> Path:

@@ -173,3 +173,26 @@ def test_metadata_with_tags_long_lists_and_null_names() -> None:
     assert first.topic_id.bytes == topic_id
     assert first.replicas == {3: 200}
     assert (second.name, second.error_code, second.replicas) == ("", 100, {})
+
+
+def test_requests_do_not_grow_with_topics() -> None:
+    class Counting:
+        """A connection that counts, and answers that no topic has configs."""
+
+        def __init__(self) -> None:
+            self.sent: list[int] = []
+
+        def ask(
+            self, api_key: int, version: int, bodies: list[bytes], *, flexible: bool = False
+        ) -> list[bytes]:
+            assert (api_key, version, flexible) == (
+                wire.DESCRIBE_CONFIGS,
+                wire.DESCRIBE_CONFIGS_VERSION,
+                False,
+            )
+            self.sent.append(len(bodies))
+            return [pack(">ii", 0, 0)] * len(bodies)
+
+    connection = Counting()
+    SwiftSource(connection).configs([f"t{n}" for n in range(5_000)])  # type: ignore[arg-type]
+    assert connection.sent == [3]

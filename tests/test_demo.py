@@ -1,0 +1,35 @@
+"""The tour of `make demo`: every step of it checks its own exit code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.kafka
+def test_the_tour_ends_well() -> None:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("KAFKAFORM_")}
+    cache = os.environ.get("KAFKAFORM_CACHE")
+    run = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "demo.py")],
+        env=environ | ({"KAFKAFORM_CACHE": cache} if cache else {}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    _, _, after_apply = run.stdout.partition("# Plan again")
+    assert "No changes: 17 declared resources, all as declared." in after_apply
+    found, _, settled = after_apply.partition("# With consent")
+    assert "retention.ms          14d → 7d" in found
+    refused, _, untouched = settled.partition("# Nothing of orders.v1 was touched")
+    assert "update refused: Kafka cannot take partitions away from a topic (3 → 2)" in refused
+    assert "Topic/carts.v1  updated: segment.ms = 12h (43200000)" in refused
+    assert "retention.ms          7d → 10d" in untouched
+    assert "carts.v1" not in untouched

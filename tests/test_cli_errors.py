@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkaform.cli.main import run
+from kafkaform.cli.options import Where
 from kafkaform.cli.session import Session
 from kafkaform.client_properties import resolve
 from kafkaform.errors import KafkaformError, UsageError
@@ -286,7 +287,7 @@ def test_an_address_on_the_command_line_gets_no_credentials_of_the_file(
     monkeypatch.setenv("KF_TEST_SECRET", SECRET)
 
     def properties(*arguments: str | None) -> dict[str, str]:
-        session = Session.start(None, None, *arguments)  # type: ignore[arg-type]
+        session = Session.start(Where(None, None, *arguments))  # type: ignore[arg-type]
         found = resolve(
             session.require_cluster().client, {"KF_TEST_USER": "me", "KF_TEST_SECRET": SECRET}, str
         )
@@ -314,9 +315,9 @@ def test_a_saved_plan_does_not_choose_whose_credentials_go_to_an_address(project
 def test_no_cluster_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="no cluster is named"):
-        Session.start(None, None).cluster()
+        Session.start(Where()).cluster()
     with pytest.raises(KafkaformError, match="no such file"):
-        Session.start(tmp_path / "nowhere.yaml", None)
+        Session.start(Where(tmp_path / "nowhere.yaml"))
 
 
 def test_everything_by_variables_and_without_a_configuration_file(

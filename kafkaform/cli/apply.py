@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from kafkaform.cli.options import (
+    Where,
     allow_option,
-    config_option,
-    connection_options,
-    environment_option,
     paths_argument,
     prune_option,
     target_option,
+    where_options,
 )
 from kafkaform.cli.output import header, print_plan, print_text, verbose_option
 from kafkaform.cli.plan import plan_now
@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @paths_argument
-@config_option
-@connection_options
-@environment_option
+@where_options
 @target_option
 @allow_option
 @prune_option
@@ -56,11 +54,7 @@ if TYPE_CHECKING:
 @verbose_option
 def apply(
     paths: tuple[Path, ...],
-    config_file: Path | None,
-    cluster_name: str | None,
-    bootstrap_server: str | None,
-    command_config: Path | None,
-    environment: str | None,
+    where: Where,
     targets: tuple[str, ...],
     allow: tuple[str, ...],
     prune: bool,
@@ -76,12 +70,10 @@ def apply(
     saved = _saved_plan_path(paths, prune=prune)
     grants = tuple(map(Grant.parse, allow))
     if saved is not None:
-        plan, about, session = _from_file(
-            saved, config_file, cluster_name, bootstrap_server, command_config, environment
-        )
+        plan, about, session = _from_file(saved, where)
         plan = grant(_narrowed(plan, targets), grants)
     else:
-        session = Session.start(config_file, environment, cluster_name, bootstrap_server, command_config)
+        session = Session.start(where)
         plan, about = plan_now(session, paths, targets, grants, prune=prune), header(session)
     print_plan(plan, about, "text", verbose=verbose, err=output_format == "json")
     if plan.with_status(Status.PLANNED) and not auto_approve:
@@ -102,26 +94,19 @@ def _saved_plan_path(paths: tuple[Path, ...], *, prune: bool) -> Path | None:
     return plans[0]
 
 
-def _from_file(
-    file: Path,
-    config_file: Path | None,
-    cluster_name: str | None,
-    bootstrap_server: str | None,
-    command_config: Path | None,
-    environment: str | None,
-) -> tuple[Plan, PlanHeader, Session]:
+def _from_file(file: Path, where: Where) -> tuple[Plan, PlanHeader, Session]:
     """A saved plan, and a session with the cluster that it was made for."""
     plan, about = read_plan_file(file)
-    if environment is not None and environment != about.environment:
+    if where.environment is not None and where.environment != about.environment:
         made_for = f"environment {about.environment}" if about.environment else "no environment"
         raise PlanFileError(
-            f"the plan was made for {made_for}, not {environment}",
+            f"the plan was made for {made_for}, not {where.environment}",
             hint="leave out --environment (and KAFKAFORM_ENVIRONMENT), or make a new plan",
         )
-    if cluster_name is None and bootstrap_server is None:
+    if where.cluster_name is None and where.bootstrap_server is None:
         # With an address on the command line, the plan must not choose whose credentials go there.
-        cluster_name = _known(config_file, about)
-    session = Session.start(config_file, None, cluster_name, bootstrap_server, command_config)
+        where = replace(where, cluster_name=_known(where.config_file, about))
+    session = Session.start(replace(where, environment=None))
     _check_cluster(plan, about, session)
     return plan, about, session
 
@@ -168,8 +153,8 @@ def _confirm(plan: Plan, session: Session) -> None:
         expected = "yes"
         question = "Type yes to apply exactly this: "
     # Not click.prompt: it writes to stdout too, which is for the result alone.
-    click.echo(f"\n{question}", nl=False, err=True)
     try:
+        click.echo(f"\n{question}", nl=False, err=True)
         answer = sys.stdin.readline()
     except KeyboardInterrupt:
         click.echo(err=True)

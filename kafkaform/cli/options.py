@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -49,31 +51,52 @@ prune_option = click.option(
 )
 
 
-def connection_options(command: F) -> F:
-    """Which cluster, and how to reach it."""
-    options = (
-        click.option(
-            "--cluster",
-            "cluster_name",
-            envvar="KAFKAFORM_CLUSTER",
-            show_envvar=True,
-            help="A cluster of kafkaform.yaml.  [default: the only one]",
-        ),
-        click.option(
-            "--bootstrap-server",
-            envvar="KAFKAFORM_BOOTSTRAP_SERVER",
-            show_envvar=True,
-            metavar="HOST:PORT[,...]",
-            help="Brokers to ask first. Without --cluster, no credentials of kafkaform.yaml are used.",
-        ),
-        click.option(
-            "--command-config",
-            type=_FILE,
-            envvar="KAFKAFORM_COMMAND_CONFIG",
-            show_envvar=True,
-            help="Client properties as Kafka's own tools take them (Java names).",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Which cluster and environment a call is about, and how to reach it, as the command line says."""
+
+    config_file: Path | None = None
+    environment: str | None = None
+    cluster_name: str | None = None
+    bootstrap_server: str | None = None
+    command_config: Path | None = None
+
+
+_WHERE = (
+    config_option,
+    click.option(
+        "--cluster",
+        "cluster_name",
+        envvar="KAFKAFORM_CLUSTER",
+        show_envvar=True,
+        help="A cluster of kafkaform.yaml.  [default: the only one]",
+    ),
+    click.option(
+        "--bootstrap-server",
+        envvar="KAFKAFORM_BOOTSTRAP_SERVER",
+        show_envvar=True,
+        metavar="HOST:PORT[,...]",
+        help="Brokers to ask first. Without --cluster, no credentials of kafkaform.yaml are used.",
+    ),
+    click.option(
+        "--command-config",
+        type=_FILE,
+        envvar="KAFKAFORM_COMMAND_CONFIG",
+        show_envvar=True,
+        help="Client properties as Kafka's own tools take them (Java names).",
+    ),
+    environment_option,
+)
+
+
+def where_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of a `Where`, which it takes as its argument `where`."""
+
+    @functools.wraps(command)
+    def gathered(**given: Any) -> int:
+        where = Where(**{field.name: given.pop(field.name) for field in fields(Where)})
+        return command(where=where, **given)
+
+    for option in reversed(_WHERE):
+        gathered = option(gathered)
+    return gathered

@@ -8,13 +8,12 @@ from pathlib import Path
 import click
 
 from kafkaform.cli.options import (
+    Where,
     allow_option,
-    config_option,
-    connection_options,
-    environment_option,
     paths_argument,
     prune_option,
     target_option,
+    where_options,
 )
 from kafkaform.cli.output import header, plan_format_option, print_plan, verbose_option, write_file
 from kafkaform.cli.session import Session
@@ -28,9 +27,7 @@ from kafkaform.report.printable import printable
 
 @click.command()
 @paths_argument
-@config_option
-@connection_options
-@environment_option
+@where_options
 @target_option
 @allow_option
 @prune_option
@@ -46,11 +43,7 @@ from kafkaform.report.printable import printable
 @click.option("--strict", is_flag=True, help="Exit 1 if a change is refused or needs consent.")
 def plan(
     paths: tuple[Path, ...],
-    config_file: Path | None,
-    cluster_name: str | None,
-    bootstrap_server: str | None,
-    command_config: Path | None,
-    environment: str | None,
+    where: Where,
     targets: tuple[str, ...],
     allow: tuple[str, ...],
     prune: bool,
@@ -67,7 +60,7 @@ def plan(
     if out is not None and out.suffix != PLAN_SUFFIX:
         raise UsageError(f"--out {out}: the name of a saved plan ends in {PLAN_SUFFIX}")
     grants = tuple(map(Grant.parse, allow))
-    session = Session.start(config_file, environment, cluster_name, bootstrap_server, command_config)
+    session = Session.start(where)
     made = plan_now(session, paths, targets, grants, prune=prune)
     about = header(session)
     if out is not None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from kafkaform.cli.options import Where
     from kafkaform.cluster.kafka import KafkaCluster
     from kafkaform.model import Desired
 
@@ -38,24 +39,19 @@ class Session:
     environment: str | None
 
     @classmethod
-    def start(
-        cls,
-        config_file: Path | None,
-        environment: str | None,
-        cluster_name: str | None = None,
-        bootstrap_server: str | None = None,
-        command_config: Path | None = None,
-    ) -> Session:
+    def start(cls, where: Where) -> Session:
         """Read the configuration and choose the cluster and the environment."""
-        settings = find_settings(config_file)
-        if bootstrap_server is not None and cluster_name is None:
+        settings = find_settings(where.config_file)
+        if where.bootstrap_server is not None and where.cluster_name is None:
             # The credentials of a configured cluster must not reach a host that it does not name.
-            target: ClusterSettings | None = ClusterSettings(bootstrap_server, properties.ClientProperties())
+            target: ClusterSettings | None = ClusterSettings(
+                where.bootstrap_server, properties.ClientProperties()
+            )
         else:
-            target = settings.cluster(cluster_name)
+            target = settings.cluster(where.cluster_name)
         if target is not None:
-            target = replace(target, client=_client(target, bootstrap_server, command_config))
-        chosen = environment or (target.environment if target else None)
+            target = replace(target, client=_client(target, where.bootstrap_server, where.command_config))
+        chosen = where.environment or (target.environment if target else None)
         settings.check_environment(chosen)
         return cls(settings, target, chosen)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from kafkaform.consent import Consents, Grant
+from kafkaform.consent import ANNOTATION, Consents, Grant
 from kafkaform.kinds import KINDS, kind_order
 from kafkaform.kinds.base import Kind, UpdateContext
 from kafkaform.model import (
@@ -42,7 +42,7 @@ from kafkaform.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,7 @@ class _Planner:
             )
             return
         change = self._change(desired, self._observation.resources.get(ref))
+        self._diagnostics.extend(_idle_consents(change, desired))
         if change is None:
             self._unchanged += 1
         else:
@@ -272,6 +273,21 @@ def _due(change: Change) -> tuple[Judgement, ...]:
             return tuple(f.judgement for f in fields if f.deferred is None)
         case Create() | Delete():
             return judgements(change)
+
+
+def _idle_consents(change: Change | None, desired: Desired) -> Iterator[Diagnostic]:
+    """What is said of consents in a manifest that nothing needs any more: the next change would have them."""
+    if desired.state is None:
+        return  # a tombstone keeps its consent: a topic that comes back is to go again
+    hazards = {judgement.hazard for judgement in judgements(change)} if change is not None else set()
+    for hazard in sorted(set(desired.intent.allow) - hazards):
+        yield Diagnostic(
+            "KF417",
+            Severity.WARNING,
+            f"{desired.ref} consents to {hazard}, which nothing in this plan needs",
+            desired.location,
+            f"take it out of {ANNOTATION}, or it will let the next {hazard} through unasked",
+        )
 
 
 def _deletion(desired: Desired, observed: Observed, facts: Facts) -> Delete:

@@ -539,3 +539,13 @@ def test_globs_mind_the_case() -> None:
     assert matches("Orders", ["x", "O*"])
     assert not matches("orders", ["O*"])
     assert not matches("orders", [])
+
+
+def test_a_consent_that_nothing_needs_is_pointed_out() -> None:
+    allow = {"retention-cut": "hold ended"}
+    cut = wanted({"retention.ms": "5"}, allow=allow)
+    assert not plan_of([cut], live({"retention.ms": "9"})).diagnostics
+    (found,) = plan_of([cut], live({"retention.ms": "5"})).diagnostics
+    assert (found.code, found.severity) == ("KF417", Severity.WARNING)
+    assert found.message == "Topic/t consents to retention-cut, which nothing in this plan needs"
+    assert not plan_of([gone(allow={"delete": "unused"})]).diagnostics

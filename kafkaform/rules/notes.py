@@ -75,6 +75,13 @@ NOTES: dict[str, Note] = {
             "be down, or out of reach from here: an apply may then not get through either.",
         ),
         Note(
+            "KF417",
+            Severity.WARNING,
+            "A manifest consents to a hazard that nothing in the plan needs.\n\n"
+            "A consent that stays in the manifest after its change was applied lets the next change of that\n"
+            "sort through unasked. Take the line out of the annotation. (A tombstone keeps its own.)",
+        ),
+        Note(
             "KF416",
             Severity.INFO,
             "The sizes of topics could not be read.\n\n"

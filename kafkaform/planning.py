@@ -92,10 +92,15 @@ def _with_sizes(facts: Facts, plan: Plan, observation: Observation, cluster: Clu
     if not touched:
         return facts
     try:
-        return replace(facts, sizes=cluster.sizes(touched))
+        sizes = cluster.sizes(touched)
+        untold = [resource for resource in touched if resource.ref not in sizes]
+        why = f"the brokers tell this account no size of {len(untold)} of them" if untold else None
     except ClusterError as error:
-        note = Diagnostic("KF416", Severity.INFO, f"the sizes of topics were not read: {error.message}")
-        return replace(facts, diagnostics=(*facts.diagnostics, note))
+        sizes, why = {}, error.message
+    if why is None:
+        return replace(facts, sizes=sizes)
+    note = Diagnostic("KF416", Severity.INFO, f"the sizes of topics were not read: {why}")
+    return replace(facts, sizes=sizes, diagnostics=(*facts.diagnostics, note))
 
 
 def check_identity(facts: Facts, target: ClusterSettings | None) -> None:

@@ -5,14 +5,19 @@ A real Kafka is started and given topics that have drifted; what `kafkaform plan
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
+import pty
 import re
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 from pathlib import Path
 
+from confluent_kafka import Producer
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
@@ -23,6 +28,7 @@ from kafkaform.model import CreateTopic, ResourceRef
 
 ROOT = Path(__file__).resolve().parent.parent
 DAY_MS = 86_400_000
+COLUMNS = 120
 MANIFESTS = """\
 apiVersion: kafkaform/v1
 kind: Topic
@@ -47,6 +53,33 @@ spec: {partitions: 6, replicationFactor: 1, retention: 7d}
 LIVE = {"orders.v1": (6, 7), "payments.v1": (12, 3), "shipments.v1": (6, 30)}
 
 
+def fill(address: str) -> None:
+    """Give the topics some data, so that the plan can say how much it is about."""
+    producer = Producer({"bootstrap.servers": address, "linger.ms": 50})
+    for number in range(20_000):
+        for topic in LIVE:
+            producer.produce(topic, key=str(number), value=os.urandom(700))
+        producer.poll(0)
+    producer.flush(60)
+
+
+def seen_on_a_terminal(command: list[str], folder: str) -> str:
+    """What a command shows on a terminal of COLUMNS, colours and all."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 60, COLUMNS, 0, 0))
+    environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(COLUMNS)}
+    environ.pop("NO_COLOR", None)
+    shown = b""
+    with subprocess.Popen(command, cwd=folder, env=environ, stdin=theirs, stdout=theirs, stderr=theirs):
+        os.close(theirs)
+        try:
+            while chunk := os.read(ours, 65_536):
+                shown += chunk
+        except OSError:  # how a terminal says that nobody is left on the other side
+            os.close(ours)
+    return shown.decode().replace("\r\n", "\n")
+
+
 def main() -> int:
     """Start Kafka, plan, draw."""
     with tempfile.TemporaryDirectory(prefix="kafkaform-picture-") as folder:
@@ -65,15 +98,11 @@ def main() -> int:
                         for name, (partitions, days) in LIVE.items()
                     ]
                 )
-            plan = subprocess.run(
-                [sys.executable, "-m", "kafkaform", "plan", "--bootstrap-server", address],
-                cwd=folder,
-                env={**os.environ, "FORCE_COLOR": "1", "COLUMNS": "132"},
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout
-    console = Console(record=True, width=132, file=io.StringIO(), force_terminal=True)
+            fill(address)
+            plan = seen_on_a_terminal(
+                [sys.executable, "-m", "kafkaform", "plan", *("--bootstrap-server", address)], folder
+            )
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
     console.print(Text.from_ansi(plan))
     # rich names a web font of a foreign host: a reader's own monospaced font will do.
     style = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)

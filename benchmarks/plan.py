@@ -21,7 +21,8 @@ from pathlib import Path
 from kafkaform.batches import batches
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.model import AlterConfigs, CreateTopic, ResourceRef
+from kafkaform.model import ResourceRef
+from kafkaform.operations import AlterConfigs, CreateTopic
 
 DAY_MS = 86_400_000
 

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from kafkaform.model import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
+from kafkaform.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CommitInitialOffsets,
+    CreateTopic,
+    DeleteGroup,
+    DeleteTopic,
+    Operation,
+    ResetOffsets,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,6 +36,12 @@ def weight(operation: Operation) -> int:
             return 1 + len(given) + len(unset)
         case AddPartitions(present=present, total=total):
             return 1 + total - present
+        case CommitInitialOffsets(topics=topics):
+            return 1 + len(topics)
+        case ResetOffsets(offsets=offsets):
+            return 1 + len(offsets)
+        case DeleteGroup(configs=configs):
+            return 1 + len(configs)
         case DeleteTopic():
             return 1
         case _:

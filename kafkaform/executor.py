@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 
 from kafkaform.batches import batches
 from kafkaform.errors import ClusterError, OutcomeUnknown, PermissionDenied, RequestRejected
-from kafkaform.model import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation, Status
+from kafkaform.model import Status
+from kafkaform.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CommitInitialOffsets,
+    CreateTopic,
+    DeleteGroup,
+    DeleteTopic,
+    Operation,
+    ResetOffsets,
+)
 from kafkaform.outcome import ApplyReport, Result
 from kafkaform.pending import Pending
 
@@ -32,7 +42,15 @@ in three steps. A limit for all of it together would fail large plans that are g
 LONGEST_PAUSE_S = 1.0
 """How long to wait at most between two readings."""
 
-STAGES: tuple[type[Operation], ...] = (CreateTopic, AlterConfigs, AddPartitions, DeleteTopic)
+STAGES: tuple[type[Operation], ...] = (
+    CreateTopic,
+    AlterConfigs,
+    AddPartitions,
+    CommitInitialOffsets,
+    ResetOffsets,
+    DeleteGroup,
+    DeleteTopic,
+)
 """The order of work: what can be taken back comes before what cannot."""
 
 

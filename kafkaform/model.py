@@ -6,10 +6,13 @@ so a plan, drift detection and the verification after an apply are one and the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from kafkaform.groups import Group
 
 FieldValue: TypeAlias = int | str | None
 """The value of one managed field: counts are ints, Kafka configs are canonical strings, None is unset."""
@@ -84,13 +87,24 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A finding that is not a change: a rule that tripped, or a fact the reader must know."""
+    """A finding that is not a change: a rule that tripped, or a fact the reader must know.
+
+    Attributes:
+        code: Its rule or note, which `kafkaform rules CODE` explains.
+        severity: How loud it is.
+        message: What is so, in one line.
+        location: Where in a manifest.
+        suggestion: What to do about it.
+        waived: The reason why the manifest has this rule overlook it; None if it has not. A waived finding
+            is shown, and counts for nothing.
+    """
 
     code: str
     severity: Severity
     message: str
     location: Location | None = None
     suggestion: str | None = None
+    waived: str | None = None
 
 
 # --- what is wanted, and what is -------------------------------------------------------------------
@@ -105,6 +119,7 @@ class Intent:
             if records have keys".
         labels: The manifest's labels.
         allow: Hazards the manifest consents to, with the written reason of each.
+        waivers: Rules that are to overlook this resource, by code, with the written reason of each.
         deletion_protection: The resource is never deleted by this tool.
         undeclared: What to do with live configs that the manifest does not mention.
         spec: The normalised manifest spec, for what only rules read.
@@ -113,6 +128,7 @@ class Intent:
     keyed: bool | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     allow: Mapping[str, str] = field(default_factory=dict)
+    waivers: Mapping[str, str] = field(default_factory=dict)
     deletion_protection: bool = False
     undeclared: Undeclared = Undeclared.REPORT
     spec: Mapping[str, object] = field(default_factory=dict)
@@ -120,12 +136,28 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """A resource as its manifest wants it; `state` is None for a tombstone (`state: absent`)."""
+    """A resource as its manifest wants it.
+
+    Attributes:
+        ref: Kind and name.
+        state: The managed fields; None for a tombstone (`state: absent`).
+        intent: What the manifest says besides.
+        location: Where the manifest begins.
+        places: Finds the place of a field by its path; see `place`.
+    """
 
     ref: ResourceRef
     state: State | None
     intent: Intent = Intent()
     location: Location | None = None
+    places: Callable[[str], Location] | None = field(default=None, compare=False, repr=False)
+
+    def place(self, path: str) -> Location | None:
+        """Where the manifest sets a field (`config.retention.ms`, `members.expected`, `metadata.name`).
+
+        The nearest thing around it where it does not set it, as with a default of kafkaform.yaml.
+        """
+        return self.places(path) if self.places is not None else self.location
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +170,8 @@ class Observed:
         state: The resource's own values; a config that only has a default is not in it.
         effective: The values in force for every config, own or inherited.
         internal: Whether Kafka itself owns the resource.
+        group: What the coordinator knows of a group; None for other kinds, and for a group that has
+            nothing but configs.
     """
 
     ref: ResourceRef
@@ -145,6 +179,7 @@ class Observed:
     state: State
     effective: State = field(default_factory=dict)
     internal: bool = False
+    group: Group | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +217,7 @@ class Facts:
         defaults: The cluster's default of every topic config; None where the account may not read it.
         diagnostics: What is odd, such as brokers whose defaults differ.
         sizes: Bytes of data of the resources that were asked for, one replica counted.
+        group_defaults: The cluster's default of every group config; None where the account may not read it.
     """
 
     cluster_id: str
@@ -189,6 +225,7 @@ class Facts:
     defaults: Mapping[str, str | None] | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
     sizes: Mapping[ResourceRef, int] = field(default_factory=dict)
+    group_defaults: Mapping[str, str | None] | None = None
 
 
 # --- changes ---------------------------------------------------------------------------------------
@@ -271,48 +308,6 @@ def judgements(change: Change) -> tuple[Judgement, ...]:
 def risk_of(change: Change) -> Risk:
     """The worst risk in a change."""
     return max(j.risk for j in judgements(change))
-
-
-# --- operations: what a cluster is asked to do -----------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class CreateTopic:
-    """Create a topic; a replication factor or partition count of -1 is the broker's default."""
-
-    ref: ResourceRef
-    partitions: int
-    replication_factor: int
-    configs: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class AlterConfigs:
-    """Set and unset dynamic configs of one resource; what is not named stays as it is."""
-
-    ref: ResourceRef
-    set: Mapping[str, str]
-    unset: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class AddPartitions:
-    """Raise a topic's partition count from `present` to `total`."""
-
-    ref: ResourceRef
-    present: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteTopic:
-    """Delete the topic that has this id, and no other of the same name."""
-
-    ref: ResourceRef
-    uid: str | None
-
-
-Operation: TypeAlias = CreateTopic | AlterConfigs | AddPartitions | DeleteTopic
 
 
 # --- the plan --------------------------------------------------------------------------------------

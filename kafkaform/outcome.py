@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafkaform.model import FieldChange, Operation, PlannedChange, ResourceRef
+    from kafkaform.model import FieldChange, PlannedChange, ResourceRef
+    from kafkaform.operations import Operation
 
 
 class Result(StrEnum):

@@ -13,7 +13,8 @@ from kafkaform.preconditions import REPLACED, Moved, remaining
 
 if TYPE_CHECKING:
     from kafkaform.errors import ClusterError
-    from kafkaform.model import FieldChange, Observation, Operation, PlannedChange
+    from kafkaform.model import FieldChange, Observation, PlannedChange
+    from kafkaform.operations import Operation
 
 NOT_CARRIED_OUT = (RequestRejected, PermissionDenied, AuthenticationFailed)
 """After any other error, such as no answer, an operation may have been carried out all the same."""

@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
 
+PRUNED = "Topic"
+"""The kind that pruning deletes: a group that nobody declares is somebody's, and costs next to nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What a project and a cluster allow, besides what manifests say.
@@ -145,7 +149,7 @@ class _Planner:
         One that is protected or internal stays unmanaged: a refused change would fail every apply.
         """
         observed = self._observation.resources.get(ref)
-        if observed is None or not matches(ref.name, self._policy.owns):
+        if ref.kind != PRUNED or observed is None or not matches(ref.name, self._policy.owns):
             return False
         undeclared = Desired(ref, None)
         change = _deletion(undeclared, observed, self._facts)
@@ -185,6 +189,7 @@ class _Planner:
     def _fields(
         self, kind: Kind, desired: Desired, state: State, observed: Observed
     ) -> tuple[FieldChange, ...]:
+        state = kind.applicable(state, observed)
         target = {**state, **self._settle_undeclared(kind, desired, state, observed)}
         differing = [
             path
@@ -243,6 +248,9 @@ class _Planner:
         if blocked is not None:
             return f"{blocked.code}: {blocked.message}", blocked.suggestion
         due = _due(change)
+        observed = self._observation.resources.get(change.ref)
+        if observed is not None and (obstacle := KINDS[change.ref.kind].obstacle(change, observed)):
+            return obstacle
         for judgement in due:
             if judgement.risk is Risk.IMPOSSIBLE:
                 return judgement.reason, judgement.remedy

@@ -22,7 +22,7 @@ from kafkaform.model import (
     Status,
     risk_of,
 )
-from kafkaform.planner import Policy, diff, matches
+from kafkaform.planner import PRUNED, Policy, diff, matches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,9 @@ def make_plan(request: Request, cluster: Cluster, settings: Settings, target: Cl
     check_identity(facts, target)
     prunable = settings.owns if request.prune else ()
     observation = cluster.observe(
-        [desired.ref for desired in request.desired], lambda ref: matches(ref.name, prunable)
+        [desired.ref for desired in request.desired],
+        lambda ref: ref.kind == PRUNED and matches(ref.name, prunable),
+        kinds=["Topic"],
     )
     desired = sorted(request.desired, key=lambda declared: declared.ref)  # so that findings have an order
     scene = rules.Scene(tuple(desired), facts, observation.inventory)
@@ -73,7 +75,7 @@ def make_plan(request: Request, cluster: Cluster, settings: Settings, target: Cl
         owns=settings.owns,
         prune=request.prune,
         allow=request.allow,
-        blocked={ref: found for ref, found in findings if found.severity is Severity.ERROR},
+        blocked={ref: found for ref, found in findings if ref and found.severity is Severity.ERROR},
     )
     plan = diff(desired, observation, facts, policy)
     facts = _with_sizes(facts, plan, observation, cluster)

@@ -50,6 +50,10 @@ def remaining(change: Change, observation: Observation) -> Left | Moved:
             "grant Describe and DescribeConfigs on it",
         )
     observed = observation.resources.get(change.ref)
+    if observed is not None:
+        obstacle = KINDS[change.ref.kind].obstacle(change, observed)
+        if obstacle is not None:
+            return Moved(obstacle[0], obstacle[1] or _NEW_PLAN)
     match change:
         case Create():
             return _remaining_create(change, observed)

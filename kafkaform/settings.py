@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kafkaform import client_properties
 from kafkaform.errors import InvalidInput, KafkaformError, Problem, UsageError
 from kafkaform.kinds import KINDS, misspelt_hazard
+from kafkaform.limits import DEFAULT_LIMITS, Limits
 from kafkaform.manifests.files import CONFIG_FILE, read_bytes
 from kafkaform.manifests.loader import Context, hint_for, unknown_environment
 from kafkaform.manifests.structure import sound_part, structure_problems
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from kafkaform.client_properties import ClientProperties
     from kafkaform.kinds.base import Layer
     from kafkaform.manifests.yaml12 import Document
+    from kafkaform.rules.catalogue import Rule
 
 VERBATIM = frozenset({"config", "retention", "client"})
 DEFAULT_MANIFESTS = ("topics",)
@@ -32,13 +34,23 @@ DEFAULT_IGNORE = ("__*", "_schemas", "*-changelog", "*-repartition")
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """One cluster of the configuration file."""
+    """One cluster of the configuration file.
+
+    Attributes:
+        name: Its name there.
+        client: Its client properties.
+        environment: Whose overrides hold on it.
+        cluster_id: The id that it must have.
+        forbid: Hazards (globs) that are refused on it whatever the consent.
+        brokers: How many brokers it is meant to have, at the least.
+    """
 
     name: str
     client: ClientProperties
     environment: str | None = None
     cluster_id: str | None = None
     forbid: tuple[str, ...] = ()
+    brokers: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,8 @@ class Settings:
         protected: Globs of the resources that are never deleted.
         ignore: Globs of live resources that nobody declares and nobody is told of.
         rules: Severities by rule code; `off` switches a rule off.
+        limits: What rules take for normal.
+        policies: The project's own rules.
     """
 
     file: str | None = None
@@ -68,6 +82,8 @@ class Settings:
     protected: tuple[str, ...] = ()
     ignore: tuple[str, ...] = DEFAULT_IGNORE
     rules: Mapping[str, str] = field(default_factory=dict)
+    limits: Limits = DEFAULT_LIMITS
+    policies: tuple[Rule, ...] = ()
 
     def context(self, environment: str | None) -> Context:
         """What manifests are read with, in one environment.

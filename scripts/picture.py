@@ -24,7 +24,8 @@ from rich.text import Text
 
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.model import CreateTopic, ResourceRef
+from kafkaform.model import ResourceRef
+from kafkaform.operations import CreateTopic
 
 ROOT = Path(__file__).resolve().parent.parent
 DAY_MS = 86_400_000

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.consent import Grant
 from kafkaform.executor import Clock
-from kafkaform.model import CreateTopic, Desired, FieldValue, Intent, ResourceRef, Undeclared
+from kafkaform.model import Desired, FieldValue, Intent, ResourceRef, Undeclared
+from kafkaform.operations import CreateTopic
 from kafkaform.planning import Request, make_plan
 from kafkaform.settings import Settings
 
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.errors import ClusterError
-    from kafkaform.model import Facts, Observation, Observed, Operation, Plan
+    from kafkaform.groups import GroupReading, LogSpan, TopicPartition
+    from kafkaform.health import Health
+    from kafkaform.model import Facts, Observation, Observed, Plan
+    from kafkaform.operations import Operation
 
 DAY = "86400000"
 WEEK = "604800000"
@@ -113,12 +117,30 @@ class Watched:
         return self.cluster.facts()
 
     def observe(
-        self, refs: Collection[ResourceRef], also: Callable[[ResourceRef], bool] = none_besides
+        self,
+        refs: Collection[ResourceRef],
+        also: Callable[[ResourceRef], bool] = none_besides,
+        *,
+        kinds: Collection[str] = (),
     ) -> Observation:
         self.readings.append(refs)
         if self.reading is not None:
             self.reading()
-        return self.cluster.observe(refs, also)
+        return self.cluster.observe(refs, also, kinds=kinds)
+
+    def groups(self, names: Collection[str] | None = None) -> GroupReading:
+        return self.cluster.groups(names)
+
+    def log_spans(
+        self, partitions: Collection[TopicPartition], at_ms: int | None = None
+    ) -> Mapping[TopicPartition, LogSpan]:
+        return self.cluster.log_spans(partitions, at_ms)
+
+    def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
+        return self.cluster.partition_counts(topics)
+
+    def health(self) -> Health:
+        return self.cluster.health()
 
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
         self.weighed.append(resources)

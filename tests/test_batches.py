@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from kafkaform.batches import MAX_WEIGHT, batches, weight
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.model import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation, ResourceRef
+from kafkaform.model import ResourceRef
+from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
 
 REF = ResourceRef("Topic", "a")
 COUNTS = st.integers(1, 40)

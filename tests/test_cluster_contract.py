@@ -12,16 +12,8 @@ from kafkaform import kafka_configs
 from kafkaform.batches import batches
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.errors import RequestRejected
-from kafkaform.model import (
-    AddPartitions,
-    AlterConfigs,
-    Broker,
-    CreateTopic,
-    DeleteTopic,
-    Observed,
-    Operation,
-    ResourceRef,
-)
+from kafkaform.model import Broker, Observed, ResourceRef
+from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
 from tests.kafka_fixtures import admin_client, eventually
 
 if TYPE_CHECKING:

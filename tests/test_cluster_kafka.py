@@ -15,16 +15,8 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kafkaform.cluster import facts
 from kafkaform.errors import AuthenticationFailed, PermissionDenied, RequestRejected
-from kafkaform.model import (
-    AddPartitions,
-    AlterConfigs,
-    CreateTopic,
-    DeleteTopic,
-    Desired,
-    Observation,
-    Operation,
-    ResourceRef,
-)
+from kafkaform.model import Desired, Observation, ResourceRef
+from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
 from kafkaform.planner import diff
 from tests.kafka_fixtures import TIMEOUT_S, admin_client, connect, eventually
 

@@ -6,7 +6,8 @@ import pytest
 
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.errors import OutcomeUnknown, PermissionDenied
-from kafkaform.model import AddPartitions, AlterConfigs, Broker, CreateTopic, DeleteTopic, ResourceRef
+from kafkaform.model import Broker, ResourceRef
+from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic
 
 A, B = ResourceRef("Topic", "a"), ResourceRef("Topic", "b")
 UNANSWERED = OutcomeUnknown("no answer within 60 s")

@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 from kafkaform.kinds.topic.operations import operations
-from kafkaform.model import (
-    SAFE,
-    AddPartitions,
-    AlterConfigs,
-    Create,
-    CreateTopic,
-    Delete,
-    DeleteTopic,
-    FieldChange,
-    FieldValue,
-    Update,
-)
+from kafkaform.model import SAFE, Create, Delete, FieldChange, FieldValue, Update
+from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic
 from tests.scenes import topic
 
 A = topic("a")

@@ -9,13 +9,9 @@ import pytest
 from kafkaform.consent import Grant
 from kafkaform.kinds import KINDS
 from kafkaform.model import (
-    AddPartitions,
-    AlterConfigs,
     Broker,
     Create,
-    CreateTopic,
     Delete,
-    DeleteTopic,
     Desired,
     Diagnostic,
     Facts,
@@ -35,6 +31,7 @@ from kafkaform.model import (
     Update,
     risk_of,
 )
+from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic
 from kafkaform.planner import Policy, diff, grant, matches, narrow
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from kafkaform.errors import (
     RequestRejected,
     Unreachable,
 )
-from kafkaform.model import DeleteTopic, Plan, Severity, Status, Update
+from kafkaform.model import Plan, Severity, Status, Update
+from kafkaform.operations import DeleteTopic
 from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json
 from kafkaform.planner import grant, narrow
 from kafkaform.planning import Request, make_plan
@@ -31,7 +32,8 @@ from tests.scenes import DAY, WEEK, Watched, absent, declared, made, plan_for, t
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from kafkaform.model import Desired, Observed, Operation, ResourceRef
+    from kafkaform.model import Desired, Observed, ResourceRef
+    from kafkaform.operations import Operation
 
 
 @pytest.fixture

@@ -14,15 +14,8 @@ from hypothesis import strategies as st
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.errors import OutcomeUnknown, RequestRejected
 from kafkaform.executor import apply
-from kafkaform.model import (
-    AddPartitions,
-    AlterConfigs,
-    CreateTopic,
-    DeleteTopic,
-    Location,
-    Operation,
-    ResourceRef,
-)
+from kafkaform.model import Location, ResourceRef
+from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
 from kafkaform.outcome import ApplyReport, ResourceResult, Result
 from kafkaform.report.apply import apply_to_json, describe, render_apply
 from kafkaform.report.printable import is_plain

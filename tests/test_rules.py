@@ -25,7 +25,7 @@ def found(
 ) -> list[tuple[str, Diagnostic]]:
     facts = None if default is None else Facts("c", defaults={"min.insync.replicas": default})
     scene = rules.Scene(desired, facts, frozenset(map(topic, live)))
-    return [(ref.name, finding) for ref, finding in rules.check(scene, severities or {})]
+    return [(ref.name, finding) for ref, finding in rules.check(scene, severities or {}) if ref]
 
 
 def tripped(

@@ -9,7 +9,8 @@ from confluent_kafka import Producer
 
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.errors import PermissionDenied
-from kafkaform.model import CreateTopic, Desired, Observed, ResourceRef, Update
+from kafkaform.model import Desired, Observed, ResourceRef, Update
+from kafkaform.operations import CreateTopic
 from kafkaform.planning import Request, make_plan
 from kafkaform.settings import Settings
 from tests.kafka_fixtures import eventually

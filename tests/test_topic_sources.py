@@ -13,7 +13,8 @@ from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.errors import KafkaformError
-from kafkaform.model import CreateTopic, ResourceRef
+from kafkaform.model import ResourceRef
+from kafkaform.operations import CreateTopic
 from tests.kafka_fixtures import eventually
 
 if TYPE_CHECKING:

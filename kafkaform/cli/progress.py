@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from kafkaform.errors import ClusterError
-    from kafkaform.model import Operation
+    from kafkaform.operations import Operation
 
 _STDERR = 2
 _STEPS = 10

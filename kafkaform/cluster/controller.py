@@ -14,12 +14,20 @@ from typing import TYPE_CHECKING, assert_never
 from kafkaform import kafka_configs
 from kafkaform.config_values import ConfigType
 from kafkaform.errors import RequestRejected
-from kafkaform.model import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic
+from kafkaform.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CommitInitialOffsets,
+    CreateTopic,
+    DeleteGroup,
+    DeleteTopic,
+    ResetOffsets,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkaform.model import Operation
+    from kafkaform.operations import Operation
 
 MAX_RECORDS = 10_000
 """How many records a controller writes for one request."""
@@ -59,6 +67,8 @@ def result(
             return name, _altered(topics, operation)
         case AddPartitions():
             return name, _extended(topics, operation)
+        case CommitInitialOffsets() | ResetOffsets() | DeleteGroup():
+            raise NotImplementedError(operation)
         case DeleteTopic(uid=doomed):
             for name, topic in topics.items():
                 if topic.uid == doomed:

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.facts import read_facts
+from kafkaform.cluster.group_reader import read_groups
+from kafkaform.cluster.health import read_health
+from kafkaform.cluster.log_spans import read_log_spans, read_partition_counts
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.reader import read
 from kafkaform.cluster.sizes import read_sizes
@@ -15,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.errors import ClusterError
-    from kafkaform.model import Facts, Observation, Observed, Operation, ResourceRef
+    from kafkaform.groups import GroupReading, LogSpan, TopicPartition
+    from kafkaform.health import Health
+    from kafkaform.model import Facts, Observation, Observed, ResourceRef
+    from kafkaform.operations import Operation
 
 
 class KafkaCluster:
@@ -40,10 +46,32 @@ class KafkaCluster:
         return read_facts(self._connection)
 
     def observe(
-        self, refs: Collection[ResourceRef], also: Callable[[ResourceRef], bool] = none_besides
+        self,
+        refs: Collection[ResourceRef],
+        also: Callable[[ResourceRef], bool] = none_besides,
+        *,
+        kinds: Collection[str] = (),
     ) -> Observation:
         """See `Cluster.observe`."""
-        return read(self._connection, refs, also)
+        return read(self._connection, refs, also, kinds)
+
+    def groups(self, names: Collection[str] | None = None) -> GroupReading:
+        """See `Cluster.groups`."""
+        return read_groups(self._connection, names)
+
+    def log_spans(
+        self, partitions: Collection[TopicPartition], at_ms: int | None = None
+    ) -> Mapping[TopicPartition, LogSpan]:
+        """See `Cluster.log_spans`."""
+        return read_log_spans(self._connection, partitions, at_ms)
+
+    def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
+        """See `Cluster.partition_counts`."""
+        return read_partition_counts(self._connection, topics)
+
+    def health(self) -> Health:
+        """See `Cluster.health`."""
+        return read_health(self._connection)
 
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
         """See `Cluster.sizes`."""

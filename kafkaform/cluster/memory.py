@@ -15,22 +15,20 @@ from kafkaform.cluster.protocol import none_besides, repeated
 from kafkaform.errors import ClusterError, PermissionDenied
 from kafkaform.model import (
     CONFIG_PREFIX,
-    AddPartitions,
-    AlterConfigs,
     Broker,
-    CreateTopic,
-    DeleteTopic,
     Facts,
     Observation,
     Observed,
-    Operation,
     ResourceRef,
 )
+from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.cluster.controller import Topic
+    from kafkaform.groups import GroupReading, LogSpan, TopicPartition
+    from kafkaform.health import Health
 
 _BROKERS = (Broker(1, "rack-1"), Broker(2, "rack-2"), Broker(3, "rack-3"))
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -88,7 +86,11 @@ class MemoryCluster:
         return Facts(self._cluster_id, self._brokers, dict(self._defaults))
 
     def observe(
-        self, refs: Collection[ResourceRef], also: Callable[[ResourceRef], bool] = none_besides
+        self,
+        refs: Collection[ResourceRef],
+        also: Callable[[ResourceRef], bool] = none_besides,
+        *,
+        kinds: Collection[str] = (),  # noqa: ARG002
     ) -> Observation:
         """See `Cluster.observe`."""
         topics = self._topics
@@ -106,6 +108,24 @@ class MemoryCluster:
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
         """See `Cluster.sizes`."""
         return {topic.ref: self._sizes.get(topic.ref, 0) for topic in resources}
+
+    def groups(self, names: Collection[str] | None = None) -> GroupReading:
+        """See `Cluster.groups`."""
+        raise NotImplementedError(names)
+
+    def log_spans(
+        self, partitions: Collection[TopicPartition], at_ms: int | None = None
+    ) -> Mapping[TopicPartition, LogSpan]:
+        """See `Cluster.log_spans`."""
+        raise NotImplementedError(partitions, at_ms)
+
+    def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
+        """See `Cluster.partition_counts`."""
+        raise NotImplementedError(topics)
+
+    def health(self) -> Health:
+        """See `Cluster.health`."""
+        raise NotImplementedError
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         """See `Cluster.validate`."""

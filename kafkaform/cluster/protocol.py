@@ -6,12 +6,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from kafkaform.errors import ClusterError, RequestRejected
-from kafkaform.model import DeleteTopic
+from kafkaform.operations import DeleteTopic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from kafkaform.model import Facts, Observation, Observed, Operation, ResourceRef
+    from kafkaform.groups import GroupReading, LogSpan, TopicPartition
+    from kafkaform.health import Health
+    from kafkaform.model import Facts, Observation, Observed, ResourceRef
+    from kafkaform.operations import Operation
 
 
 def none_besides(_: ResourceRef) -> bool:
@@ -46,14 +49,42 @@ class Cluster(Protocol):
         """The cluster's id, brokers, and defaults."""
 
     def observe(
-        self, refs: Collection[ResourceRef], also: Callable[[ResourceRef], bool] = none_besides
+        self,
+        refs: Collection[ResourceRef],
+        also: Callable[[ResourceRef], bool] = none_besides,
+        *,
+        kinds: Collection[str] = (),
     ) -> Observation:
         """Read resources; never changes anything, and never makes a broker create a topic.
 
         Args:
             refs: The resources to read in detail, whether they exist or not.
             also: Which other resources, of those that this account can see, to read in detail.
+            kinds: Kinds whose inventory is wanted even if no resource of theirs is asked for.
         """
+
+    def groups(self, names: Collection[str] | None = None) -> GroupReading:
+        """Read groups with the offsets of every partition that they stand in; `lag` is known of each.
+
+        Args:
+            names: Which; those that do not exist are not in the answer. None: all that this account sees.
+        """
+
+    def log_spans(
+        self, partitions: Collection[TopicPartition], at_ms: int | None = None
+    ) -> Mapping[TopicPartition, LogSpan]:
+        """The first and last offsets of partitions, in a few requests however many there are.
+
+        Args:
+            partitions: Which; one that does not exist or has no leader is left out.
+            at_ms: Also find the first offset that is not older than this, in milliseconds since 1970.
+        """
+
+    def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
+        """How many partitions topics have; one that does not exist, or cannot be seen, is left out."""
+
+    def health(self) -> Health:
+        """Read what brokers and controllers say of themselves and of every partition."""
 
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
         """The bytes of data that resources hold, one replica counted; those nobody tells of are left out."""

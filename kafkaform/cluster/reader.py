@@ -30,6 +30,23 @@ def topic_source(connection: Connection) -> TopicSource:
 
 
 def read(
+    connection: Connection,
+    refs: Collection[ResourceRef],
+    also: Callable[[ResourceRef], bool],
+    kinds: Collection[str],
+) -> Observation:
+    """Read resources, kind by kind; see `Cluster.observe`."""
+    wanted = {*kinds, *(ref.kind for ref in refs)}
+    readings = [read(connection, refs, also) for kind, read in READERS.items() if kind in wanted]
+    return Observation(
+        {ref: one for reading in readings for ref, one in reading.resources.items()},
+        frozenset().union(*(reading.inventory for reading in readings)),
+        {ref: why for reading in readings for ref, why in reading.invisible.items()},
+        tuple(note for reading in readings for note in reading.diagnostics),
+    )
+
+
+def read_topics(
     connection: Connection, refs: Collection[ResourceRef], also: Callable[[ResourceRef], bool]
 ) -> Observation:
     """Read topics; see `Cluster.observe`."""
@@ -109,3 +126,9 @@ def _observed(
         **{CONFIG_PREFIX + name: value for name, value in configs.own.items()},
     }
     return Observed(ref, description.uid, state, prefixed(configs.effective), description.internal)
+
+
+READERS: Mapping[
+    str, Callable[[Connection, Collection[ResourceRef], Callable[[ResourceRef], bool]], Observation]
+] = {"Topic": read_topics}
+"""How the resources of each kind are read."""

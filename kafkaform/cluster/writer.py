@@ -16,7 +16,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from kafkaform.cluster.protocol import repeated
 from kafkaform.cluster.translation import one_line, translate
 from kafkaform.errors import ClusterError, KafkaformError, OutcomeUnknown, RequestRejected
-from kafkaform.model import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
+from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
         FieldValue,
         Intent,
         Judgement,
-        Operation,
+        Observed,
         ResourceRef,
         State,
     )
+    from kafkaform.operations import Operation
 
 Layer: TypeAlias = dict[str, object]
 """A manifest's spec, or a part of one, in the kind's normal form: one spelling for each setting."""
@@ -96,6 +97,15 @@ class Kind(Protocol):
 
     def operations(self, change: Change) -> tuple[Operation, ...]:
         """What the cluster is asked to do for a change, deferred fields left out, in order."""
+
+    def applicable(self, state: State, observed: Observed) -> State:
+        """The part of a declared state that an existing resource can still be brought to."""
+
+    def obstacle(self, change: Change, observed: Observed) -> tuple[str, str | None] | None:
+        """What of the live resource stands against a change, and what to do about it; None if nothing does.
+
+        Asked when a plan is made, and once more right before it is carried out.
+        """
 
     def protects(self, change: Delete, intent: Intent, /) -> str | None:
         """Why a resource is never deleted whatever the consent, or None."""

@@ -10,6 +10,7 @@ from kafkaform import consent
 from kafkaform.errors import InvalidInput, Problem
 from kafkaform.kinds import KINDS, misspelt_hazard
 from kafkaform.manifests.files import manifest_files, read_bytes
+from kafkaform.manifests.places import FieldPlaces
 from kafkaform.manifests.structure import sound_part, structure_problems
 from kafkaform.manifests.yaml12 import read_documents
 from kafkaform.model import Desired, Location, ResourceRef, Undeclared
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
     from kafkaform.manifests.yaml12 import Path as ValuePath
 
 API_VERSION = "kafkaform/v1"
-VERBATIM = frozenset({"config", "retention", "labels", "annotations"})
+OWN_PREFIX = "kafkaform/"
+WAIVER_PREFIX = f"{OWN_PREFIX}waive."
+"""What the annotations that waive a rule start with; its code follows."""
+VERBATIM = frozenset({"config", "retention", "labels", "annotations", "client", "offsets"})
 """Below these keys scalars keep their source text: what they mean is for their kind to say."""
 
 
@@ -56,6 +60,7 @@ class _Manifest:
     overrides: Mapping[str, Layer]
     labels: Mapping[str, str]
     allow: Mapping[str, str]
+    waivers: Mapping[str, str]
     sound: bool
 
 
@@ -132,6 +137,7 @@ def _manifest(document: Document, problems: list[Problem]) -> _Manifest | None:
         },
         metadata.get("labels", {}),
         _consents(document, metadata.get("annotations", {}), problems),
+        dict(_waivers(document, metadata.get("annotations", {}), problems)),
         not found,
     )
 
@@ -170,6 +176,23 @@ def _consents(
     return allow
 
 
+def _waivers(
+    document: Document, annotations: Mapping[str, str], problems: list[Problem]
+) -> Iterator[tuple[str, str]]:
+    """The rules that a manifest waives, with the reasons; other annotations of ours are slips."""
+    for name, reason in annotations.items():
+        place = document.locate(["metadata", "annotations", name], key=True)
+        code = name.removeprefix(WAIVER_PREFIX)
+        if name.startswith(WAIVER_PREFIX):
+            if reason.strip():
+                yield code, reason.strip()
+            else:
+                problems.append(Problem(f"the waiver of {quoted(code)} has no reason", place, "write it"))
+        elif name.startswith(OWN_PREFIX) and name != consent.ANNOTATION:
+            hint = hint_for(name, [consent.ANNOTATION, f"{WAIVER_PREFIX}KF104"], "annotations")
+            problems.append(Problem(f"there is no annotation {quoted(name)}", place, hint))
+
+
 def _check_duplicates(manifests: Iterable[_Manifest], problems: list[Problem]) -> None:
     first: dict[ResourceRef, Location] = {}
     for manifest in manifests:
@@ -202,8 +225,9 @@ def _resolve(manifest: _Manifest, context: Context, problems: list[Problem]) -> 
     if context.environment is not None:
         layers.append(manifest.overrides.get(context.environment, {}))
     state, intent = manifest.kind.resolve(merge(layers), document.reporter(("spec",), problems))
-    intent = replace(intent, labels=manifest.labels, allow=manifest.allow)
-    return Desired(manifest.ref, state, intent, document.locate())
+    intent = replace(intent, labels=manifest.labels, allow=manifest.allow, waivers=manifest.waivers)
+    places = FieldPlaces(document, context.environment)
+    return Desired(manifest.ref, state, intent, document.locate(), places)
 
 
 def _override_problems(manifest: _Manifest, context: Context) -> Iterator[Problem]:

@@ -78,6 +78,16 @@ class Document:
             place = key_node if key and key_node is not None else node
         return place_of(self.file, place)
 
+    def has(self, path: Path) -> bool:
+        """Whether there is a value at a path."""
+        node = self.node
+        for step in path:
+            child = _child(node, step)
+            if child is None:
+                return False
+            node = child[1]
+        return True
+
     def scalars(self) -> Iterator[tuple[Location, str]]:
         """Every scalar of the document, keys too, with its place."""
         for node in _scalar_nodes(self.node):

@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING, assert_never
 
 from rich.text import Text
 
-from kafkaform.model import CONFIG_PREFIX, AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Plan, Update
+from kafkaform.model import CONFIG_PREFIX, Plan, Update
+from kafkaform.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CommitInitialOffsets,
+    CreateTopic,
+    DeleteGroup,
+    DeleteTopic,
+    ResetOffsets,
+)
 from kafkaform.outcome import Result
 from kafkaform.report.changes import action_of
 from kafkaform.report.consents import Ledger, allow_flags
-from kafkaform.report.printable import clipped
+from kafkaform.report.printable import clipped, printable
 from kafkaform.report.summary import counted
 from kafkaform.report.text import SYMBOLS
 from kafkaform.report.values import label, single
@@ -20,7 +29,7 @@ from kafkaform.report.values import label, single
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kafkaform.model import Operation
+    from kafkaform.operations import Operation
     from kafkaform.outcome import ApplyReport, ResourceResult
 
 FORMAT_VERSION = 1
@@ -117,7 +126,11 @@ def describe(operation: Operation) -> str:
             )
         case AddPartitions(present=present, total=total):
             return f"partitions {present:,} → {total:,}"
-        case DeleteTopic():
+        case CommitInitialOffsets(topics=topics):
+            return ", ".join(f"{printable(name)} from {start}" for name, start in sorted(topics.items()))
+        case ResetOffsets(offsets=offsets):
+            return counted(len(offsets), "offset")
+        case DeleteTopic() | DeleteGroup():
             return "all of it"
         case _:
             assert_never(operation)

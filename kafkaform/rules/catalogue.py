@@ -7,11 +7,30 @@ says what is wrong, the rest why it matters and what to do.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias
 
-from kafkaform.model import Desired, Diagnostic, Facts, ResourceRef, Severity
+from kafkaform.limits import DEFAULT_LIMITS, Limits
+from kafkaform.model import Desired, Diagnostic, Facts, Observed, PlannedChange, ResourceRef, Severity
+
+if TYPE_CHECKING:
+    from kafkaform.groups import Group
+    from kafkaform.health import Health
+
+
+class Stage(StrEnum):
+    """What a rule needs to have before it."""
+
+    MANIFESTS = "manifests"
+    """The manifests alone; what is known of the cluster makes it more exact."""
+    LIVE = "live"
+    """The live resources beside the manifests."""
+    CHANGES = "changes"
+    """The changes of a plan."""
+    HEALTH = "health"
+    """The live cluster; manifests where there are any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +41,60 @@ class Scene:
         desired: The declared resources.
         facts: What is known of the cluster; None offline.
         inventory: Every resource that the account can see; empty offline.
+        limits: What the project takes for normal.
+        environment: Whose overrides hold; None if none was chosen.
+        brokers: How many brokers the cluster has, or is declared to have; None if nobody says.
+        live: Live resources in detail, as far as they were read; empty offline.
+        groups: Live groups with their lag, by name, as far as they were read; empty offline.
+        changes: The changes of a plan, before it is known what rules make of them.
+        health: The cluster's health; None unless it was read.
+        subset: Whether `desired` is only a part of what the repository declares.
     """
 
     desired: tuple[Desired, ...]
     facts: Facts | None = None
     inventory: frozenset[ResourceRef] = frozenset()
+    limits: Limits = DEFAULT_LIMITS
+    environment: str | None = None
+    brokers: int | None = None
+    live: Mapping[ResourceRef, Observed] = field(default_factory=dict)
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    changes: tuple[PlannedChange, ...] = ()
+    health: Health | None = None
+    subset: bool = False
+
+    def of_kind(self, kind: str) -> tuple[Desired, ...]:
+        """The declared resources of one kind, tombstones too."""
+        return tuple(desired for desired in self.desired if desired.ref.kind == kind)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Where a rule tripped; `severity` where it is not the rule's own."""
+    """Where a rule tripped.
 
-    desired: Desired
+    Attributes:
+        subject: The declared resource, or the live one that no manifest declares; None: the whole cluster.
+        message: What is wrong, with the figures.
+        suggestion: What to do.
+        severity: Where it is not the rule's own.
+        path: The field that it is about, as in `Desired.place`; empty: the whole manifest.
+    """
+
+    subject: Desired | ResourceRef | None
     message: str
     suggestion: str | None = None
     severity: Severity | None = None
+    path: str = ""
+
+    @property
+    def ref(self) -> ResourceRef | None:
+        """The resource."""
+        return self.subject.ref if isinstance(self.subject, Desired) else self.subject
+
+    @property
+    def declared(self) -> Desired | None:
+        """The declared resource."""
+        return self.subject if isinstance(self.subject, Desired) else None
 
 
 Check: TypeAlias = Callable[[Scene], Iterable[Finding]]
@@ -44,11 +102,21 @@ Check: TypeAlias = Callable[[Scene], Iterable[Finding]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of the catalogue."""
+    """A rule of the catalogue.
+
+    Attributes:
+        code: Its code.
+        severity: How loud it is unless a finding or the project says otherwise.
+        check: The rule itself.
+        stage: What it needs.
+        waivable: Whether a manifest can have it overlook itself: not where Kafka would refuse all the same.
+    """
 
     code: str
     severity: Severity
     check: Check = field(compare=False)
+    stage: Stage = Stage.MANIFESTS
+    waivable: bool = True
 
     @property
     def summary(self) -> str:
@@ -64,34 +132,48 @@ class Rule:
 RULES: dict[str, Rule] = {}
 
 
-def rule(code: str, severity: Severity) -> Callable[[Check], Check]:
+def rule(
+    code: str, severity: Severity, *, stage: Stage = Stage.MANIFESTS, waivable: bool = True
+) -> Callable[[Check], Check]:
     """Add the decorated function to the catalogue; raises ValueError where the code is taken."""
 
     def register(check: Check) -> Check:
         if code in RULES:
             raise ValueError(f"{code} is taken by {RULES[code].check}")
-        RULES[code] = Rule(code, severity, check)
+        RULES[code] = Rule(code, severity, check, stage, waivable)
         return check
 
     return register
 
 
-def check(scene: Scene, severities: Mapping[str, str]) -> Iterator[tuple[ResourceRef, Diagnostic]]:
-    """Run every rule over a scene.
+def check(
+    scene: Scene,
+    severities: Mapping[str, str],
+    stages: Collection[Stage] = (Stage.MANIFESTS,),
+    *,
+    more: Iterable[Rule] = (),
+) -> Iterator[tuple[ResourceRef | None, Diagnostic]]:
+    """Run rules over a scene.
 
     Args:
         scene: What to look at.
         severities: The project's own severities by code; `off` switches a rule off.
+        stages: Which rules to run.
+        more: Rules besides those of the catalogue, such as a project's own policies.
     """
-    for entry in RULES.values():
+    for entry in (*RULES.values(), *more):
         chosen = severities.get(entry.code)
-        if chosen == "off":
+        if chosen == "off" or entry.stage not in stages:
             continue
         for finding in entry.check(scene):
             severity = Severity(chosen) if chosen else finding.severity or entry.severity
-            yield (
-                finding.desired.ref,
-                Diagnostic(
-                    entry.code, severity, finding.message, finding.desired.location, finding.suggestion
-                ),
-            )
+            yield finding.ref, _diagnostic(entry, finding, severity)
+
+
+def _diagnostic(entry: Rule, finding: Finding, severity: Severity) -> Diagnostic:
+    declared = finding.declared
+    place = declared.place(finding.path) if declared is not None else None
+    reason = declared.intent.waivers.get(entry.code) if declared is not None and entry.waivable else None
+    if reason:
+        severity = Severity.INFO
+    return Diagnostic(entry.code, severity, finding.message, place, finding.suggestion, reason or None)

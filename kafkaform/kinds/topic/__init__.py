@@ -15,7 +15,7 @@ from kafkaform.model import (
     FieldValue,
     Intent,
     Judgement,
-    Operation,
+    Observed,
     ResourceRef,
     Risk,
     State,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.kinds.base import Layer, Report, UpdateContext
+    from kafkaform.operations import Operation
 
 _FIRST_FIELDS = ("partitions", "replicationFactor")
 
@@ -99,6 +100,14 @@ class TopicKind:
     def operations(self, change: Change) -> tuple[Operation, ...]:
         """See `kafkaform.kinds.topic.operations`."""
         return topic_operations.operations(change)
+
+    def applicable(self, state: State, _observed: Observed) -> State:
+        """All of it."""
+        return state
+
+    def obstacle(self, _change: Change, _observed: Observed) -> tuple[str, str | None] | None:
+        """Nothing that a topic is or does stands against a change that its risk allows."""
+        return None
 
     def protects(self, _: Delete, intent: Intent) -> str | None:
         """Deletion protection stands whatever the consent."""

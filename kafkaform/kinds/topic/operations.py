@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never, cast
 
-from kafkaform.model import (
-    CONFIG_PREFIX,
-    AddPartitions,
-    AlterConfigs,
-    Change,
-    Create,
-    CreateTopic,
-    Delete,
-    DeleteTopic,
-    Operation,
-    Update,
-)
+from kafkaform.model import CONFIG_PREFIX, Change, Create, Delete, Update
+from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
 
 
 def operations(change: Change) -> tuple[Operation, ...]:

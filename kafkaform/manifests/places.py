@@ -1,0 +1,59 @@
+"""Where a manifest sets a field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkaform.manifests.yaml12 import Document
+    from kafkaform.model import Location
+
+_OPEN = frozenset({"config", "client", "labels", "annotations"})
+"""Mappings whose keys may have dots of their own."""
+_SHORTHAND = {"config.retention.ms": "time", "config.retention.bytes": "bytes"}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPlaces:
+    """Finds fields in a manifest by their path; see `Desired.place`.
+
+    Attributes:
+        document: The manifest.
+        environment: Whose overrides are looked at first.
+    """
+
+    document: Document
+    environment: str | None
+
+    def __call__(self, path: str) -> Location:
+        """The place of a field, or of the nearest thing around it."""
+        for steps in self._candidates(path):
+            if self.document.has(steps):
+                return self.document.locate(steps, key=True)
+        return self.document.locate(["metadata", "name"])
+
+    def _candidates(self, path: str) -> Iterator[tuple[str, ...]]:
+        if not path:
+            return
+        if path.startswith("metadata."):
+            yield ("metadata", *_steps(path.removeprefix("metadata.")))
+            return
+        bases: list[tuple[str, ...]] = [("spec",)]
+        if self.environment is not None:
+            bases.insert(0, ("spec", "overrides", self.environment))
+        for base in bases:
+            yield (*base, *_steps(path))
+            if path in _SHORTHAND:
+                yield (*base, "retention", _SHORTHAND[path])
+                if _SHORTHAND[path] == "time":
+                    yield (*base, "retention")
+
+
+def _steps(path: str) -> list[str]:
+    head, _, rest = path.partition(".")
+    if not rest:
+        return [head]
+    return [head, rest] if head in _OPEN else [head, *rest.split(".")]

@@ -1,0 +1,99 @@
+"""What a cluster is asked to do, as plain data: a closed set that is matched exhaustively."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.model import ResourceRef
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopic:
+    """Create a topic; a replication factor or partition count of -1 is the broker's default."""
+
+    ref: ResourceRef
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigs:
+    """Set and unset dynamic configs of one resource; what is not named stays as it is."""
+
+    ref: ResourceRef
+    set: Mapping[str, str]
+    unset: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    """Raise a topic's partition count from `present` to `total`."""
+
+    ref: ResourceRef
+    present: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitInitialOffsets:
+    """Give a group that has no member a first offset in every partition of topics that it has none in.
+
+    Attributes:
+        ref: The group.
+        topics: For each topic, where to start, as `kafkaform.offset_spec` writes it.
+    """
+
+    ref: ResourceRef
+    topics: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ResetOffsets:
+    """Move the committed offsets of a group that has no member.
+
+    Attributes:
+        ref: The group.
+        offsets: The new offset by topic and partition; one outside of the log is refused.
+    """
+
+    ref: ResourceRef
+    offsets: Mapping[tuple[str, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroup:
+    """Delete a group that has no member: its offsets first, then these configs, which Kafka would keep.
+
+    Attributes:
+        ref: The group.
+        offsets: Whether there is a group to delete; one that has only configs is not known to coordinators.
+        configs: The configs to take away.
+    """
+
+    ref: ResourceRef
+    offsets: bool
+    configs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopic:
+    """Delete the topic that has this id, and no other of the same name."""
+
+    ref: ResourceRef
+    uid: str | None
+
+
+Operation: TypeAlias = (
+    CreateTopic
+    | AlterConfigs
+    | AddPartitions
+    | CommitInitialOffsets
+    | ResetOffsets
+    | DeleteGroup
+    | DeleteTopic
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from math import isinf
+from math import ceil, floor, isinf
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.spelling import did_you_mean, quoted
@@ -18,7 +18,7 @@ from kafkaform.units import format_duration, format_size, parse_duration, parse_
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-Range: TypeAlias = tuple[int | None, int | None]
+Range: TypeAlias = tuple[int | float | None, int | float | None]
 """The least and the greatest valid number, both included; None where there is no limit."""
 
 
@@ -62,11 +62,14 @@ class ConfigKey:
         ranges: A number must be in one of these; empty allows what the type can hold.
         valid_values: The only valid texts, of the whole or, in a list, of each element; empty allows any.
         empty_allowed: Whether a list that has `valid_values` may be empty.
+        ignores_case: Whether Kafka reads `valid_values` in upper and lower case alike.
         format: How Kafka describes a syntax that is neither of these.
         documentation: The first two sentences of Kafka's documentation.
         importance: `high`, `medium` or `low`.
         internal: Whether it is Kafka's own, for tests; DescribeConfigs does not list it.
         deprecated: Whether Kafka says that it is to go.
+        since: The minor version of Kafka that it came with, such as `4.1`; None if that was 3.3 or an earlier
+            one, or is not known.
         synonyms: Where its default in a cluster comes from; the first that is set on a broker wins.
     """
 
@@ -76,11 +79,13 @@ class ConfigKey:
     ranges: tuple[Range, ...] = ()
     valid_values: tuple[str, ...] = ()
     empty_allowed: bool = False
+    ignores_case: bool = False
     format: str = ""
     documentation: str = ""
     importance: str = "medium"
     internal: bool = False
     deprecated: bool = False
+    since: str | None = None
     synonyms: tuple[Synonym, ...] = ()
 
     @property
@@ -92,13 +97,15 @@ class ConfigKey:
 
     @property
     def minimum(self) -> int | None:
-        """The least valid number."""
-        return self.ranges[0][0] if self.ranges else None
+        """The least valid whole number."""
+        least = self.ranges[0][0] if self.ranges else None
+        return None if least is None else ceil(least)
 
     @property
     def maximum(self) -> int | None:
-        """The greatest valid number."""
-        return self.ranges[-1][1] if self.ranges else None
+        """The greatest valid whole number."""
+        greatest = self.ranges[-1][1] if self.ranges else None
+        return None if greatest is None else floor(greatest)
 
     @property
     def can_be_unlimited(self) -> bool:
@@ -121,15 +128,18 @@ _BLANKS = "".join(map(chr, range(0x21)))
 _INTEGER = re.compile(r"[+-]?0{0,99}\d{1,19}", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,5})?", re.ASCII)
 
+_BY_DURATION = r"by_duration:P(?=.)(?:\d+D)?(?:T(?=.)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d{1,9})?S)?)?"
+
 # Syntaxes that Kafka checks by code of its own, by how it describes them.
 _FORMATS: Mapping[str, re.Pattern[str]] = {
     "[partitionId]:[brokerId],[partitionId]:[brokerId],...": re.compile(
         r"\*|(?:\d+:\d+(?:,\d+:\d+)*)?", re.ASCII
     ),
-    "[latest, earliest, by_duration:PnDTnHnMn.nS]": re.compile(
-        r"latest|earliest|by_duration:P(?=.)(?:\d+D)?(?:T(?=.)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d{1,9})?S)?)?",
-        re.ASCII,
+    "[latest, earliest, by_duration:PnDTnHnMn.nS]": re.compile(rf"latest|earliest|{_BY_DURATION}", re.ASCII),
+    "[latest, earliest, none, by_duration:PnDTnHnMn.nS]": re.compile(
+        rf"latest|earliest|none|{_BY_DURATION}", re.ASCII
     ),
+    "non-empty string": re.compile(r".+", re.DOTALL),
 }
 
 
@@ -225,6 +235,8 @@ def _double(key: ConfigKey, text: str) -> str:
 
 
 def _string(key: ConfigKey, text: str) -> str:
+    if key.ignores_case:
+        text = {value.casefold(): value for value in key.valid_values}.get(text.casefold(), text)
     if key.valid_values:
         _check_member(key, text)
     _check_format(key, text)

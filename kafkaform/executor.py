@@ -152,7 +152,7 @@ class _Run:
             if not pending.sent and pending.error is None:
                 pending.settle(Result.NOT_TRIED, self._why_not_tried())
         try:
-            self._read_back()
+            self._read_back(self._open)
         except KeyboardInterrupt:
             self._interrupted = True
             for pending in self._open():
@@ -173,6 +173,8 @@ class _Run:
             if self._stop.is_set():
                 self._interrupted = True
                 return
+            if isinstance(batch[0], CommitInitialOffsets):
+                self._read_back(self._sent_whole)  # or a partition that was just made would be left out
             self._send(batch)
             if self._lost is not None:
                 return
@@ -189,6 +191,10 @@ class _Run:
                     if isinstance(operation, stage)
                 ]
             )
+
+    def _sent_whole(self) -> list[Pending]:
+        """What is open and has nothing left to be sent."""
+        return [p for p in self._open() if p.operations and len(p.done) == len(p.operations)]
 
     def _send(self, batch: Sequence[Operation]) -> None:
         # Noted before anything is sent: an interrupt can come at any point from here on.
@@ -212,10 +218,10 @@ class _Run:
             return f"given up before its turn: {self._lost.message}"
         return "stopped before its turn"
 
-    def _read_back(self) -> None:
+    def _read_back(self, which: Callable[[], list[Pending]]) -> None:
         deadline = self._clock.now() + VERIFY_TIMEOUT_S
         pause = 0.05
-        while waiting := self._open():
+        while waiting := which():
             self._observer.verifying(len(waiting))
             try:
                 observation = self._cluster.observe([pending.planned.ref for pending in waiting])
@@ -225,7 +231,7 @@ class _Run:
             else:
                 for pending in waiting:
                     pending.read_back(observation)
-            left = len(self._open())
+            left = len(which())
             if left < len(waiting):
                 deadline = self._clock.now() + VERIFY_TIMEOUT_S
             elif self._clock.now() >= deadline:

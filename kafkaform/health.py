@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.model import Broker
+
+
+class Part(StrEnum):
+    """A part of a reading that can be missing from it."""
+
+    PARTITIONS = "partitions"
+    MIN_ISR = "min.insync.replicas"
+    QUORUM = "the controller quorum"
+    REASSIGNMENTS = "running reassignments"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +77,12 @@ class Health:
         brokers: The live brokers.
         partitions: Every partition that this account can see, in order.
         min_insync_replicas: The value in force by topic, where it could be read.
-        quorum: The controller quorum; None where this account may not see it (see `unread`).
+        quorum: The controller quorum (without voters where ZooKeeper elects the controller); None where
+            this account may not see it (see `unread`).
         reassigning: The partitions that a running reassignment moves, with the brokers being added;
             None where this account may not see it.
-        unread: What could not be read, and why.
+        unread: What could not be read, in full or in part, and why.
+        cluster_id: The id that the cluster gave itself; empty if it was not told.
     """
 
     controller: int | None
@@ -79,4 +91,10 @@ class Health:
     min_insync_replicas: Mapping[str, int] = field(default_factory=dict)
     quorum: Quorum | None = None
     reassigning: Mapping[tuple[str, int], tuple[int, ...]] | None = field(default_factory=dict)
-    unread: tuple[str, ...] = ()
+    unread: Mapping[Part, str] = field(default_factory=dict)
+    cluster_id: str = ""
+
+    @property
+    def topics(self) -> list[str]:
+        """The names of the topics that partitions are of, in order."""
+        return list(dict.fromkeys(partition.topic for partition in self.partitions))

@@ -1,4 +1,4 @@
-"""What Kafka knows of topic and group configs, and what a cluster makes of them.
+"""What Kafka knows of topic, group and consumer configs, and what a cluster makes of them.
 
 The knowledge is read out of Kafka's own classes into `data/kafka_configs.json` (by
 `scripts/generate_kafka_configs.py`) and loaded when it is first asked for. What can be done with one key
@@ -37,12 +37,14 @@ __all__ = [
     "Unit",
     "canonical",
     "cluster_defaults",
+    "consumer_configs",
     "equal",
     "group_configs",
     "human",
     "is_vendor",
     "kafka_version",
     "observed",
+    "refused_by_client",
     "topic_configs",
 ]
 
@@ -97,6 +99,19 @@ def group_configs() -> Mapping[str, ConfigKey]:
     return _keys("groups")
 
 
+def consumer_configs() -> Mapping[str, ConfigKey]:
+    """Every config of Kafka's Java consumer by name, those of share consumers and internal ones included."""
+    return _keys("consumers")
+
+
+def refused_by_client(protocol: str) -> frozenset[str]:
+    """The consumer configs with which a Java client does not start in a group of this protocol.
+
+    Nothing is known of `streams`: Kafka Streams makes its own consumers.
+    """
+    return frozenset(_data()["refused_consumers"].get(protocol, ()))
+
+
 def kafka_version() -> str:
     """The version of Apache Kafka that this knowledge is of."""
     return str(_data()["kafka_version"])
@@ -139,11 +154,13 @@ def _key(name: str, facts: Mapping[str, Any]) -> ConfigKey:
         ranges=tuple((least, greatest) for least, greatest in facts.get("ranges", ())),
         valid_values=tuple(facts.get("valid_values", ())),
         empty_allowed=facts.get("empty_allowed", False),
+        ignores_case=facts.get("ignores_case", False),
         format=facts.get("format", ""),
         documentation=facts["documentation"],
         importance=facts["importance"],
         internal=facts.get("internal", False),
         deprecated=facts.get("deprecated", False),
+        since=facts.get("since"),
         synonyms=tuple(Synonym(**synonym) for synonym in facts.get("synonyms", ())),
     )
 

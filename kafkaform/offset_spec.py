@@ -13,9 +13,11 @@ from kafkaform.units import format_duration, parse_duration
 _AGO = re.compile(r"(.+?)(?:\s+|-)ago")
 _SHIFT = re.compile(r"shift-by[ =:]([-+]?[0-9]{1,19})")
 _OFFSET = re.compile(r"[0-9]{1,19}")
-_ZONED = re.compile(r".*(?:Z|[+-][0-9]{2}:?[0-9]{2})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
+_LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MS
+_MAX_LONG = 2**63 - 1
+_TIMES = "a time such as 2026-11-01T00:00:00Z, or e.g. 6h ago"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +97,10 @@ def parse_initial(text: str) -> InitialSpec:
     Raises:
         ValueError: It is none.
     """
-    spec = parse_offset(text) if not _OFFSET.fullmatch(text.strip()) else None
+    spec = _parse(text.strip())
     if isinstance(spec, Earliest | Latest | AtTime | Ago):
         return spec
-    raise ValueError(
-        f"{quoted(text)} is no place to start; write earliest, latest, a time such as 2026-11-01T00:00:00Z, "
-        "or e.g. 6h ago"
-    )
+    raise ValueError(f"{quoted(text)} is no place to start; write earliest, latest, {_TIMES}")
 
 
 def parse_offset(text: str) -> OffsetSpec:
@@ -112,26 +111,42 @@ def parse_offset(text: str) -> OffsetSpec:
     Raises:
         ValueError: It is none.
     """
-    text = text.strip()
+    spec = _parse(text.strip())
+    if spec is not None:
+        return spec
+    raise ValueError(
+        f"{quoted(text)} is no place in a log; write earliest, latest, current, an offset, shift-by -10, {_TIMES}"
+    )
+
+
+def _parse(text: str) -> OffsetSpec | None:
+    """Read any place; None where it looks like none, ValueError where it looks like one that cannot be."""
     for plain in (Earliest(), Latest(), Current()):
         if text == str(plain):
             return plain
     if _OFFSET.fullmatch(text):
-        return AtOffset(int(text))
+        return AtOffset(_long(int(text), text))
     if match := _SHIFT.fullmatch(text):
-        return ShiftBy(int(match[1]))
+        return ShiftBy(_long(int(match[1]), text))
     if match := _AGO.fullmatch(text):
-        return Ago(parse_duration(match[1]))
+        return Ago(_long(parse_duration(match[1]), text))
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(
-            f"{quoted(text)} is no place in a log; write earliest, latest, current, an offset, shift-by -10, "
-            "a time such as 2026-11-01T00:00:00Z, or e.g. 6h ago"
-        ) from None
-    if moment.tzinfo is None or not _ZONED.fullmatch(text):
+        return None
+    if moment.tzinfo is None:
         raise ValueError(f"{quoted(text)} has no time zone; end it with Z (UTC) or e.g. +02:00")
-    return AtTime((moment - _EPOCH) // _MS)
+    ms = (moment - _EPOCH) // _MS
+    # To Kafka -1 and -2 are no times but the end and the start of the log.
+    if not 0 <= ms <= _LAST:
+        raise ValueError(f"{quoted(text)} is not between the years 1970 and 9999 (UTC)")
+    return AtTime(ms)
+
+
+def _long(number: int, text: str) -> int:
+    if abs(number) > _MAX_LONG:
+        raise ValueError(f"{quoted(text)} is more than Kafka can count ({_MAX_LONG})")
+    return number
 
 
 def time_of(spec: OffsetSpec, now_ms: int) -> int | None:

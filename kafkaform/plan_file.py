@@ -160,6 +160,7 @@ def _diagnostic(diagnostic: Diagnostic) -> _Json:
         "message": diagnostic.message,
         "source": _source(diagnostic.location),
         "suggestion": diagnostic.suggestion,
+        "waived": diagnostic.waived,
     }
 
 

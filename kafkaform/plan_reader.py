@@ -230,13 +230,14 @@ def _consent(value: object, at: str) -> Consent:
 
 
 def _diagnostic(value: object, at: str) -> Diagnostic:
-    o = _object(value, at, ("code", "severity", "message", "source", "suggestion"))
+    o = _object(value, at, ("code", "severity", "message", "source", "suggestion", "waived"))
     return Diagnostic(
         _text(o, "code", at),
         _one_of(o, "severity", at, _SEVERITIES),
         _text(o, "message", at),
         _source(o, at),
         _optional(o, "suggestion", at),
+        _optional(o, "waived", at),
     )
 
 

@@ -6,11 +6,11 @@ The same input gives the same plan, whatever the order it comes in.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kafkaform.consent import ANNOTATION, Consents, Grant
+from kafkaform.consent import Consents
+from kafkaform.gates import PRUNED, Policy, due, gate, idle_consents, matches
 from kafkaform.kinds import KINDS, kind_order
 from kafkaform.kinds.base import Kind, UpdateContext
 from kafkaform.model import (
@@ -25,7 +25,6 @@ from kafkaform.model import (
     FieldChange,
     FieldValue,
     Intent,
-    Judgement,
     Observation,
     Observed,
     Plan,
@@ -38,39 +37,10 @@ from kafkaform.model import (
     Undeclared,
     UndeclaredConfig,
     Update,
-    judgements,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-
-PRUNED = "Topic"
-"""The kind that pruning deletes: a group that nobody declares is somebody's, and costs next to nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What a project and a cluster allow, besides what manifests say.
-
-    Attributes:
-        forbid: Hazards (globs) that are refused on this cluster whatever the consent, such as
-            `partition-increase`.
-        protected: Names (globs) of resources that are never deleted.
-        ignore: Names (globs) of live resources that nobody declares and nobody is told of.
-        owns: Names (globs) of the resources that pruning may delete.
-        prune: Whether undeclared topics inside `owns` are to be deleted.
-        allow: Consents given on the command line.
-        blocked: Resources that a rule refuses, with the reason and the remedy.
-    """
-
-    forbid: tuple[str, ...] = ()
-    protected: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    owns: tuple[str, ...] = ()
-    prune: bool = False
-    allow: tuple[Grant, ...] = ()
-    blocked: Mapping[ResourceRef, Diagnostic] = field(default_factory=dict)
+    from collections.abc import Collection, Iterable, Mapping
 
 
 def diff(
@@ -98,9 +68,27 @@ def diff(
     return planner.plan(unmanaged)
 
 
-def matches(name: str, globs: Collection[str]) -> bool:
-    """Whether a name fits one of the globs (case matters, as in Kafka)."""
-    return any(fnmatchcase(name, glob) for glob in globs)
+def plan_update(
+    desired: Desired,
+    target: Mapping[str, FieldValue],
+    observation: Observation,
+    facts: Facts,
+    policy: Policy,
+) -> Plan:
+    """Plan one update that no manifest asks for, judged and gated as one that a manifest does.
+
+    Args:
+        desired: The resource, with the consents that hold for it.
+        target: What fields are to be.
+        observation: A reading of the cluster in which the resource exists.
+        facts: What is known of the cluster.
+        policy: What is allowed.
+    """
+    planner = _Planner(observation, facts, policy)
+    observed = observation.resources[desired.ref]
+    fields = planner.compare(desired, target, observed)
+    planner.settle(Update(desired.ref, observed.uid, fields) if fields else None, desired)
+    return planner.plan([])
 
 
 def _order(ref: ResourceRef) -> tuple[int, str]:
@@ -137,7 +125,11 @@ class _Planner:
             )
             return
         change = self._change(desired, self._observation.resources.get(ref))
-        self._diagnostics.extend(_idle_consents(change, desired))
+        self._diagnostics.extend(idle_consents(change, desired))
+        self.settle(change, desired)
+
+    def settle(self, change: Change | None, desired: Desired) -> None:
+        """Take in what there is to do for a resource, and say whether it may be done."""
         if change is None:
             self._unchanged += 1
         else:
@@ -182,7 +174,9 @@ class _Planner:
         if desired.state is None:
             return None if observed is None else _deletion(desired, observed, self._facts)
         if observed is None:
-            return Create(desired.ref, _in_order(kind, desired.state))
+            state = _in_order(kind, desired.state)
+            # Of what has no field to set, such as a group that only its members make, nothing is missing.
+            return Create(desired.ref, state) if state else None
         fields = self._fields(kind, desired, desired.state, observed)
         return Update(desired.ref, observed.uid, fields) if fields else None
 
@@ -191,6 +185,13 @@ class _Planner:
     ) -> tuple[FieldChange, ...]:
         state = kind.applicable(state, observed)
         target = {**state, **self._settle_undeclared(kind, desired, state, observed)}
+        return self.compare(desired, target, observed)
+
+    def compare(
+        self, desired: Desired, target: Mapping[str, FieldValue], observed: Observed
+    ) -> tuple[FieldChange, ...]:
+        """The fields of a resource that differ from what they are to be, in order."""
+        kind = KINDS[desired.ref.kind]
         differing = [
             path
             for path, value in target.items()
@@ -239,28 +240,33 @@ class _Planner:
         refusal = self._refusal(change, desired)
         if refusal is not None:
             return PlannedChange(change, Status.REFUSED, desired.location, *refusal)
-        status, reason, given = _gate(change, Consents(self._policy.allow, desired.intent.allow))
+        status, reason, given = gate(change, Consents(self._policy.allow, desired.intent.allow))
         self._consents.update(given)
         return PlannedChange(change, status, desired.location, reason)
 
     def _refusal(self, change: Change, desired: Desired) -> tuple[str, str | None] | None:
-        blocked = self._policy.blocked.get(change.ref)
-        if blocked is not None:
-            return f"{blocked.code}: {blocked.message}", blocked.suggestion
-        due = _due(change)
+        blocked = self._policy.blocked.get(change.ref, ())
+        at_stake = due(change)
+        if self._policy.brake is not None and any(judgement.risk > Risk.SAFE for judgement in at_stake):
+            blocked = (*blocked, self._policy.brake)
+        if blocked:
+            remedies = dict.fromkeys(found.suggestion for found in blocked if found.suggestion)
+            return "; ".join(f"{found.code}: {found.message}" for found in blocked), "; ".join(
+                remedies
+            ) or None
         observed = self._observation.resources.get(change.ref)
         if observed is not None and (obstacle := KINDS[change.ref.kind].obstacle(change, observed)):
             return obstacle
-        for judgement in due:
+        for judgement in at_stake:
             if judgement.risk is Risk.IMPOSSIBLE:
                 return judgement.reason, judgement.remedy
-        for judgement in due:
+        for judgement in at_stake:
             if judgement.hazard and matches(judgement.hazard, self._policy.forbid):
                 return f"{judgement.hazard} is forbidden on this cluster", "see forbid: in kafkaform.yaml"
         match change:
             case Delete():
                 return self._protection(change, desired.intent)
-            case Update(fields=fields) if not due:
+            case Update(fields=fields) if not at_stake:
                 return "; ".join(dict.fromkeys(f.deferred for f in fields if f.deferred)), None
         return None
 
@@ -274,30 +280,6 @@ class _Planner:
         return (reason, "take it out in a reviewed commit first") if reason else None
 
 
-def _due(change: Change) -> tuple[Judgement, ...]:
-    """The judgements of what an apply would carry out."""
-    match change:
-        case Update(fields=fields):
-            return tuple(f.judgement for f in fields if f.deferred is None)
-        case Create() | Delete():
-            return judgements(change)
-
-
-def _idle_consents(change: Change | None, desired: Desired) -> Iterator[Diagnostic]:
-    """What is said of consents in a manifest that nothing needs any more: the next change would have them."""
-    if desired.state is None:
-        return  # a tombstone keeps its consent: a topic that comes back is to go again
-    hazards = {judgement.hazard for judgement in judgements(change)} if change is not None else set()
-    for hazard in sorted(set(desired.intent.allow) - hazards):
-        yield Diagnostic(
-            "KF417",
-            Severity.WARNING,
-            f"{desired.ref} consents to {hazard}, which nothing in this plan needs",
-            desired.location,
-            f"take it out of {ANNOTATION}, or it will let the next {hazard} through unasked",
-        )
-
-
 def _deletion(desired: Desired, observed: Observed, facts: Facts) -> Delete:
     judgement = KINDS[desired.ref.kind].judge_delete(desired.ref, observed.state, facts)
     return Delete(desired.ref, observed.uid, observed.state, judgement)
@@ -306,30 +288,6 @@ def _deletion(desired: Desired, observed: Observed, facts: Facts) -> Delete:
 def _in_order(kind: Kind, state: State) -> State:
     """What is set, in the order of plans."""
     return {path: state[path] for path in sorted(state, key=kind.field_order) if state[path] is not None}
-
-
-def _gate(change: Change, consents: Consents) -> tuple[Status, str | None, list[Consent]]:
-    """Whether a change has every consent that it needs, what it waits for, and what it has."""
-    needed = sorted({j.hazard for j in _due(change) if j.risk is Risk.DESTRUCTIVE})
-    given = [consent for hazard in needed if (consent := consents.find(change.ref, hazard))]
-    missing = sorted({*needed} - {consent.hazard for consent in given})
-    if missing:
-        return Status.NEEDS_CONSENT, f"needs consent to {', '.join(missing)}", given
-    return Status.PLANNED, None, given
-
-
-def grant(plan: Plan, grants: tuple[Grant, ...]) -> Plan:
-    """A plan in which consents that were given later, when it is applied, count as well."""
-    consents = set(plan.consents)
-    changes = []
-    for planned in plan.changes:
-        status, reason = planned.status, planned.reason
-        if status is Status.NEEDS_CONSENT:
-            earlier = {c.hazard: c.reason for c in plan.consents if c.resource == str(planned.ref)}
-            status, reason, given = _gate(planned.change, Consents(grants, earlier))
-            consents.update(given)
-        changes.append(replace(planned, status=status, reason=reason))
-    return replace(plan, changes=tuple(changes), consents=tuple(sorted(consents)))
 
 
 def narrow(plan: Plan, targets: Collection[str]) -> Plan:

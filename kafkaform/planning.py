@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkaform import rules
 from kafkaform.batches import batches
 from kafkaform.errors import ClusterError, KafkaformError, RequestRejected
+from kafkaform.gates import PRUNED, Policy, matches
 from kafkaform.kinds import KINDS
 from kafkaform.model import (
+    Change,
+    Create,
+    Delete,
     Desired,
     Diagnostic,
     Facts,
@@ -20,15 +25,18 @@ from kafkaform.model import (
     Risk,
     Severity,
     Status,
+    Update,
     risk_of,
 )
-from kafkaform.planner import PRUNED, Policy, diff, matches
+from kafkaform.planner import diff
+from kafkaform.rules import Scene, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.consent import Grant
+    from kafkaform.groups import Group
     from kafkaform.settings import ClusterSettings, Settings
 
 
@@ -42,12 +50,21 @@ class Request:
             about resources that nobody declares, and nothing is pruned.
         prune: Whether undeclared topics inside `owns` are to be deleted.
         allow: Consents given on the command line.
+        environment: Whose overrides the desired resources have; None if none was chosen.
     """
 
     desired: Sequence[Desired]
     subset: bool = False
     prune: bool = False
     allow: tuple[Grant, ...] = ()
+    environment: str | None = None
+
+
+WATCH_S = 6.0
+"""How long to watch the offsets of a group that looks empty: consumers commit every 5 s by default."""
+
+_BEFORE = (Stage.MANIFESTS, Stage.LIVE)
+"""The rules that say what stands against a resource before it is known what changes."""
 
 
 def make_plan(request: Request, cluster: Cluster, settings: Settings, target: ClusterSettings | None) -> Plan:
@@ -60,14 +77,22 @@ def make_plan(request: Request, cluster: Cluster, settings: Settings, target: Cl
     facts = cluster.facts()
     check_identity(facts, target)
     prunable = settings.owns if request.prune else ()
+    desired = tuple(sorted(request.desired, key=lambda declared: declared.ref))  # findings have an order
     observation = cluster.observe(
-        [desired.ref for desired in request.desired],
+        wanted(desired),
         lambda ref: ref.kind == PRUNED and matches(ref.name, prunable),
         kinds=["Topic"],
     )
-    desired = sorted(request.desired, key=lambda declared: declared.ref)  # so that findings have an order
-    scene = rules.Scene(tuple(desired), facts, observation.inventory)
-    findings = list(rules.check(scene, settings.rules))
+    scene = Scene(
+        desired,
+        facts,
+        observation.inventory,
+        settings.limits,
+        request.environment,
+        max(len(facts.brokers), (target.brokers if target else None) or 0),
+        observation.resources,
+        subset=request.subset,
+    )
     policy = Policy(
         forbid=target.forbid if target else (),
         protected=settings.protected,
@@ -75,21 +100,99 @@ def make_plan(request: Request, cluster: Cluster, settings: Settings, target: Cl
         owns=settings.owns,
         prune=request.prune,
         allow=request.allow,
-        blocked={ref: found for ref, found in findings if ref and found.severity is Severity.ERROR},
     )
+    findings = list(rules.check(scene, settings.rules, _BEFORE, more=settings.policies))
+    policy = _blocking(policy, findings)
     plan = diff(desired, observation, facts, policy)
-    facts = _with_sizes(facts, plan, observation, cluster)
+    facts = with_sizes(facts, plan, observation, cluster)
     plan = diff(desired, observation, facts, policy)
-    plan = replace(plan, diagnostics=(*(found for _, found in findings), *plan.diagnostics))
-    return validated(plan, cluster)
+    judged = list(judge_changes(plan, scene, cluster, settings))
+    plan = diff(desired, observation, facts, _blocking(policy, judged))
+    found = [diagnostic for _, diagnostic in (*findings, *judged)]
+    return validated(replace(plan, diagnostics=(*found, *plan.diagnostics)), cluster)
 
 
-def _with_sizes(facts: Facts, plan: Plan, observation: Observation, cluster: Cluster) -> Facts:
+def wanted(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
+    """The resources to read: the declared ones, and the topics that declared groups read."""
+    refs = set()
+    for declared in desired:
+        refs.add(declared.ref)
+        refs.update(ResourceRef("Topic", name) for name in KINDS[declared.ref.kind].reads(declared.intent))
+    return frozenset(refs)
+
+
+def judge_changes(
+    plan: Plan, scene: Scene, cluster: Cluster, settings: Settings
+) -> Iterator[tuple[ResourceRef | None, Diagnostic]]:
+    """What rules say of the changes of a plan, beside the groups that they may affect."""
+    groups, notes = _groups_concerned(plan, scene, cluster)
+    scene = replace(scene, changes=plan.changes, groups=groups)
+    yield from rules.check(scene, settings.rules, (Stage.CHANGES,))
+    yield from ((None, note) for note in notes)
+
+
+def _groups_concerned(
+    plan: Plan, scene: Scene, cluster: Cluster
+) -> tuple[Mapping[str, Group], tuple[Diagnostic, ...]]:
+    """The groups that the changes of a plan may affect: to read all of them for nothing would take long."""
+    changing = [change.change for change in plan.changes if change.status is not Status.REFUSED]
+    readers = any(change.ref.kind == "Topic" and _concerns_readers(change) for change in changing)
+    doomed = [
+        change.ref.name
+        for change in changing
+        if change.ref.kind == "ConsumerGroup" and risk_of(change) >= Risk.DESTRUCTIVE
+    ]
+    looks_empty = [
+        name
+        for name in doomed
+        if (observed := scene.live.get(ResourceRef("ConsumerGroup", name))) is not None
+        and observed.group is not None
+        and observed.group.committed
+    ]
+    if not readers and not looks_empty:
+        return {}, ()
+    if looks_empty:
+        time.sleep(WATCH_S)
+    try:
+        reading = cluster.groups(None if readers else looks_empty)
+    except ClusterError as error:
+        message = f"the groups that read the topics were not read: {error.message}"
+        return {}, (Diagnostic("KF419", Severity.INFO, message),)
+    return reading.groups, ()
+
+
+def _concerns_readers(change: Change) -> bool:
+    match change:
+        case Create():
+            return False
+        case Update(fields=fields):
+            return any(field.path == "partitions" for field in fields)
+        case Delete():
+            return True
+
+
+def _blocking(policy: Policy, findings: Iterable[tuple[ResourceRef | None, Diagnostic]]) -> Policy:
+    """The policy, with what rules refuse."""
+    blocked = dict(policy.blocked)
+    brake = policy.brake
+    for ref, found in findings:
+        if found.severity is not Severity.ERROR:
+            continue
+        if ref is None:
+            brake = found
+        else:
+            blocked[ref] = (*blocked.get(ref, ()), found)
+    return replace(policy, blocked=blocked, brake=brake)
+
+
+def with_sizes(facts: Facts, plan: Plan, observation: Observation, cluster: Cluster) -> Facts:
     """The facts with the sizes of what a risky change touches: asking for all would take far longer."""
     touched = [
         observation.resources[change.ref]
         for change in plan.changes
-        if change.ref in observation.resources and risk_of(change.change) > Risk.SAFE
+        if change.ref.kind == "Topic"
+        and change.ref in observation.resources
+        and risk_of(change.change) > Risk.SAFE
     ]
     if not touched:
         return facts

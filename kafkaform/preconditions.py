@@ -50,10 +50,14 @@ def remaining(change: Change, observation: Observation) -> Left | Moved:
             "grant Describe and DescribeConfigs on it",
         )
     observed = observation.resources.get(change.ref)
-    if observed is not None:
-        obstacle = KINDS[change.ref.kind].obstacle(change, observed)
-        if obstacle is not None:
-            return Moved(obstacle[0], obstacle[1] or _NEW_PLAN)
+    left = _compared(change, observed)
+    if observed is None or isinstance(left, Moved) or left.change is None:
+        return left
+    obstacle = KINDS[change.ref.kind].obstacle(left.change, observed)
+    return left if obstacle is None else Moved(obstacle[0], obstacle[1] or _NEW_PLAN)
+
+
+def _compared(change: Change, observed: Observed | None) -> Left | Moved:
     match change:
         case Create():
             return _remaining_create(change, observed)

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 from kafkaform import client_properties
 from kafkaform.errors import InvalidInput, KafkaformError, Problem, UsageError
 from kafkaform.kinds import KINDS, misspelt_hazard
-from kafkaform.limits import DEFAULT_LIMITS, Limits
+from kafkaform.limits import DEFAULT_LIMITS, Limits, read_limits
 from kafkaform.manifests.files import CONFIG_FILE, read_bytes
 from kafkaform.manifests.loader import Context, hint_for, unknown_environment
 from kafkaform.manifests.structure import sound_part, structure_problems
 from kafkaform.manifests.yaml12 import read_documents
 from kafkaform.model import Location, Undeclared
+from kafkaform.policies import read_policies
+from kafkaform.severities import check_severities
 from kafkaform.spelling import quoted
 
 if TYPE_CHECKING:
@@ -24,9 +26,10 @@ if TYPE_CHECKING:
     from kafkaform.client_properties import ClientProperties
     from kafkaform.kinds.base import Layer
     from kafkaform.manifests.yaml12 import Document
-    from kafkaform.rules.catalogue import Rule
+    from kafkaform.model import Desired
+    from kafkaform.rules.catalogue import Rule, Scene
 
-VERBATIM = frozenset({"config", "retention", "client"})
+VERBATIM = frozenset({"config", "retention", "client", "labels", "fields", "offsets"})
 DEFAULT_MANIFESTS = ("topics",)
 DEFAULT_IGNORE = ("__*", "_schemas", "*-changelog", "*-repartition")
 """Topics that Kafka, a schema registry and Kafka Streams make for themselves."""
@@ -118,6 +121,18 @@ class Settings:
             raise UsageError(f"{self.file} names several clusters", hint=hint)
         return next(iter(self.clusters.values()), None)
 
+    def brokers(self, environment: str | None) -> int | None:
+        """How many brokers the only cluster of an environment is meant to have; None if nobody says."""
+        there = [cluster for cluster in self.clusters.values() if cluster.environment == environment]
+        return there[0].brokers if len(there) == 1 else None
+
+    def scene(self, desired: tuple[Desired, ...], environment: str | None, *, subset: bool) -> Scene:
+        """What rules look at offline."""
+        from kafkaform.rules import Scene
+
+        brokers = self.brokers(environment)
+        return Scene(desired, limits=self.limits, environment=environment, brokers=brokers, subset=subset)
+
     def check_environment(self, name: str | None) -> None:
         """Raise a UsageError for an environment that is not in the closed list."""
         if name is None or self.environments is None or name in self.environments:
@@ -165,6 +180,9 @@ def _settings(path: Path, document: Document, problems: list[Problem]) -> Settin
     environments = tuple(data.get("environments", ()))
     # A list that is itself wrong says nothing about the names in it.
     known = None if "environments" in (said or {}) and "environments" not in data else environments
+    policies = _policies(document, data.get("policies", []), known, problems)
+    severities = data.get("rules", {})
+    check_severities(severities, policies, document.reporter(("rules",), problems))
     return Settings(
         file=str(path),
         manifests=tuple(path.parent / folder for folder in data.get("manifests", DEFAULT_MANIFESTS)),
@@ -172,7 +190,9 @@ def _settings(path: Path, document: Document, problems: list[Problem]) -> Settin
         clusters={c.name: c for c in _clusters(document, data.get("clusters", {}), known, problems)},
         defaults=_defaults(document, data.get("defaults", {}), known, problems),
         undeclared=Undeclared(data.get("undeclared", Undeclared.REPORT.value)),
-        rules=data.get("rules", {}),
+        rules=severities,
+        limits=read_limits(data.get("limits") or {}, document.reporter(("limits",), problems)),
+        policies=policies,
         owns=tuple(data.get("owns", ())),
         protected=tuple(data.get("protected", ())),
         ignore=tuple(data.get("ignore", DEFAULT_IGNORE)),
@@ -201,7 +221,22 @@ def _clusters(
             if meant is not None:
                 at = document.locate([*path, "forbid", index])
                 problems.append(Problem(f"there is no hazard {quoted(hazard)}", at, meant))
-        yield ClusterSettings(name, client, environment, cluster.get("clusterId"), forbid)
+        brokers = cluster.get("brokers")
+        yield ClusterSettings(name, client, environment, cluster.get("clusterId"), forbid, brokers)
+
+
+def _policies(
+    document: Document,
+    policies: list[Mapping[str, Any]],
+    environments: Collection[str] | None,
+    problems: list[Problem],
+) -> tuple[Rule, ...]:
+    for number, policy in enumerate(policies):
+        for index, name in enumerate((policy or {}).get("environments") or ()):
+            if environments is not None:
+                place = ("policies", number, "environments", index)
+                problems.extend(unknown_environment(document, place, name, environments, key=False))
+    return read_policies(policies, document.reporter(("policies",), problems))
 
 
 def _property(document: Document, cluster: str, name: str) -> Location:

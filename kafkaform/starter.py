@@ -1,4 +1,4 @@
-"""A starter repository: a configuration file, two topics, and the schemas that editors read."""
+"""A starter repository: a configuration file, two topics and a group, and the schemas that editors read."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kafkaform.schema_files import load_schema
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_TEMPLATES = ("kafkaform.yaml", "topics/example.yaml")
+_TEMPLATES = ("kafkaform.yaml", "topics/example.yaml", "topics/example-group.yaml")
 # Copied into the repository and committed with it, so that every editor finds them without a network.
-_SCHEMAS = ("config", "topic")
+_SCHEMAS = ("config", "topic", "consumergroup")
 GITIGNORE = ".gitignore"
 """The one file that a repository may have already: then it stays as it is."""
 

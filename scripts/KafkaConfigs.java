@@ -3,10 +3,14 @@ import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.config.TopicConfig;
@@ -16,13 +20,13 @@ import org.apache.kafka.server.config.ConfigSynonym;
 import org.apache.kafka.server.config.ServerTopicConfigSynonyms;
 import org.apache.kafka.storage.internals.log.LogConfig;
 
-/** Prints, as JSON, what the Kafka on the class path knows of topic and group configs. */
+/** Prints, as JSON, what the Kafka on the class path knows of topic, group and consumer configs. */
 public class KafkaConfigs {
     /** How far from zero a validator that does not tell its range is tried. */
     private static final int REACH = 1000;
 
     public static void main(String[] args) throws Exception {
-        TreeSet<String> deprecated = deprecatedTopicConfigs();
+        TreeSet<String> deprecated = deprecated(TopicConfig.class);
         Map<String, Object> topics = new TreeMap<>();
         for (ConfigDef.ConfigKey key : LogConfig.configKeys().values()) {
             List<Object> synonyms = new ArrayList<>();
@@ -38,11 +42,22 @@ public class KafkaConfigs {
             Optional<String> broker = GroupConfig.ALL_GROUP_CONFIG_SYNONYMS.getOrDefault(key.name, Optional.empty());
             groups.put(key.name, describe(key, broker.map(name -> List.of(synonym(name, 1L))).orElse(List.of()), false));
         }
+        TreeSet<String> leaving = deprecated(ConsumerConfig.class);
+        Map<String, Object> consumers = new TreeMap<>();
+        for (ConfigDef.ConfigKey key : ConsumerConfig.configDef().configKeys().values()) {
+            consumers.put(key.name, describe(key, List.of(), leaving.contains(key.name)));
+        }
+        Map<String, Object> refused = new TreeMap<>();
+        refused.put("classic", refused("ConsumerConfig", "CLASSIC_PROTOCOL_UNSUPPORTED_CONFIGS"));
+        refused.put("consumer", refused("ConsumerConfig", "CONSUMER_PROTOCOL_UNSUPPORTED_CONFIGS"));
+        refused.put("share", refused("ShareConsumerConfig", "SHARE_GROUP_UNSUPPORTED_CONFIGS"));
         deprecated.removeAll(topics.keySet());
         Map<String, Object> all = new LinkedHashMap<>();
         all.put("kafka_version", AppInfoParser.getVersion());
         all.put("topics", topics);
         all.put("groups", groups);
+        all.put("consumers", consumers);
+        all.put("refused_consumers", refused);
         all.put("retired_topics", deprecated);
         System.out.println(new ObjectMapper().writeValueAsString(all));
     }
@@ -52,9 +67,9 @@ public class KafkaConfigs {
     }
 
     /** Names that clients still hold a deprecated constant for; the broker may have dropped them already. */
-    private static TreeSet<String> deprecatedTopicConfigs() throws IllegalAccessException {
+    private static TreeSet<String> deprecated(Class<?> holder) throws IllegalAccessException {
         TreeSet<String> names = new TreeSet<>();
-        for (Field field : TopicConfig.class.getFields()) {
+        for (Field field : holder.getFields()) {
             if (field.getName().endsWith("_CONFIG") && field.isAnnotationPresent(Deprecated.class)) {
                 names.add((String) field.get(null));
             }
@@ -62,11 +77,31 @@ public class KafkaConfigs {
         return names;
     }
 
+    /** The configs with which a consumer of one protocol does not start. */
+    private static TreeSet<?> refused(String holder, String field) throws ReflectiveOperationException {
+        Field declared = Class.forName("org.apache.kafka.clients.consumer." + holder).getDeclaredField(field);
+        declared.setAccessible(true);
+        return new TreeSet<>((List<?>) declared.get(null));
+    }
+
+    private static String defaultOf(ConfigDef.ConfigKey key) {
+        if (!key.hasDefault()) {
+            return null;
+        }
+        if (key.defaultValue instanceof List<?> list) {
+            // A list of classes would be written with "class " before each.
+            return list.stream()
+                .map(each -> each instanceof Class<?> type ? type.getName() : String.valueOf(each))
+                .collect(Collectors.joining(","));
+        }
+        return ConfigDef.convertToString(key.defaultValue, key.type);
+    }
+
     private static Map<String, Object> describe(ConfigDef.ConfigKey key, Object synonyms, boolean deprecated)
             throws ReflectiveOperationException {
         Map<String, Object> facts = new LinkedHashMap<>();
         facts.put("type", key.type.name());
-        facts.put("default", key.hasDefault() ? ConfigDef.convertToString(key.defaultValue, key.type) : null);
+        facts.put("default", defaultOf(key));
         facts.put("importance", key.importance.name());
         facts.put("documentation", key.documentation);
         facts.put("internal", key.internalConfig);
@@ -88,23 +123,53 @@ public class KafkaConfigs {
                 return Map.of("ranges", List.of(range));
             case "ValidString":
                 return Map.of("valid_values", read(validator, "validStrings"));
-            case "ValidList":
+            case "CaseInsensitiveValidString":
                 return Map.of(
-                    "valid_values", read(read(validator, "validString"), "validStrings"),
-                    "empty_allowed", read(validator, "isEmptyAllowed"));
+                    "valid_values", inCaseOf(key, (Set<?>) read(validator, "validStrings")), "ignores_case", true);
+            case "ValidList":
+                List<?> valid = (List<?>) read(read(validator, "validString"), "validStrings");
+                return valid.isEmpty()
+                    ? Map.of()
+                    : Map.of("valid_values", valid, "empty_allowed", read(validator, "isEmptyAllowed"));
             case "LambdaValidator":
                 if (key.type == ConfigDef.Type.INT) {
                     return Map.of("ranges", tried(key));
                 }
                 break;
-            case "ThrottledReplicaListValidator":
             case "Validator":
+                return choice(key);
+            case "ThrottledReplicaListValidator":
+            case "NonEmptyString":
                 return Map.of("format", validator.toString());
             default:
                 break;
         }
         throw new IllegalStateException(
             key.name + ": no way is known to describe " + validator.getClass().getName() + " " + validator);
+    }
+
+    /** The values of a validator that tells them only as text; its description where they are no fixed choice. */
+    private static Map<String, Object> choice(ConfigDef.ConfigKey key) {
+        String text = key.validator.toString();
+        List<String> values = List.of(text.substring(1, text.length() - 1).split(", "));
+        if (!values.stream().allMatch(value -> accepts(key, value))) {
+            return Map.of("format", text);
+        }
+        boolean any = values.stream().allMatch(value -> accepts(key, value.toUpperCase(Locale.ROOT)));
+        return any
+            ? Map.of("valid_values", inCaseOf(key, new TreeSet<>(values)), "ignores_case", true)
+            : Map.of("valid_values", values);
+    }
+
+    /** Values of which the case does not matter, in the case in which Kafka writes the default. */
+    private static List<String> inCaseOf(ConfigDef.ConfigKey key, Set<?> values) {
+        String usual = String.valueOf(key.defaultValue);
+        boolean lower = usual.equals(usual.toLowerCase(Locale.ROOT));
+        return values.stream()
+            .map(String::valueOf)
+            .map(value -> lower ? value.toLowerCase(Locale.ROOT) : value.toUpperCase(Locale.ROOT))
+            .sorted()
+            .toList();
     }
 
     private static Object read(Object object, String field) throws ReflectiveOperationException {
@@ -134,9 +199,9 @@ public class KafkaConfigs {
         return ranges;
     }
 
-    private static boolean accepts(ConfigDef.ConfigKey key, int number) {
+    private static boolean accepts(ConfigDef.ConfigKey key, Object value) {
         try {
-            key.validator.ensureValid(key.name, number);
+            key.validator.ensureValid(key.name, value);
             return true;
         } catch (ConfigException refused) {
             return false;

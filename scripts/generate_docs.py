@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli.main import COMMANDS, cli
-from kafkaform.rules import entries
+from kafkaform.rules import Note, Rule, entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,21 +46,49 @@ def commands() -> Iterator[tuple[list[str], click.Command]]:
                 yield ["kafkaform", name, part], below
 
 
+GROUPS = {
+    "KF1": ("Topics", "What manifests of topics say, and what they come to on a cluster."),
+    "KF2": ("Consumer groups", "What groups declare, beside the topics that they read."),
+    "KF3": ("Health", "The live cluster, as `doctor` and every `apply` find it."),
+    "KF4": ("Plans", "What a plan changes, and what it could not find out."),
+}
+"""Rules by the first characters of their codes."""
+
+
 def rule_catalogue() -> str:
-    """Every rule and note with its explanation."""
-    lines = [
-        NOTE,
-        "# Rules\n",
-        "`kafkaform rules` lists them, `kafkaform rules KF109` explains one. Severities are set under",
-        "`rules:` in kafkaform.yaml; an error refuses the resource it is about.\n",
-        "| code | severity | what is wrong |",
-        "| --- | --- | --- |",
-    ]
+    """Every rule and note with its explanation, in groups."""
     known = entries().values()
-    lines += [f"| [{e.code}](#{e.code.lower()}) | {e.severity.value} | {e.summary} |" for e in known]
-    for entry in known:
-        lines.append(f"\n## {entry.code}\n\n{entry.explanation}")
+    strays = [entry.code for entry in known if entry.code[:3] not in GROUPS]
+    assert not strays, f"{strays} are in no group"
+    lines = [NOTE, f"# Rules\n\n{RULES_INTRODUCTION}"]
+    for prefix, (title, about) in GROUPS.items():
+        members = [entry for entry in known if entry.code.startswith(prefix)]
+        if not members:
+            continue
+        lines += [f"\n## {title}\n\n{about}\n", "| code | severity | needs | waivable | what is wrong |"]
+        lines.append("| --- | --- | --- | --- | --- |")
+        lines += [_row(entry) for entry in members]
+        lines += [f"\n### {entry.code}\n\n{entry.explanation}" for entry in members]
     return "\n".join(lines) + "\n"
+
+
+RULES_INTRODUCTION = """\
+`kafkaform rules` lists them, those of plug-ins and the policies of `kafkaform.yaml` too; `kafkaform rules KF109`
+explains one. An error refuses the resource it is about; a rule may be louder or softer for a case, as its text says.
+
+- **needs**: `manifests` are checked by `validate`, `plan` and `apply`, `live` resources and `changes` by `plan` and
+  `apply`, `health` by `doctor` and before every `apply`. A note (no entry) is what a reading of the cluster has to say.
+- **severity**: set it under [`rules:`](configuration.md#rules-and-waivers) in kafkaform.yaml, or `off`.
+- **waivable**: [a manifest can have the rule overlook it](configuration.md#rules-and-waivers), with a reason. Where Kafka
+  would refuse all the same, it cannot."""
+
+
+def _row(entry: Rule | Note) -> str:
+    needs, waivable = "", ""
+    if isinstance(entry, Rule):
+        needs, waivable = entry.stage.value, "yes" if entry.waivable else "no"
+    cells = (f"[{entry.code}](#{entry.code.lower()})", entry.severity.value, needs, waivable, entry.summary)
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> int:

@@ -2,10 +2,11 @@
 
     python scripts/generate_schemas.py [--check]
 
-In topic.schema.json that is `$defs.config` (Kafka's topic configs), in config.schema.json
-`$defs.client` (the client properties) and `$defs.Topic` (a Topic's spec, for `defaults:`). Everything
-else is kept by hand. What is added only annotates: a document fits these schemas or does not fit them
-as it would without.
+In topic.schema.json that is `$defs.config` (Kafka's topic configs), in consumergroup.schema.json
+`$defs.config` (Kafka's group configs) and `$defs.client` (the consumer's properties), in config.schema.json
+`$defs.client` (the client properties) and a kind's spec for `defaults:` (`$defs.Topic`,
+`$defs.ConsumerGroup`). Everything else is kept by hand. What is added only annotates: a document fits these
+schemas or does not fit them as it would without.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from kafkaform import kafka_configs
 from kafkaform.client_properties.catalogue import ALIASES, PROPERTIES
 from kafkaform.client_properties.kinds import Choice, Flag, Number, Text
 from kafkaform.config_values import ConfigKey, ConfigType
+from kafkaform.kinds.consumer_group.client import ASSIGNMENT, ASSIGNORS, is_taken
 
 FOLDER = Path(__file__).parent.parent / "schemas"
 WIDTH = 120
@@ -55,6 +57,37 @@ def topic_config(schema: Schema) -> Schema:
             "deprecationMessage": f"Apache Kafka {kafka_configs.kafka_version()} has no such topic config: "
             "kafkaform refuses it, unless it is one of another vendor's broker."
         },
+    }
+
+
+def group_config(schema: Schema) -> Schema:
+    """The schema of a group's `config:`: a property for each dynamic group config."""
+    value = {"$ref": "#/$defs/configValue"}
+    known = kafka_configs.group_configs()
+    return {
+        "type": "object",
+        "description": schema["$defs"]["config"]["description"],
+        "properties": {name: value | _annotations(known[name]) for name in sorted(known)},
+        "additionalProperties": value
+        | {
+            "deprecationMessage": f"Apache Kafka {kafka_configs.kafka_version()} has no such group config: "
+            "kafkaform refuses it, unless it is one of another vendor's broker."
+        },
+    }
+
+
+def group_client(schema: Schema) -> Schema:
+    """The schema of a group's `client:`: a property for each that a manifest may set."""
+    value = {"$ref": "#/$defs/configValue"}
+    known = kafka_configs.consumer_configs()
+    properties: Schema = {name: value | _annotations(known[name]) for name in sorted(known) if is_taken(name)}
+    properties[ASSIGNMENT] |= {"examples": list(ASSIGNORS.values())}
+    return {
+        "type": "object",
+        "description": schema["$defs"]["client"]["description"],
+        "properties": properties,
+        "additionalProperties": value
+        | {"deprecationMessage": "kafkaform takes no such consumer property; docs/manifests.md says which."},
     }
 
 
@@ -118,13 +151,19 @@ def client() -> Schema:
     }
 
 
-def default_topic(topic: Schema) -> Schema:
-    """The schema of `defaults.Topic`: a Topic's spec, which cannot say that every topic is absent."""
-    parts = {name: part for name, part in topic["$defs"].items() if name not in {"metadata", "state"}}
+def default_spec(kind: str, schema: Schema) -> Schema:
+    """The schema of `defaults.KIND`: a spec without what makes no sense of all resources of a kind.
+
+    Nobody wants every topic to be absent, or every group to read the same topics.
+    """
+    left_out = {"metadata", "state", "topics"}
+    parts = {name: part for name, part in schema["$defs"].items() if name not in left_out}
     for name in ("spec", "override"):
-        properties = {key: value for key, value in parts[name]["properties"].items() if key != "state"}
+        properties = {key: value for key, value in parts[name]["properties"].items() if key not in left_out}
         parts[name] = parts[name] | {"properties": properties}
-    moved = json.dumps({"$ref": "#/$defs/spec", "$defs": parts}).replace('"#/$defs/', '"#/$defs/Topic/$defs/')
+    moved = json.dumps({"$ref": "#/$defs/spec", "$defs": parts}).replace(
+        '"#/$defs/', f'"#/$defs/{kind}/$defs/'
+    )
     found: Schema = json.loads(moved)
     return found
 
@@ -155,12 +194,17 @@ def rendered(value: object, indent: int = 0, before: int = 0) -> str:
 
 def generated() -> dict[Path, str]:
     """What the files should hold."""
-    topic_file, config_file = FOLDER / "topic.schema.json", FOLDER / "config.schema.json"
-    topic = json.loads(topic_file.read_text("utf-8"))
+    files = {name: FOLDER / f"{name}.schema.json" for name in ("topic", "consumergroup", "config")}
+    schemas = {name: json.loads(path.read_text("utf-8")) for name, path in files.items()}
+    topic, group, config = schemas["topic"], schemas["consumergroup"], schemas["config"]
     topic["$defs"]["config"] = topic_config(topic)
-    config = json.loads(config_file.read_text("utf-8"))
-    config["$defs"] |= {"client": client(), "Topic": default_topic(topic)}
-    return {topic_file: rendered(topic) + "\n", config_file: rendered(config) + "\n"}
+    group["$defs"] |= {"config": group_config(group), "client": group_client(group)}
+    config["$defs"] |= {
+        "client": client(),
+        "Topic": default_spec("Topic", topic),
+        "ConsumerGroup": default_spec("ConsumerGroup", group),
+    }
+    return {files[name]: rendered(schema) + "\n" for name, schema in schemas.items()}
 
 
 def main() -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -161,3 +161,155 @@ def test_what_is_not_there_is_named(
     call = validate(*arguments)
     assert (call.code, call.out) == (1, "")
     assert said in call.err
+
+
+def test_a_finding_of_some_environments_names_them(project: Project, validate: Callable[..., Call]) -> None:
+    project.config(environments=["dev", "test", "prod"])
+    thin: dict[str, Any] = {"replicationFactor": 3, "config": {"min.insync.replicas": 1}}
+    project.topic("a", **thin)
+    project.topic("b", overrides={"dev": thin, "test": {}, "prod": {}})
+    lines = [line for line in validate().out.splitlines() if "KF109" in line]
+    assert [("topics/a.yaml" in line, "(in dev)" in line) for line in lines] == [(True, False), (False, True)]
+    found = validate("--format", "json").json["diagnostics"]
+    assert [one["environments"] for one in found if one["code"] == "KF109"] == [None, ["dev"]]
+    assert "(in " not in validate("-e", "dev").out
+
+
+def test_brokers_of_the_environments_cluster_are_known(
+    project: Project, validate: Callable[..., Call]
+) -> None:
+    cluster = {"environment": "prod", "client": {"bootstrap.servers": "h:1"}}
+    project.config(environments=["prod"], clusters={"a": cluster})
+    project.topic("a", partitions=4)
+    assert "KF105" not in validate().out
+    project.config(environments=["prod"], clusters={"a": cluster | {"brokers": 3}})
+    assert "KF105" in validate().out
+
+
+def test_annotations_for_github(project: Project, validate: Callable[..., Call]) -> None:
+    project.topic("a", replicationFactor=3, config={"min.insync.replicas": 4})
+    call = validate("--format", "github")
+    assert (call.code, call.err) == (1, "")
+    annotation, summary = call.out.splitlines()
+    assert annotation.startswith("::error file=topics/a.yaml,line=")
+    assert ",title=KF109::min.insync.replicas is 4" in annotation
+    assert summary == "1 resource: 1 error."
+
+
+def test_annotations_of_a_job_that_works_in_a_folder_of_its_checkout(
+    project: Project, validate: Callable[..., Call], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.topic("a", partitons=3)
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(project.folder.parent))
+    call = validate("--format", "github")
+    assert (call.code, call.err) == (1, "")
+    annotation, summary = call.out.splitlines()
+    assert annotation.startswith(f"::error file={project.folder.name}/topics/a.yaml,line=")
+    assert "title=invalid input::unknown field 'partitons' in spec%0Adid you mean 'partitions'?" in annotation
+    assert summary == "1 problem in the input; nothing was applied"
+    monkeypatch.setenv("GITHUB_WORKSPACE", "/elsewhere")
+    assert "::error file=topics/a.yaml,line=" in validate("--format", "github").out
+
+
+def test_sarif_of_findings_and_of_bad_input(project: Project, validate: Callable[..., Call]) -> None:
+    project.topic("a", replicationFactor=3, config={"min.insync.replicas": 1})
+    call = validate("--format", "sarif")
+    assert (call.code, call.err) == (0, "")
+    (run,) = call.json["runs"]
+    assert [(one["ruleId"], one["level"]) for one in run["results"]] == [("KF109", "warning")]
+    project.topic("b", partitons=3)
+    call = validate("--format", "sarif")
+    assert (call.code, call.err) == (1, "")
+    (run,) = call.json["runs"]
+    assert [(one["ruleId"], one["level"]) for one in run["results"]] == [("invalid-input", "error")]
+
+
+def test_policies_are_checked_with_the_rules(project: Project, validate: Callable[..., Call]) -> None:
+    project.config(
+        environments=["dev", "prod"],
+        policies=[
+            {
+                "name": "wide",
+                "message": "Production is wide.",
+                "environments": ["prod"],
+                "require": {"fields": {"partitions": {"min": 3}}},
+            }
+        ],
+    )
+    project.topic("a")
+    call = validate()
+    assert call.code == 1
+    assert (
+        "error: policy/wide Production is wide: partitions is 1; it must be at least 3 (in prod)\n"
+        in call.out
+    )
+    assert validate("-e", "dev").code == 0
+    (run,) = validate("--format", "sarif").json["runs"]
+    texts = {rule["id"]: rule["shortDescription"]["text"] for rule in run["tool"]["driver"]["rules"]}
+    assert texts["policy/wide"] == "Production is wide."
+
+
+# --- waivers ---------------------------------------------------------------------------------------
+
+
+def test_a_waived_error_is_shown_and_counts_for_nothing(
+    project: Project, validate: Callable[..., Call]
+) -> None:
+    bad: dict[str, Any] = {"replicationFactor": 3, "config": {"min.insync.replicas": 1}}
+    project.config(rules={"KF109": "error"})
+    project.topic("a", **bad)
+    assert validate().code == 1
+    project.topic("a", metadata={"annotations": {"kafkaform/waive.KF109": "a test bench"}}, **bad)
+    call = validate().needs(0)
+    assert "info: KF109" in call.out
+    assert "(waived: a test bench)" in call.out
+    assert call.out.endswith("1 resource: valid, 1 waived.\n")
+    assert validate("--format", "github").out == "1 resource: valid, 1 waived.\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("KF999", "'KF999' is waived, but there is no such rule"),
+        ("KF410", "KF410 is waived, but is a note, not a rule"),
+        ("KF101", "KF101 cannot be waived"),
+        ("KF106", "KF106 is waived, but kafkaform.yaml switches it off"),
+        ("policy/wide", "policy/wide is waived, but has nothing to say about Topic/x.a"),
+    ],
+)
+def test_a_waiver_that_waives_nothing_is_told(
+    project: Project, validate: Callable[..., Call], code: str, said: str
+) -> None:
+    wide = {"name": "wide", "message": "Wide", "require": {"fields": {"partitions": {"min": 3}}}}
+    project.config(rules={"KF106": "off"}, policies=[wide])
+    project.topic("a", partitions=3, metadata={"annotations": {f"kafkaform/waive.{code}": "why"}})
+    call = validate().needs(0)
+    (line,) = [line for line in call.out.splitlines() if "KF418" in line]
+    assert line.startswith("topics/a.yaml:5:5: warning: KF418 ")
+    assert said in line
+
+
+@pytest.mark.parametrize("code", ["KF401", "KF109"])
+def test_nothing_is_said_of_waivers_of_rules_that_need_more_than_manifests(
+    project: Project, validate: Callable[..., Call], code: str
+) -> None:
+    project.topic("a", metadata={"annotations": {f"kafkaform/waive.{code}": "why"}})
+    assert "KF418" not in validate().out
+
+
+def test_a_waiver_is_of_use_if_it_is_in_one_environment(
+    project: Project, validate: Callable[..., Call]
+) -> None:
+    wide = {"name": "wide", "message": "Wide", "require": {"fields": {"partitions": {"min": 3}}}}
+    project.config(environments=["dev", "prod"], policies=[wide])
+    annotations = {"annotations": {"kafkaform/waive.policy/wide": "dev is small"}}
+    project.topic("a", partitions=3, metadata=annotations, overrides={"dev": {"partitions": 1}})
+    assert "KF418" not in validate().out
+    assert "KF418" in validate("-e", "prod").out
+
+
+def test_a_tombstone_keeps_its_waivers(project: Project, validate: Callable[..., Call]) -> None:
+    wide = {"name": "wide", "message": "Wide", "require": {"fields": {"partitions": {"min": 3}}}}
+    project.config(policies=[wide])
+    project.topic("a", state="absent", metadata={"annotations": {"kafkaform/waive.policy/wide": "why"}})
+    assert "KF418" not in validate().out

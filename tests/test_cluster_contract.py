@@ -112,7 +112,9 @@ def test_the_inventory_has_all_topics_and_the_resources_those_asked_for(
     assert {a, b, c} <= observation.inventory
     observation = cluster.observe([a], also=lambda ref: ref == c)
     assert observation.resources.keys() == {a, c}
-    assert {ref for ref in cluster.observe([]).resources if ref.name.startswith(prefix)} == set()
+    assert {
+        ref for ref in cluster.observe([], kinds=["Topic"]).resources if ref.name.startswith(prefix)
+    } == set()
 
 
 def test_own_values_are_the_state_and_all_values_are_effective(cluster: Cluster, prefix: str) -> None:
@@ -225,7 +227,7 @@ def test_validation_objects_as_execution_does_and_changes_nothing(cluster: Clust
     ]
     for each in (a, b, c):
         unchanged(cluster, each.ref.name, each.state)
-    assert topic(f"{prefix}new") not in cluster.observe([]).inventory
+    assert topic(f"{prefix}new") not in cluster.observe([], kinds=["Topic"]).inventory
     assert codes(cluster.execute(operations)) == [*objections[:8], "UNKNOWN_TOPIC_ID"]
 
 
@@ -272,7 +274,7 @@ def test_refusals(cluster: Cluster, prefix: str, operation: Operation, code: str
     for observed in present:
         unchanged(cluster, observed.ref.name, observed.state)
     if isinstance(operation, CreateTopic) and code != "TOPIC_ALREADY_EXISTS":
-        assert operation.ref not in cluster.observe([]).inventory
+        assert operation.ref not in cluster.observe([], kinds=["Topic"]).inventory
 
 
 def named(operation: Operation, prefix: str) -> Operation:
@@ -305,7 +307,8 @@ def test_each_operation_has_its_own_outcome_in_order(cluster: Cluster, prefix: s
     ]
     settled(cluster, f"{prefix}old", partitions=4, replicationFactor=1)
     inventory = eventually(
-        lambda: cluster.observe([]).inventory, lambda i: {topic(f"{prefix}a"), topic(f"{prefix}c")} <= i
+        lambda: cluster.observe([], kinds=["Topic"]).inventory,
+        lambda i: {topic(f"{prefix}a"), topic(f"{prefix}c")} <= i,
     )
     assert topic(f"{prefix}b") not in inventory
     for outcome in outcomes:
@@ -350,7 +353,7 @@ def test_a_topic_that_comes_twice_in_one_request_is_refused(cluster: Cluster, pr
         assert codes(cluster.validate(request)) == ["INVALID_REQUEST", "INVALID_REQUEST", None]
     assert codes(cluster.execute(request)) == ["INVALID_REQUEST", "INVALID_REQUEST", None]
     unchanged(cluster, f"{prefix}twice", twice.state)
-    assert topic(f"{prefix}x") not in cluster.observe([]).inventory
+    assert topic(f"{prefix}x") not in cluster.observe([], kinds=["Topic"]).inventory
 
 
 def test_more_records_than_a_controller_writes_at_once_are_refused(cluster: Cluster, prefix: str) -> None:
@@ -358,7 +361,7 @@ def test_more_records_than_a_controller_writes_at_once_are_refused(cluster: Clus
     for outcomes in (cluster.validate(request), cluster.execute(request)):
         assert set(codes(outcomes)) == {"POLICY_VIOLATION"}
     created(cluster, create(f"{prefix}sentinel"))
-    inventory = cluster.observe([]).inventory
+    inventory = cluster.observe([], kinds=["Topic"]).inventory
     assert {ref.name for ref in inventory if ref.name.startswith(prefix)} == {f"{prefix}sentinel"}
 
 
@@ -385,7 +388,7 @@ def test_a_thousand_topics_of_twelve_partitions_in_batches(cluster: Cluster, pre
     for batch in batches(deletions):
         assert cluster.execute(batch) == [None] * len(batch)
     eventually(
-        lambda: cluster.observe([]).inventory,
+        lambda: cluster.observe([], kinds=["Topic"]).inventory,
         lambda i: not any(ref.name.startswith(prefix) for ref in i),
         timeout_s=60,
     )

@@ -13,17 +13,21 @@ import pytest
 from kafkaform import kafka_configs
 from kafkaform.cli.plan import plan as plan_command
 from kafkaform.errors import InvalidInput
+from kafkaform.groups import PROTOCOLS
+from kafkaform.kinds import KINDS
 from kafkaform.kinds import topic as topic_kind
+from kafkaform.kinds.consumer_group import risk as group_risk
 from kafkaform.kinds.topic import risk
 from kafkaform.manifests import yaml12, yaml_hazards
 from kafkaform.manifests.loader import Context, load
 from kafkaform.model import CONFIG_PREFIX, Desired, FieldValue
-from kafkaform.rules import Scene, check
+from kafkaform.rules import check
 from kafkaform.schema_files import load_schema
 from kafkaform.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from types import ModuleType
 
 ROOT = Path(__file__).parent.parent
 MANIFESTS = sorted((ROOT / "topics").rglob("*.yaml"))
@@ -38,8 +42,16 @@ def settings() -> Settings:
     return read_settings(ROOT / "kafkaform.yaml")
 
 
-def topics(environment: str) -> list[Desired]:
+def resources(environment: str) -> list[Desired]:
     return load(settings().manifests, settings().context(environment))
+
+
+def topics(environment: str) -> list[Desired]:
+    return [desired for desired in resources(environment) if desired.ref.kind == "Topic"]
+
+
+def groups(environment: str) -> list[Desired]:
+    return [desired for desired in resources(environment) if desired.ref.kind == "ConsumerGroup"]
 
 
 def live(environment: str) -> Iterator[tuple[Desired, Mapping[str, FieldValue]]]:
@@ -68,15 +80,34 @@ def test_the_manifests_are_a_set_of_many_topics_and_teams(environment: str) -> N
     assert all({"team", "tier", "data-class"} <= set(d.intent.labels) for d in desired)
 
 
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_the_groups_are_of_several_teams_and_of_every_protocol(environment: str) -> None:
+    desired = groups(environment)
+    assert len(desired) >= 5
+    assert len({d.intent.labels["team"] for d in desired}) >= 3
+    assert all({"team", "tier"} <= set(d.intent.labels) for d in desired)
+    assert {d.intent.spec["protocol"] for d in desired} == set(PROTOCOLS)
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_the_groups_read_topics_that_are_declared(environment: str) -> None:
+    declared = {d.ref.name for d in topics(environment) if d.state is not None}
+    for desired in groups(environment):
+        read = KINDS["ConsumerGroup"].reads(desired.intent)
+        assert read, desired.ref
+        assert set(read) <= declared, desired.ref
+
+
 def test_each_manifest_lies_in_the_folder_of_its_team() -> None:
-    for desired in topics("prod"):
+    for desired in resources("prod"):
         assert desired.location is not None
         assert Path(desired.location.file).parent.name == desired.intent.labels["team"]
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_no_rule_finds_anything_in_the_manifests(environment: str) -> None:
-    assert list(check(Scene(tuple(topics(environment))), settings().rules)) == []
+    scene = settings().scene(tuple(resources(environment)), environment, subset=False)
+    assert list(check(scene, settings().rules)) == []
 
 
 @pytest.mark.parametrize(("environment", "replicas", "in_sync"), [("dev", 1, 1), ("prod", 3, 2)])
@@ -114,7 +145,9 @@ def test_topics_that_are_joined_have_the_same_number_of_partitions() -> None:
 def test_the_first_line_leads_editors_to_the_schema(path: Path) -> None:
     first = path.read_text("utf-8").splitlines()[0]
     assert first.startswith(MODELINE)
-    name = "config" if path.name == "kafkaform.yaml" else "topic"
+    text = path.read_text("utf-8")
+    (kind,) = set(re.findall(r"^kind: (\w+)$", text, re.MULTILINE))
+    name = kind.lower()
     expected = ROOT / "schemas" / f"{name}.schema.json"
     assert (path.parent / first.removeprefix(MODELINE)).resolve() == expected.resolve()
     assert expected.is_file()
@@ -152,6 +185,8 @@ def examples(*markers: str) -> list[Example]:
 
 
 SPEC_HEAD = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: example.v1}\nspec:\n"
+GROUP_HEAD = SPEC_HEAD.replace("Topic", "ConsumerGroup") + "  topics: [example.v1]\n"
+HEADS = {"spec": SPEC_HEAD, "wrong-spec": SPEC_HEAD, "group-spec": GROUP_HEAD, "wrong-group-spec": GROUP_HEAD}
 CONFIG_HEAD = "apiVersion: kafkaform/v1\nkind: Config\n"
 CONTEXTS = [
     # What a part of a spec leaves out; whole manifests are read without it.
@@ -178,7 +213,7 @@ def read_config(text: str, folder: Path) -> Settings:
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)
 def test_every_yaml_block_is_one_of_the_examples_tested_here(path: Path) -> None:
-    known = examples("", "spec", "wrong-spec", "layers", "config", "cluster")
+    known = examples("", *HEADS, "layers", "config", "cluster")
     blocks = re.findall(r"^\s*[`~]{3,}\s*ya?ml", path.read_text("utf-8"), re.MULTILINE)
     assert len(blocks) == len([example for example in known if example.file == path.name]) > 0
 
@@ -192,19 +227,20 @@ def test_a_whole_document_loads(example: Example, tmp_path: Path) -> None:
         assert load_text(example.text, tmp_path, Context(ENVIRONMENTS, environment))
 
 
-@pytest.mark.parametrize("example", examples("spec"), ids=str)
+@pytest.mark.parametrize("example", examples("spec", "group-spec"), ids=str)
 def test_a_part_of_a_spec_loads(example: Example, tmp_path: Path) -> None:
     for context in CONTEXTS:
-        (desired,) = load_text(SPEC_HEAD + indented(example.text), tmp_path, context)
+        (desired,) = load_text(HEADS[example.marker] + indented(example.text), tmp_path, context)
         assert desired.state is not None
 
 
-@pytest.mark.parametrize("example", examples("wrong-spec"), ids=str)
+@pytest.mark.parametrize("example", examples("wrong-spec", "wrong-group-spec"), ids=str)
 def test_a_mistake_is_answered_as_the_guide_says(example: Example, tmp_path: Path) -> None:
+    marker, _, answer = example.marker.partition(" ")
     with pytest.raises(InvalidInput) as caught:
-        load_text(SPEC_HEAD + indented(example.text), tmp_path, CONTEXTS[0])
+        load_text(HEADS[marker] + indented(example.text), tmp_path, CONTEXTS[0])
     (problem,) = caught.value.problems
-    assert example.marker.removeprefix("wrong-spec ") in str(problem)
+    assert answer in str(problem)
 
 
 @pytest.mark.parametrize("example", examples("config"), ids=str)
@@ -235,6 +271,22 @@ def test_layers_merge_as_the_table_says(tmp_path: Path) -> None:
 
 
 # --- what the guides say beside the examples --------------------------------------------------------
+
+
+def judged_hazards(module: ModuleType) -> dict[str, str]:
+    """Every hazard that a module judges in so many words, with its risk."""
+    calls = [
+        node
+        for node in ast.walk(ast.parse(Path(module.__file__ or "").read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Judgement"
+    ]
+    found = {}
+    for call in calls:
+        level, hazard = call.args[0], call.args[1]
+        assert isinstance(level, ast.Attribute)
+        assert isinstance(hazard, ast.Constant)
+        found[str(hazard.value)] = level.attr.lower()
+    return found
 
 
 def hazards() -> dict[str, str]:
@@ -279,14 +331,22 @@ def test_the_guide_has_every_hazard_with_its_risk() -> None:
 
 def test_what_the_example_configuration_forbids_are_hazards() -> None:
     for cluster in settings().clusters.values():
-        assert set(cluster.forbid) <= set(hazards())
+        assert set(cluster.forbid) <= set(hazards()) | group_risk.HAZARDS
 
 
-def test_the_guide_has_every_field_of_a_manifest() -> None:
-    parts = load_schema("topic")["$defs"]
+@pytest.mark.parametrize(
+    ("schema", "heading"), [("topic", "## Fields"), ("consumergroup", "### Fields of a group")]
+)
+def test_the_guide_has_every_field_of_a_manifest(schema: str, heading: str) -> None:
+    parts = load_schema(schema)["$defs"]
     fields = ["apiVersion", "kind"]
     fields += [f"{part}.{name}" for part in ("metadata", "spec") for name in parts[part]["properties"]]
-    assert [cells[0].strip("`") for cells in rows(GUIDES[0], "## Fields")] == fields
+    assert [cells[0].strip("`") for cells in rows(GUIDES[0], heading)] == fields
+
+
+def test_the_guide_has_every_hazard_of_groups_with_its_risk() -> None:
+    listed = {cells[0].strip("`"): cells[1] for cells in rows(GUIDES[0], "### Hazards of groups")}
+    assert listed == judged_hazards(group_risk)
 
 
 def test_the_guide_has_every_field_of_the_configuration() -> None:

@@ -218,13 +218,13 @@ BAD_FILES: dict[str, tuple[dict[str, str | bytes], list[str]]] = {
         {"a.yaml": WHOLE.replace("Topic", "Topik"), "b.yaml": WHOLE.replace("Topic", "Deployment")},
         [
             "t/a.yaml:2:7: unknown kind 'Topik' (did you mean 'Topic'?)",
-            "t/b.yaml:2:7: unknown kind 'Deployment' (known kinds: Topic)",
+            "t/b.yaml:2:7: unknown kind 'Deployment' (known kinds: Topic, ConsumerGroup)",
         ],
     ),
     "no kind": (
         {"a.yaml": "metadata: {name: t}\n"},
         [
-            "t/a.yaml:1:1: kind is missing (known kinds: Topic)",
+            "t/a.yaml:1:1: kind is missing (known kinds: Topic, ConsumerGroup)",
             "t/a.yaml:1:1: apiVersion is missing",
         ],
     ),
@@ -245,7 +245,7 @@ BAD_FILES: dict[str, tuple[dict[str, str | bytes], list[str]]] = {
         {"a.yaml": "apiVersion: v1\nkind: [Pod]\n"},
         [
             "t/a.yaml:1:13: apiVersion must be kafkaform/v1, not 'v1'",
-            "t/a.yaml:2:7: unknown kind \"['Pod']\" (known kinds: Topic)",
+            "t/a.yaml:2:7: unknown kind \"['Pod']\" (known kinds: Topic, ConsumerGroup)",
         ],
     ),
     "consent to a hazard that there is not": (

@@ -84,7 +84,10 @@ PLAN = Plan(
     unmanaged=(topic("x"),),
     undeclared=(UndeclaredConfig(topic("b"), "config.segment.ms", "null"),),
     consents=(Consent("Topic/c", "delete", "TICKET-1"),),
-    diagnostics=(Diagnostic("KF109", Severity.WARNING, "odd", Location("a.yaml", 9), "even"),),
+    diagnostics=(
+        Diagnostic("KF109", Severity.WARNING, "odd", Location("a.yaml", 9), "even"),
+        Diagnostic("KF104", Severity.INFO, "few divisors", Location("a.yaml", 2), None, "TICKET-2"),
+    ),
     broker_validated=True,
     unknown=(topic("y"),),
 )
@@ -194,7 +197,7 @@ def test_the_shape_of_the_document() -> None:
 
 def test_the_fields_of_a_create_are_in_natural_order_without_a_before() -> None:
     fields = document()["changes"][0]["fields"]
-    order = ["partitions", "replicationFactor", "zoo", "config.b", "config.z"]
+    order = ["partitions", "replicationFactor", "config.b", "config.z", "zoo"]
     assert [f["path"] for f in fields] == order
     assert [f["before"] for f in fields] == [None] * 5
     assert [f["after"] for f in fields] == [6, 3, "1", None, "1"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkaform.consent import Grant
+from kafkaform.gates import Policy, grant, matches
 from kafkaform.kinds import KINDS
 from kafkaform.model import (
     Broker,
@@ -32,7 +33,7 @@ from kafkaform.model import (
     risk_of,
 )
 from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic
-from kafkaform.planner import Policy, diff, grant, matches, narrow
+from kafkaform.planner import diff, narrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -255,7 +256,7 @@ def test_no_consent_allows_the_impossible() -> None:
 
 def test_a_rule_can_refuse() -> None:
     rule = Diagnostic("KF109", Severity.ERROR, "does not fit", PLACE, "mend it")
-    change = one(wanted(), blocked={ref(): rule})
+    change = one(wanted(), blocked={ref(): (rule,)})
     assert (change.status, change.reason, change.remedy) == (Status.REFUSED, "KF109: does not fit", "mend it")
 
 

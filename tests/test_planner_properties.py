@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kafkaform import kafka_configs
 from kafkaform.consent import Grant
+from kafkaform.gates import Policy, grant
 from kafkaform.kinds import KINDS
 from kafkaform.model import (
     CONFIG_PREFIX,
@@ -31,7 +32,7 @@ from kafkaform.model import (
     risk_of,
 )
 from kafkaform.plan_file import PlanHeader, plan_to_json
-from kafkaform.planner import Policy, diff, grant
+from kafkaform.planner import diff
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy

@@ -49,7 +49,7 @@ HEADINGS = {
     "Details",
 }
 OUR_HTML = re.compile(
-    r"</?details>|<summary>Not managed by any manifest: [0-9,]+</summary>"
+    r"</?details>|<summary>(?:Notes|Not managed by any manifest): [0-9,]+</summary>"
     r"|<summary>(?:create|update|delete) <code>[^<>]*</code>(?: \((?:needs consent|refused)\))?</summary>"
 )
 # What GitHub makes of plain text after the Markdown is parsed.
@@ -213,9 +213,14 @@ def test_everything_else_has_its_section() -> None:
             Diagnostic(
                 "KF109", Severity.WARNING, "min.insync.replicas is odd", Location("a.yaml", 9), "set it to 2"
             ),
+            Diagnostic("KF104", Severity.INFO, "few divisors", None, "12 has more", "TICKET-2"),
+            Diagnostic("KF401", Severity.INFO, "keys move"),
         ),
     )
     markdown = render_markdown(plan)
+    assert "- waived `KF104`: few divisors. Because: TICKET-2." in section(markdown, "Findings")
+    assert "KF401" not in section(markdown, "Findings")
+    assert "<details><summary>Notes: 1</summary>\n\n- info `KF401`: keys move.\n\n</details>" in markdown
     finding = "- warning `KF109` `a.yaml:9`: `min.insync.replicas` is odd. Suggestion: set it to 2."
     assert finding in section(markdown, "Findings")
     assert "- `Topic/s`" in section(markdown, "Not visible to this account")

@@ -171,6 +171,7 @@ def test_long_lists_are_short_unless_verbose_and_say_how_much_is_missing() -> No
         diagnostics=(
             Diagnostic("KF1", Severity.WARNING, "careful", Location("a.yaml", 2, 3), "do that"),
             Diagnostic("KF2", Severity.INFO, "by the way"),
+            Diagnostic("KF3", Severity.INFO, "overlooked", None, "do this instead", "TICKET-2"),
         ),
     )
     short, long = lines_of(plan), lines_of(plan, verbose=True)
@@ -179,6 +180,9 @@ def test_long_lists_are_short_unless_verbose_and_say_how_much_is_missing() -> No
     assert has_line(short, "… 5 more")
     assert has_line(short, "warning KF1", "a.yaml:2:3", "careful")
     assert has_line(short, "do that")
+    assert has_line(short, "waived KF3", "overlooked")
+    assert has_line(short, "because: TICKET-2")
+    assert not has_line(short, "do this instead")
     assert has_line(short, "1 note more")
     assert not has_line(short, "by the way")
     for ref in (*plan.unmanaged, *plan.unknown, *(u.ref for u in plan.undeclared)):

@@ -8,8 +8,10 @@ import pytest
 
 from kafkaform import client_properties
 from kafkaform.errors import InvalidInput, KafkaformError, UsageError
+from kafkaform.limits import DEFAULT_LIMITS, Limits
 from kafkaform.manifests.loader import Context
 from kafkaform.model import Undeclared
+from kafkaform.rules import Scene
 from kafkaform.settings import DEFAULT_IGNORE, Settings, find_settings, read_settings
 
 HEAD = "apiVersion: kafkaform/v1\nkind: Config\n"
@@ -44,6 +46,7 @@ clusters:
   prod:
     environment: prod
     clusterId: abc
+    brokers: 3
     forbid: ["partition-*"]
     client: {bootstrap.servers: 'p:9093', security.protocol: SSL, metadata.max.age.ms: 010}
 defaults:
@@ -56,7 +59,16 @@ undeclared: keep
 owns: [orders.*]
 protected: ["*.audit"]
 ignore: [_*]
-rules: {KF101: off, KF102: warning}
+rules: {KF101: off, KF102: warning, policy/named: info}
+limits:
+  topicName: ^[a-z.]+$
+  topics: 10
+  partitions: 200
+  recoveryWindow: 3d
+  blastRadius: 20%
+  leaderImbalance: 25
+policies:
+  - {name: named, message: Names are short., require: {name: "^.{1,9}$"}}
 """,
         "repo/kafkaform.yaml",
     )
@@ -65,9 +77,12 @@ rules: {KF101: off, KF102: warning}
     assert found.environments == ("dev", "prod")
     assert found.undeclared is Undeclared.KEEP
     assert (found.owns, found.protected, found.ignore) == (("orders.*",), ("*.audit",), ("_*",))
-    assert found.rules == {"KF101": "off", "KF102": "warning"}
+    assert found.rules == {"KF101": "off", "KF102": "warning", "policy/named": "info"}
+    assert found.limits == Limits("^[a-z.]+$", 10, 200, 3 * 86_400_000, 0.2, 25)
+    assert [policy.code for policy in found.policies] == ["policy/named"]
     prod = found.clusters["prod"]
     assert (prod.environment, prod.cluster_id, prod.forbid) == ("prod", "abc", ("partition-*",))
+    assert (prod.brokers, found.clusters["dev"].brokers) == (3, None)
     assert prod.client.shown()["bootstrap.servers"] == "p:9093"
     base = {"partitions": 3, "config": {"min.cleanable.dirty.ratio": "0.5", "retention.ms": "604800000"}}
     over = {"partitions": 12, "config": {"min.insync.replicas": "2"}}
@@ -84,6 +99,7 @@ def test_what_it_does_not_say() -> None:
     assert found.clusters == {}
     assert found.ignore == DEFAULT_IGNORE
     assert found.undeclared is Undeclared.REPORT
+    assert (found.limits, found.policies) == (DEFAULT_LIMITS, ())
     assert find_settings(None) == found
     Path("kafkaform.yaml").unlink()
     assert find_settings(None) == Settings()
@@ -167,7 +183,45 @@ BAD: dict[str, tuple[str | bytes, list[str]]] = {
                 "4:60: retention.ms: 'x' is not a duration; write a number of milliseconds or e.g. "
                 "7d, 36h, 90m, 1h30m"
             ),
-            "5:3: unknown field 'Group' in defaults (known here: Topic)",
+            "5:3: unknown field 'Group' in defaults (known here: ConsumerGroup, Topic)",
+        ],
+    ),
+    "limits": (
+        (
+            "limits:\n  topicName: '['\n  recoveryWindow: 3x\n  blastRadius: 30\n  leaderImbalance: 2.5\n"
+            "  topics: 0\n  partitons: 5\n"
+        ),
+        [
+            (
+                "4:14: limits.topicName: '[' is not a regular expression: "
+                "unterminated character set at position 0"
+            ),
+            (
+                "5:19: limits.recoveryWindow: '3x' is not a duration; write a number of milliseconds or e.g. "
+                "7d, 36h, 90m, 1h30m"
+            ),
+            "6:16: limits.blastRadius: 30 is not a share above 0 and up to 1; write e.g. 0.3 or 30%",
+            "7:20: limits.leaderImbalance: 2.5 is not a whole percentage; write e.g. 30 or 30%",
+            "8:11: limits.topics must be at least 1, not 0",
+            "9:3: unknown field 'partitons' in limits (did you mean 'partitions'?)",
+        ],
+    ),
+    "brokers": (
+        f"clusters: {{a: {{brokers: 0, {CLUSTER}}}}}\n",
+        ["3:25: clusters.a.brokers must be at least 1, not 0"],
+    ),
+    "rules": (
+        (
+            "rules:\n  KF999: info\n  kf109: info\n  KF410: off\n  p: off\n  policy/q: off\n  ACME-1: info\n"
+            "policies:\n  - {name: p, message: m, require: {labels: [a]}}\n"
+        ),
+        [
+            "4:3: there is no rule 'KF999' (kafkaform rules lists the rules)",
+            "5:3: there is no rule 'kf109' (did you mean KF109?)",
+            "6:3: KF410 is a note, not a rule: its severity is fixed (take the line out)",
+            "7:3: there is no rule 'p' (did you mean policy/p?)",
+            "8:3: there is no rule 'policy/q' (did you mean policy/p?)",
+            "9:3: there is no rule 'ACME-1' (kafkaform rules lists the rules)",
         ],
     ),
     "everything at once": (
@@ -202,6 +256,36 @@ def test_a_secret_is_read_at_use_and_only_then() -> None:
         )
     ]
     assert client_properties.resolve(client, {"NOT_SET": "me"}, client_properties.read_secret_file)
+
+
+@pytest.mark.parametrize(
+    ("given", "share"), [("0.3", 0.3), ("1", 1), ("30%", 0.3), ("'2.5 %'", 0.025), ("100%", 1)]
+)
+def test_shares(given: str, share: float) -> None:
+    assert settings(f"limits: {{blastRadius: {given}}}\n").limits.blast_radius == pytest.approx(share)
+
+
+@pytest.mark.parametrize("given", ["0", "1.01", "0%", "101%", "x", "-0.1", ".nan", "-30%"])
+def test_what_is_no_share(given: str) -> None:
+    (problem,) = problems(f"limits: {{blastRadius: {given}}}\n")
+    assert "is not a share above 0 and up to 1" in problem
+
+
+def test_the_brokers_of_an_environment_are_those_of_its_only_cluster() -> None:
+    found = settings(
+        "environments: [dev, test, prod]\nclusters:\n"
+        f"  a: {{environment: dev, brokers: 1, {CLUSTER}}}\n"
+        f"  b: {{environment: prod, brokers: 3, {CLUSTER}}}\n"
+        f"  c: {{environment: prod, brokers: 5, {CLUSTER}}}\n"
+        f"  d: {{environment: test, {CLUSTER}}}\n"
+    )
+    assert {name: found.brokers(name) for name in ("dev", "test", "prod", None)} == {
+        "dev": 1,
+        "test": None,
+        "prod": None,
+        None: None,
+    }
+    assert found.scene((), "dev", subset=True) == Scene((), environment="dev", brokers=1, subset=True)
 
 
 def test_choosing_a_cluster() -> None:

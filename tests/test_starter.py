@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from kafkaform.cli.init import init
 from kafkaform.errors import KafkaformError
+from kafkaform.kinds import KINDS
 from kafkaform.manifests.loader import load
 from kafkaform.schema_files import load_schema
 from kafkaform.settings import read_settings
@@ -21,8 +22,10 @@ from kafkaform.starter import write_starter
 FILES = {
     "kafkaform.yaml",
     "topics/example.yaml",
+    "topics/example-group.yaml",
     "schemas/config.schema.json",
     "schemas/topic.schema.json",
+    "schemas/consumergroup.schema.json",
     ".gitignore",
 }
 
@@ -44,8 +47,11 @@ def test_its_manifests_load_in_each_of_its_environments(tmp_path: Path) -> None:
     replication = {}
     for environment in settings.environments:
         desired = load(settings.manifests, settings.context(environment))
-        assert len(desired) == 2
-        replication[environment] = {(d.state or {})["replicationFactor"] for d in desired}
+        topics = [d for d in desired if d.ref.kind == "Topic"]
+        assert len(topics) == 2
+        replication[environment] = {(d.state or {})["replicationFactor"] for d in topics}
+        (group,) = [d for d in desired if d.ref.kind == "ConsumerGroup"]
+        assert set(KINDS["ConsumerGroup"].reads(group.intent)) <= {topic.ref.name for topic in topics}
     assert replication == {"dev": {1}, "prod": {3}}
 
 
@@ -70,7 +76,7 @@ def test_the_cluster_that_is_commented_out_can_be_switched_on(tmp_path: Path) ->
     assert "partition-increase-compacted" in prod.forbid
 
 
-@pytest.mark.parametrize("name", ["kafkaform.yaml", "topics/example.yaml"])
+@pytest.mark.parametrize("name", ["kafkaform.yaml", "topics/example.yaml", "topics/example-group.yaml"])
 def test_editors_find_the_schema_that_the_file_names(tmp_path: Path, name: str) -> None:
     write_starter(tmp_path)
     first = (tmp_path / name).read_text("utf-8").splitlines()[0]

@@ -179,7 +179,6 @@ CONFIGS: dict[str, tuple[str, list[str]]] = {
     "rules": (
         "apiVersion: kafkaform/v1\nkind: Config\nrules: {KF1: off, KF101: false}\n",
         [
-            "f:3:9: unknown field 'KF1' in rules (it must match ^KF[0-9]{3}$)",
             "f:3:26: rules.KF101 must be one of error, warning, info, off, not false",
         ],
     ),

@@ -23,8 +23,9 @@ from kafkaform.cli.show import PLAN_SUFFIX, read_plan_file
 from kafkaform.cli.terminal import is_terminal
 from kafkaform.consent import Grant
 from kafkaform.errors import KafkaformError, PlanFileError, UsageError
+from kafkaform.gates import grant, hold_back, moves_data
 from kafkaform.model import Plan, Risk, Status, risk_of
-from kafkaform.planner import grant, narrow
+from kafkaform.planner import narrow
 from kafkaform.planning import check_identity
 from kafkaform.report.printable import printable
 from kafkaform.settings import find_settings
@@ -32,6 +33,7 @@ from kafkaform.settings import find_settings
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kafkaform.cluster.protocol import Cluster
     from kafkaform.outcome import ApplyReport
     from kafkaform.plan_file import PlanHeader
 
@@ -42,6 +44,11 @@ if TYPE_CHECKING:
 @target_option
 @allow_option
 @prune_option
+@click.option(
+    "--apply-while-unhealthy",
+    is_flag=True,
+    help="Also delete data and add partitions while partitions are offline or under-replicated.",
+)
 @click.option("--auto-approve", is_flag=True, help="Do not ask; for CI, where the plan was reviewed before.")
 @click.option(
     "--format",
@@ -58,6 +65,7 @@ def apply(
     targets: tuple[str, ...],
     allow: tuple[str, ...],
     prune: bool,
+    apply_while_unhealthy: bool,
     auto_approve: bool,
     output_format: str,
     verbose: bool,
@@ -69,16 +77,22 @@ def apply(
     """
     saved = _saved_plan_path(paths, prune=prune)
     grants = tuple(map(Grant.parse, allow))
-    if saved is not None:
-        plan, about, session = _from_file(saved, where)
-        plan = grant(_narrowed(plan, targets), grants)
-    else:
-        session = Session.start(where)
-        plan, about = plan_now(session, paths, targets, grants, prune=prune), header(session)
-    print_plan(plan, about, "text", verbose=verbose, err=output_format == "json")
-    if plan.with_status(Status.PLANNED) and not auto_approve:
-        _confirm(plan, session)
-    report = _carry_out(plan, session)
+    reviewed = read_plan_file(saved) if saved is not None else None
+    session = Session.start(where) if reviewed is None else _session_for(reviewed[1], where)
+    session.require_cluster()
+    with session.cluster() as cluster:
+        if reviewed is None:
+            plan, about = plan_now(session, cluster, paths, targets, grants, prune=prune), header(session)
+        else:
+            plan, about = reviewed
+            _check_cluster(plan, about, session, cluster)
+            plan = grant(_narrowed(plan, targets), grants)
+        if not apply_while_unhealthy:
+            plan = _checked(plan, session, cluster)
+        print_plan(plan, about, "text", verbose=verbose, err=output_format == "json")
+        if plan.with_status(Status.PLANNED) and not auto_approve:
+            _confirm(plan, session)
+        report = _carry_out(plan, cluster)
     _print_report(report, output_format)
     return 0 if report.complete else 1
 
@@ -94,9 +108,8 @@ def _saved_plan_path(paths: tuple[Path, ...], *, prune: bool) -> Path | None:
     return plans[0]
 
 
-def _from_file(file: Path, where: Where) -> tuple[Plan, PlanHeader, Session]:
-    """A saved plan, and a session with the cluster that it was made for."""
-    plan, about = read_plan_file(file)
+def _session_for(about: PlanHeader, where: Where) -> Session:
+    """A session with the cluster that a saved plan was made for."""
     if where.environment is not None and where.environment != about.environment:
         made_for = f"environment {about.environment}" if about.environment else "no environment"
         raise PlanFileError(
@@ -106,9 +119,7 @@ def _from_file(file: Path, where: Where) -> tuple[Plan, PlanHeader, Session]:
     if where.cluster_name is None and where.bootstrap_server is None:
         # With an address on the command line, the plan must not choose whose credentials go there.
         where = replace(where, cluster_name=_known(where.config_file, about))
-    session = Session.start(replace(where, environment=None))
-    _check_cluster(plan, about, session)
-    return plan, about, session
+    return Session.start(replace(where, environment=None))
 
 
 def _known(config_file: Path | None, about: PlanHeader) -> str | None:
@@ -116,9 +127,17 @@ def _known(config_file: Path | None, about: PlanHeader) -> str | None:
     return about.cluster_name if about.cluster_name in find_settings(config_file).clusters else None
 
 
-def _check_cluster(plan: Plan, about: PlanHeader, session: Session) -> None:
-    with session.cluster() as cluster:
-        facts = cluster.facts()
+def _checked(plan: Plan, session: Session, cluster: Cluster) -> Plan:
+    """The plan without what must wait until the cluster is healthy."""
+    if not any(moves_data(planned.change) for planned in plan.with_status(Status.PLANNED)):
+        return plan
+    from kafkaform.checkup import critical_findings
+
+    return hold_back(plan, critical_findings(cluster, session.settings, session.target))
+
+
+def _check_cluster(plan: Plan, about: PlanHeader, session: Session, cluster: Cluster) -> None:
+    facts = cluster.facts()
     check_identity(facts, session.target)
     if facts.cluster_id != plan.cluster_id:
         name = f" ({about.cluster_name})" if about.cluster_name else ""
@@ -165,11 +184,11 @@ def _confirm(plan: Plan, session: Session) -> None:
         raise KafkaformError("not confirmed; nothing was applied")
 
 
-def _carry_out(plan: Plan, session: Session) -> ApplyReport:
+def _carry_out(plan: Plan, cluster: Cluster) -> ApplyReport:
     from kafkaform.cli.progress import interruptible, progress
     from kafkaform.executor import apply as execute
 
-    with session.cluster() as cluster, progress() as observer, interruptible() as stop:
+    with progress() as observer, interruptible() as stop:
         return execute(plan, cluster, observer=observer, stop=stop)
 
 

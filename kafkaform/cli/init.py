@@ -10,8 +10,10 @@ import click
 _ABOUT = {
     "kafkaform.yaml": "clusters, environments and defaults",
     "topics/example.yaml": "two topics to change, copy or delete",
+    "topics/example-group.yaml": "a consumer group that reads one of them",
     "schemas/config.schema.json": "for editors: completion, and errors as you type",
     "schemas/topic.schema.json": "the same for topics",
+    "schemas/consumergroup.schema.json": "the same for consumer groups",
     ".gitignore": "keeps saved plans and local data out of Git",
 }
 _NEXT = {
@@ -25,7 +27,7 @@ _NEXT = {
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), default=Path())
 def init(directory: Path) -> None:
-    """Write a starter repository: configuration, two topics, and schemas for editors.
+    """Write a starter repository: configuration, manifests, and schemas for editors.
 
     DIRECTORY is made if it is not there; by default it is this one. No file that exists is ever changed.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": (
         "kafkaform.cli.init",
-        "Write a starter repository: configuration, two topics, and schemas for editors.",
+        "Write a starter repository: configuration, manifests, and schemas for editors.",
     ),
     "validate": (
         "kafkaform.cli.validate",
@@ -30,6 +30,21 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("kafkaform.cli.plan", "Show what would change on the cluster, and change nothing."),
     "show": ("kafkaform.cli.show", "Show a saved plan; needs no cluster."),
     "apply": ("kafkaform.cli.apply", "Carry out a plan, and prove it by reading the cluster again."),
+    "reset": (
+        "kafkaform.cli.reset",
+        "Plan to move a group's committed offsets; apply carries the saved plan out.",
+    ),
+    "status": (
+        "kafkaform.cli.status",
+        "Show topics with their readers, and groups with their members and lag.",
+    ),
+    "get": ("kafkaform.cli.get", "Print a live topic or group as a manifest, or list the names of all."),
+    "graph": ("kafkaform.cli.graph", "Draw which group reads which topic, from manifests or live."),
+    "client-config": (
+        "kafkaform.cli.client_config",
+        "Print the client settings of a declared group, for its application.",
+    ),
+    "doctor": ("kafkaform.cli.doctor", "Say whether the cluster is healthy; --wait until it is."),
     "rules": ("kafkaform.cli.rules", "List the rules, or explain one: kafkaform rules KF109."),
     "dev": ("kafkaform.cli.dev", "Run a real Apache Kafka on this machine, without Docker."),
 }
@@ -48,7 +63,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(COMMANDS[cmd_name][0])
-        command = getattr(module, cmd_name)
+        command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)  # noqa: S101 - the table above is ours
         return command
 

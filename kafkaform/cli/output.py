@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from kafkaform import __version__
 from kafkaform.cli.terminal import has_colour, prose_width
-from kafkaform.errors import KafkaformError
+from kafkaform.errors import InvalidInput, KafkaformError
+from kafkaform.report.diagnostics import ANNOTATING, render
+from kafkaform.report.findings import Workspace, everywhere, from_problems
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
     from rich.text import Text
 
     from kafkaform.cli.session import Session
     from kafkaform.model import Plan
     from kafkaform.plan_file import PlanHeader
+    from kafkaform.rules import Note, Rule
 
 plan_format_option = click.option(
     "--format",
     "output_format",
-    type=click.Choice(["text", "json", "markdown"]),
+    type=click.Choice(["text", "json", "markdown", "github", "sarif"]),
     default="text",
     show_default=True,
-    help="text for people, json for programs (schemas/plan.schema.json), markdown for a pull request.",
+    help="text for people, json for programs (schemas/plan.schema.json), markdown for a pull request; "
+    "github (annotations) and sarif have the findings only.",
 )
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="List what is otherwise only counted.")
 
@@ -61,9 +68,42 @@ def _commit() -> str | None:
     return answer.stdout.strip() if answer.returncode == 0 else None
 
 
-def print_plan(plan: Plan, made: PlanHeader, output_format: str, *, verbose: bool, err: bool = False) -> None:
+def workspace() -> Workspace:
+    """What reports for programs take paths relative to: the checkout of a GitHub job, or this folder."""
+    here = Path.cwd()
+    checkout = os.environ.get("GITHUB_WORKSPACE")
+    inside = checkout and here.is_relative_to(checkout)
+    return Workspace(checkout if checkout and inside else str(here), str(here))
+
+
+@contextmanager
+def telling_problems(output_format: str) -> Iterator[None]:
+    """Tell problems of the input as annotations, where these were asked for, and exit 1."""
+    try:
+        yield
+    except InvalidInput as error:
+        if output_format not in ANNOTATING:
+            raise
+        found = from_problems(error.problems)
+        click.echo(render(found, output_format, workspace(), known={}), nl=False)
+        if output_format == "github":
+            click.echo(error.message)
+        raise click.exceptions.Exit(error.exit_code) from error
+
+
+def print_plan(
+    plan: Plan,
+    made: PlanHeader,
+    output_format: str,
+    *,
+    verbose: bool,
+    err: bool = False,
+    policies: Mapping[str, Rule] | None = None,
+) -> None:
     """Print a plan to stdout, or to stderr where stdout is for something else."""
-    if output_format == "json":
+    if output_format in ANNOTATING:
+        _print_findings(plan, output_format, policies or {})
+    elif output_format == "json":
         from kafkaform.plan_file import plan_to_json
 
         click.echo(plan_to_json(plan, made), nl=False)
@@ -78,6 +118,16 @@ def print_plan(plan: Plan, made: PlanHeader, output_format: str, *, verbose: boo
             render_plan(plan, made, verbose=verbose, width=prose_width(sys.stderr if err else sys.stdout)),
             err=err,
         )
+
+
+def _print_findings(plan: Plan, output_format: str, policies: Mapping[str, Rule]) -> None:
+    from kafkaform.report.summary import summary_sentence
+    from kafkaform.rules import entries
+
+    known: dict[str, Rule | Note] = {**entries(), **policies}
+    click.echo(render(everywhere(plan.diagnostics), output_format, workspace(), known=known), nl=False)
+    if output_format == "github":
+        click.echo(summary_sentence(plan))
 
 
 def print_text(text: Text, *, err: bool = False) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +16,14 @@ from kafkaform.cli.options import (
     target_option,
     where_options,
 )
-from kafkaform.cli.output import header, plan_format_option, print_plan, verbose_option, write_file
+from kafkaform.cli.output import (
+    header,
+    plan_format_option,
+    print_plan,
+    telling_problems,
+    verbose_option,
+    write_file,
+)
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import PLAN_SUFFIX
 from kafkaform.consent import Grant
@@ -23,6 +31,10 @@ from kafkaform.errors import UsageError
 from kafkaform.model import Plan, Status
 from kafkaform.planning import Request, make_plan
 from kafkaform.report.printable import printable
+from kafkaform.rules import plugins
+
+if TYPE_CHECKING:
+    from kafkaform.cluster.protocol import Cluster
 
 
 @click.command()
@@ -60,14 +72,18 @@ def plan(
     if out is not None and out.suffix != PLAN_SUFFIX:
         raise UsageError(f"--out {out}: the name of a saved plan ends in {PLAN_SUFFIX}")
     grants = tuple(map(Grant.parse, allow))
-    session = Session.start(where)
-    made = plan_now(session, paths, targets, grants, prune=prune)
+    with telling_problems(output_format):
+        session = Session.start(where)
+        session.require_cluster()
+        with session.cluster() as cluster:
+            made = plan_now(session, cluster, paths, targets, grants, prune=prune)
     about = header(session)
     if out is not None:
         from kafkaform.plan_file import plan_to_json
 
         write_file(out, plan_to_json(made, about))
-    print_plan(made, about, output_format, verbose=verbose)
+    policies = {policy.code: policy for policy in session.settings.policies}
+    print_plan(made, about, output_format, verbose=verbose, policies=policies)
     if out is not None:
         file = printable(shlex.quote(str(out)))
         click.echo(f"saved: kafkaform apply {file} carries out exactly this", err=True)
@@ -76,6 +92,7 @@ def plan(
 
 def plan_now(
     session: Session,
+    cluster: Cluster,
     paths: tuple[Path, ...],
     targets: tuple[str, ...],
     grants: tuple[Grant, ...],
@@ -83,7 +100,7 @@ def plan_now(
     prune: bool,
 ) -> Plan:
     """Read the manifests and the cluster, and plan."""
-    session.require_cluster()
+    plugins.load()
     subset = session.is_subset(paths, targets)
     if prune and subset:
         raise UsageError(
@@ -95,9 +112,8 @@ def plan_now(
             "--prune deletes only inside owns:, which is empty", hint="set owns: in kafkaform.yaml"
         )
     desired = session.manifests(paths, targets)
-    request = Request(desired, subset, prune, grants)
-    with session.cluster() as cluster:
-        return make_plan(request, cluster, session.settings, session.target)
+    request = Request(desired, subset, prune, grants, session.environment)
+    return make_plan(request, cluster, session.settings, session.target)
 
 
 def exit_code(made: Plan, *, detailed: bool, strict: bool) -> int:

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
 
 from kafkaform import rules
 from kafkaform.cli.options import config_option, environment_option, paths_argument
+from kafkaform.cli.output import telling_problems, workspace
+from kafkaform.cli.session import Session
 from kafkaform.errors import InvalidInput
 from kafkaform.manifests.loader import load_all
-from kafkaform.model import Severity
-from kafkaform.report.printable import printable
+from kafkaform.report.diagnostics import FORMATS, has_errors, render, tally
+from kafkaform.report.findings import by_environment, from_problems
 from kafkaform.report.summary import counted
+from kafkaform.rules import plugins
+from kafkaform.rules.waivers import idle_waivers
 from kafkaform.settings import find_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from kafkaform.errors import Problem
-    from kafkaform.model import Desired, Diagnostic, Location
+    from kafkaform.model import Desired, Diagnostic, ResourceRef
+    from kafkaform.report.findings import Reported
+    from kafkaform.rules import Note, Rule
     from kafkaform.settings import Settings
+
+_STAGES = (rules.Stage.MANIFESTS,)
 
 
 @click.command()
@@ -31,7 +36,12 @@ if TYPE_CHECKING:
 @config_option
 @environment_option
 @click.option(
-    "--format", "output_format", type=click.Choice(["text", "json"]), default="text", show_default=True
+    "--format",
+    "output_format",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="text for people, json for programs, github for annotations on a pull request, sarif for scanners.",
 )
 def validate(
     paths: tuple[Path, ...], config_file: Path | None, environment: str | None, output_format: str
@@ -40,85 +50,68 @@ def validate(
 
     Without an environment, all environments of kafkaform.yaml are checked.
     """
-    try:
-        settings = find_settings(config_file)
-        settings.check_environment(environment)
-        loaded = _load(paths or settings.manifests, settings, environment)
-    except InvalidInput as error:
-        if output_format == "json":
-            _print_json(None, [_problem_json(problem) for problem in error.problems])
-            return 1
-        raise
-    found = list(
-        dict.fromkeys(
-            diagnostic
-            for desired in loaded
-            for _, diagnostic in rules.check(rules.Scene(tuple(desired)), settings.rules)
-        )
+    with telling_problems(output_format):
+        try:
+            settings = find_settings(config_file)
+            plugins.load()
+            settings.check_environment(environment)
+            declared = _load(paths or settings.manifests, settings, environment)
+        except InvalidInput as error:
+            if output_format == "json":
+                _print(from_problems(error.problems), "json", {}, None)
+                return 1
+            raise
+    subset = Session(settings, None, environment).is_subset(paths, ())
+    known = rules.entries() | {policy.code: policy for policy in settings.policies}
+    found = _findings(
+        {one: settings.scene(tuple(desired), one, subset=subset) for one, desired in declared.items()},
+        settings,
+        known,
     )
-    resources = len(loaded[0])
-    if output_format == "json":
-        _print_json(resources, [_json(diagnostic) for diagnostic in found])
-    else:
-        for diagnostic in found:
-            click.echo(_line(diagnostic))
+    resources = len(next(iter(declared.values())))
+    _print(found, output_format, known, resources)
+    if output_format in {"text", "github"}:
         click.echo(_summary(resources, found))
-    return 1 if any(d.severity is Severity.ERROR for d in found) else 0
+    return int(has_errors(found))
 
 
-def _load(paths: tuple[Path, ...], settings: Settings, environment: str | None) -> list[list[Desired]]:
+def _load(
+    paths: Sequence[Path], settings: Settings, environment: str | None
+) -> dict[str | None, list[Desired]]:
     every = settings.environments or (None,)
     chosen = (environment,) if environment is not None else every
-    return load_all(paths, [settings.context(one) for one in chosen])
+    loaded = load_all(paths, [settings.context(one) for one in chosen])
+    return dict(zip(chosen, loaded, strict=True))
 
 
-def _summary(resources: int, found: Sequence[Diagnostic]) -> str:
-    counts = Counter(diagnostic.severity for diagnostic in found)
-    parts = [
-        counted(counts[severity], word)
-        for severity, word in (
-            (Severity.ERROR, "error"),
-            (Severity.WARNING, "warning"),
-            (Severity.INFO, "note"),
-        )
-        if counts[severity]
-    ]
-    if not counts[Severity.ERROR]:
+def _findings(
+    scenes: Mapping[str | None, rules.Scene], settings: Settings, known: Mapping[str, Rule | Note]
+) -> list[Reported]:
+    found: dict[str | None, list[Diagnostic]] = {}
+    idle: list[dict[Diagnostic, None]] = []
+    for environment, scene in scenes.items():
+        tripped = list(rules.check(scene, settings.rules, _STAGES, more=settings.policies))
+        found[environment] = _diagnostics(tripped)
+        idle.append(dict.fromkeys(_diagnostics(idle_waivers(scene, tripped, settings.rules, _STAGES, known))))
+    # A waiver is of use if it is in one environment.
+    useless = [waiver for waiver in idle[0] if all(waiver in others for others in idle)]
+    return by_environment({environment: [*every, *useless] for environment, every in found.items()})
+
+
+def _diagnostics(found: Iterable[tuple[ResourceRef | None, Diagnostic]]) -> list[Diagnostic]:
+    return [diagnostic for _, diagnostic in found]
+
+
+def _print(
+    found: Sequence[Reported], output_format: str, known: Mapping[str, Rule | Note], resources: int | None
+) -> None:
+    """Print the findings; `resources` is None where the files could not be read as manifests."""
+    about = {"resources": resources}
+    click.echo(render(found, output_format, workspace(), known=known, about=about), nl=False)
+
+
+def _summary(resources: int, found: Sequence[Reported]) -> str:
+    parts = tally(found)
+    if not has_errors(found):
         parts.insert(0, "valid")
     return f"{counted(resources, 'resource')}: {', '.join(parts)}."
-
-
-def _line(diagnostic: Diagnostic) -> str:
-    where = f"{diagnostic.location}: " if diagnostic.location else ""
-    hint = f" ({diagnostic.suggestion})" if diagnostic.suggestion else ""
-    return printable(f"{where}{diagnostic.severity.value}: {diagnostic.code} {diagnostic.message}{hint}")
-
-
-def _print_json(resources: int | None, diagnostics: Sequence[dict[str, object]]) -> None:
-    """The result for programs; `resources` is None where the files could not be read as manifests."""
-    click.echo(json.dumps({"resources": resources, "diagnostics": diagnostics}, indent=2))
-
-
-def _json(diagnostic: Diagnostic) -> dict[str, object]:
-    return {
-        "code": diagnostic.code,
-        "severity": diagnostic.severity.value,
-        "message": diagnostic.message,
-        "source": _source(diagnostic.location),
-        "suggestion": diagnostic.suggestion,
-    }
-
-
-def _problem_json(problem: Problem) -> dict[str, object]:
-    """A problem in the shape of a diagnostic; it has no code, as no rule can be told to overlook it."""
-    return {
-        "code": None,
-        "severity": Severity.ERROR.value,
-        "message": problem.message,
-        "source": _source(problem.location),
-        "suggestion": problem.hint,
-    }
-
-
-def _source(place: Location | None) -> dict[str, object] | None:
-    return {"file": place.file, "line": place.line, "column": place.column} if place else None

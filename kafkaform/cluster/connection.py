@@ -109,26 +109,76 @@ class Connection:
         return bool(least <= version <= most)
 
     def ask(
-        self, api_key: int, version: int, bodies: Sequence[bytes], *, flexible: bool = False
+        self,
+        api_key: int,
+        version: int,
+        bodies: Sequence[bytes],
+        *,
+        flexible: bool = False,
+        node: int | None = None,
     ) -> list[bytes]:
-        """Send requests of our own bytes, all at once; returns the bodies of the answers, in order."""
+        """Send requests of our own bytes, all at once; returns the bodies of the answers, in order.
+
+        Args:
+            api_key: Which request of Kafka's protocol.
+            version: Its version.
+            bodies: What to send.
+            flexible: Whether this version has headers with tagged fields (KIP-482).
+            node: The broker to ask; None for any.
+        """
         manager = self._second._manager  # the client's only way to send a request of one's own
         requests = [RawRequest(api_key, version, body, flexible=flexible) for body in bodies]
 
         async def send() -> list[bytes]:
             timeout_ms = int(READ_TIMEOUT_S * 1000)
-            futures = [manager.send(request, request_timeout_ms=timeout_ms) for request in requests]
+            futures = [
+                manager.send(request, node_id=node, request_timeout_ms=timeout_ms) for request in requests
+            ]
             return [(await future).body for future in futures]
 
         with _translated():
             answers: list[bytes] = manager.run(send)
         return answers
 
+    def listed_groups(self) -> Sequence[Mapping[str, str]]:
+        """Every group that this account sees, of all kinds, as brokers list them, through kafka-python."""
+        with _translated():
+            groups: Sequence[Mapping[str, str]] = self._second.list_groups()
+        return groups
+
+    def groups_with_configs(self) -> Sequence[str]:
+        """The names of all groups that have dynamic configs, through kafka-python."""
+        with _translated():
+            names = self._second.list_config_resources(["GROUP"])
+        return list(names.get("group", ()))
+
     def reassignments(self, timeout_s: float) -> Mapping[tuple[str, int], Mapping[str, list[int]]]:
         """The running partition reassignments by topic and partition (KIP-455), through kafka-python."""
         with _translated():
             running = self._second.list_partition_reassignments(timeout_ms=int(timeout_s * 1000))
         return {(partition.topic, partition.partition): moves for partition, moves in running.items()}
+
+    def quorum(self, timeout_s: float) -> Mapping[str, Any]:
+        """The quorum of controllers (KIP-595, KIP-836) as DescribeQuorumResponse.json has it."""
+        from kafka.protocol.admin import DescribeQuorumRequest
+
+        manager = self._second._manager  # the client's own method waits for as long as a broker does
+        wanted = DescribeQuorumRequest.TopicData
+        metadata_log = wanted(
+            topic_name="__cluster_metadata", partitions=[wanted.PartitionData(partition_index=0)]
+        )
+        request = DescribeQuorumRequest(topics=[metadata_log])
+
+        async def send() -> Any:
+            return await manager.send(request, request_timeout_ms=int(timeout_s * 1000))
+
+        with _translated():
+            answer = manager.run(send)
+        _raise_for(answer)
+        (partition,) = answer.topics[0].partitions
+        _raise_for(partition)
+        told: Mapping[str, Any] = partition.to_dict()
+        return told
 
     def log_sizes(self, partitions: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, int, int]]:
         """Topic, partition and bytes of every replica that a broker tells of, through kafka-python."""
@@ -210,3 +260,9 @@ def _translated() -> Iterator[None]:
 def _refusal(answer: Mapping[str, Any]) -> ClusterError:
     code = int(answer["error_code"])
     return translate_code(code, one_line(str(answer.get("error_message") or "")))
+
+
+def _raise_for(answer: Any) -> None:
+    """Raise what an answer says, if it is an error."""
+    if answer.error_code:
+        raise translate_code(answer.error_code, one_line(answer.error_message or ""))

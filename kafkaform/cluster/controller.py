@@ -9,25 +9,21 @@ import re
 import uuid
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from kafkaform import kafka_configs
 from kafkaform.config_values import ConfigType
 from kafkaform.errors import RequestRejected
-from kafkaform.operations import (
-    AddPartitions,
-    AlterConfigs,
-    CommitInitialOffsets,
-    CreateTopic,
-    DeleteGroup,
-    DeleteTopic,
-    ResetOffsets,
-)
+from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from kafkaform.config_values import ConfigKey
     from kafkaform.operations import Operation
+
+TopicOperation: TypeAlias = CreateTopic | AlterConfigs | AddPartitions | DeleteTopic
+"""What can be done to a topic."""
 
 MAX_RECORDS = 10_000
 """How many records a controller writes for one request."""
@@ -38,23 +34,23 @@ _INTEGERS = frozenset({ConfigType.SHORT, ConfigType.INT, ConfigType.LONG})
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic: its id, how many replicas each partition has, and its own configs."""
+    """A topic: its id, the brokers that hold each partition (the preferred leader first), its own configs."""
 
     uid: str
-    replicas: tuple[int, ...]
+    replicas: tuple[tuple[int, ...], ...]
     configs: Mapping[str, str]
 
 
 def result(
-    topics: Mapping[str, Topic], operation: Operation, *, brokers: int, uid: str
+    topics: Mapping[str, Topic], operation: TopicOperation, *, brokers: Sequence[int], number: int
 ) -> tuple[str, Topic | None]:
     """The name of the topic that an operation changes, and what becomes of it: None where it is deleted.
 
     Args:
         topics: What is there.
         operation: What is to be done.
-        brokers: How many brokers there are.
-        uid: The id that a new topic gets.
+        brokers: The ids of the brokers.
+        number: Which topic of this cluster a new one is: it gives it its id, and its first broker.
 
     Raises:
         RequestRejected: The brokers refuse it.
@@ -62,13 +58,11 @@ def result(
     name = operation.ref.name
     match operation:
         case CreateTopic():
-            return name, _created(topics, operation, brokers, uid)
+            return name, _created(topics, operation, brokers, number)
         case AlterConfigs():
             return name, _altered(topics, operation)
         case AddPartitions():
-            return name, _extended(topics, operation)
-        case CommitInitialOffsets() | ResetOffsets() | DeleteGroup():
-            raise NotImplementedError(operation)
+            return name, _extended(topics, operation, brokers)
         case DeleteTopic(uid=doomed):
             for name, topic in topics.items():
                 if topic.uid == doomed:
@@ -106,7 +100,53 @@ def topic_id(number: int) -> str:
     return urlsafe_b64encode(uuid.UUID(int=number).bytes).decode().rstrip("=")
 
 
-def _created(topics: Mapping[str, Topic], operation: CreateTopic, brokers: int, uid: str) -> Topic:
+def placed(counts: Sequence[int], brokers: Sequence[int], first: int) -> tuple[tuple[int, ...], ...]:
+    """The replicas of partitions, in turn over the brokers.
+
+    Args:
+        counts: How many replicas each partition has.
+        brokers: The ids of the brokers.
+        first: How many places after the first broker the preferred leader of the first partition is.
+    """
+    return tuple(
+        tuple(brokers[(first + partition + replica) % len(brokers)] for replica in range(count))
+        for partition, count in enumerate(counts)
+    )
+
+
+def stored(keys: Mapping[str, ConfigKey], sort: str, name: str, text: str) -> str:
+    """The value of a config as brokers give it back: parsed, but a list in the order it was given in.
+
+    Args:
+        keys: The configs that there are.
+        sort: Of what: `topic` or `group`.
+        name: Which config.
+        text: The value.
+
+    Raises:
+        RequestRejected: There is no such config, or no such value of it.
+    """
+    key = keys.get(name)
+    if key is None:
+        raise rejected("INVALID_CONFIG", f"unknown {sort} config name: {name}")
+    try:
+        value = kafka_configs.canonical(key, text)
+        if key.type in _INTEGERS:
+            int(text)  # people's units are not Kafka's
+    except ValueError as error:
+        raise rejected("INVALID_CONFIG", f"invalid value {text} for configuration {name}: {error}") from error
+    match key.type:
+        case ConfigType.LIST:
+            return ",".join(dict.fromkeys(element.strip() for element in text.split(",")))
+        case ConfigType.DOUBLE:
+            return str(float(value))
+        case _:
+            return value
+
+
+def _created(
+    topics: Mapping[str, Topic], operation: CreateTopic, brokers: Sequence[int], number: int
+) -> Topic:
     name, partitions, replicas = operation.ref.name, operation.partitions, operation.replication_factor
     _check_name(name)
     if name in topics:
@@ -120,11 +160,14 @@ def _created(topics: Mapping[str, Topic], operation: CreateTopic, brokers: int, 
         raise rejected("INVALID_REPLICATION_FACTOR", "replication factor must be larger than 0, or -1")
     if partitions == 0 or partitions < -1:
         raise rejected("INVALID_PARTITIONS", "number of partitions was set to a non-positive value")
-    if replicas > brokers:
-        text = f"replication factor {replicas} cannot be reached: only {brokers} broker(s) are registered"
+    if replicas > len(brokers):
+        text = (
+            f"replication factor {replicas} cannot be reached: only {len(brokers)} broker(s) are registered"
+        )
         raise rejected("INVALID_REPLICATION_FACTOR", text)
     # What -1 stands for, num.partitions and default.replication.factor, is 1 unless a broker says otherwise.
-    return Topic(uid, (abs(replicas),) * abs(partitions), configs)
+    assignment = placed((abs(replicas),) * abs(partitions), brokers, number)
+    return Topic(topic_id(number), assignment, configs)
 
 
 def _altered(topics: Mapping[str, Topic], operation: AlterConfigs) -> Topic:
@@ -135,13 +178,15 @@ def _altered(topics: Mapping[str, Topic], operation: AlterConfigs) -> Topic:
     return replace(topic, configs={**kept, **given})
 
 
-def _extended(topics: Mapping[str, Topic], operation: AddPartitions) -> Topic:
+def _extended(topics: Mapping[str, Topic], operation: AddPartitions, brokers: Sequence[int]) -> Topic:
     topic = _existing(topics, operation)
     more = operation.total - len(topic.replicas)
     if more <= 0:
         text = f"the topic {operation.ref.name} currently has {len(topic.replicas)} partition(s)"
         raise rejected("INVALID_PARTITIONS", f"{text}; {operation.total} would not be an increase")
-    return replace(topic, replicas=topic.replicas + topic.replicas[:1] * more)
+    first = topic.replicas[0]
+    following = brokers.index(first[0]) + len(topic.replicas)
+    return replace(topic, replicas=topic.replicas + placed((len(first),) * more, brokers, following))
 
 
 def _existing(topics: Mapping[str, Topic], operation: Operation) -> Topic:
@@ -157,20 +202,4 @@ def _check_name(name: str) -> None:
 
 
 def _stored(name: str, text: str) -> str:
-    """The value of a config as brokers give it back: parsed, but a list in the order it was given in."""
-    key = kafka_configs.topic_configs().get(name)
-    if key is None:
-        raise rejected("INVALID_CONFIG", f"unknown topic config name: {name}")
-    try:
-        value = kafka_configs.canonical(key, text)
-        if key.type in _INTEGERS:
-            int(text)  # people's units are not Kafka's
-    except ValueError as error:
-        raise rejected("INVALID_CONFIG", f"invalid value {text} for configuration {name}: {error}") from error
-    match key.type:
-        case ConfigType.LIST:
-            return ",".join(dict.fromkeys(element.strip() for element in text.split(",")))
-        case ConfigType.DOUBLE:
-            return str(float(value))
-        case _:
-            return value
+    return stored(kafka_configs.topic_configs(), "topic", name, text)

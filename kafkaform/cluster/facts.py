@@ -40,6 +40,7 @@ def read_facts(connection: Connection) -> Facts:
         for broker in brokers
     }
     defaults: dict[int, Mapping[str, str | None]] = {}
+    of_groups: dict[int, Mapping[str, str | None]] = {}
     failures: dict[int, ClusterError] = {}
     for broker_id, future in futures.items():
         try:
@@ -47,12 +48,30 @@ def read_facts(connection: Connection) -> Facts:
         except KafkaException as exception:
             failures[broker_id] = translate(exception)
             continue
-        defaults[broker_id] = kafka_configs.cluster_defaults({n: e.value for n, e in entries.items()})
+        told = {name: entry.value for name, entry in entries.items()}
+        defaults[broker_id] = kafka_configs.cluster_defaults(told)
+        of_groups[broker_id] = _group_defaults(told)
     diagnostics = _missing(failures, answered=bool(defaults))
     if not defaults:
         return Facts(cluster.cluster_id, brokers, None, diagnostics)
-    agreed, differing = _agree(defaults)
-    return Facts(cluster.cluster_id, brokers, agreed, (*diagnostics, *differing))
+    agreed, differing = _agree(defaults, "topic")
+    agreed_of_groups, differing_of_groups = _agree(of_groups, "group")
+    return Facts(
+        cluster.cluster_id,
+        brokers,
+        agreed,
+        (*diagnostics, *differing, *differing_of_groups),
+        group_defaults=agreed_of_groups,
+    )
+
+
+def _group_defaults(broker_configs: Mapping[str, str | None]) -> dict[str, str | None]:
+    """The value that a group without one of its own has, for every group config."""
+    defaults = {}
+    for name, key in kafka_configs.group_configs().items():
+        value = broker_configs.get(f"group.{name}", key.default)
+        defaults[name] = None if value is None else kafka_configs.observed(key, value)
+    return defaults
 
 
 def _missing(failures: Mapping[int, ClusterError], *, answered: bool) -> tuple[Diagnostic, ...]:
@@ -87,7 +106,7 @@ def _defaults_hidden() -> Diagnostic:
 
 
 def _agree(
-    defaults: Mapping[int, Mapping[str, str | None]],
+    defaults: Mapping[int, Mapping[str, str | None]], kind: str
 ) -> tuple[dict[str, str | None], list[Diagnostic]]:
     """One default for each config, and a warning where brokers differ (the most common one is taken)."""
     names = sorted({name for of_broker in defaults.values() for name in of_broker})
@@ -102,9 +121,9 @@ def _agree(
                 Diagnostic(
                     "KF411",
                     Severity.WARNING,
-                    f"brokers differ in their default of {name} ({said}): a topic without an own value has "
+                    f"brokers differ in their default of {name} ({said}): a {kind} without an own value has "
                     "another one on each broker",
-                    suggestion="give all brokers one default, or declare the value on the topics",
+                    suggestion=f"give all brokers one default, or declare the value on the {kind}s",
                 )
             )
     return agreed, diagnostics

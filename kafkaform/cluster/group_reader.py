@@ -2,15 +2,112 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kafkaform.cluster.group_answers import is_missing
+from kafkaform.cluster.group_description import describe_groups
+from kafkaform.cluster.group_listing import Listed, Listing, list_groups
+from kafkaform.cluster.group_offsets import committed_offsets
+from kafkaform.cluster.log_spans import read_log_spans
+from kafkaform.cluster.plain_source import PlainSource
+from kafkaform.errors import PermissionDenied
+from kafkaform.groups import Group, GroupReading, Position
+
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from kafkaform.cluster.connection import Connection
-    from kafkaform.groups import GroupReading
+    from kafkaform.errors import ClusterError
+    from kafkaform.groups import TopicPartition
+
+_OFFSETS_TOPIC = "__consumer_offsets"
 
 
 def read_groups(connection: Connection, names: Collection[str] | None) -> GroupReading:
     """See `Cluster.groups`."""
-    raise NotImplementedError(connection, names)
+    listing = list_groups(connection)
+    reading = read_committed(connection, listing, listing.groups if names is None else names)
+    partitions = {(p.topic, p.partition) for group in reading.groups.values() for p in group.positions}
+    spans = read_log_spans(connection, partitions, None)
+
+    def measured(position: Position) -> Position:
+        span = spans.get((position.topic, position.partition))
+        return position if span is None else replace(position, start=span.start, end=span.end)
+
+    groups = {}
+    for name, group in reading.groups.items():
+        positions = tuple(map(measured, group.positions))
+        hidden = sorted({position.topic for position in positions if position.end is None})
+        unread = [group.unread] if group.unread else []
+        if hidden:
+            unread.append(f"no log offsets of {', '.join(hidden)}: no leader, or hidden from this account")
+        groups[name] = replace(group, positions=positions, unread="; ".join(unread))
+    return GroupReading(groups, reading.denied)
+
+
+def read_committed(connection: Connection, listing: Listing, names: Collection[str]) -> GroupReading:
+    """Read groups with their committed offsets, without what the logs hold.
+
+    Args:
+        connection: The cluster.
+        listing: The groups that there are.
+        names: Which to read.
+
+    Raises:
+        ClusterError: It is not known whether one of them exists.
+    """
+    asked = {name: listing.groups[name] for name in names if name in listing.groups}
+    unlisted = [name for name in names if name not in listing.groups]
+    if unlisted and _groups_can_exist(connection):
+        # Not there, or hidden: only a request that names such a group is told so.
+        asked |= dict.fromkeys(unlisted, Listed())
+    described = describe_groups(connection, asked)
+    offsets = committed_offsets(connection, {name: group.protocol for name, group in described.found.items()})
+    groups = {
+        name: _with_offsets(group, asked[name], offsets.found.get(name, {}), offsets.failed.get(name))
+        for name, group in described.found.items()
+    }
+    denied = {}
+    for name, error in described.failed.items():
+        listed = listing.groups.get(name)
+        if is_missing(error):
+            continue
+        if isinstance(error, PermissionDenied):
+            denied[name] = error.message
+        elif listed is not None:
+            groups[name] = _undescribed(name, listed, error)
+        else:
+            raise error
+    return GroupReading(groups, denied)
+
+
+def _groups_can_exist(connection: Connection) -> bool:
+    """Whether there is a topic that groups could be in; asking for a coordinator would create it."""
+    return not PlainSource(connection).descriptions([_OFFSETS_TOPIC]).missing
+
+
+def _with_offsets(
+    group: Group, listed: Listed, committed: Mapping[TopicPartition, int], failure: ClusterError | None
+) -> Group:
+    assigned = {partition for member in group.members for partition in member.assignment}
+    positions = tuple(
+        Position(topic, partition, committed.get((topic, partition)))
+        for topic, partition in sorted({*assigned, *committed})
+    )
+    return replace(
+        group,
+        protocol_type=listed.protocol_type or group.protocol_type,
+        positions=positions,
+        unread=f"no committed offsets: {failure.message}" if failure else "",
+    )
+
+
+def _undescribed(name: str, listed: Listed, error: ClusterError) -> Group:
+    return Group(
+        name,
+        listed.protocol or "classic",
+        listed.state,
+        listed.protocol_type,
+        unread=f"neither members nor offsets: {error.message}",
+    )

@@ -1,14 +1,185 @@
-"""Reading the health of a real cluster."""
+"""Reading the health of a real cluster, in a few requests however many partitions there are."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaException
+
+from kafkaform.cluster import wire
+from kafkaform.cluster.partition_wire import Placement, read_placement
+from kafkaform.cluster.reader import topic_source
+from kafkaform.cluster.swift_source import CHUNK, SwiftSource
+from kafkaform.cluster.topic_answers import Answers
+from kafkaform.cluster.translation import MISSING, one_line, translate, translate_code
+from kafkaform.errors import ClusterError, KafkaformError, OutcomeUnknown, RequestRejected, Unreachable
+from kafkaform.health import Health, Part, PartitionState, Quorum, Voter
+from kafkaform.model import Broker
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from kafkaform.cluster.connection import Connection
-    from kafkaform.health import Health
+    from kafkaform.cluster.topic_answers import Configs
+
+TIMEOUT_S = 5.0
+"""How long one request may take: controllers without a leader do not answer at all."""
+_SIGN_OF_LIFE_S = 1.0
+
+_MIN_ISR = "min.insync.replicas"
+_NO_QUORUM_API = frozenset({"UNSUPPORTED_VERSION", "INVALID_REQUEST"})
 
 
 def read_health(connection: Connection) -> Health:
     """See `Cluster.health`."""
-    raise NotImplementedError(connection)
+    try:
+        source = topic_source(connection)
+    except Unreachable:
+        # librdkafka has the controller describe the cluster: without one, nobody seems to be there.
+        found = _without_controller(connection)
+        if found is None:
+            raise
+        return found
+    if isinstance(source, SwiftSource):
+        placement = _placement(connection)
+        configs = _min_insync_replicas(connection, placement.topics)
+    else:
+        placement = _plain_placement(connection)
+        configs = source.configs(placement.topics)
+    unread = _untold(placement, configs)
+    quorum = _quorum(connection, placement.controller, unread)
+    reassigning = _reassigning(connection, unread)
+    if not placement.partitions and quorum is None:
+        unread[Part.PARTITIONS] = "no topic is visible to this account"
+    least = {name: found.effective.get(_MIN_ISR) for name, found in configs.found.items()}
+    return Health(
+        placement.controller,
+        placement.brokers,
+        placement.partitions,
+        {name: int(value) for name, value in least.items() if value is not None},
+        quorum,
+        reassigning,
+        unread,
+        placement.cluster_id,
+    )
+
+
+def _without_controller(connection: Connection) -> Health | None:
+    """What a broker still tells while no controller answers; None if no broker does either."""
+    try:
+        placement = _plain_placement(connection, timeout_s=_SIGN_OF_LIFE_S)
+    except ClusterError:
+        return None
+    why = "no active controller answers"
+    return Health(
+        None,
+        placement.brokers,
+        placement.partitions,
+        quorum=Quorum(None),
+        reassigning=None,
+        unread={Part.MIN_ISR: why, Part.REASSIGNMENTS: why},
+        cluster_id=placement.cluster_id,
+    )
+
+
+def _untold(placement: Placement, configs: Answers[Configs]) -> dict[Part, str]:
+    unread = {}
+    for name, error in [*configs.denied.items()][:1]:
+        unread[Part.MIN_ISR] = f"{len(configs.denied):,} topics do not tell, such as {name}: {error.message}"
+    failed = {name: code for name, code in placement.failed.items() if code not in MISSING}
+    for name, code in [*failed.items()][:1]:
+        reason = translate_code(code, "").message
+        unread[Part.PARTITIONS] = f"{len(failed):,} topics do not tell, such as {name}: {reason}"
+    return unread
+
+
+def _placement(connection: Connection) -> Placement:
+    bodies = [wire.metadata_of_all_topics()]
+    (body,) = connection.ask(wire.METADATA, wire.METADATA_VERSION, bodies, flexible=True)
+    return read_placement(body)
+
+
+def _plain_placement(connection: Connection, timeout_s: float = TIMEOUT_S) -> Placement:
+    """The same through librdkafka, for brokers and client properties that kafka-python cannot do with."""
+    try:
+        told = connection.admin.list_topics(timeout=timeout_s)  # all topics: asking for one could create it
+    except KafkaException as error:
+        raise translate(error) from error
+    partitions = [
+        PartitionState(
+            name,
+            partition.id,
+            partition.leader if partition.leader >= 0 else None,
+            tuple(partition.replicas),
+            tuple(partition.isrs),
+        )
+        for name, topic in told.topics.items()
+        for partition in topic.partitions.values()
+    ]
+    return Placement(
+        told.cluster_id or "",
+        told.controller_id if told.controller_id >= 0 else None,
+        tuple(Broker(number) for number in sorted(told.brokers)),
+        tuple(sorted(partitions, key=lambda partition: (partition.topic, partition.partition))),
+        {name: topic.error.code() for name, topic in told.topics.items() if topic.error is not None},
+    )
+
+
+def _min_insync_replicas(connection: Connection, topics: Sequence[str]) -> Answers[Configs]:
+    """The value in force for each topic, own or inherited from the brokers, and no other config."""
+    bodies = [
+        wire.describe_topic_configs(topics[start : start + CHUNK], only=_MIN_ISR)
+        for start in range(0, len(topics), CHUNK)
+    ]
+    answers: Answers[Configs] = Answers()
+    for body in connection.ask(wire.DESCRIBE_CONFIGS, wire.DESCRIBE_CONFIGS_VERSION, bodies):
+        for topic in wire.read_configs(body):
+            if topic.error_code == 0:
+                answers.found[topic.name] = topic.configs
+            elif topic.error_code not in MISSING:  # one that is missing has just been made, or deleted
+                answers.deny(topic.name, translate_code(topic.error_code, one_line(topic.message)))
+    return answers
+
+
+def _quorum(connection: Connection, controller: int | None, unread: dict[Part, str]) -> Quorum | None:
+    try:
+        told = connection.quorum(TIMEOUT_S)
+    except RequestRejected as error:
+        if error.code in _NO_QUORUM_API:  # ZooKeeper elects the controller, which metadata names
+            return Quorum(controller)
+        return Quorum(None)  # a broker passes the request on: nobody leads where it went
+    except OutcomeUnknown:
+        return Quorum(None)
+    except KafkaformError as error:
+        unread[Part.QUORUM] = error.message
+        return None
+    leader = int(told["leader_id"])
+    voters = told["current_voters"]
+    leading = next((voter for voter in voters if voter["replica_id"] == leader), None)
+    if leading is None:
+        return Quorum(None, tuple(Voter(int(voter["replica_id"]), None) for voter in voters))
+    return Quorum(leader, tuple(_voter(voter, leading) for voter in voters))
+
+
+def _voter(voter: Mapping[str, Any], leading: Mapping[str, Any]) -> Voter:
+    number = int(voter["replica_id"])
+    if voter is leading:
+        return Voter(number, 0)
+    end, fetched = int(voter["log_end_offset"]), int(voter.get("last_fetch_timestamp", -1))
+    return Voter(
+        number,
+        max(0, int(leading["log_end_offset"]) - end) if end >= 0 else None,
+        # Both times are the leader's own, so that no clock but its counts.
+        max(0, int(leading["last_fetch_timestamp"]) - fetched) if fetched >= 0 else None,
+    )
+
+
+def _reassigning(
+    connection: Connection, unread: dict[Part, str]
+) -> Mapping[tuple[str, int], tuple[int, ...]] | None:
+    try:
+        running = connection.reassignments(timeout_s=TIMEOUT_S)
+    except KafkaformError as error:
+        unread[Part.REASSIGNMENTS] = error.message
+        return None
+    return {partition: tuple(moves["adding_replicas"]) for partition, moves in running.items()}

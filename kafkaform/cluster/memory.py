@@ -1,53 +1,78 @@
 """A cluster in memory that answers as real brokers do: for tests, of kafkaform and of whoever uses it.
 
 It passes the contract tests that a real cluster passes. Beyond what a real one can be made to do, a test
-can make it lag, hide, deny and fail, and sees in `executed` what was carried out.
+can make it lag, hide, deny and fail (see `Levers`), and sees in `executed` what was carried out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from kafkaform import kafka_configs
-from kafkaform.cluster import controller
+from kafkaform.cluster import controller, coordinator
+from kafkaform.cluster.coordinator import NO_GROUP, GroupRecord
+from kafkaform.cluster.memory_health import health_of
+from kafkaform.cluster.memory_levers import Failure, Levers
 from kafkaform.cluster.protocol import none_besides, repeated
 from kafkaform.errors import ClusterError, PermissionDenied
-from kafkaform.model import (
-    CONFIG_PREFIX,
-    Broker,
-    Facts,
-    Observation,
-    Observed,
-    ResourceRef,
+from kafkaform.group_state import observed_state
+from kafkaform.groups import GroupReading
+from kafkaform.model import CONFIG_PREFIX, Broker, Facts, Observation, Observed, ResourceRef
+from kafkaform.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CommitInitialOffsets,
+    CreateTopic,
+    DeleteGroup,
+    DeleteTopic,
+    Operation,
+    ResetOffsets,
 )
-from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.cluster.controller import Topic
-    from kafkaform.groups import GroupReading, LogSpan, TopicPartition
+    from kafkaform.cluster.memory_contents import Contents
+    from kafkaform.groups import LogSpan, TopicPartition
     from kafkaform.health import Health
 
+_TOPIC, _GROUP = "Topic", "ConsumerGroup"
 _BROKERS = (Broker(1, "rack-1"), Broker(2, "rack-2"), Broker(3, "rack-3"))
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_VALIDATED: tuple[type[Operation], ...] = (CreateTopic, AlterConfigs, AddPartitions)
+_EXECUTED = (*_VALIDATED, CommitInitialOffsets, ResetOffsets, DeleteGroup, DeleteTopic)
 
 
-@dataclass(slots=True)
-class _Failure:
-    error: ClusterError
-    ref: ResourceRef | None
-    carried_out: bool
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What an accepted operation makes of one resource.
+
+    Attributes:
+        operation: The operation.
+        name: The resource.
+        after: What becomes of it.
+        records: How many records a controller writes for it.
+        problem: What of it is refused, if not all is done.
+    """
+
+    operation: Operation
+    name: str
+    after: Topic | GroupRecord | None
+    records: int
+    problem: ClusterError | None = None
 
 
-class MemoryCluster:
+class MemoryCluster(Levers):
     """A cluster that lives as long as this object.
 
     Args:
         cluster_id: The id that the cluster gives itself.
         brokers: Its brokers; there are no more replicas of a partition than these.
         defaults: The brokers' defaults of topic configs where they differ from Kafka's own.
+        now_ms: Tells the time, in milliseconds since 1970.
 
     Attributes:
         executed: Every operation that was carried out, in order.
@@ -58,19 +83,17 @@ class MemoryCluster:
         cluster_id: str = "memory",
         brokers: Sequence[Broker] = _BROKERS,
         defaults: Mapping[str, str | None] | None = None,
+        *,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
+        super().__init__(brokers)
         self.executed: list[Operation] = []
         self._cluster_id = cluster_id
-        self._brokers = tuple(brokers)
         self._defaults = {**kafka_configs.cluster_defaults({}), **(defaults or {})}
-        self._topics: dict[str, Topic] = {}
-        self._ids = 1  # Kafka keeps the first two for itself
-        self._hidden: set[ResourceRef] = set()
-        self._denied: Callable[[ResourceRef], bool] = none_besides
-        self._failures: list[_Failure] = []
-        self._sizes: dict[ResourceRef, int] = {}
-        self._lag = 0
-        self._stale_topics: dict[str, Topic] = {}
+        self._group_defaults = {name: key.default for name, key in kafka_configs.group_configs().items()}
+        self._now_ms = now_ms
+        self._made = 1  # Kafka keeps the first two ids for itself
+        self._stale = self._contents
         self._stale_reads = 0
 
     def __enter__(self) -> Self:
@@ -79,107 +102,116 @@ class MemoryCluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # --- what every cluster does -------------------------------------------------------------------
+    # --- reading -----------------------------------------------------------------------------------
 
     def facts(self) -> Facts:
         """See `Cluster.facts`."""
-        return Facts(self._cluster_id, self._brokers, dict(self._defaults))
+        brokers = tuple(broker for broker in self._brokers if broker.id not in self._contents.stopped)
+        return Facts(
+            self._cluster_id, brokers, dict(self._defaults), group_defaults=dict(self._group_defaults)
+        )
 
     def observe(
         self,
         refs: Collection[ResourceRef],
         also: Callable[[ResourceRef], bool] = none_besides,
         *,
-        kinds: Collection[str] = (),  # noqa: ARG002
+        kinds: Collection[str] = (),
     ) -> Observation:
         """See `Cluster.observe`."""
-        topics = self._topics
+        contents = self._contents
         if self._stale_reads:
             self._stale_reads -= 1
-            topics = self._stale_topics
-        inventory = frozenset(ResourceRef("Topic", name) for name in topics) - self._hidden
+            contents = self._stale
+        asked = {*kinds, *(ref.kind for ref in refs)}
+        named = {_TOPIC: contents.topics.keys(), _GROUP: contents.groups.keys()}
+        there = {ResourceRef(kind, name) for kind in asked & named.keys() for name in named[kind]}
+        inventory = frozenset(there - self._hidden)
         resources = {
-            ref: self._observed(ref, topics[ref.name])
-            for ref in sorted(inventory)
-            if ref in refs or also(ref)
+            ref: self._observed(ref, contents) for ref in sorted(inventory) if ref in refs or also(ref)
         }
-        return Observation(resources, inventory, {ref: _denial().message for ref in self._hidden & set(refs)})
+        invisible = {ref: _denial(ref).message for ref in self._hidden & set(refs)}
+        return Observation(resources, inventory, invisible)
 
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
         """See `Cluster.sizes`."""
-        return {topic.ref: self._sizes.get(topic.ref, 0) for topic in resources}
+        return {one.ref: self._sizes.get(one.ref, 0) for one in resources if one.ref.kind == _TOPIC}
 
     def groups(self, names: Collection[str] | None = None) -> GroupReading:
         """See `Cluster.groups`."""
-        raise NotImplementedError(names)
+        hidden = {ref.name: _denial(ref).message for ref in self._hidden if ref.kind == _GROUP}
+        contents = self._contents
+        found = {
+            name: group
+            for name, group in sorted(contents.groups.items())
+            if group.known and name not in hidden and (names is None or name in names)
+        }
+        told = {name: coordinator.described(name, group, {}) for name, group in found.items()}
+        spans = contents.spans({(p.topic, p.partition) for one in told.values() for p in one.positions})
+        return GroupReading(
+            {name: coordinator.described(name, group, spans) for name, group in found.items()},
+            {name: why for name, why in hidden.items() if names is not None and name in names},
+        )
 
     def log_spans(
         self, partitions: Collection[TopicPartition], at_ms: int | None = None
     ) -> Mapping[TopicPartition, LogSpan]:
         """See `Cluster.log_spans`."""
-        raise NotImplementedError(partitions, at_ms)
+        return self._contents.spans([p for p in partitions if self._sees(p[0])], at_ms)
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
         """See `Cluster.partition_counts`."""
-        raise NotImplementedError(topics)
+        counts = {name: len(self._contents.partitions(name)) for name in topics if self._sees(name)}
+        return {name: count for name, count in counts.items() if count}
 
     def health(self) -> Health:
         """See `Cluster.health`."""
-        raise NotImplementedError
+        topics = {name: topic for name, topic in self._contents.topics.items() if self._sees(name)}
+        least = {
+            name: int(topic.configs.get("min.insync.replicas") or self._defaults["min.insync.replicas"] or 1)
+            for name, topic in topics.items()
+        }
+        return health_of(self._cluster_id, topics, self._brokers, self._contents.stopped, least)
+
+    def _sees(self, topic: str) -> bool:
+        return ResourceRef(_TOPIC, topic) not in self._hidden
+
+    def _observed(self, ref: ResourceRef, contents: Contents) -> Observed:
+        if ref.kind == _GROUP:
+            record = contents.groups[ref.name]
+            group = coordinator.described(ref.name, record, {}) if record.known else None
+            effective = _prefixed({**self._group_defaults, **record.configs})
+            return Observed(ref, None, observed_state(group, record.configs), effective, group=group)
+        topic = contents.topics[ref.name]
+        own, inherited = _prefixed(topic.configs), _prefixed(self._defaults)
+        fewest, most = min(map(len, topic.replicas)), max(map(len, topic.replicas))
+        counts = {
+            "partitions": len(topic.replicas),
+            "replicationFactor": fewest if fewest == most else f"{fewest}-{most}",
+        }
+        return Observed(ref, topic.uid, {**counts, **own}, {**inherited, **own}, ref.name in _INTERNAL)
+
+    # --- requests ----------------------------------------------------------------------------------
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
-        """See `Cluster.validate`."""
-        return self._answer(operations, carry_out=False)
+        """See `Cluster.validate`; of offsets and deletions, brokers say nothing beforehand."""
+        return self._answer(operations, _VALIDATED, carry_out=False)
 
     def execute(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         """See `Cluster.execute`."""
         if not self._stale_reads:
-            self._stale_topics = dict(self._topics)
+            self._stale = self._contents.copy()
         self._stale_reads = self._lag
-        return self._answer(operations, carry_out=True)
+        return self._answer(operations, _EXECUTED, carry_out=True)
 
     def close(self) -> None:
         """See `Cluster.close`."""
 
-    # --- what only a test can make happen ----------------------------------------------------------
-
-    def lag(self, reads: int) -> None:
-        """From now on, so many observations after a change still show what was before it."""
-        self._lag = reads
-
-    def hide(self, ref: ResourceRef) -> None:
-        """Take all rights on a resource away from this account, which cannot tell any more if it exists."""
-        self._hidden.add(ref)
-
-    def deny(self, denied: Callable[[ResourceRef], bool] = lambda _: True) -> None:
-        """Take the right to change resources away from this account: all of them, or those it says."""
-        self._denied = denied
-
-    def fail_next(
-        self, error: ClusterError, ref: ResourceRef | None = None, *, carried_out: bool = False
-    ) -> None:
-        """Answer the next operation that is to be carried out (on this resource, if given) with an error.
-
-        Args:
-            error: The answer.
-            ref: The resource.
-            carried_out: Whether it takes place all the same, as it may where the answer is what gets lost.
-        """
-        self._failures.append(_Failure(error, ref, carried_out))
-
-    def fill(self, ref: ResourceRef, size: int) -> None:
-        """Let a topic hold so many bytes."""
-        self._sizes[ref] = size
-
-    def reassign(self, ref: ResourceRef, replicas: Sequence[int]) -> None:
-        """Give the partitions of a topic so many replicas each, as a reassignment by somebody else does."""
-        self._topics[ref.name] = replace(self._topics[ref.name], replicas=tuple(replicas))
-
-    # --- requests ----------------------------------------------------------------------------------
-
-    def _answer(self, operations: Sequence[Operation], *, carry_out: bool) -> list[ClusterError | None]:
+    def _answer(
+        self, operations: Sequence[Operation], sorts: Sequence[type[Operation]], *, carry_out: bool
+    ) -> list[ClusterError | None]:
         outcomes: dict[int, ClusterError] = {}
-        for sort in (CreateTopic, AlterConfigs, AddPartitions, *((DeleteTopic,) if carry_out else ())):
+        for sort in sorts:
             request = [o for o in operations if isinstance(o, sort)]
             outcomes.update(self._request(request, carry_out=carry_out))
         return [outcomes.get(id(operation)) for operation in operations]
@@ -187,56 +219,70 @@ class MemoryCluster:
     def _request(self, request: Sequence[Operation], *, carry_out: bool) -> dict[int, ClusterError]:
         """One request: every operation in it is judged by what was there before it."""
         outcomes: dict[int, ClusterError] = {**repeated(request)}
-        accepted: list[tuple[Operation, str, Topic | None]] = []
+        accepted: list[_Step] = []
         for operation in request:
             if id(operation) in outcomes:
                 continue
             try:
-                accepted.append((operation, *self._result(operation)))
+                accepted.append(self._step(operation))
             except ClusterError as error:
                 outcomes[id(operation)] = error
-        if sum(controller.records(self._topics.get(n), t) for _, n, t in accepted) > controller.MAX_RECORDS:
+        if sum(step.records for step in accepted) > controller.MAX_RECORDS:
             return {id(operation): controller.too_large(operation) for operation in request}
         if carry_out:
-            for operation, name, topic in accepted:
-                failure = self._failure(operation.ref)
-                if failure is not None:
-                    outcomes[id(operation)] = failure.error
+            for step in accepted:
+                failure = self._failure(step.operation.ref)
+                answer = failure.error if failure is not None else step.problem
+                if answer is not None:
+                    outcomes[id(step.operation)] = answer
                 if failure is None or failure.carried_out:
-                    self._put(name, topic)
-                    self.executed.append(operation)
+                    self._put(step)
+                    self.executed.append(step.operation)
         return outcomes
 
-    def _result(self, operation: Operation) -> tuple[str, Topic | None]:
+    def _step(self, operation: Operation) -> _Step:
         if operation.ref in self._hidden or self._denied(operation.ref):
-            raise _denial()
-        self._ids += isinstance(operation, CreateTopic)
-        uid = controller.topic_id(self._ids)
-        return controller.result(self._topics, operation, brokers=len(self._brokers), uid=uid)
+            raise _denial(operation.ref)
+        match operation:
+            case CommitInitialOffsets() | ResetOffsets() | DeleteGroup():
+                return self._group_step(operation)
+            case AlterConfigs(ref=ResourceRef(kind="ConsumerGroup")):
+                return self._group_step(operation)
+            case _:
+                self._made += isinstance(operation, CreateTopic)
+                topics, brokers = self._contents.topics, [broker.id for broker in self._brokers]
+                name, after = controller.result(topics, operation, brokers=brokers, number=self._made)
+                return _Step(operation, name, after, controller.records(topics.get(name), after))
 
-    def _failure(self, ref: ResourceRef) -> _Failure | None:
+    def _group_step(self, operation: coordinator.GroupOperation) -> _Step:
+        name = operation.ref.name
+        before = self._contents.groups.get(name, NO_GROUP)
+        logs = {
+            topic: [self._contents.log(partition) for partition in self._contents.partitions(topic)]
+            for topic in coordinator.topics_of(operation)
+            if topic in self._contents.topics and self._sees(topic)
+        }
+        after, problem = coordinator.result(before, operation, logs=logs, now_ms=self._now_ms())
+        return _Step(operation, name, after, coordinator.records(before, after), problem)
+
+    def _failure(self, ref: ResourceRef) -> Failure | None:
         for failure in self._failures:
             if failure.ref in {None, ref}:
                 self._failures.remove(failure)
                 return failure
         return None
 
-    def _put(self, name: str, topic: Topic | None) -> None:
-        if topic is None:
-            del self._topics[name]
+    def _put(self, step: _Step) -> None:
+        if isinstance(step.after, GroupRecord):
+            self._contents.put_group(step.name, step.after)
         else:
-            self._topics[name] = topic
-
-    def _observed(self, ref: ResourceRef, topic: Topic) -> Observed:
-        own = {CONFIG_PREFIX + name: value for name, value in topic.configs.items()}
-        inherited = {CONFIG_PREFIX + name: value for name, value in self._defaults.items()}
-        fewest, most = min(topic.replicas), max(topic.replicas)
-        counts = {
-            "partitions": len(topic.replicas),
-            "replicationFactor": fewest if fewest == most else f"{fewest}-{most}",
-        }
-        return Observed(ref, topic.uid, {**counts, **own}, {**inherited, **own}, ref.name in _INTERNAL)
+            self._contents.put_topic(step.name, step.after)
 
 
-def _denial() -> PermissionDenied:
-    return PermissionDenied("this account is not authorised: Topic authorization failed.")
+def _prefixed(configs: Mapping[str, str | None]) -> dict[str, str | None]:
+    return {CONFIG_PREFIX + name: value for name, value in configs.items()}
+
+
+def _denial(ref: ResourceRef) -> PermissionDenied:
+    kind = "Group" if ref.kind == _GROUP else ref.kind
+    return PermissionDenied(f"this account is not authorised: {kind} authorization failed.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from kafkaform.cluster.group_observer import KIND, observe_groups
 from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.reassignments import read_reassignments
 from kafkaform.cluster.swift_source import SwiftSource
@@ -130,5 +131,5 @@ def _observed(
 
 READERS: Mapping[
     str, Callable[[Connection, Collection[ResourceRef], Callable[[ResourceRef], bool]], Observation]
-] = {"Topic": read_topics}
+] = {"Topic": read_topics, KIND: observe_groups}
 """How the resources of each kind are read."""

@@ -43,7 +43,18 @@ MISSING = frozenset(
 )
 """Codes by which a broker says that a resource does not exist, as far as it knows yet, or cannot exist."""
 
+MOVING = frozenset(
+    KafkaError(code).name()
+    for code in (
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+    )
+)
+"""The names of codes that a group's coordinator gives while it moves or starts: ask again."""
+
 _HINTS = {
+    KafkaError.NON_EMPTY_GROUP: "stop the members of the group first",
     KafkaError.NOT_CONTROLLER: "a controller election is under way: run it again",
     KafkaError.POLICY_VIOLATION: "a policy on the brokers refuses it; ask who runs the cluster",
     KafkaError.UNSUPPORTED_VERSION: "the brokers are too old for this request",

@@ -64,14 +64,14 @@ def metadata_of_all_topics() -> bytes:
 def read_metadata(body: bytes) -> Iterator[TopicMetadata]:
     """Read the body of a Metadata response."""
     at = 4  # throttle time
-    count, at = _uvarint(body, at)
+    count, at = uvarint(body, at)
     for _ in range(count - 1):
-        _, at = _compact_string(body, at + 4)  # id, host
-        _, at = _compact_string(body, at + 4)  # port, rack
-        at = _skip_tags(body, at)
-    _, at = _compact_string(body, at)  # cluster id
+        _, at = compact_string(body, at + 4)  # id, host
+        _, at = compact_string(body, at + 4)  # port, rack
+        at = skip_tags(body, at)
+    _, at = compact_string(body, at)  # cluster id
     at += 4  # controller
-    count, at = _uvarint(body, at)
+    count, at = uvarint(body, at)
     for _ in range(count - 1):
         topic, at = _topic(body, at)
         yield topic
@@ -79,29 +79,29 @@ def read_metadata(body: bytes) -> Iterator[TopicMetadata]:
 
 def _topic(body: bytes, at: int) -> tuple[TopicMetadata, int]:
     (error_code,) = _SHORT(body, at)
-    name, at = _compact_string(body, at + 2)
+    name, at = compact_string(body, at + 2)
     topic_id = UUID(bytes=body[at : at + 16])
     internal = body[at + 16] != 0
-    count, at = _uvarint(body, at + 17)
+    count, at = uvarint(body, at + 17)
     replicas: dict[int, int] = {}
     for _ in range(count - 1):
         (index,) = _INT(body, at + 2)
         at += 14  # error code, index, leader, leader epoch
-        number, at = _uvarint(body, at)
+        number, at = uvarint(body, at)
         replicas[index] = number - 1
         at += 4 * (number - 1)
         for _ in ("in sync", "offline"):
-            number, at = _uvarint(body, at)
+            number, at = uvarint(body, at)
             at += 4 * (number - 1)
-        at = _skip_tags(body, at)
-    at = _skip_tags(body, at + 4)  # authorised operations
+        at = skip_tags(body, at)
+    at = skip_tags(body, at + 4)  # authorised operations
     return TopicMetadata(name or "", error_code, topic_id, internal, replicas), at
 
 
-def describe_topic_configs(names: Sequence[str]) -> bytes:
-    """The body of a DescribeConfigs request for all configs of topics, without synonyms."""
-    every_config, no_synonyms = pack(">i", -1), b"\x00"
-    resources = b"".join(pack(">b", _TOPIC_RESOURCE) + _string(name) + every_config for name in names)
+def describe_topic_configs(names: Sequence[str], only: str | None = None) -> bytes:
+    """The body of a DescribeConfigs request for all configs of topics, or only one, without synonyms."""
+    configs, no_synonyms = pack(">i", -1) if only is None else pack(">i", 1) + _string(only), b"\x00"
+    resources = b"".join(pack(">b", _TOPIC_RESOURCE) + _string(name) + configs for name in names)
     return pack(">i", len(names)) + resources + no_synonyms
 
 
@@ -162,14 +162,16 @@ def _nullable_string(body: bytes, at: int) -> tuple[str | None, int]:
     return body[at : at + length].decode(), at + length
 
 
-def _compact_string(body: bytes, at: int) -> tuple[str | None, int]:
-    length, at = _uvarint(body, at)
+def compact_string(body: bytes, at: int) -> tuple[str | None, int]:
+    """A string of a flexible version (KIP-482), and where the next field begins."""
+    length, at = uvarint(body, at)
     if length == 0:
         return None, at
     return body[at : at + length - 1].decode(), at + length - 1
 
 
-def _uvarint(body: bytes, at: int) -> tuple[int, int]:
+def uvarint(body: bytes, at: int) -> tuple[int, int]:
+    """An unsigned number of as few bytes as it needs, and where the next field begins."""
     byte = body[at]
     if byte < 0x80:  # nearly always
         return byte, at + 1
@@ -183,10 +185,11 @@ def _uvarint(body: bytes, at: int) -> tuple[int, int]:
         shift += 7
 
 
-def _skip_tags(body: bytes, at: int) -> int:
-    count, at = _uvarint(body, at)
+def skip_tags(body: bytes, at: int) -> int:
+    """Where the next field begins, behind the tagged fields of a structure."""
+    count, at = uvarint(body, at)
     for _ in range(count):
-        _, at = _uvarint(body, at)
-        size, at = _uvarint(body, at)
+        _, at = uvarint(body, at)
+        size, at = uvarint(body, at)
         at += size
     return at

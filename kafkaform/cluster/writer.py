@@ -13,15 +13,27 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 
+from kafkaform.cluster.group_writer import delete_groups
+from kafkaform.cluster.offset_writer import commit_initial_offsets, reset_offsets
 from kafkaform.cluster.protocol import repeated
 from kafkaform.cluster.translation import one_line, translate
 from kafkaform.errors import ClusterError, KafkaformError, OutcomeUnknown, RequestRejected
-from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
+from kafkaform.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CommitInitialOffsets,
+    CreateTopic,
+    DeleteGroup,
+    DeleteTopic,
+    Operation,
+    ResetOffsets,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kafkaform.cluster.connection import Connection
+    from kafkaform.model import ResourceRef
 
 WRITE_TIMEOUT_S = 60.0
 """How long one request that changes something may take; a controller under load is slow, not dead."""
@@ -51,15 +63,16 @@ def submit(connection: Connection, operations: Sequence[Operation], *, validate_
         )
     outcomes.update({key: _outcome(future) for key, future in futures.items()})
     if not validate_only:
-        deletions = [o for o in operations if isinstance(o, DeleteTopic)]
-        outcomes.update(repeated(deletions))
-        outcomes.update(_delete(connection, [o for o in deletions if id(o) not in outcomes]))
+        for sort, carry_out in _UNCHECKED.items():
+            request = [o for o in operations if isinstance(o, sort)]
+            outcomes.update(repeated(request))
+            outcomes.update(carry_out(connection, [o for o in request if id(o) not in outcomes]))
     return [outcomes.get(id(operation)) for operation in operations]
 
 
 def _ask(
     request: Sequence[Operation],
-    ask: Callable[[Sequence[Any]], Mapping[str, Future[Any]]],
+    ask: Callable[[Sequence[Any]], Mapping[ResourceRef, Future[Any]]],
     futures: dict[int, Future[Any]],
     refusals: dict[int, Outcome],
 ) -> None:
@@ -76,21 +89,31 @@ def _ask(
             for operation in request:
                 _ask([operation], ask, futures, refusals)
         return
-    futures.update({id(operation): answers[operation.ref.name] for operation in request})
+    futures.update({id(operation): answers[operation.ref] for operation in request})
 
 
-def _create(connection: Connection, dry: bool, creates: Sequence[CreateTopic]) -> Mapping[str, Future[Any]]:
+def _create(
+    connection: Connection, dry: bool, creates: Sequence[CreateTopic]
+) -> Mapping[ResourceRef, Future[Any]]:
     topics = [
         NewTopic(o.ref.name, o.partitions, o.replication_factor, config=dict(o.configs)) for o in creates
     ]
-    return connection.reached.create_topics(topics, request_timeout=WRITE_TIMEOUT_S, validate_only=dry)
+    answers = connection.reached.create_topics(topics, request_timeout=WRITE_TIMEOUT_S, validate_only=dry)
+    return {o.ref: answers[o.ref.name] for o in creates}
 
 
-def _alter(connection: Connection, dry: bool, alters: Sequence[AlterConfigs]) -> Mapping[str, Future[Any]]:
+def _alter(
+    connection: Connection, dry: bool, alters: Sequence[AlterConfigs]
+) -> Mapping[ResourceRef, Future[Any]]:
+    asked = {o.ref: _alteration(o) for o in alters}
     answers = connection.reached.incremental_alter_configs(
-        [_alteration(o) for o in alters], request_timeout=WRITE_TIMEOUT_S, validate_only=dry
+        list(asked.values()), request_timeout=WRITE_TIMEOUT_S, validate_only=dry
     )
-    return {resource.name: future for resource, future in answers.items()}
+    return {ref: answers[resource] for ref, resource in asked.items()}
+
+
+_CONFIGURED = {"Topic": ConfigResource.Type.TOPIC, "ConsumerGroup": ConfigResource.Type.GROUP}
+"""What Kafka calls the configs of each kind."""
 
 
 def _alteration(operation: AlterConfigs) -> ConfigResource:
@@ -101,20 +124,21 @@ def _alteration(operation: AlterConfigs) -> ConfigResource:
     entries += [
         ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE) for name in operation.unset
     ]
-    return ConfigResource(ConfigResource.Type.TOPIC, operation.ref.name, incremental_configs=entries)
+    return ConfigResource(_CONFIGURED[operation.ref.kind], operation.ref.name, incremental_configs=entries)
 
 
 def _add_partitions(
     connection: Connection,
     dry: bool,
     additions: Sequence[AddPartitions],
-) -> Mapping[str, Future[Any]]:
+) -> Mapping[ResourceRef, Future[Any]]:
     wanted = [NewPartitions(o.ref.name, o.total) for o in additions]
-    return connection.reached.create_partitions(wanted, request_timeout=WRITE_TIMEOUT_S, validate_only=dry)
+    answers = connection.reached.create_partitions(wanted, request_timeout=WRITE_TIMEOUT_S, validate_only=dry)
+    return {o.ref: answers[o.ref.name] for o in additions}
 
 
 _REQUESTS: Mapping[
-    type[Operation], Callable[[Connection, bool, Sequence[Any]], Mapping[str, Future[Any]]]
+    type[Operation], Callable[[Connection, bool, Sequence[Any]], Mapping[ResourceRef, Future[Any]]]
 ] = {
     CreateTopic: _create,
     AlterConfigs: _alter,
@@ -161,3 +185,23 @@ def _uuid(text: str | None) -> uuid.UUID | None:
     except binascii.Error:
         return None
     return uuid.UUID(bytes=value) if len(value) == _UUID_BYTES and any(value) else None
+
+
+def _delete_groups(connection: Connection, deletions: Sequence[DeleteGroup]) -> Mapping[int, Outcome]:
+    """Delete groups, and then the configs of those that are gone."""
+    outcomes = dict(delete_groups(connection, deletions))
+    configured = [o for o in deletions if o.configs and outcomes[id(o)] is None]
+    if configured:
+        unset = [AlterConfigs(o.ref, {}, o.configs) for o in configured]
+        answers = submit(connection, unset, validate_only=False)
+        outcomes.update({id(o): answer for o, answer in zip(configured, answers, strict=True)})
+    return outcomes
+
+
+_UNCHECKED: Mapping[type[Operation], Callable[[Connection, Sequence[Any]], Mapping[int, Outcome]]] = {
+    CommitInitialOffsets: commit_initial_offsets,
+    ResetOffsets: reset_offsets,
+    DeleteGroup: _delete_groups,
+    DeleteTopic: _delete,
+}
+"""What brokers cannot check without carrying it out."""

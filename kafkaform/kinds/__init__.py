@@ -5,13 +5,14 @@ from __future__ import annotations
 from fnmatch import filter as matching
 from typing import TYPE_CHECKING
 
+from kafkaform.kinds.consumer_group import ConsumerGroupKind
 from kafkaform.kinds.topic import TopicKind
 from kafkaform.spelling import nearest
 
 if TYPE_CHECKING:
     from kafkaform.kinds.base import Kind
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (TopicKind(),)}
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (TopicKind(), ConsumerGroupKind())}
 
 
 def kind_order(name: str) -> int:

@@ -98,6 +98,9 @@ class Kind(Protocol):
     def operations(self, change: Change) -> tuple[Operation, ...]:
         """What the cluster is asked to do for a change, deferred fields left out, in order."""
 
+    def reads(self, intent: Intent) -> tuple[str, ...]:
+        """The topics that a resource reads."""
+
     def applicable(self, state: State, observed: Observed) -> State:
         """The part of a declared state that an existing resource can still be brought to."""
 

@@ -35,6 +35,7 @@ _BOUNDS = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum": "mor
 _PLAIN = {
     "minLength": "must not be empty",
     "minItems": "must not be empty",
+    "minProperties": "must not be empty",
     "uniqueItems": "names something twice",
 }
 
@@ -73,7 +74,11 @@ def _without(value: Data, culprits: Set[_Steps], at: _Steps) -> Data:
             if (*at, key) not in culprits
         }
     if isinstance(value, list):
-        return [below for index, below in enumerate(value) if (*at, index) not in culprits]
+        return [
+            _without(below, culprits, (*at, index))
+            for index, below in enumerate(value)
+            if (*at, index) not in culprits
+        ]
     return value
 
 
@@ -120,10 +125,6 @@ def _explained(error: Any, document: Document, path: _Steps) -> Iterator[_Findin
     elif rule == "required":
         for field in set(limit) - set(error.instance):
             yield None, Problem(f"{_dotted((*path, field))} is missing", document.locate(path))
-    elif "propertyNames" in error.absolute_schema_path:
-        extra = (*path, error.instance)
-        message = f"unknown field {quoted(error.instance)}{_inside(path)}"
-        yield extra, Problem(message, document.locate(extra, key=True), f"it must match {limit}")
     else:
         message, hint = _refused(rule, limit, error)
         yield path, Problem(f"{_dotted(path)} {message}", document.locate(path), hint)

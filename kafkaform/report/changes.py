@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.model import CONFIG_PREFIX, Create, Delete, FieldChange, Update
+from kafkaform.kinds import KINDS
+from kafkaform.model import Create, Delete, FieldChange, Update
 
 if TYPE_CHECKING:
     from kafkaform.model import Change, PlannedChange
-
-_FIRST = ("partitions", "replicationFactor")
 
 
 def action_of(change: Change) -> str:
@@ -30,19 +29,15 @@ def fields_of(change: Change) -> tuple[FieldChange, ...]:
     """
     match change:
         case Create(state=state):
-            return tuple(FieldChange(path, None, state[path]) for path in sorted(state, key=_natural))
+            order = KINDS[change.ref.kind].field_order
+            return tuple(FieldChange(path, None, state[path]) for path in sorted(state, key=order))
         case Update(fields=fields):
             return fields
         case Delete(state=state):
-            return tuple(FieldChange(path, state[path], None) for path in sorted(state, key=_natural))
+            order = KINDS[change.ref.kind].field_order
+            return tuple(FieldChange(path, state[path], None) for path in sorted(state, key=order))
 
 
 def is_deferred(planned: PlannedChange) -> bool:
     """Whether any field of the change is shown but not carried out yet."""
     return any(f.deferred is not None for f in fields_of(planned.change))
-
-
-def _natural(path: str) -> tuple[int, str]:
-    if path in _FIRST:
-        return _FIRST.index(path), path
-    return (len(_FIRST) + path.startswith(CONFIG_PREFIX), path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.model import Create, Delete, Risk, Status, Update, judgements, risk_of
+from kafkaform.model import Create, Delete, Risk, Severity, Status, Update, judgements, risk_of
 from kafkaform.report.budget import Block, fit_all, left_out_changes, left_out_others
 from kafkaform.report.changes import action_of, fields_of, is_deferred
 from kafkaform.report.consents import Ledger, allow_flags, annotation
@@ -78,6 +78,8 @@ def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
     ledger = Ledger(plan)
     ordered = [c for status in reversed(Status) for c in plan.with_status(status)]
     held = [c for c in ordered if c.status is not Status.PLANNED]
+    findings = [d for d in plan.diagnostics if d.severity is not Severity.INFO or d.waived]
+    notes = [d for d in plan.diagnostics if d.severity is Severity.INFO and not d.waived]
     undeclared = (
         "\n### Configs that no manifest declares\n\nOn declared resources; reported, not touched.\n\n"
     )
@@ -97,9 +99,17 @@ def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
             left_out_others("resource"),
             share=0.3,
         ),
-        Block("\n### Findings\n\n", plan.diagnostics, _diagnostic, left_out_others("finding"), share=0.3),
+        Block("\n### Findings\n\n", findings, _diagnostic, left_out_others("finding"), share=0.3),
         Block(_TABLE, ordered, _row, _left_out(""), share=0.5),
         Block(undeclared, plan.undeclared, _undeclared, left_out_others("config"), share=0.3),
+        Block(
+            f"\n<details><summary>Notes: {len(notes):,}</summary>\n\n",
+            notes,
+            _diagnostic,
+            left_out_others("note"),
+            "\n</details>\n",
+            share=0.2,
+        ),
         Block(
             unmanaged,
             plan.unmanaged,
@@ -245,8 +255,11 @@ def _diff(planned: PlannedChange, field: FieldChange) -> list[str]:
 
 def _diagnostic(diagnostic: Diagnostic) -> str:
     where = f" {_source(diagnostic.location)}" if diagnostic.location else ""
-    parts = [f"{diagnostic.severity.value} {code(diagnostic.code)}{where}: {_sentence(diagnostic.message)}"]
-    if diagnostic.suggestion:
+    lead = "waived" if diagnostic.waived else diagnostic.severity.value
+    parts = [f"{lead} {code(diagnostic.code)}{where}: {_sentence(diagnostic.message)}"]
+    if diagnostic.waived:
+        parts.append(f"Because: {_sentence(diagnostic.waived)}")
+    elif diagnostic.suggestion:
         parts.append(f"Suggestion: {_sentence(diagnostic.suggestion)}")
     return f"- {' '.join(parts)}\n"
 

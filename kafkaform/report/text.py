@@ -267,13 +267,13 @@ def _unmanaged(page: _Page, plan: Plan, *, verbose: bool) -> None:
 
 
 def _diagnostics(page: _Page, diagnostics: Sequence[Diagnostic], *, verbose: bool) -> None:
-    shown = [d for d in diagnostics if verbose or d.severity is not Severity.INFO]
+    shown = [d for d in diagnostics if verbose or d.severity is not Severity.INFO or d.waived is not None]
     if shown:
         page.has_body = True
         page.line()
     for diagnostic in shown:
         where = f"{diagnostic.location}: " if diagnostic.location else ""
-        lead = f"{diagnostic.severity.value} {diagnostic.code}"
+        lead = f"{'waived' if diagnostic.waived else diagnostic.severity.value} {diagnostic.code}"
         message = clipped(diagnostic.message, _PROSE)
         alone = page.fits(f"  {lead}  {where}{message}")
         page.line(
@@ -285,7 +285,9 @@ def _diagnostics(page: _Page, diagnostics: Sequence[Diagnostic], *, verbose: boo
         )
         if not alone:
             page.note("", message, indent=_FIELD_INDENT)
-        if diagnostic.suggestion:
+        if diagnostic.waived:
+            page.note("because: ", clipped(diagnostic.waived, _PROSE), "dim", indent=_FIELD_INDENT)
+        elif diagnostic.suggestion:
             page.note("", clipped(diagnostic.suggestion, _PROSE), "dim", indent=_FIELD_INDENT)
     hidden = len(diagnostics) - len(shown)
     if hidden:

@@ -1,12 +1,47 @@
 """Rules over manifests, plans and clusters; importing this fills the catalogue."""
 
-from kafkaform.rules import changes, group, health, topic
+from kafkaform.model import Severity
+from kafkaform.rules import (
+    changes,
+    group,
+    group_clients,
+    group_topics,
+    health,
+    topic_names,
+    topic_partitions,
+    topic_replicas,
+    topic_retention,
+    topic_settings,
+)
 from kafkaform.rules.catalogue import RULES, Finding, Rule, Scene, Stage, check, rule
 from kafkaform.rules.notes import NOTES, Note
 
-__all__ = ["NOTES", "RULES", "Finding", "Note", "Rule", "Scene", "Stage", "check", "entries", "rule"]
+__all__ = [
+    "NOTES",
+    "RULES",
+    "Finding",
+    "Note",
+    "Rule",
+    "Scene",
+    "Severity",
+    "Stage",
+    "check",
+    "entries",
+    "rule",
+]
 
-_REGISTERED = (topic, group, health, changes)
+_REGISTERED = (
+    topic_names,
+    topic_partitions,
+    topic_replicas,
+    topic_retention,
+    topic_settings,
+    group,
+    group_clients,
+    group_topics,
+    health,
+    changes,
+)
 
 
 def entries() -> dict[str, Rule | Note]:

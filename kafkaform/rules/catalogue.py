@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.limits import DEFAULT_LIMITS, Limits
@@ -33,7 +34,7 @@ class Stage(StrEnum):
     """The live cluster; manifests where there are any."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scene:
     """What rules look at.
 
@@ -62,6 +63,11 @@ class Scene:
     changes: tuple[PlannedChange, ...] = ()
     health: Health | None = None
     subset: bool = False
+
+    @cached_property
+    def declared(self) -> Mapping[ResourceRef, Desired]:
+        """The declared resources by kind and name."""
+        return {desired.ref: desired for desired in self.desired}
 
     def of_kind(self, kind: str) -> tuple[Desired, ...]:
         """The declared resources of one kind, tombstones too."""
@@ -161,7 +167,7 @@ def check(
         stages: Which rules to run.
         more: Rules besides those of the catalogue, such as a project's own policies.
     """
-    for entry in (*RULES.values(), *more):
+    for entry in sorted((*RULES.values(), *more), key=lambda entry: entry.code):
         chosen = severities.get(entry.code)
         if chosen == "off" or entry.stage not in stages:
             continue

@@ -1,1 +1,245 @@
-"""Rules about changes."""
+"""Rules about what a plan would do: they judge changes, not states.
+
+Here are the rules that look at a change beside the cluster's groups, or at all changes together. How risky
+one change is by itself is for its kind to say; KF401 to KF403 give those judgements a code, so that a
+project can forbid them and annotations can show them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkaform.group_state import partition_path
+from kafkaform.model import (
+    Create,
+    Delete,
+    Desired,
+    ResourceRef,
+    Risk,
+    Severity,
+    Status,
+    Update,
+    judgements,
+    risk_of,
+)
+from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kafkaform.groups import Group
+
+FEWEST_FOR_BRAKE = 10
+"""With fewer topics than this, a share of them says nothing."""
+_FEW = 5
+
+
+@rule("KF401", Severity.INFO, stage=Stage.CHANGES)
+def keys_move(scene: Scene) -> Iterator[Finding]:
+    """A partition increase moves keys of a topic whose order per key may matter.
+
+    A key's partition is its hash modulo the partition count, so a share of all keys that follows from the
+    two counts goes to another partition. Records of one key then lie on two partitions, and are read in
+    any order between them. The plan says how many keys move; a topic that says `keyed: false` has none
+    that matter. Set this rule to `error` to have such plans refused.
+    """
+    yield from _with_hazard(scene, {"partition-increase"})
+
+
+@rule("KF402", Severity.INFO, stage=Stage.CHANGES)
+def compacted_keys_move(scene: Scene) -> Iterator[Finding]:
+    """A partition increase is planned on a compacted topic.
+
+    Compaction keeps the latest record of a key within one partition. The keys that move leave their old
+    value behind on the old partition for good, so that whoever reads the topic from the start sees two
+    latest values. The plan asks for consent; a new topic into which every key is written again is the way
+    without this. Set this rule to `error` to have such plans refused.
+    """
+    yield from _with_hazard(scene, {"partition-increase-compacted"})
+
+
+@rule("KF403", Severity.INFO, stage=Stage.CHANGES)
+def retention_cut(scene: Scene) -> Iterator[Finding]:
+    """A retention is cut: records that are there now are deleted.
+
+    What lies beyond the new retention goes within minutes (`log.retention.check.interval.ms`), a whole
+    segment at a time, and cannot be had back. The plan says how much data the topic holds where the
+    account may know, and asks for consent. Set this rule to `error` to have such plans refused.
+    """
+    yield from _with_hazard(scene, {"retention-cut"})
+
+
+@rule("KF404", Severity.ERROR, stage=Stage.CHANGES)
+def blast_radius(scene: Scene) -> Iterator[Finding]:
+    """A plan puts a large share of the declared topics at risk at once.
+
+    One wrong default or one bad merge can concern every topic. From ten existing topics on, changes that
+    are not safe (updates and deletions; new topics do not count) may concern at most `limits.blastRadius`
+    of them, 30 % unless kafkaform.yaml says otherwise. Beyond it all changes of the plan that are not safe
+    are refused. Apply in smaller steps (`--target`), or raise the limit in a reviewed commit.
+    """
+    topics = [desired.ref for desired in scene.of_kind("Topic") if desired.ref in scene.live]
+    touched = [
+        planned.ref
+        for planned in scene.changes
+        if planned.ref.kind == "Topic"
+        and planned.status is not Status.REFUSED
+        and not isinstance(planned.change, Create)
+        and risk_of(planned.change) > Risk.SAFE
+    ]
+    present = {*topics, *touched}
+    if scene.subset or len(present) < FEWEST_FOR_BRAKE:
+        return
+    if len(touched) > scene.limits.blast_radius * len(present):
+        share, limit = 100 * len(touched) // len(present), 100 * scene.limits.blast_radius
+        yield Finding(
+            None,
+            f"{len(touched):,} of {len(present):,} topics ({share} %) would be put at risk at once; "
+            f"the limit is {limit:g} %",
+            "apply in smaller steps with --target, or raise limits.blastRadius in a reviewed commit",
+        )
+
+
+@rule("KF405", Severity.WARNING, stage=Stage.CHANGES)
+def groups_affected(scene: Scene) -> Iterator[Finding]:
+    """A change of a topic affects groups that read it.
+
+    Partitions that are added to a topic are read by a running group from `auto.offset.reset` on: with
+    `latest`, records written before the group finds the new partitions are skipped, and offsets cannot be
+    committed for a group that has members. A topic that is deleted takes the offsets of all its groups
+    with it, and their members go on asking for it.
+    """
+    by_topic: dict[str, list[Group]] = {}
+    for group in scene.groups.values():
+        for topic in group.topics:
+            by_topic.setdefault(topic, []).append(group)
+    for planned in scene.changes:
+        readers = by_topic.get(planned.ref.name, []) if planned.ref.kind == "Topic" else []
+        if not readers:
+            continue
+        match planned.change:
+            case Delete():
+                yield Finding(
+                    _subject(scene, planned.ref),
+                    f"deleting {planned.ref.name} deletes the offsets of {_named(readers)} in it",
+                    "stop these groups first",
+                )
+            case Update(fields=fields) if any(field.path == "partitions" for field in fields):
+                yield from _at_risk(scene, planned.ref, readers)
+            case _:
+                pass
+
+
+def _at_risk(scene: Scene, ref: ResourceRef, readers: list[Group]) -> Iterator[Finding]:
+    active = [group for group in readers if group.active and group.protocol != "share"]
+    if active:
+        yield Finding(
+            _subject(scene, ref),
+            f"{_named(active)} will read the new partitions of {ref.name} from auto.offset.reset on: "
+            "with latest, what is written before they find them is skipped",
+            "set auto.offset.reset=earliest in their consumers, or stop them while partitions are added",
+            path="partitions",
+        )
+
+
+@rule("KF406", Severity.WARNING, stage=Stage.CHANGES)
+def partitions_without_offset(scene: Scene) -> Iterator[Finding]:
+    """A group that exists has no offset in some partitions of a topic that it reads.
+
+    They were added later, or had no record while it ran. A declaration never moves an existing group, so
+    this is not a change: a member that gets such a partition begins at its `auto.offset.reset`, and with
+    `latest` skips what is there. While the group has no member, `kafkaform reset` can set an offset.
+    """
+    for desired in scene.of_kind("ConsumerGroup"):
+        observed = scene.live.get(desired.ref)
+        if observed is None or observed.group is None or desired.state is None:
+            continue
+        group = observed.group
+        if group.protocol == "share" or not group.committed:
+            continue
+        for topic in sorted(group.topics & set(_topics(desired))):
+            count = _partitions(scene, topic)
+            missing = [n for n in range(count) if partition_path((topic, n)) not in observed.state]
+            if missing and len(missing) < count:
+                yield Finding(
+                    desired,
+                    f"{desired.ref.name} has no offset in {_numbers(missing)} of {topic}: "
+                    f"it begins there at auto.offset.reset={_auto_offset_reset(desired)}",
+                    f"stop its members, then: kafkaform reset {desired.ref.name} --to earliest "
+                    f"--topic {topic}:{','.join(map(str, missing[:_FEW]))}{',…' if missing[_FEW:] else ''}",
+                    path="topics",
+                )
+
+
+@rule("KF407", Severity.WARNING, stage=Stage.CHANGES)
+def moving_without_members(scene: Scene) -> Iterator[Finding]:
+    """A group that is to be deleted or reset has no member, and yet its offsets moved a moment ago.
+
+    A consumer that takes its partitions by `assign()` joins no group: its group looks empty while it
+    commits. A deletion or a reset under it is undone, or answered by reading records twice. Its offsets
+    are read twice, a little longer than the default of `auto.commit.interval.ms` apart; one that commits
+    less often, or has nothing to read, is not noticed.
+    """
+    for planned in scene.changes:
+        observed, later = scene.live.get(planned.ref), scene.groups.get(planned.ref.name)
+        if planned.ref.kind != "ConsumerGroup" or observed is None or observed.group is None or later is None:
+            continue
+        before, after = observed.group.committed, later.committed
+        moved = sorted(p for p, offset in after.items() if before.get(p, offset) != offset)
+        if moved and not observed.group.active:
+            topic, partition = moved[0]
+            yield Finding(
+                _subject(scene, planned.ref),
+                f"{planned.ref.name} looks empty, but its offset in {topic}:{partition} went from "
+                f"{before[moved[0]]:,} to {after[moved[0]]:,} while this plan was made",
+                "find the consumer that uses assign() with this group.id, and stop it first",
+            )
+
+
+def _with_hazard(scene: Scene, hazards: set[str]) -> Iterator[Finding]:
+    for planned in scene.changes:
+        match planned.change:
+            case Update(fields=fields):
+                for field in fields:
+                    if field.judgement.hazard in hazards:
+                        text = f"{planned.ref.name}: {field.judgement.reason}"
+                        yield Finding(
+                            _subject(scene, planned.ref), text, field.judgement.remedy, path=field.path
+                        )
+            case Create() | Delete():
+                for judgement in judgements(planned.change):
+                    if judgement.hazard in hazards:
+                        yield Finding(_subject(scene, planned.ref), judgement.reason, judgement.remedy)
+
+
+def _subject(scene: Scene, ref: ResourceRef) -> Desired | ResourceRef:
+    return scene.declared.get(ref, ref)
+
+
+def _topics(group: Desired) -> list[str]:
+    topics = group.intent.spec.get("topics")
+    return [str(topic) for topic in topics] if isinstance(topics, list) else []
+
+
+def _partitions(scene: Scene, topic: str) -> int:
+    observed = scene.live.get(ResourceRef("Topic", topic))
+    count = observed.state.get("partitions") if observed is not None else None
+    return count if isinstance(count, int) else 0
+
+
+def _auto_offset_reset(group: Desired) -> str:
+    client = group.intent.spec.get("client")
+    declared = client.get("auto.offset.reset") if isinstance(client, dict) else None
+    return str(declared) if declared is not None else "latest (the default of consumers)"
+
+
+def _named(groups: Iterable[Group]) -> str:
+    names = sorted(group.name for group in groups)
+    more = f" and {len(names) - _FEW:,} more" if len(names) > _FEW else ""
+    return f"group{'' if len(names) == 1 else 's'} {', '.join(names[:_FEW])}{more}"
+
+
+def _numbers(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_FEW]))
+    more = f" and {len(numbers) - _FEW:,} more" if len(numbers) > _FEW else ""
+    return f"partition{'' if len(numbers) == 1 else 's'} {shown}{more}"

@@ -1,1 +1,209 @@
-"""Rules about group."""
+"""Rules about the members of a group, and the partitions that they share."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING
+
+from kafkaform import kafka_configs
+from kafkaform.model import Severity
+from kafkaform.rules.catalogue import Finding, Scene, rule
+from kafkaform.rules.group_values import CLASSIC, CONSUMER, DeclaredGroup, groups, human
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_INSTANCE = "group.instance.id"
+_WAIT = "fetch.max.wait.ms"
+_DEALT = frozenset({CLASSIC, CONSUMER})
+"""The protocols in which each partition belongs to one member, and the topics are all that is shared."""
+_PLACEHOLDER = frozenset("{<%$")
+"""What a text has in it that the application completes, member by member."""
+
+_LONGEST_WAIT_S = 10
+"""Well below request.timeout.ms, after which a client takes the broker for dead."""
+
+IDLE_REQUESTS = 500
+"""From so many fetch requests a second that bring nothing, KF207 says what they cost."""
+
+
+@rule("KF201", Severity.WARNING)
+def more_members_than_partitions(scene: Scene) -> Iterator[Finding]:
+    """A group has more members than partitions.
+
+    Each partition is read by one member of a group, so members beyond the partitions have nothing to do.
+    Give the topic more partitions, or the group fewer members. As hot spares they may be wanted: waive the
+    rule with that reason. All partitions of all topics of the group count together; with the range
+    assignor, which deals out each topic by itself to the same first members, those of the largest topic
+    count. Share groups never trip this: in one, several members read one partition. Nor do groups of Kafka
+    Streams, whose own internal topics are work for members too.
+    """
+    for group in groups(scene):
+        capacity = _capacity(group)
+        if capacity is None:
+            continue
+        for field, many in (("expected", "{} expected members"), ("max", "at most {} members")):
+            members = group.amount("members", field)
+            if members is not None and members > capacity:
+                idle = members - capacity
+                yield Finding(
+                    group.desired,
+                    f"{many.format(members)}, {_shared(group, capacity)}: "
+                    f"{idle} {'is' if idle == 1 else 'are'} idle",
+                    f"use at most {capacity}, or raise the partitions; waive the rule for hot spares",
+                    path=f"members.{field}",
+                )
+
+
+@rule("KF202", Severity.INFO)
+def uneven_shares(scene: Scene) -> Iterator[Finding]:
+    """The expected members do not divide the partitions.
+
+    Some members then carry more partitions than others, and the group is as slow as those. Choose a number
+    of members that divides the partitions. The range assignor deals out each topic by itself and gives the
+    first members the rest of every one, so with several topics the shares grow further apart. Members
+    beyond the partitions are KF201's. Share groups never trip this, as no partition belongs to a member;
+    nor do groups of Kafka Streams, which has more to share than the partitions of its topics.
+    """
+    for group in groups(scene):
+        members, capacity = group.amount("members", "expected"), _capacity(group)
+        if members is None or capacity is None or not 0 < members <= capacity:
+            continue
+        assert group.partitions is not None  # noqa: S101 - there is no capacity without
+        loads = _loads(group.partitions, members, apart=group.ranges)
+        most, least = max(loads), min(loads)
+        if most == least:
+            continue
+        yield Finding(
+            group.desired,
+            f"{sum(group.partitions.values())} partitions over {members} members: "
+            f"{_get(loads.count(most), most)}, {_get(loads.count(least), least)}: "
+            f"up to {_ratio(most, least)} times the work of others",
+            _even(group, members, capacity),
+            path="members.expected",
+        )
+
+
+@rule("KF205", Severity.INFO)
+def static_membership(scene: Scene) -> Iterator[Finding]:
+    """A group of fixed size has no static members.
+
+    When a member restarts it leaves and joins again, and each time the partitions are dealt out anew. With
+    a group.instance.id of its own, a member that comes back within the session timeout gets its partitions
+    back, and no other member notices. This trips where members.expected and members.max are the same, two
+    or more, so that members come and go only by restarts. It cannot see what the application sets: where
+    that gives each member an id, waive the rule. It says nothing while all live members are static. An id
+    in the manifest is one for all members, and each that starts then shuts another out (warning); only a
+    text that the application completes, such as `checkout-{pod}`, can stand there. Share groups have no
+    static members, and groups of Kafka Streams are left alone.
+    """
+    for group in groups(scene):
+        members = group.amount("members", "expected")
+        if group.protocol not in _DEALT or members is None or members < 2:
+            continue
+        shared = group.declared_client.get(_INSTANCE)
+        if shared is not None:
+            if not _PLACEHOLDER & set(shared):
+                yield Finding(
+                    group.desired,
+                    f"{_INSTANCE} is {shared!r} for all of {members} members: "
+                    "each that starts shuts out the one before",
+                    "give each member an id of its own in the application",
+                    Severity.WARNING,
+                    f"client.{_INSTANCE}",
+                )
+        elif group.amount("members", "max") == members and not _all_static(group):
+            yield Finding(
+                group.desired,
+                f"the group always has {members} members, but no {_INSTANCE}: each restart is two rebalances",
+                "set one for each member in the application, such as the name of its pod; "
+                "waive the rule where it does",
+                path="members.expected",
+            )
+
+
+@rule("KF207", Severity.INFO)
+def idle_fetches(scene: Scene) -> Iterator[Finding]:
+    """Many members with fetch.max.wait.ms at its default burden the brokers while nothing happens.
+
+    A member asks each broker that leads one of its partitions for records. If there are none, the broker
+    answers after fetch.max.wait.ms, and the member asks again: members times brokers divided by the wait
+    is how many requests a second an idle group makes. A longer wait costs no latency while fetch.min.bytes
+    is 1, its default, as the broker answers with the first record. Manifests do not say how much traffic a
+    topic has, so this tells what the group costs while there is none, and only from 500 requests a second
+    on: waive it where records always flow. The expected members count, without those beyond the partitions,
+    which do not fetch; and of the brokers, as many as a member can have partitions on. If nobody says how
+    many brokers there are, it is one. A wait above the default never trips.
+    """
+    default = int(kafka_configs.consumer_configs()[_WAIT].default or 0)
+    for group in groups(scene):
+        members, wait = group.amount("members", "expected"), int(group.client(_WAIT))
+        if not members or not 0 < wait <= default:
+            continue
+        brokers, partitions = scene.brokers or 1, group.partitions
+        if partitions is not None and group.protocol in _DEALT:
+            total = sum(partitions.values())
+            members = min(members, total)
+            brokers = min(brokers, -(-total // members))
+        requests = members * brokers * 1000 // wait
+        if requests < IDLE_REQUESTS:
+            continue
+        known = _some(brokers, "broker") if scene.brokers else "1 broker (how many there are is not known)"
+        longer = min(_LONGEST_WAIT_S, members * brokers // IDLE_REQUESTS + 1) * 1000
+        yield Finding(
+            group.desired,
+            f"while no records come, {members} members x {known} ÷ {human(_WAIT, wait)} "
+            f"are {requests} fetch requests a second",
+            f"set client.{_WAIT} to {human(_WAIT, longer)}",
+            path=group.client_path(_WAIT, "members.expected"),
+        )
+
+
+def _capacity(group: DeclaredGroup) -> int | None:
+    """How many members have something to do; None where that is not known, or not up to partitions."""
+    if group.protocol not in _DEALT or group.partitions is None:
+        return None
+    return (max if group.ranges else sum)(group.partitions.values())
+
+
+def _shared(group: DeclaredGroup, capacity: int) -> str:
+    """The partitions that are shared, in words."""
+    if group.ranges and len(group.topics) > 1:
+        return f"{_some(capacity, 'partition')} in the largest topic (range assignor)"
+    return _some(capacity, "partition")
+
+
+def _loads(partitions: Mapping[str, int], members: int, *, apart: bool) -> list[int]:
+    """How many partitions each member has; with `apart`, each topic is dealt out by itself."""
+    heaps = partitions.values() if apart else (sum(partitions.values()),)
+    return [sum(heap // members + (member < heap % members) for heap in heaps) for member in range(members)]
+
+
+def _even(group: DeclaredGroup, members: int, capacity: int) -> str:
+    """What numbers of members would share evenly."""
+    counts = group.partitions.values() if group.partitions else ()
+    common = gcd(*counts) if group.ranges else sum(counts)
+    dividing = [number for number in range(2, capacity + 1) if common % number == 0]
+    near = [number for number in dividing if number < members][-1:]
+    near += [number for number in dividing if number > members][:1]
+    if not near:
+        return f"make the partitions a multiple of {members}"
+    return f"use {' or '.join(map(str, near))} members, or make the partitions a multiple of {members}"
+
+
+def _all_static(group: DeclaredGroup) -> bool:
+    """Whether the group is seen to be live with static members only."""
+    live = group.live
+    return live is not None and bool(live.members) and all(m.instance_id is not None for m in live.members)
+
+
+def _ratio(most: int, least: int) -> str:
+    return f"{most / least:.2f}".rstrip("0").rstrip(".")
+
+
+def _get(members: int, partitions: int) -> str:
+    return f"{members} {'gets' if members == 1 else 'get'} {partitions}"
+
+
+def _some(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

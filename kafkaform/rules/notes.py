@@ -25,11 +25,11 @@ NOTES: dict[str, Note] = {
     note.code: note
     for note in (
         Note(
-            "KF309",
-            Severity.INFO,
-            "A partition reassignment is running.\n\n"
-            "While one runs, metadata shows the old replicas and the new ones. The plan compares with the\n"
-            "replication factor that the reassignment leads to, and never touches its throttles.",
+            "KF408",
+            Severity.WARNING,
+            "An offset that was asked for lies outside of the log.\n\n"
+            "Brokers take any number as a committed offset, and a consumer that finds nothing there starts\n"
+            "at its auto.offset.reset. A reset stays within the first and last offset of the log.",
         ),
         Note(
             "KF410",
@@ -80,6 +80,20 @@ NOTES: dict[str, Note] = {
             "A manifest consents to a hazard that nothing in the plan needs.\n\n"
             "A consent that stays in the manifest after its change was applied lets the next change of that\n"
             "sort through unasked. Take the line out of the annotation. (A tombstone keeps its own.)",
+        ),
+        Note(
+            "KF418",
+            Severity.WARNING,
+            "A manifest waives a rule that has nothing to say about it.\n\n"
+            "The rule does not trip there, is switched off, cannot be waived, or does not exist. A waiver\n"
+            "that stays behind would hide the next finding. Take the line out of the annotations.",
+        ),
+        Note(
+            "KF419",
+            Severity.INFO,
+            "The groups that read the topics of a plan could not be read.\n\n"
+            "Whether a partition increase or a deletion affects a group is then not known. Grant Describe\n"
+            "on groups.",
         ),
         Note(
             "KF416",

@@ -101,6 +101,10 @@ class TopicKind:
         """See `kafkaform.kinds.topic.operations`."""
         return topic_operations.operations(change)
 
+    def reads(self, _intent: Intent) -> tuple[str, ...]:
+        """None."""
+        return ()
+
     def applicable(self, state: State, _observed: Observed) -> State:
         """All of it."""
         return state

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from kafkaform import kafka_configs
-from kafkaform.kafka_configs import ConfigType
+from kafkaform.kinds.config_layer import BAD, canonical_value
 from kafkaform.model import CONFIG_PREFIX, FieldValue, Intent, State, Undeclared
 from kafkaform.spelling import nearest, quoted
 
@@ -33,20 +33,17 @@ def normalise(layer: Mapping[str, object], report: Report) -> Layer:
     config = {
         name: text
         for name, value in given.items()
-        if _known(name, report) and (text := _canonical(name, value, ("config", name), report)) is not _BAD
+        if _known(name, report) and (text := _canonical(name, value, ("config", name), report)) is not BAD
     }
     for name, path, value in _retention(layer.get("retention")):
         if name in given:
             hint = "retention says it already: keep one of the two"
             report(("config", name), f"{name} is given twice", hint, key=True)
-        elif (text := _canonical(name, value, path, report)) is not _BAD:
+        elif (text := _canonical(name, value, path, report)) is not BAD:
             config[name] = text
     if config:
         normal["config"] = config
     return normal
-
-
-_BAD = object()
 
 
 def _retention(value: object) -> Iterator[tuple[str, tuple[str, ...], object]]:
@@ -73,20 +70,7 @@ def _known(name: str, report: Report) -> bool:
 
 
 def _canonical(name: str, value: object, path: tuple[str, ...], report: Report) -> object:
-    """The canonical text, None for null, or _BAD for what has been reported."""
-    if value is None:
-        return None
-    key = kafka_configs.topic_configs().get(name)
-    if isinstance(value, list):
-        if key is not None and key.type is not ConfigType.LIST:
-            report(path, f"{name}: is not a list", "write one value")
-            return _BAD
-        value = ",".join(map(str, value))
-    try:
-        return kafka_configs.canonical(key, str(value))
-    except ValueError as error:
-        report(path, str(error), None)
-        return _BAD
+    return canonical_value(kafka_configs.topic_configs().get(name), name, value, path, report)
 
 
 def resolve(layer: Layer, report: Report) -> tuple[State | None, Intent]:

@@ -1,0 +1,91 @@
+"""`kafkaform client-config`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkaform.cli.options import config_option, environment_option, paths_argument
+from kafkaform.client_config import FORMATS, render
+from kafkaform.errors import UsageError
+from kafkaform.manifests.loader import hint_for, load
+from kafkaform.settings import find_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kafkaform.model import Desired
+    from kafkaform.settings import Settings
+
+
+@click.command("client-config")
+@click.argument("group")
+@paths_argument
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(list(FORMATS)),
+    default="properties",
+    show_default=True,
+    help="librdkafka has that client's names and values, the others those of Java.",
+)
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="NAME",
+    help="Leave this setting out (the Java client's name; repeatable).",
+)
+@config_option
+@environment_option
+def client_config(
+    group: str,
+    paths: tuple[Path, ...],
+    output_format: str,
+    without: tuple[str, ...],
+    config_file: Path | None,
+    environment: str | None,
+) -> None:
+    """Print the client settings of a declared group, for its application.
+
+    group.id, group.protocol, and what the manifest has below client: no addresses, no secrets. With
+    --format env the variables are KAFKA_CONSUMER_ and the name in capitals, dots as underscores. What the
+    client would refuse is refused. Reads manifests only, no cluster.
+    """
+    settings = find_settings(config_file)
+    chosen = environment or _only_environment(settings)
+    settings.check_environment(chosen)
+    desired = _find(group, load(paths or settings.manifests, settings.context(chosen)))
+    _check_without(desired, without)
+    click.echo(render(desired, output_format, without), nl=False)
+
+
+def _only_environment(settings: Settings) -> str | None:
+    """The environment of the only cluster, as for a plan."""
+    clusters = list(settings.clusters.values())
+    return clusters[0].environment if len(clusters) == 1 else None
+
+
+def _find(name: str, desired: Sequence[Desired]) -> Desired:
+    groups = {one.ref.name: one for one in desired if one.ref.kind == "ConsumerGroup"}
+    found = groups.get(name)
+    if found is None:
+        hint = hint_for(name, groups, "groups") if groups else "no manifest here declares any"
+        raise UsageError(f"no manifest declares a group {name!r}", hint=hint)
+    if found.state is None:
+        raise UsageError(
+            f"the group {name!r} is declared to be absent", hint="it has no clients to configure"
+        )
+    return found
+
+
+def _check_without(desired: Desired, without: Sequence[str]) -> None:
+    declared = desired.intent.spec.get("client", {})
+    assert isinstance(declared, dict)  # noqa: S101 - the kind's normal form
+    for name in without:
+        if name not in declared:
+            raise UsageError(
+                f"--without {name}: the group has no such client setting",
+                hint=hint_for(name, declared, "settings") if declared else "it has none at all",
+            )

@@ -1,0 +1,187 @@
+"""`kafkaform doctor`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkaform.checkup import Checkup, Examination, Verdict, await_health, health_rules
+from kafkaform.cli.options import Where, paths_argument, where_options
+from kafkaform.cli.output import print_text, write_file
+from kafkaform.cli.session import Session
+from kafkaform.cli.terminal import has_colour, prose_width
+from kafkaform.errors import ClusterError, KafkaformError, UsageError
+from kafkaform.model import Desired, Severity
+from kafkaform.report.doctor import checkup_to_json, headline, render_checkup
+from kafkaform.report.printable import printable
+from kafkaform.rules import plugins
+from kafkaform.spelling import nearest
+from kafkaform.units import format_duration, parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kafkaform.settings import Settings
+
+_CODES = {Verdict.HEALTHY: 0, Verdict.UNKNOWN: 1, Verdict.UNHEALTHY: 2}
+
+
+@click.command()
+@paths_argument
+@where_options
+@click.option("--wait", metavar="DURATION", help="Look again until the cluster is healthy, e.g. for 5m.")
+@click.option(
+    "--fail-on",
+    type=click.Choice([severity.value for severity in Severity]),
+    default=Severity.WARNING.value,
+    show_default=True,
+    help="The least severity by which a finding makes the cluster unhealthy.",
+)
+@click.option(
+    "--rule", "codes", multiple=True, metavar="CODE", help="Only this rule (repeatable), such as KF303."
+)
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json", "prometheus"]),
+    default="text",
+    show_default=True,
+    help="text for people, json for programs, prometheus for the textfile collector of node_exporter.",
+)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the report to this file, whole or not at all, and not to stdout.",
+)
+def doctor(
+    paths: tuple[Path, ...],
+    where: Where,
+    wait: str | None,
+    fail_on: str,
+    codes: tuple[str, ...],
+    output_format: str,
+    out: Path | None,
+) -> int:
+    """Say whether the cluster is healthy: controllers, brokers, partitions, groups.
+
+    PATHs are manifests or folders of them; without any, those of kafkaform.yaml (or topics/) if there are
+    some. What they declare is compared with what is live. Exits 0 if healthy, 2 if not, 1 if it could not
+    tell.
+    """
+    timeout_s = None if wait is None else _seconds(wait)
+    session = Session.start(where)
+    target = session.require_cluster()
+    plugins.load()
+    examination = Examination(
+        tuple(_declared(session, paths)),
+        session.settings,
+        target,
+        session.environment,
+        _chosen(codes, session.settings),
+        Severity(fail_on),
+        session.is_subset(paths, ()),
+    )
+
+    def examine() -> Checkup:
+        with session.cluster() as cluster:
+            return examination.examine(cluster)
+
+    try:
+        if timeout_s is None:
+            checkup = examine()
+        else:
+            with _progress(target.name, timeout_s) as tell:
+                checkup = await_health(examine, timeout_s, tell)
+    except KafkaformError:
+        if output_format == "prometheus":  # whoever scrapes must not go on reading that it is healthy
+            from kafkaform.report.prometheus import metrics
+
+            _put(metrics(None, target.name, time.time()), out)
+        raise
+    _report(checkup, target.name, output_format, out)
+    return _CODES[checkup.verdict]
+
+
+def _seconds(wait: str) -> float:
+    try:
+        return parse_duration(wait) / 1000
+    except ValueError as error:
+        raise UsageError(f"--wait: {error}") from error
+
+
+def _declared(session: Session, paths: tuple[Path, ...]) -> list[Desired]:
+    """What manifests declare; a cluster can also be examined where there are none."""
+    missing = not paths and session.settings.file is None
+    if missing and not any(path.exists() for path in session.paths(paths)):
+        return []
+    return session.manifests(paths)
+
+
+def _chosen(codes: tuple[str, ...], settings: Settings) -> frozenset[str]:
+    known = health_rules(settings)
+    for code in codes:
+        if code.upper() not in known:
+            near = nearest(code, known)
+            hint = f"did you mean {near}?" if near else f"they are {', '.join(sorted(known))}"
+            raise UsageError(f"--rule {code}: there is no such rule about health", hint=hint)
+    return frozenset(code.upper() for code in codes)
+
+
+def _report(checkup: Checkup, name: str, output_format: str, out: Path | None) -> None:
+    if output_format == "prometheus":
+        from kafkaform.report.prometheus import metrics
+
+        _put(metrics(checkup, name, time.time()), out)
+    elif output_format == "json":
+        _put(checkup_to_json(checkup, name), out)
+    elif out is not None:
+        write_file(out, render_checkup(checkup, name).plain + "\n")
+    else:
+        print_text(render_checkup(checkup, name, width=prose_width(sys.stdout)))
+
+
+def _put(text: str, out: Path | None) -> None:
+    if out is not None:
+        write_file(out, text)
+    else:
+        click.echo(text, nl=False)
+
+
+@contextmanager
+def _progress(name: str, timeout_s: float) -> Iterator[Callable[[Checkup | ClusterError], None]]:
+    """What tells of the readings before the last, on stderr: one line that changes, or a line a change."""
+    until = time.monotonic() + timeout_s
+    if has_colour(sys.stderr):
+        from rich.console import Console
+        from rich.markup import escape
+
+        with Console(stderr=True, highlight=False).status("Reading") as status:
+
+            def show(outcome: Checkup | ClusterError) -> None:
+                left = format_duration(max(0, round(until - time.monotonic())) * 1000)
+                status.update(escape(f"{_told(outcome, name)}, {left} left"))
+
+            yield show
+        return
+    said: list[str] = []
+
+    def follow(outcome: Checkup | ClusterError) -> None:
+        line = _told(outcome, name)
+        if said[-1:] != [line]:
+            said.append(line)
+            click.echo(f"waiting: {line}", err=True)
+
+    yield follow
+
+
+def _told(outcome: Checkup | ClusterError, name: str) -> str:
+    if isinstance(outcome, ClusterError):
+        return printable(f"not read: {outcome.message}")
+    codes = ", ".join(dict.fromkeys(finding.code for finding in outcome.findings))
+    return f"{headline(outcome, name)}{f': {codes}' if codes else ''}"

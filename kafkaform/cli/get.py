@@ -1,0 +1,90 @@
+"""`kafkaform get`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkaform.cli.options import Where, where_options
+from kafkaform.cli.session import Session
+from kafkaform.cli.status import declared_if_any
+from kafkaform.errors import KafkaformError, PermissionDenied, UsageError
+from kafkaform.model import ResourceRef
+from kafkaform.planning import check_identity
+from kafkaform.report.manifest import live_manifest
+from kafkaform.report.printable import printable
+from kafkaform.spelling import nearest, quoted
+from kafkaform.standing import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from kafkaform.cluster.protocol import Cluster
+
+_KINDS = {"topic": "Topic", "topics": "Topic", "group": "ConsumerGroup", "groups": "ConsumerGroup"}
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(list(_KINDS)), metavar="topic|group|topics|groups")
+@click.argument("name", required=False)
+@where_options
+@click.option(
+    "-o", "--output", type=click.Choice(["yaml", "json"]), help="[default: yaml; names: plain text]"
+)
+@click.option(
+    "--all", "everything", is_flag=True, help="List what ignore: of kafkaform.yaml leaves out, too."
+)
+def get(kind: str, name: str | None, where: Where, output: str | None, everything: bool) -> int:
+    """Print a live topic or group as a manifest, or list the names of all.
+
+    The manifest has the resource's own values only. As it is, kafkaform plans no change for it.
+    """
+    if name is None and output == "yaml":
+        raise UsageError(
+            "a list of names is no manifest", hint=f"give a NAME, or -o json: kafkaform get {kind}"
+        )
+    session = Session.start(where)
+    target = session.require_cluster()
+    with session.cluster() as cluster:
+        if target.cluster_id is not None:
+            check_identity(cluster.facts(), target)
+        if name is None:
+            hidden = () if everything else session.settings.ignore
+            declared = {one.ref for one in declared_if_any(session) or ()} if hidden else ()
+            _list(cluster, Selection(kinds=(_KINDS[kind],), ignore=hidden), declared, output)
+        else:
+            _show(cluster, ResourceRef(_KINDS[kind], name), output)
+    return 0
+
+
+def _list(
+    cluster: Cluster, selection: Selection, declared: Collection[ResourceRef], output: str | None
+) -> None:
+    inventory = cluster.observe((), kinds=selection.kinds).inventory
+    names = [ref.name for ref in sorted(inventory) if selection.takes(ref, declared)]
+    if output == "json":
+        click.echo(json.dumps(names, indent=2))
+    else:
+        for name in names:
+            click.echo(printable(name))
+
+
+def _show(cluster: Cluster, ref: ResourceRef, output: str | None) -> None:
+    observation = cluster.observe([ref], kinds=[ref.kind])
+    noun = "topic" if ref.kind == "Topic" else "group"
+    if ref in observation.resources:
+        manifest = live_manifest(observation.resources[ref])
+        click.echo(manifest.to_json() if output == "json" else manifest.to_yaml().removesuffix("\n"))
+        for line in manifest.left_out:
+            click.echo(printable(f"left out: {line}"), err=True)
+        return
+    if ref in observation.invisible:
+        raise PermissionDenied(
+            f"{noun} {quoted(ref.name)} may exist or not: {observation.invisible[ref]}",
+            hint=f"the account needs Describe and DescribeConfigs on the {noun}",
+        )
+    near = nearest(ref.name, [one.name for one in observation.inventory if one.kind == ref.kind])
+    hint = f"did you mean {near}?" if near else f"kafkaform get {noun}s lists those that there are"
+    raise KafkaformError(f"{noun} {quoted(ref.name)} does not exist", hint=hint)

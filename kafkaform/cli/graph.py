@@ -1,0 +1,81 @@
+"""`kafkaform graph`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkaform.cli.options import Where, paths_argument, where_options
+from kafkaform.cli.session import Session
+from kafkaform.cli.status import declared_if_any
+from kafkaform.manifests.loader import load_all
+from kafkaform.planning import check_identity
+from kafkaform.report.graph import Live, graph_of, graph_to_json, render_dot, render_mermaid
+from kafkaform.report.printable import printable
+from kafkaform.settings import find_settings
+from kafkaform.standing import BOTH
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kafkaform.model import Desired
+    from kafkaform.settings import Settings
+
+_RENDERERS = {"mermaid": render_mermaid, "dot": render_dot, "json": graph_to_json}
+
+
+@click.command()
+@paths_argument
+@where_options
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(list(_RENDERERS)),
+    default="mermaid",
+    show_default=True,
+    help="mermaid as GitHub draws it, dot for Graphviz, json for programs.",
+)
+@click.option(
+    "--live", "is_live", is_flag=True, help="Add what the cluster has besides, and the lag of groups."
+)
+def graph(paths: tuple[Path, ...], where: Where, output_format: str, is_live: bool) -> int:
+    """Draw which group reads which topic, from manifests; needs no cluster without --live.
+
+    Without an environment, what any environment declares is drawn. Dashed is what nobody declares.
+    """
+    settings = find_settings(where.config_file)
+    live = None
+    if is_live:
+        session = Session.start(where)
+        desired = session.manifests(paths) if paths else declared_if_any(session) or []
+        live = _read(session)
+    else:
+        environment = where.environment
+        if environment is None and where.cluster_name is not None:
+            cluster = settings.cluster(where.cluster_name)
+            environment = cluster.environment if cluster else None
+        settings.check_environment(environment)
+        desired = _any_environment(paths or settings.manifests, settings, environment)
+    click.echo(_RENDERERS[output_format](graph_of(desired, live, settings.ignore)))
+    return 0
+
+
+def _any_environment(paths: Sequence[Path], settings: Settings, environment: str | None) -> list[Desired]:
+    every = settings.environments or (None,)
+    chosen = (environment,) if environment is not None else every
+    loaded = load_all(paths, [settings.context(one) for one in chosen])
+    return [desired for one in loaded for desired in one]
+
+
+def _read(session: Session) -> Live:
+    target = session.require_cluster()
+    with session.cluster() as cluster:
+        if target.cluster_id is not None:
+            check_identity(cluster.facts(), target)
+        inventory = cluster.observe((), kinds=BOTH).inventory
+        reading = cluster.groups()
+    for name, reason in sorted(reading.denied.items()):
+        click.echo(printable(f"not read: group {name}: {reason}"), err=True)
+    return Live(inventory, reading.groups)

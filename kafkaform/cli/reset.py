@@ -1,0 +1,133 @@
+"""`kafkaform reset`."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from pathlib import Path
+
+import click
+
+from kafkaform.cli.options import Where, allow_option, where_options
+from kafkaform.cli.output import header, plan_format_option, print_plan, verbose_option, write_file
+from kafkaform.cli.session import Session
+from kafkaform.cli.show import PLAN_SUFFIX
+from kafkaform.consent import Grant
+from kafkaform.errors import KafkaformError, UsageError
+from kafkaform.model import Plan, Status
+from kafkaform.offset_files import read_offsets, write_offsets
+from kafkaform.offset_spec import OffsetSpec, ShiftBy, parse_offset
+from kafkaform.report.printable import printable
+from kafkaform.resets import ResetRequest, make_reset, parse_topics
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command()
+@click.argument("group")
+@where_options
+@click.option(
+    "--to",
+    "place",
+    metavar="PLACE",
+    help="earliest, latest, current, an offset, a time (2026-11-01T00:00:00Z), or e.g. 6h-ago.",
+)
+@click.option("--shift-by", type=int, metavar="N", help="N records on, or back where N is negative.")
+@click.option(
+    "--from-file",
+    type=_FILE,
+    metavar="FILE.csv",
+    help="Offsets as kafka-consumer-groups --export writes them: topic,partition,offset.",
+)
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:P,...]",
+    help="Only this topic, or these partitions of it (repeatable).  [default: all that the group has]",
+)
+@allow_option
+@click.option("-o", "--out", type=_FILE, metavar="RESET.json", help="Save the plan, for apply.")
+@click.option("--export", type=_FILE, metavar="FILE.csv", help="Save the offsets it leads to as CSV.")
+@plan_format_option
+@verbose_option
+def reset(
+    group: str,
+    where: Where,
+    place: str | None,
+    shift_by: int | None,
+    from_file: Path | None,
+    topics: tuple[str, ...],
+    allow: tuple[str, ...],
+    out: Path | None,
+    export: Path | None,
+    output_format: str,
+    verbose: bool,
+) -> int:
+    """Plan to move the committed offsets of a group; `apply RESET.json` carries it out.
+
+    Nothing is changed by this command. The plan says for every partition how many records are skipped or
+    read again; it is applied only while the group has no active member, and only as long as the group
+    still stands where it stood. `--to current --export FILE.csv` keeps a copy of the present offsets.
+    """
+    if out is not None and out.suffix != PLAN_SUFFIX:
+        raise UsageError(f"--out {out}: the name of a saved plan ends in {PLAN_SUFFIX}")
+    request = _request(group, place, shift_by, from_file, topics, tuple(map(Grant.parse, allow)))
+    session = Session.start(where)
+    session.require_cluster()
+    with session.cluster() as cluster:
+        made = make_reset(request, cluster, session.settings, session.target, int(time.time() * 1000))
+    about = header(session)
+    if export is not None:
+        write_file(export, write_offsets(made.offsets))
+    if out is not None:
+        from kafkaform.plan_file import plan_to_json
+
+        write_file(out, plan_to_json(made.plan, about))
+    print_plan(made.plan, about, output_format, verbose=verbose)
+    if out is not None:
+        _say_what_next(out, made.plan)
+    return 0
+
+
+def _request(
+    group: str,
+    place: str | None,
+    shift_by: int | None,
+    from_file: Path | None,
+    topics: tuple[str, ...],
+    allow: tuple[Grant, ...],
+) -> ResetRequest:
+    if (place, shift_by, from_file).count(None) != 2:
+        raise UsageError(
+            "a reset needs one place to go to", hint="give --to PLACE, --shift-by N or --from-file FILE.csv"
+        )
+    try:
+        chosen = parse_topics(topics)
+        target: OffsetSpec | None = ShiftBy(shift_by) if shift_by is not None else None
+        if place is not None:
+            target = parse_offset(place)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if from_file is None:
+        return ResetRequest(group, target, topics=chosen, allow=allow)
+    if chosen:
+        raise UsageError("--from-file names its partitions itself", hint="leave out --topic")
+    return ResetRequest(group, offsets=_read_file(from_file, group), allow=allow)
+
+
+def _read_file(file: Path, group: str) -> dict[tuple[str, int], int]:
+    try:
+        text = file.read_text("utf-8-sig")
+    except OSError as error:
+        raise KafkaformError(f"--from-file {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise KafkaformError(f"--from-file {file}: not UTF-8") from error
+    return read_offsets(text, str(file), group)
+
+
+def _say_what_next(out: Path, made: Plan) -> None:
+    file = printable(shlex.quote(str(out)))
+    waiting = made.with_status(Status.NEEDS_CONSENT)
+    consent = f" --allow {shlex.quote(f'{waiting[0].ref}:offset-reset')}" if waiting else ""
+    click.echo(f"saved: kafkaform apply {file}{printable(consent)} carries out exactly this", err=True)

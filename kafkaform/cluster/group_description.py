@@ -1,0 +1,183 @@
+"""Describing groups: members, assignments and state, as their coordinators know them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType
+
+from kafkaform.cluster import group_wire
+from kafkaform.cluster.connection import READ_TIMEOUT_S
+from kafkaform.cluster.group_answers import GroupAnswers, gathered, settled
+from kafkaform.cluster.group_coordinators import ask_coordinators
+from kafkaform.cluster.log_spans import read_partition_counts
+from kafkaform.groups import Group, Member
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from kafkaform.cluster.connection import Connection
+    from kafkaform.cluster.group_listing import Listed
+    from kafkaform.groups import TopicPartition
+
+_STATES = {
+    ConsumerGroupState.UNKNOWN: "Unknown",
+    ConsumerGroupState.PREPARING_REBALANCING: "PreparingRebalance",
+    ConsumerGroupState.COMPLETING_REBALANCING: "CompletingRebalance",
+    ConsumerGroupState.STABLE: "Stable",
+    ConsumerGroupState.DEAD: "Dead",
+    ConsumerGroupState.EMPTY: "Empty",
+}
+_CONSUMERS = frozenset({"", "consumer"})
+"""The protocol types of classic groups whose members are consumers; those of Kafka Connect are not."""
+
+
+def describe_groups(connection: Connection, groups: Mapping[str, Listed]) -> GroupAnswers[Group]:
+    """Describe groups without their offsets; one that does not exist is not in the answers.
+
+    Args:
+        connection: The cluster.
+        groups: The names, with how they are listed (an empty one if they are not).
+    """
+    asked: dict[Callable[[Connection, Collection[str]], GroupAnswers[Group]], list[str]] = {}
+    for name, listed in groups.items():
+        asked.setdefault(_way(listed), []).append(name)
+    answers: GroupAnswers[Group] = GroupAnswers()
+    for way, names in asked.items():
+        answers.update(settled(names, partial(way, connection)))
+    return answers
+
+
+def _way(listed: Listed) -> Callable[[Connection, Collection[str]], GroupAnswers[Group]]:
+    if listed.protocol == "share":
+        return _share
+    if listed.protocol == "streams":
+        return _streams
+    if listed.protocol == "classic" and listed.protocol_type not in _CONSUMERS:
+        return _foreign
+    return _consumers
+
+
+def _consumers(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
+    futures = connection.reached.describe_consumer_groups(list(names), request_timeout=READ_TIMEOUT_S)
+    answers = gathered(futures, _consumer_group)
+    # A missing group is described as a dead one, without an error.
+    return GroupAnswers(
+        {name: group for name, group in answers.found.items() if group.state != "Dead"}, answers.failed
+    )
+
+
+def _consumer_group(described: Any) -> Group:
+    return Group(
+        described.group_id,
+        "consumer" if described.type == ConsumerGroupType.CONSUMER else "classic",
+        _STATES.get(described.state) or described.state.name.capitalize(),
+        "consumer",
+        described.partition_assignor or "",
+        described.coordinator.id if described.coordinator else None,
+        tuple(
+            Member(
+                member.member_id,
+                member.client_id,
+                member.host.removeprefix("/"),
+                member.group_instance_id,
+                frozenset((tp.topic, tp.partition) for tp in member.assignment.topic_partitions),
+            )
+            for member in described.members
+        ),
+    )
+
+
+# --- in our own bytes ------------------------------------------------------------------------------
+
+
+def _share(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
+    return ask_coordinators(
+        connection,
+        group_wire.DESCRIBE_SHARE,
+        names,
+        group_wire.groups_to_describe,
+        lambda told, node: _group(told, "share", "share", node, _share_assignment),
+    )
+
+
+def _streams(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
+    answers = ask_coordinators(
+        connection,
+        group_wire.DESCRIBE_STREAMS,
+        names,
+        group_wire.groups_to_describe,
+        lambda told, node: (told, node),
+    )
+    topics = {
+        told["group_id"]: {
+            sub["id"]: _sources(sub) for sub in (told["topology"] or {}).get("subtopologies", ())
+        }
+        for told, _ in answers.found.values()
+    }
+    counts = read_partition_counts(
+        connection, {topic for of in topics.values() for some in of.values() for topic in some}
+    )
+
+    def assignment(sources: Mapping[str, Collection[str]], member: Mapping[str, Any]) -> set[TopicPartition]:
+        return {
+            (topic, partition)
+            for task in member["assignment"]["active"]
+            for topic in sources.get(task["subtopology"], ())
+            for partition in task["partitions"]
+            if partition < counts.get(topic, 0)  # a task has as many as the largest of its topics
+        }
+
+    return GroupAnswers(
+        {
+            name: _group(told, "streams", "streams", node, partial(assignment, topics[name]))
+            for name, (told, node) in answers.found.items()
+        },
+        answers.failed,
+    )
+
+
+def _foreign(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
+    """Describe classic groups of other members than consumers, whose assignments are their own affair."""
+    return ask_coordinators(
+        connection,
+        group_wire.DESCRIBE_CLASSIC,
+        names,
+        group_wire.groups_to_describe,
+        lambda told, node: _group(told, "classic", told["protocol_type"], node, lambda _: ()),
+    )
+
+
+def _sources(subtopology: Mapping[str, Any]) -> tuple[str, ...]:
+    return (*subtopology["source_topics"], *(topic["name"] for topic in subtopology["repartition_topics"]))
+
+
+def _share_assignment(member: Mapping[str, Any]) -> set[TopicPartition]:
+    return {
+        (topic["name"], partition)
+        for topic in member["assignment"]["topics"]
+        for partition in topic["partitions"]
+    }
+
+
+def _group(
+    told: Mapping[str, Any],
+    protocol: str,
+    protocol_type: str,
+    node: int,
+    assignment: Callable[[Mapping[str, Any]], Collection[TopicPartition]],
+) -> Group:
+    members = tuple(
+        Member(
+            member["member_id"],
+            member["client_id"],
+            member["client_host"].removeprefix("/"),
+            member.get("instance_id"),
+            frozenset(assignment(member)),
+        )
+        for member in told["members"]
+    )
+    return Group(
+        told["group_id"], protocol, told["state"], protocol_type, told.get("assignor", ""), node, members
+    )

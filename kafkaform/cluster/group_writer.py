@@ -1,0 +1,37 @@
+"""Deleting groups on a real cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkaform.cluster.group_answers import GroupAnswers, gathered, is_missing, settled
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from kafkaform.cluster.connection import Connection
+    from kafkaform.errors import ClusterError
+    from kafkaform.operations import DeleteGroup
+
+DELETE_TIMEOUT_S = 30.0
+"""How long the deletion of groups may take."""
+
+
+def delete_groups(
+    connection: Connection, operations: Sequence[DeleteGroup]
+) -> dict[int, ClusterError | None]:
+    """Delete groups with their offsets, not their configs; returns each operation's outcome by its `id`.
+
+    A group that is gone already is fine.
+    """
+
+    def ask(names: Collection[str]) -> GroupAnswers[None]:
+        futures = connection.reached.delete_consumer_groups(list(names), request_timeout=DELETE_TIMEOUT_S)
+        return gathered(futures, lambda _: None)
+
+    failed = settled([o.ref.name for o in operations if o.offsets], ask).failed
+    outcomes: dict[int, ClusterError | None] = {}
+    for operation in operations:
+        error = failed.get(operation.ref.name) if operation.offsets else None
+        outcomes[id(operation)] = None if error is None or is_missing(error) else error
+    return outcomes

@@ -1,0 +1,152 @@
+"""What only a test can make happen to a cluster in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kafkaform.cluster import controller, coordinator
+from kafkaform.cluster.coordinator import NO_GROUP
+from kafkaform.cluster.memory_contents import Contents
+from kafkaform.cluster.memory_logs import Log
+from kafkaform.cluster.protocol import none_besides
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kafkaform.errors import ClusterError
+    from kafkaform.groups import Member, TopicPartition
+    from kafkaform.model import Broker, ResourceRef
+
+
+@dataclass(slots=True)
+class Failure:
+    """An error that an operation is to be answered with.
+
+    Attributes:
+        error: The answer.
+        ref: The only resource that it is for; None for any.
+        carried_out: Whether the operation takes place all the same.
+    """
+
+    error: ClusterError
+    ref: ResourceRef | None
+    carried_out: bool
+
+
+class Levers:
+    """The contents of a cluster, and what a test can do to them behind everybody's back.
+
+    Args:
+        brokers: The brokers.
+    """
+
+    def __init__(self, brokers: Sequence[Broker]) -> None:
+        self._brokers = tuple(brokers)
+        self._contents = Contents()
+        self._hidden: set[ResourceRef] = set()
+        self._denied: Callable[[ResourceRef], bool] = none_besides
+        self._failures: list[Failure] = []
+        self._sizes: dict[ResourceRef, int] = {}
+        self._lag = 0
+
+    # --- answers -----------------------------------------------------------------------------------
+
+    def lag(self, reads: int) -> None:
+        """From now on, so many observations after a change still show what was before it."""
+        self._lag = reads
+
+    def hide(self, ref: ResourceRef) -> None:
+        """Take all rights on a resource away from this account, which cannot tell any more if it exists."""
+        self._hidden.add(ref)
+
+    def deny(self, denied: Callable[[ResourceRef], bool] = lambda _: True) -> None:
+        """Take the right to change resources away from this account: all of them, or those it says."""
+        self._denied = denied
+
+    def fail_next(
+        self, error: ClusterError, ref: ResourceRef | None = None, *, carried_out: bool = False
+    ) -> None:
+        """Answer the next operation that is to be carried out (on this resource, if given) with an error.
+
+        Args:
+            error: The answer.
+            ref: The resource.
+            carried_out: Whether it takes place all the same, as it may where the answer is what gets lost.
+        """
+        self._failures.append(Failure(error, ref, carried_out))
+
+    # --- topics and brokers ------------------------------------------------------------------------
+
+    def fill(self, ref: ResourceRef, size: int) -> None:
+        """Let a topic hold so many bytes."""
+        self._sizes[ref] = size
+
+    def reassign(self, ref: ResourceRef, replicas: Sequence[int]) -> None:
+        """Give the partitions of a topic so many replicas each, as a reassignment by somebody else does."""
+        brokers = [broker.id for broker in self._brokers]
+        topic = self._contents.topics[ref.name]
+        moved = controller.placed(replicas, brokers, brokers.index(topic.replicas[0][0]))
+        self._contents.topics[ref.name] = replace(topic, replicas=moved)
+
+    def write(self, topic: str, partition: int = 0, records: int = 1, timestamp_ms: int = 0) -> None:
+        """Write records to a partition, all of one time (milliseconds since 1970)."""
+        log = self._log((topic, partition))
+        self._contents.logs[topic, partition] = log.written(records, timestamp_ms)
+
+    def expire(self, topic: str, partition: int, start: int) -> None:
+        """Drop the records of a partition before an offset, as retention does."""
+        self._contents.logs[topic, partition] = self._log((topic, partition)).expired(start)
+
+    def stop_broker(self, broker: int) -> None:
+        """Let a broker go down: it leads nothing any more, and falls out of sync."""
+        self._contents.stopped.append(broker)
+
+    def start_broker(self, broker: int) -> None:
+        """Bring a broker back: it has caught up at once."""
+        self._contents.stopped.remove(broker)
+
+    # --- groups ------------------------------------------------------------------------------------
+
+    def join(
+        self,
+        group: str,
+        topics: Sequence[str] = (),
+        members: int | Sequence[Member] = 1,
+        *,
+        protocol: str = "classic",
+        state: str = "Stable",
+        assignor: str | None = None,
+    ) -> None:
+        """Let a group have these members and no others.
+
+        Args:
+            group: The group; it comes to be if need be.
+            topics: What it reads, if `members` is a number: their partitions are dealt to the members.
+            members: How many, or who.
+            protocol: One of `kafkaform.groups.PROTOCOLS`.
+            state: Kafka's word for its state.
+            assignor: The assignor in use; None is the usual one of the protocol.
+        """
+        if isinstance(members, int):
+            partitions = [p for topic in topics for p in self._contents.partitions(topic)]
+            members = coordinator.dealt(partitions, members)
+        before = self._contents.groups.get(group, NO_GROUP)
+        after = coordinator.joined(before, protocol, members, state=state, assignor=assignor)
+        self._contents.groups[group] = after
+
+    def leave(self, group: str) -> None:
+        """Let all members of a group go; it stays with its offsets."""
+        self._contents.groups[group] = coordinator.left(self._contents.groups[group])
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets as a member does, which may be any; the group comes to be if need be."""
+        before = self._contents.groups.get(group, NO_GROUP)
+        after = replace(before, known=True, offsets={**before.offsets, **offsets})
+        self._contents.groups[group] = after
+
+    def _log(self, partition: TopicPartition) -> Log:
+        topic, _ = partition
+        if partition not in self._contents.partitions(topic):
+            raise KeyError(partition)
+        return self._contents.logs.get(partition, Log())

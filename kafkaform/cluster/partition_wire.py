@@ -1,0 +1,99 @@
+"""Brokers, and where the replicas of every partition are, read from the bytes of a Metadata response.
+
+`wire.read_metadata` reads the same bytes for plans, which need none of this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from kafkaform.cluster.wire import compact_string, skip_tags, uvarint
+from kafkaform.health import PartitionState
+from kafkaform.model import Broker
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SHORT = Struct(">h").unpack_from
+_INT = Struct(">i").unpack_from
+_PARTITION = Struct(">hii").unpack_from  # error code, index, leader
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What one broker knows of all.
+
+    Attributes:
+        cluster_id: The id that the cluster gave itself; empty if it was not told.
+        controller: The broker that answers for the controllers; None if there is none.
+        brokers: The live brokers.
+        partitions: The states of the partitions of every topic.
+        failed: The error codes of topics that are not told of.
+    """
+
+    cluster_id: str
+    controller: int | None
+    brokers: tuple[Broker, ...]
+    partitions: tuple[PartitionState, ...]
+    failed: Mapping[str, int]
+
+    @property
+    def topics(self) -> list[str]:
+        """The names of the topics that partitions are of, in order."""
+        return list(dict.fromkeys(partition.topic for partition in self.partitions))
+
+
+def read_placement(body: bytes) -> Placement:
+    """Read the body of a Metadata response of version 12."""
+    at = 4  # throttle time
+    count, at = uvarint(body, at)
+    brokers = []
+    for _ in range(count - 1):
+        (broker,) = _INT(body, at)
+        _, at = compact_string(body, at + 4)  # host
+        rack, at = compact_string(body, at + 4)  # port
+        at = skip_tags(body, at)
+        brokers.append(Broker(broker, rack))
+    cluster_id, at = compact_string(body, at)
+    (controller,) = _INT(body, at)
+    count, at = uvarint(body, at + 4)
+    partitions: list[PartitionState] = []
+    failed: dict[str, int] = {}
+    for _ in range(count - 1):
+        (error_code,) = _SHORT(body, at)
+        name, at = compact_string(body, at + 2)
+        at = _partitions(body, at + 17, name or "", partitions)  # topic id, internal
+        if error_code:
+            failed[name or ""] = error_code
+    return Placement(
+        cluster_id or "",
+        controller if controller >= 0 else None,
+        tuple(sorted(brokers, key=lambda broker: broker.id)),
+        tuple(sorted(partitions, key=lambda partition: (partition.topic, partition.partition))),
+        failed,
+    )
+
+
+def _partitions(body: bytes, at: int, topic: str, partitions: list[PartitionState]) -> int:
+    count, at = uvarint(body, at)
+    for _ in range(count - 1):
+        _, index, leader = _PARTITION(body, at)
+        replicas, at = _ids(body, at + 14)  # also the leader's epoch
+        isr, at = _ids(body, at)
+        _, at = _ids(body, at)  # offline replicas
+        at = skip_tags(body, at)
+        partitions.append(PartitionState(topic, index, leader if leader >= 0 else None, replicas, isr))
+    return skip_tags(body, at + 4)  # authorised operations
+
+
+def _ids(body: bytes, at: int) -> tuple[tuple[int, ...], int]:
+    count, at = uvarint(body, at)
+    return _struct(count - 1).unpack_from(body, at), at + 4 * (count - 1)
+
+
+@cache
+def _struct(count: int) -> Struct:
+    return Struct(f">{count}i")

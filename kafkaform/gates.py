@@ -1,0 +1,144 @@
+"""What may be done: policy, consents, and which changes they let through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from kafkaform.consent import ANNOTATION, Consents, Grant
+from kafkaform.model import (
+    Change,
+    Consent,
+    Create,
+    Delete,
+    Desired,
+    Diagnostic,
+    Judgement,
+    Plan,
+    ResourceRef,
+    Risk,
+    Severity,
+    Status,
+    Update,
+    judgements,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+PRUNED = "Topic"
+"""The kind that pruning deletes: a group that nobody declares is somebody's, and costs next to nothing."""
+
+
+UNHEALTHY_REMEDY = "wait until kafkaform doctor --wait 10m returns, then apply again"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a project and a cluster allow, besides what manifests say.
+
+    Attributes:
+        forbid: Hazards (globs) that are refused on this cluster whatever the consent, such as
+            `partition-increase`.
+        protected: Names (globs) of resources that are never deleted.
+        ignore: Names (globs) of live resources that nobody declares and nobody is told of.
+        owns: Names (globs) of the resources that pruning may delete.
+        prune: Whether undeclared topics inside `owns` are to be deleted.
+        allow: Consents given on the command line.
+        blocked: What rules have against a resource: it is refused.
+        brake: What a rule has against all that is not safe in this plan; None if nothing.
+    """
+
+    forbid: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    owns: tuple[str, ...] = ()
+    prune: bool = False
+    allow: tuple[Grant, ...] = ()
+    blocked: Mapping[ResourceRef, tuple[Diagnostic, ...]] = field(default_factory=dict)
+    brake: Diagnostic | None = None
+
+
+def matches(name: str, globs: Collection[str]) -> bool:
+    """Whether a name fits one of the globs (case matters, as in Kafka)."""
+    return any(fnmatchcase(name, glob) for glob in globs)
+
+
+def due(change: Change) -> tuple[Judgement, ...]:
+    """The judgements of what an apply would carry out."""
+    match change:
+        case Update(fields=fields):
+            return tuple(f.judgement for f in fields if f.deferred is None)
+        case Create() | Delete():
+            return judgements(change)
+
+
+def gate(change: Change, consents: Consents) -> tuple[Status, str | None, list[Consent]]:
+    """Whether a change has every consent that it needs, what it waits for, and what it has."""
+    needed = sorted({j.hazard for j in due(change) if j.risk is Risk.DESTRUCTIVE})
+    given = [consent for hazard in needed if (consent := consents.find(change.ref, hazard))]
+    missing = sorted({*needed} - {consent.hazard for consent in given})
+    if missing:
+        return Status.NEEDS_CONSENT, f"needs consent to {', '.join(missing)}", given
+    return Status.PLANNED, None, given
+
+
+def grant(plan: Plan, grants: tuple[Grant, ...]) -> Plan:
+    """A plan in which consents that were given later, when it is applied, count as well."""
+    consents = set(plan.consents)
+    changes = []
+    for planned in plan.changes:
+        status, reason = planned.status, planned.reason
+        if status is Status.NEEDS_CONSENT:
+            earlier = {c.hazard: c.reason for c in plan.consents if c.resource == str(planned.ref)}
+            status, reason, given = gate(planned.change, Consents(grants, earlier))
+            consents.update(given)
+        changes.append(replace(planned, status=status, reason=reason))
+    return replace(plan, changes=tuple(changes), consents=tuple(sorted(consents)))
+
+
+def idle_consents(change: Change | None, desired: Desired) -> Iterator[Diagnostic]:
+    """What is said of consents in a manifest that nothing needs any more: the next change would have them."""
+    if desired.state is None:
+        return  # a tombstone keeps its consent: a topic that comes back is to go again
+    hazards = {judgement.hazard for judgement in judgements(change)} if change is not None else set()
+    for hazard in sorted(set(desired.intent.allow) - hazards):
+        yield Diagnostic(
+            "KF417",
+            Severity.WARNING,
+            f"{desired.ref} consents to {hazard}, which nothing in this plan needs",
+            desired.location,
+            f"take it out of {ANNOTATION}, or it will let the next {hazard} through unasked",
+        )
+
+
+def moves_data(change: Change) -> bool:
+    """Whether a change destroys data, or has brokers make place for more of it."""
+    match change:
+        case Create():
+            return False
+        case Update(fields=fields):
+            grows = any(field.path == "partitions" and field.deferred is None for field in fields)
+            return grows or any(judgement.risk >= Risk.DESTRUCTIVE for judgement in due(change))
+        case Delete():
+            return True
+
+
+def hold_back(plan: Plan, findings: Collection[Diagnostic]) -> Plan:
+    """A plan for a cluster that is not healthy: what destroys or places data is refused, the rest stands.
+
+    Args:
+        plan: The plan.
+        findings: What is wrong with the cluster; empty: nothing is.
+    """
+    if not findings:
+        return plan
+    reason = f"the cluster is not healthy: {'; '.join(f'{f.code}: {f.message}' for f in findings)}"
+    changes = tuple(
+        replace(planned, status=Status.REFUSED, reason=reason, remedy=UNHEALTHY_REMEDY)
+        if planned.status is Status.PLANNED and moves_data(planned.change)
+        else planned
+        for planned in plan.changes
+    )
+    return replace(plan, changes=changes)

@@ -1,0 +1,148 @@
+"""The kind ConsumerGroup."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from kafkaform import kafka_configs
+from kafkaform.group_state import COMMITTED, OFFSETS_PREFIX, partition_of
+from kafkaform.kinds.consumer_group import operations as group_operations
+from kafkaform.kinds.consumer_group import risk, spec
+from kafkaform.model import (
+    CONFIG_PREFIX,
+    Change,
+    Create,
+    Delete,
+    Facts,
+    FieldValue,
+    Intent,
+    Judgement,
+    Observed,
+    ResourceRef,
+    State,
+    Update,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.groups import Group
+    from kafkaform.kinds.base import Layer, Report, UpdateContext
+    from kafkaform.operations import Operation
+
+
+class ConsumerGroupKind:
+    """Groups of every protocol: dynamic group configs, and where a group starts."""
+
+    name = "ConsumerGroup"
+    schema = "consumergroup"
+    collection = "consumer groups"
+    hazards = risk.HAZARDS
+
+    def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
+        """See `Kind.normalise`."""
+        return spec.normalise(layer, report)
+
+    def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
+        """See `Kind.resolve`."""
+        return spec.resolve(layer, report)
+
+    def field_order(self, path: str) -> tuple[int, str]:
+        """Configs by name first, then offsets by topic, and within it by the number of the partition."""
+        partition = partition_of(path)
+        if partition is not None:
+            topic, number = partition
+            path = f"{OFFSETS_PREFIX}{topic}:{number:010}"
+        return (path.startswith(OFFSETS_PREFIX), path)
+
+    def ignores(self, _path: str) -> bool:
+        """Nothing: offsets that no manifest can name are compared where a reset names them."""
+        return False
+
+    def equal(self, path: str, a: FieldValue, b: FieldValue) -> bool:
+        """Configs compare by Kafka's type; a committed offset is where any start was meant to lead."""
+        if a == b:
+            return True
+        if a is None or b is None:
+            return False
+        if path.startswith(CONFIG_PREFIX):
+            key = kafka_configs.group_configs().get(path.removeprefix(CONFIG_PREFIX))
+            return kafka_configs.equal(key, str(a), str(b))
+        return partition_of(path) is None and COMMITTED in {a, b}
+
+    def default(self, path: str, facts: Facts) -> FieldValue:
+        """The cluster's default of a config, where this account may read it."""
+        if facts.group_defaults is None or not path.startswith(CONFIG_PREFIX):
+            return None
+        return facts.group_defaults.get(path.removeprefix(CONFIG_PREFIX))
+
+    def judge(self, path: str, context: UpdateContext) -> Judgement:
+        """See `kafkaform.kinds.consumer_group.risk`."""
+        return risk.judge(path, context)
+
+    def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
+        """See `kafkaform.kinds.consumer_group.risk`."""
+        return risk.judge_delete(ref, state, facts)
+
+    def deferred(self, _path: str, _context: UpdateContext) -> str | None:
+        """Everything that is shown is carried out."""
+        return None
+
+    def operations(self, change: Change) -> tuple[Operation, ...]:
+        """See `kafkaform.kinds.consumer_group.operations`."""
+        return group_operations.operations(change)
+
+    def reads(self, intent: Intent) -> tuple[str, ...]:
+        """The topics that the manifest lists."""
+        return tuple(cast("list[str]", intent.spec.get("topics", [])))
+
+    def applicable(self, state: State, observed: Observed) -> State:
+        """All but the offsets of a group that has members: theirs is the word on where they stand."""
+        if observed.group is None or not observed.group.active:
+            return state
+        return {path: value for path, value in state.items() if not path.startswith(OFFSETS_PREFIX)}
+
+    def obstacle(self, change: Change, observed: Observed) -> tuple[str, str | None] | None:
+        """Members, whose offsets nobody else may touch; and share groups, which have none to commit."""
+        group = observed.group
+        if group is None:
+            return None
+        match change:
+            case Delete():
+                if group.active:
+                    return f"{_in_use(group)}, and Kafka deletes no group in use", "stop its members first"
+                return None
+            case Update(fields=fields):
+                paths = [field.path for field in fields]
+            case Create(state=state):
+                paths = list(state)
+        return _obstacle_to_offsets([path for path in paths if path.startswith(OFFSETS_PREFIX)], group)
+
+    def protects(self, _: Delete, intent: Intent) -> str | None:
+        """Deletion protection stands whatever the consent."""
+        if intent.deletion_protection:
+            return "spec.deletionProtection is true"
+        return None
+
+
+def _obstacle_to_offsets(paths: list[str], group: Group) -> tuple[str, str | None] | None:
+    if not paths:
+        return None
+    if group.protocol == "share":
+        return (
+            "it is a share group, which has no offsets to commit",
+            "declare protocol: share, and config share.auto.offset.reset instead of offsets.initial",
+        )
+    if not group.active:
+        return None
+    if any(partition_of(path) is not None for path in paths):
+        return f"{_in_use(group)}, and Kafka moves no offsets of a group in use", "stop its members first"
+    return (
+        f"{_in_use(group)} by now, which start by their auto.offset.reset",
+        "make a new plan, which leaves them alone",
+    )
+
+
+def _in_use(group: Group) -> str:
+    count = len(group.members)
+    return f"it has {count:,} member{'' if count == 1 else 's'}" if count else f"it is {group.state}"

@@ -1,0 +1,272 @@
+"""How risky a change of a ConsumerGroup is, from the values in force before and after it.
+
+As for topics, effective values are compared, and one that this account may not read is taken for the worst.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kafkaform import kafka_configs
+from kafkaform.group_state import partition_of
+from kafkaform.model import CONFIG_PREFIX, SAFE, Facts, FieldValue, Judgement, ResourceRef, Risk, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from kafkaform.kinds.base import UpdateContext
+
+HAZARDS = frozenset(
+    {
+        "delete",
+        "delivery-limit-cut",
+        "isolation-level",
+        "lock-duration-cut",
+        "lock-limit-cut",
+        "lock-renewal-off",
+        "offset-reset",
+        "offset-reset-policy",
+        "session-timeout-cut",
+        "standby-replicas",
+        "unknown-config",
+    }
+)
+"""The names by which a change of a ConsumerGroup can be consented to or forbidden."""
+
+_UNREADABLE = "a value this account may not read"
+_SHOWN_TOPICS = 5
+
+
+def judge(path: str, context: UpdateContext) -> Judgement:
+    """How risky the change of one field is."""
+    if partition_of(path) is not None:
+        return _offset(path, context)
+    if not path.startswith(CONFIG_PREFIX):
+        return SAFE  # a first offset: there is none that could be lost
+    name = path.removeprefix(CONFIG_PREFIX)
+    if name not in kafka_configs.group_configs():
+        return Judgement(
+            Risk.DISRUPTIVE,
+            "unknown-config",
+            f"Apache Kafka does not know {name}: what the change does is up to the broker's vendor",
+        )
+    judge_config = _BY_NAME.get(name)
+    return SAFE if judge_config is None else judge_config(name, context)
+
+
+def judge_delete(ref: ResourceRef, state: State, facts: Facts) -> Judgement:
+    """Deleting a group makes it forget where it stands."""
+    topics = Counter(found[0] for path in state if (found := partition_of(path)) is not None)
+    configs = sorted(path.removeprefix(CONFIG_PREFIX) for path in state if path.startswith(CONFIG_PREFIX))
+    gone = []
+    if topics:
+        gone.append(f"{_counted(topics.total(), 'committed offset')} in {_listed(topics)}")
+    if configs:
+        gone.append(f"{'configs' if len(configs) > 1 else 'config'} {', '.join(configs)}")
+    if not gone:
+        gone.append("the group, which has neither offsets nor configs of its own")
+    remedy = f"keep its offsets first: kafkaform reset {ref.name} --to current --export {ref.name}.csv"
+    return Judgement(
+        Risk.DESTRUCTIVE,
+        "delete",
+        f"deletes {' and '.join(gone)}: {_afterwards(topics, configs, facts)}",
+        remedy if topics else None,
+    )
+
+
+def _listed(topics: Counter[str]) -> str:
+    """Topics with their partitions; the first few by name where there are many."""
+    named = [f"{topic} ({_counted(count, 'partition')})" for topic, count in sorted(topics.items())]
+    rest = len(named) - _SHOWN_TOPICS
+    shown = ", ".join(named[:_SHOWN_TOPICS])
+    return f"{shown} and {_counted(rest, 'more topic')}" if rest > 0 else shown
+
+
+def _afterwards(topics: Counter[str], configs: Collection[str], facts: Facts) -> str:
+    """What somebody meets who uses the group's name again."""
+    if any(name.startswith("share.") for name in configs):
+        reset = (facts.group_defaults or {}).get("share.auto.offset.reset") or _UNREADABLE
+        return f"a member that returns starts by share.auto.offset.reset, which is then {reset}"
+    if topics:
+        return (
+            "a consumer that returns starts by its auto.offset.reset, "
+            "so latest skips what it has not read, and earliest reads all of it again"
+        )
+    return "members that return have the cluster's defaults"
+
+
+def _offset(path: str, context: UpdateContext) -> Judgement:
+    """Offsets count what may have been records: compaction and transactions leave gaps."""
+    before, after = _int(context.before.get(path)), _int(context.after.get(path))
+    if before is None or after is None:
+        start = "what auto.offset.reset says" if after is None else f"offset {after:,}"
+        reason = f"{'it has no offset here, and' if before is None else 'it'} starts at {start}"
+    elif after > before:
+        reason = f"{_counted(after - before, 'record')} skipped: no member reads them"
+    else:
+        reason = f"{_counted(before - after, 'record')} read again"
+    return Judgement(Risk.DESTRUCTIVE, "offset-reset", reason)
+
+
+def _session_timeout(name: str, context: UpdateContext) -> Judgement:
+    before, after = _both(name, context)
+    if not _is_cut(before, after):
+        return SAFE
+    shown = _human(name, after)
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "session-timeout-cut",
+        f"a member that is not heard of for {shown} (was {_human(name, before)}) is taken for dead, "
+        "and what it had goes to the others",
+        "keep it above the longest pause of a member, such as a garbage collection or a restart",
+    )
+
+
+def _isolation_level(name: str, context: UpdateContext) -> Judgement:
+    before, after = _text(context.before, name), _text(context.after, name)
+    if after == "read_committed" or before == "read_uncommitted":
+        return SAFE
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "isolation-level",
+        f"{name} goes from {before or _UNREADABLE} to {after or _UNREADABLE}: "
+        "members also get records of transactions that are open, or were aborted",
+        "keep read_committed where producers use transactions",
+    )
+
+
+def _offset_reset_policy(name: str, context: UpdateContext) -> Judgement:
+    after = _text(context.after, name)
+    match after:
+        case "earliest":
+            start = "is read from the first record that it still has"
+        case "latest":
+            start = "is read from its end, and what came before is skipped"
+        case None:
+            start = f"is read from {_UNREADABLE}"
+        case _:
+            start = f"is read from {after.removeprefix('by_duration:')} back"
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "offset-reset-policy",
+        f"a partition that the group has not read yet, such as one that is added later, {start}; "
+        "the others go on where they stand",
+    )
+
+
+def _standby_replicas(name: str, context: UpdateContext) -> Judgement:
+    before, after = _both(name, context)
+    if _is_cut(before, after):
+        effect = (
+            "a task whose member fails is restored from its changelog before it goes on"
+            if after == 0
+            else "fewer members can take over a task at once"
+        )
+    else:
+        effect = "members read the changelogs of more tasks, and keep their state on disk"
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "standby-replicas",
+        f"each task has {_human(name, after)} standby copies of its state "
+        f"(was {_human(name, before)}): {effect}",
+    )
+
+
+def _lock_duration(name: str, context: UpdateContext) -> Judgement:
+    before, after = _both(name, context)
+    if not _is_cut(before, after):
+        return SAFE
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "lock-duration-cut",
+        f"a record that is not acknowledged within {_human(name, after)} (was {_human(name, before)}) "
+        "is given to another member, so slow work is done twice",
+        "keep it above the longest time that the records of one poll take",
+    )
+
+
+def _lock_limit(name: str, context: UpdateContext) -> Judgement:
+    before, after = _both(name, context)
+    if not _is_cut(before, after):
+        return SAFE
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "lock-limit-cut",
+        f"at most {_human(name, after)} records of a partition are in work at once "
+        f"(was {_human(name, before)}): members beyond that wait",
+    )
+
+
+def _delivery_limit(name: str, context: UpdateContext) -> Judgement:
+    before, after = _both(name, context)
+    if not _is_cut(before, after):
+        return SAFE
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "delivery-limit-cut",
+        f"a record that was delivered {_human(name, after)} times (was {_human(name, before)}) "
+        "without being accepted is given up: no member gets it again",
+        "look for records that fail for a reason that passes, before they are given up sooner",
+    )
+
+
+def _lock_renewal(name: str, context: UpdateContext) -> Judgement:
+    before, after = _text(context.before, name), _text(context.after, name)
+    if after == "true" or before == "false":
+        return SAFE
+    lock = "share.record.lock.duration.ms"
+    _, duration = _both(lock, context)
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "lock-renewal-off",
+        f"members can no longer ask for more time: a record in work for longer than {_human(lock, duration)} "
+        "is given to another member",
+    )
+
+
+_BY_NAME: dict[str, Callable[[str, UpdateContext], Judgement]] = {
+    "consumer.session.timeout.ms": _session_timeout,
+    "share.session.timeout.ms": _session_timeout,
+    "streams.session.timeout.ms": _session_timeout,
+    "share.auto.offset.reset": _offset_reset_policy,
+    "share.delivery.count.limit": _delivery_limit,
+    "share.isolation.level": _isolation_level,
+    "share.partition.max.record.locks": _lock_limit,
+    "share.record.lock.duration.ms": _lock_duration,
+    "share.renew.acknowledge.enable": _lock_renewal,
+    "streams.num.standby.replicas": _standby_replicas,
+}
+
+
+def _both(name: str, context: UpdateContext) -> tuple[int | None, int | None]:
+    path = CONFIG_PREFIX + name
+    return _int(context.before.get(path)), _int(context.after.get(path))
+
+
+def _text(state: State, name: str) -> str | None:
+    """A config's value in its canonical spelling: brokers give values back as they were set."""
+    value = state.get(CONFIG_PREFIX + name)
+    return None if value is None else kafka_configs.observed(kafka_configs.group_configs()[name], str(value))
+
+
+def _is_cut(before: int | None, after: int | None) -> bool:
+    return before is None or after is None or after < before
+
+
+def _int(value: FieldValue) -> int | None:
+    try:
+        return None if value is None else int(value)
+    except ValueError:
+        return None
+
+
+def _human(name: str, value: int | None) -> str:
+    if value is None:
+        return _UNREADABLE
+    key = kafka_configs.group_configs()[name]
+    return f"{value:,}" if key.unit is None else kafka_configs.human(key, str(value))
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

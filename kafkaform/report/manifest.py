@@ -1,0 +1,197 @@
+"""A live resource as a manifest: what kafkaform would read back without finding a difference."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from kafkaform import kafka_configs
+from kafkaform.kafka_configs import ConfigType
+from kafkaform.kinds import KINDS
+from kafkaform.manifests.loader import API_VERSION
+from kafkaform.model import CONFIG_PREFIX, ResourceRef
+from kafkaform.report.printable import is_plain, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kafkaform.config_values import ConfigKey
+    from kafkaform.groups import Group
+    from kafkaform.model import Observed
+
+_WHOLE = frozenset({ConfigType.INT, ConfigType.LONG, ConfigType.SHORT})
+_PLAIN_WORD = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./,-]*[A-Za-z0-9_./-])?", re.ASCII)
+_PLAIN_AMOUNT = re.compile(r"[0-9]+(?:d|h|m|s|ms|kB|[KMGT]iB|[MGT]B)", re.ASCII)
+_ODD = re.compile(r"[^\n\x20-\x7e]")
+# Words that this project's YAML 1.2, or the YAML 1.1 of other readers, takes for something else than text.
+_NO_TEXT = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+
+
+@dataclass(frozen=True, slots=True)
+class LiveManifest:
+    """A manifest made of a live resource.
+
+    Attributes:
+        data: The manifest.
+        left_out: What no manifest can say, and why; a line each.
+    """
+
+    data: Mapping[str, Any]
+    left_out: tuple[str, ...] = ()
+
+    def to_yaml(self) -> str:
+        """As a YAML document that means the same to readers of YAML 1.1 and 1.2, in plain characters."""
+        # Characters that a terminal acts on, or hides, are legal in quotes: then all but ASCII is escaped.
+        unicode = all(text == printable(text) for text in _texts(self.data))
+        text = yaml.dump(
+            self.data,
+            Dumper=_Dumper,
+            sort_keys=False,
+            allow_unicode=unicode,
+            default_flow_style=False,
+            width=float("inf"),
+        )
+        # Manifests refuse ${…} as a slip; a text that has it is in quotes, where this is an escape.
+        return str(text).replace("${", r"\x24{")
+
+    def to_json(self) -> str:
+        """The same as JSON, which is YAML too as long as no odd character beyond U+FFFF is in it."""
+        text = json.dumps(self.data, indent=2, ensure_ascii=False).replace("${", r"\u0024{")
+        return _ODD.sub(lambda found: found[0] if is_plain(found[0]) else json.dumps(found[0])[1:-1], text)
+
+
+def live_manifest(observed: Observed) -> LiveManifest:
+    """Write a live resource as a manifest: own values only, in human units where they are exact.
+
+    What is not to be seen on the cluster (members expected, where to start, whether keys matter) is not
+    made up.
+    """
+    left_out: list[str] = []
+    config = _config(observed, left_out)
+    if observed.ref.kind == "Topic":
+        spec = {**_topic_spec(observed, left_out), **_retention(config)}
+    else:
+        spec = _group_spec(observed.group, left_out)
+    if config:
+        spec["config"] = config
+    data = {
+        "apiVersion": API_VERSION,
+        "kind": observed.ref.kind,
+        "metadata": {"name": observed.ref.name},
+        "spec": spec,
+    }
+    return LiveManifest(data, tuple(left_out))
+
+
+def _topic_spec(observed: Observed, left_out: list[str]) -> dict[str, Any]:
+    replicas = observed.state["replicationFactor"]
+    if isinstance(replicas, str):
+        left_out.append(
+            f"replicationFactor: partitions have {replicas} replicas; the most of them is written"
+        )
+        replicas = int(replicas.rpartition("-")[2])
+    return {"partitions": observed.state["partitions"], "replicationFactor": replicas}
+
+
+def _group_spec(group: Group | None, left_out: list[str]) -> dict[str, Any]:
+    topics = sorted(group.topics) if group is not None else []
+    if not topics:
+        left_out.append("topics: the group has no offset or member in any; list those that it reads")
+    protocol = {} if group is None else {"protocol": group.protocol}
+    return {**({"topics": topics} if topics else {}), **protocol}
+
+
+def _retention(config: dict[str, Any]) -> dict[str, Any]:
+    """The shorthand for what limits a topic, taken out of its configs."""
+    time, size = config.pop("retention.ms", None), config.pop("retention.bytes", None)
+    if size is None:
+        return {} if time is None else {"retention": time}
+    return {"retention": {**({} if time is None else {"time": time}), "bytes": size}}
+
+
+def _config(observed: Observed, left_out: list[str]) -> dict[str, Any]:
+    """The resource's own configs, as far as a manifest can declare them."""
+    kind = KINDS[observed.ref.kind]
+    keys = kafka_configs.topic_configs() if kind.name == "Topic" else kafka_configs.group_configs()
+    config: dict[str, Any] = {}
+    for path, value in sorted(observed.state.items()):
+        if not path.startswith(CONFIG_PREFIX) or kind.ignores(path):
+            continue
+        name = path.removeprefix(CONFIG_PREFIX)
+        if value is None:
+            left_out.append(f"{name}: its value is not shown to anybody")
+            continue
+        written = _written(keys.get(name), str(value))
+        problem = _problem(observed.ref, name, str(written), str(value))
+        if problem is None:
+            config[name] = written
+        else:
+            left_out.append(f"{name} = {value}: {problem}")
+    return config
+
+
+def _written(key: ConfigKey | None, value: str) -> str | int | bool:
+    """A value as people write it."""
+    shown = kafka_configs.human(key, value).replace(" ", "") if key is not None else value
+    if key is None:
+        return value
+    if shown != value and kafka_configs.equal(key, shown, value):
+        return shown
+    value = kafka_configs.observed(key, value)
+    if key.type in _WHOLE and value.removeprefix("-").isdecimal():
+        return int(value)
+    if key.type is ConfigType.BOOLEAN and value in {"true", "false"}:
+        return value == "true"
+    return value
+
+
+def _problem(ref: ResourceRef, name: str, written: str, value: str) -> str | None:
+    """Why a manifest cannot say that a config has a value; None if it can."""
+    kind = KINDS[ref.kind]
+    problems: list[str] = []
+
+    def report(_: tuple[str | int, ...], message: str, hint: str | None, /, *, key: bool = False) -> None:  # noqa: ARG001
+        problems.append(message)
+
+    normal = kind.normalise({"config": {name: written}}, report).get("config", {})
+    if problems:
+        return problems[0]
+    said = normal.get(name) if isinstance(normal, dict) else None
+    same = kind.equal(CONFIG_PREFIX + name, said, value)
+    return None if same else f"a manifest would say {said!r}"
+
+
+def _texts(data: object) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            yield key
+            yield from _texts(value)
+    elif isinstance(data, list):
+        for value in data:
+            yield from _texts(value)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes every text that is not plainly one, and indents lists."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
+        """Indent the items of a list too."""
+        super().increase_indent(flow, False)
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
+        """Write everything out."""
+        return True
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    plain = _PLAIN_AMOUNT.fullmatch(text) or (_PLAIN_WORD.fullmatch(text) and text.lower() not in _NO_TEXT)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
+
+
+_Dumper.add_representer(str, _represent_text)

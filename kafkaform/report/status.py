@@ -1,0 +1,292 @@
+"""How topics and groups stand, as tables for people and JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from kafkaform.kafka_configs import human, topic_configs
+from kafkaform.report.printable import printable
+from kafkaform.report.summary import counted
+from kafkaform.report.tables import Cell, Column, table
+from kafkaform.units import rounded_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kafkaform.groups import Group, Member
+    from kafkaform.report.tables import Row
+    from kafkaform.standing import GroupStanding, Standing, TopicStanding
+
+_NOTHING = "-"
+_MISSING = Cell("does not exist", "red")
+_UNDECLARED = Cell("undeclared", "dim")
+_FEW = 3
+"""How many readers of a topic a terminal is shown by name."""
+_BUSY = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+
+_TOPIC_COLUMNS = (
+    Column("TOPIC", least=16),
+    Column("PARTITIONS", right=True),
+    Column("RF", right=True),
+    Column("RETENTION", least=9),
+    Column("SIZE", right=True),
+    Column("GROUPS", least=12),
+    Column("TEAM", least=10),
+)
+_GROUP_COLUMNS = (
+    Column("GROUP", least=14),
+    Column("PROTOCOL"),
+    Column("STATE", least=8),
+    Column("MEMBERS", least=7),
+    Column("PARTITIONS", right=True),
+    Column("LAG", right=True, least=8),
+    Column("TEAM", least=10),
+)
+_PARTITION_COLUMNS = (
+    Column("TOPIC", least=14),
+    Column("PARTITION", right=True),
+    Column("COMMITTED", right=True),
+    Column("END", right=True),
+    Column("LAG", right=True),
+    Column("MEMBER", least=10),
+    Column("HOST", least=10),
+)
+_IDLE_COLUMNS = (Column("IDLE MEMBER", least=11), Column("HOST", least=10), Column("ID", least=10))
+
+
+def render_status(standing: Standing, *, width: int | None = None, partitions: bool = False) -> Text:
+    """Word a reading for people.
+
+    Args:
+        standing: What was read.
+        width: The characters of a line of the terminal; None where no terminal reads it: then no name is
+            folded, and none is left out.
+        partitions: Show every partition of the groups.
+    """
+    parts = []
+    if standing.topics:
+        rows = [_topic_row(topic, width) for topic in standing.topics]
+        parts.append(_without_empty_teams(_TOPIC_COLUMNS, rows, width))
+    if standing.groups:
+        rows = [_group_row(one) for one in standing.groups]
+        parts.append(_without_empty_teams(_GROUP_COLUMNS, rows, width))
+    if partitions:
+        parts += [part for one in standing.groups if one.group for part in _partitions(one.group, width)]
+    if not parts:
+        parts.append(Text("There is nothing to show."))
+    if standing.hidden:
+        hidden = counted(standing.hidden, "name")
+        parts.append(Text(f"{hidden} hidden by ignore patterns; --all shows all", "dim"))
+    return Text("\n\n").join(parts)
+
+
+def status_to_json(standing: Standing, *, indent: int | None = 2) -> str:
+    """A reading for programs; what is not known is null."""
+    data = {
+        "topics": [_topic_json(topic) for topic in standing.topics],
+        "groups": [_group_json(group) for group in standing.groups],
+        "unread": list(standing.unread),
+        "notes": list(standing.notes),
+    }
+    return json.dumps(data, indent=indent)
+
+
+def _without_empty_teams(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> Text:
+    if any(row[-1] != _NOTHING for row in rows):
+        return table(columns, rows, width)
+    return table(columns[:-1], [row[:-1] for row in rows], width)
+
+
+# --- topics ----------------------------------------------------------------------------------------
+
+
+def _topic_row(topic: TopicStanding, width: int | None) -> Row:
+    team = _team(topic)
+    groups = _names(topic.groups, width)
+    if topic.observed is None:
+        return (topic.name, _NOTHING, _NOTHING, _MISSING, _NOTHING, groups, team)
+    state = topic.observed.state
+    size = _NOTHING if topic.size is None else rounded_size(topic.size)
+    counts = str(state["partitions"]), str(state["replicationFactor"])
+    return (topic.name, *counts, _retention(topic), size, groups, team)
+
+
+def _retention(topic: TopicStanding) -> str:
+    """By time and by size, as far as each limits anything; a topic that is only compacted has neither."""
+    policies = (topic.config("cleanup.policy") or "").split(",")
+    if "delete" not in policies and policies != [""]:
+        return policies[0]
+    time, size = topic.number("retention.ms"), topic.number("retention.bytes")
+    limits = [
+        human(topic_configs()[name], str(value))
+        for name, value in (("retention.ms", time), ("retention.bytes", size))
+        if value is not None and value >= 0
+    ]
+    if not limits and time is None:
+        return _NOTHING
+    return " or ".join(limits) or "unlimited"
+
+
+def _topic_json(topic: TopicStanding) -> dict[str, Any]:
+    state = topic.observed.state if topic.observed is not None else {}
+    return {
+        "name": topic.name,
+        "exists": topic.observed is not None,
+        "declared": topic.declared,
+        "team": topic.team or None,
+        "partitions": state.get("partitions"),
+        "replication_factor": state.get("replicationFactor"),
+        "cleanup_policy": topic.config("cleanup.policy"),
+        "retention_ms": topic.number("retention.ms"),
+        "retention_bytes": topic.number("retention.bytes"),
+        "size_bytes": topic.size,
+        "groups": list(topic.groups),
+    }
+
+
+# --- groups ----------------------------------------------------------------------------------------
+
+
+def _group_row(one: GroupStanding) -> Row:
+    team = _team(one)
+    group = one.group
+    if group is None:
+        state = Cell("not visible", "yellow") if one.denied else _MISSING
+        if one.only_configs:
+            state = Cell("only configs", "yellow")
+        expected = f"0 of {one.expected}" if one.expected and not one.denied else _NOTHING
+        return (one.name, _NOTHING, state, expected, _NOTHING, _NOTHING, team)
+    state = Cell(group.state, _state_style(one, group))
+    return (
+        one.name,
+        group.protocol,
+        state,
+        _members(one, group),
+        str(len(group.positions)),
+        _lag(group),
+        team,
+    )
+
+
+def _state_style(one: GroupStanding, group: Group) -> str:
+    if group.state == "Stable":
+        return "green"
+    return "yellow" if group.state in _BUSY or one.expected else ""
+
+
+def _members(one: GroupStanding, group: Group) -> Cell:
+    idle = len(group.idle_members)
+    text = f"{len(group.members):,}"
+    if one.expected is not None:
+        text += f" of {one.expected:,}"
+    if idle:
+        text += f", {idle:,} idle"
+    short = one.expected is not None and len(group.members) < one.expected
+    return Cell(text, "yellow" if short or idle else "")
+
+
+def _lag(group: Group) -> str:
+    """The lag, and of how many partitions it is known where that is not all."""
+    if group.lag is None:
+        return _NOTHING
+    known = sum(position.lag is not None for position in group.positions)
+    part = f" in {known:,} of {len(group.positions):,}" if known < len(group.positions) else ""
+    return f"{group.lag:,}{part}"
+
+
+def _partitions(group: Group, width: int | None) -> Iterable[Text]:
+    holders = {partition: member for member in group.members for partition in member.assignment}
+    facts = [f"assignor {group.assignor}"] if group.assignor else []
+    if group.coordinator is not None:
+        facts.append(f"coordinator broker {group.coordinator}")
+    head = Text(printable(group.name), "bold")
+    head.append(printable(": ".join(["", ", ".join(facts)]) if facts else ""), "not bold")
+    if group.positions:
+        rows = [
+            (
+                position.topic,
+                str(position.partition),
+                _count(position.committed),
+                _count(position.end),
+                _count(position.lag),
+                *_holder(holders.get((position.topic, position.partition))),
+            )
+            for position in group.positions
+        ]
+        yield head.append("\n").append_text(table(_PARTITION_COLUMNS, rows, width))
+    else:
+        yield head.append("\nno partition has an offset or a member", "not bold")
+    if group.idle_members:
+        idle = [(*_holder(member), member.id) for member in group.idle_members]
+        yield table(_IDLE_COLUMNS, idle, width)
+
+
+def _holder(member: Member | None) -> tuple[str, str]:
+    """What a person knows a member by, and where it is."""
+    if member is None:
+        return _NOTHING, _NOTHING
+    return member.instance_id or member.client_id or member.id, member.host.removeprefix("/") or _NOTHING
+
+
+def _group_json(one: GroupStanding) -> dict[str, Any]:
+    group = one.group
+    return {
+        "name": one.name,
+        "exists": None if one.denied else group is not None,
+        "declared": one.declared,
+        "team": one.team or None,
+        "state": group.state if group else None,
+        "protocol": group.protocol if group else None,
+        "assignor": group.assignor or None if group else None,
+        "coordinator": group.coordinator if group else None,
+        "only_configs": one.only_configs,
+        "expected_members": one.expected,
+        "members": [_member_json(member) for member in group.members] if group else [],
+        "idle_members": [member.id for member in group.idle_members] if group else [],
+        "lag": group.lag if group else None,
+        "partitions": [
+            {
+                "topic": position.topic,
+                "partition": position.partition,
+                "committed": position.committed,
+                "end": position.end,
+                "lag": position.lag,
+            }
+            for position in (group.positions if group else ())
+        ],
+    }
+
+
+def _member_json(member: Member) -> dict[str, Any]:
+    return {
+        "id": member.id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "instance_id": member.instance_id,
+        "assignment": [
+            {"topic": topic, "partition": partition} for topic, partition in sorted(member.assignment)
+        ],
+    }
+
+
+# --- both ------------------------------------------------------------------------------------------
+
+
+def _team(one: TopicStanding | GroupStanding) -> str | Cell:
+    return _UNDECLARED if one.declared is False else one.team or _NOTHING
+
+
+def _names(names: Sequence[str], width: int | None) -> str:
+    """Names in a list; on a terminal some of them, and how many more there are."""
+    if not names:
+        return _NOTHING
+    if width is None or len(names) <= _FEW:
+        return ", ".join(names)
+    return f"{', '.join(names[: _FEW - 1])} and {len(names) - _FEW + 1:,} more"
+
+
+def _count(number: int | None) -> str:
+    return _NOTHING if number is None else f"{number:,}"

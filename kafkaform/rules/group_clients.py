@@ -1,0 +1,235 @@
+"""Rules about the settings of a group's clients, and those that brokers hold for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkaform import kafka_configs
+from kafkaform.kinds.consumer_group.client import ASSIGNMENT
+from kafkaform.model import Severity
+from kafkaform.rules.catalogue import Finding, Scene, rule
+from kafkaform.rules.group_values import CLASSIC, CONSUMER, SHARE, STREAMS, DeclaredGroup, groups, human
+from kafkaform.units import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_POLL_RECORDS, _POLL_INTERVAL = "max.poll.records", "max.poll.interval.ms"
+_LOCK = "share.record.lock.duration.ms"
+_AUTO_COMMIT, _ISOLATION = "enable.auto.commit", "isolation.level"
+_DELIVERY = "guarantees.delivery"
+_COOPERATIVE = "cooperative-sticky"
+_EAGER = ("range", "roundrobin")
+_BEATS = 3
+"""How many heartbeats should fit into a session."""
+
+_PREFIXES = {CONSUMER: "consumer.", SHARE: "share.", STREAMS: "streams."}
+"""What the GROUP configs of a protocol start with; a classic group has none."""
+
+_INSTEAD = {
+    (CONSUMER, "session.timeout.ms"): "declare config.consumer.session.timeout.ms",
+    (CONSUMER, "heartbeat.interval.ms"): "declare config.consumer.heartbeat.interval.ms",
+    (CONSUMER, ASSIGNMENT): "declare client.group.remote.assignor, if not the broker's choice",
+    (CLASSIC, "group.remote.assignor"): f"declare client.{ASSIGNMENT}, or protocol: consumer",
+    (SHARE, "auto.offset.reset"): "declare config.share.auto.offset.reset",
+    (SHARE, "session.timeout.ms"): "declare config.share.session.timeout.ms",
+    (SHARE, "heartbeat.interval.ms"): "declare config.share.heartbeat.interval.ms",
+    (SHARE, "isolation.level"): "declare config.share.isolation.level",
+    (SHARE, "enable.auto.commit"): "remove it: share consumers acknowledge records instead",
+}
+
+
+@rule("KF203", Severity.WARNING)
+def slow_batches(scene: Scene) -> Iterator[Finding]:
+    """A batch may take longer than the group waits for a member.
+
+    A member that does not call poll() within max.poll.interval.ms is taken for dead: it loses its
+    partitions, the next one gets the same records, is as slow, and the group goes from one rebalance into
+    the next. So max.poll.records times processing.maxTimePerRecord has to be below max.poll.interval.ms.
+    Lower max.poll.records first: a longer interval also means that a member that is really dead goes
+    unnoticed for longer. In a share group the records of a batch are locked for
+    share.record.lock.duration.ms, and given to others after that: this is the limit there.
+    """
+    for group in groups(scene):
+        each = group.amount("processing", "maxTimePerRecord")
+        records = int(group.client(_POLL_RECORDS))
+        limit_name = _LOCK if group.protocol == SHARE else _POLL_INTERVAL
+        limit = int(group.config(_LOCK) if group.protocol == SHARE else group.client(_POLL_INTERVAL))
+        if not each or records * each < limit:
+            continue
+        fitting = (limit - 1) // each
+        suggestion = (
+            f"set client.{_POLL_RECORDS} to {fitting} or less"
+            if fitting
+            else f"raise {limit_name} above {format_duration(each)}: not even one record fits"
+        )
+        yield Finding(
+            group.desired,
+            f"{_POLL_RECORDS} {records} x {format_duration(each)} a record are "
+            f"{format_duration(records * each)}, not less than {limit_name} {human(limit_name, str(limit))}",
+            suggestion,
+            path=group.client_path(_POLL_RECORDS, "processing.maxTimePerRecord"),
+        )
+
+
+@rule("KF204", Severity.INFO)
+def eager_assignor(scene: Scene) -> Iterator[Finding]:
+    """A classic group stops all of its members in each rebalance.
+
+    With the range and roundrobin assignors every member gives up all partitions before they are dealt out
+    anew, so nobody reads until that is done. With cooperative-sticky only the partitions that move stop.
+    One of the two in the list is enough for the whole group to work in their way; Java consumers that are
+    told nothing have range first. Java clients move over in two rolling restarts: first with
+    `cooperative-sticky,range` on all members, then without range; those of librdkafka have to stop first,
+    all of them. Groups of the consumer protocol are always cooperative.
+    """
+    for group in groups(scene):
+        eager = [name for name in group.assignors if name in _EAGER]
+        if group.protocol != CLASSIC or not eager:
+            continue
+        named = " and ".join(eager)
+        declared = ASSIGNMENT in group.declared_client
+        yield Finding(
+            group.desired,
+            f"{ASSIGNMENT} {f'names {named}' if declared else f'is not declared, so has {named}'}: "
+            "all members stop in each rebalance",
+            f"leave {_COOPERATIVE} only, once all members have it in their lists"
+            if _COOPERATIVE in group.assignors
+            else f"use {_COOPERATIVE}: first before {named}, then alone",
+            path=group.client_path(ASSIGNMENT, "protocol"),
+        )
+
+
+@rule("KF206", Severity.WARNING)
+def short_session(scene: Scene) -> Iterator[Finding]:
+    """The session timeout is less than three heartbeat intervals.
+
+    A member of which the group hears nothing for the session timeout is put out of it. If fewer than three
+    heartbeats fit in, one or two that are lost or late are enough. In a classic group the clients set both
+    (session.timeout.ms, heartbeat.interval.ms); in the others the brokers do, by GROUP configs such as
+    consumer.session.timeout.ms. What is not declared has its default.
+    """
+    for group in groups(scene):
+        classic, prefix = group.protocol == CLASSIC, _PREFIXES.get(group.protocol, "")
+        names = f"{prefix}session.timeout.ms", f"{prefix}heartbeat.interval.ms"
+        session, beat = (int(group.client(name) if classic else group.config(name)) for name in names)
+        if session >= _BEATS * beat:
+            continue
+        section, declared = (
+            ("client", group.declared_client) if classic else ("config", group.declared_configs)
+        )
+        said = next((f"{section}.{name}" for name in names if name in declared), "protocol")
+        yield Finding(
+            group.desired,
+            f"{names[0]} {human(names[0], session)} is less than "
+            f"{_BEATS} x {names[1]} {human(names[1], beat)}",
+            f"set {section}.{names[0]} to {format_duration(_BEATS * beat)} or more, "
+            f"or {section}.{names[1]} to {format_duration(max(1, session // _BEATS))} or less",
+            path=said,
+        )
+
+
+@rule("KF209", Severity.WARNING)
+def guarantee(scene: Scene) -> Iterator[Finding]:
+    """The declared delivery guarantee is not met by the clients' settings.
+
+    With enable.auto.commit, its default, offsets are committed by the clock, whether records are processed
+    or not: a crash loses those that were committed and not done (not at-least-once), and repeats those
+    that were done and not committed (not at-most-once; for that, commit before the work). Exactly-once
+    needs offsets that are committed within the producer's transaction, so no automatic commits, and
+    isolation.level read_committed, or else records of aborted transactions are read. A share group hands
+    out a record again if its lock ends before it is acknowledged, so it is never exactly-once. Groups of
+    Kafka Streams are left alone: processing.guarantee of the application decides there.
+    """
+    for group in groups(scene):
+        delivery = group.text("guarantees", "delivery")
+        if delivery is None or group.protocol == STREAMS:
+            continue
+        if group.protocol == SHARE:
+            if delivery == "exactly-once":
+                message = "exactly-once is declared, but a share group delivers at least once"
+                yield Finding(group.desired, message, "use protocol: consumer", path=_DELIVERY)
+            continue
+        if group.client(_AUTO_COMMIT) == "true":
+            yield _auto_commit(group, delivery)
+        if delivery == "exactly-once" and group.client(_ISOLATION) != "read_committed":
+            yield Finding(
+                group.desired,
+                f"exactly-once is declared, but {_said(group, _ISOLATION)}: "
+                "records of aborted transactions are read",
+                f"set client.{_ISOLATION} to read_committed",
+                path=group.client_path(_ISOLATION, _DELIVERY),
+            )
+
+
+@rule("KF211", Severity.ERROR, waivable=False)
+def refused_by_clients(scene: Scene) -> Iterator[Finding]:
+    """A client setting does not go with the group's protocol, so that clients do not start.
+
+    With the consumer protocol the brokers assign partitions and tell the session timeout and the heartbeat
+    interval, and a Java client that is given partition.assignment.strategy, session.timeout.ms or
+    heartbeat.interval.ms itself throws a ConfigException when it is made; so does a classic one that is
+    given group.remote.assignor. Share consumers refuse still more, auto.offset.reset among them. The lists
+    are read out of the client's own code.
+    """
+    for group in groups(scene):
+        for name in sorted(kafka_configs.refused_by_client(group.protocol) & group.declared_client.keys()):
+            yield Finding(
+                group.desired,
+                f"clients of a {group.protocol} group do not start with {name}",
+                _INSTEAD.get((group.protocol, name), "remove it"),
+                path=f"client.{name}",
+            )
+
+
+@rule("KF214", Severity.WARNING)
+def config_of_another_protocol(scene: Scene) -> Iterator[Finding]:
+    """A GROUP config has no effect on a group of this protocol.
+
+    Kafka keeps any GROUP config for any group, whether it exists or not, and reads those that start with
+    the group's own protocol: consumer.*, share.* or streams.*. A classic group has none; its clients say
+    what it needs to know. The config comes into force if the group moves over to that protocol; where this
+    is planned, waive the rule.
+    """
+    for group in groups(scene):
+        own = _PREFIXES.get(group.protocol)
+        for name in group.declared_configs:
+            protocol = next((p for p, prefix in _PREFIXES.items() if name.startswith(prefix)), None)
+            if protocol is None or protocol == group.protocol:
+                continue
+            setting = name.removeprefix(_PREFIXES[protocol])
+            if own is None:
+                moved = f"client.{setting}" if setting in kafka_configs.consumer_configs() else None
+            else:
+                moved = f"config.{own}{setting}" if own + setting in kafka_configs.group_configs() else None
+            yield Finding(
+                group.desired,
+                f"{name} has no effect on a {group.protocol} group",
+                f"declare {moved}, or protocol: {protocol}"
+                if moved
+                else f"remove it, or use protocol: {protocol}",
+                path=f"config.{name}",
+            )
+
+
+def _auto_commit(group: DeclaredGroup, delivery: str) -> Finding:
+    consequence, severity = {
+        "exactly-once": ("offsets are committed outside of the transaction", None),
+        "at-least-once": ("records that are read but not processed may be committed", None),
+        "at-most-once": ("records that are processed but not committed are read again", Severity.INFO),
+    }[delivery]
+    commit = "before the work" if delivery == "at-most-once" else "after the work"
+    if delivery == "exactly-once":
+        commit = "with sendOffsetsToTransaction"
+    return Finding(
+        group.desired,
+        f"{delivery} is declared, but {_said(group, _AUTO_COMMIT)}: {consequence}",
+        f"set client.{_AUTO_COMMIT} to false, and commit {commit}",
+        severity,
+        group.client_path(_AUTO_COMMIT, _DELIVERY),
+    )
+
+
+def _said(group: DeclaredGroup, name: str) -> str:
+    """A client setting with its value, and whether the manifest says it."""
+    return f"{name} is {'' if name in group.declared_client else 'not declared, so '}{group.client(name)}"

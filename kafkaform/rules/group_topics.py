@@ -1,0 +1,187 @@
+"""Rules about the topics of a group, where it starts in them, and what the live group is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkaform import kafka_configs
+from kafkaform.model import CONFIG_PREFIX, ResourceRef, Severity
+from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
+from kafkaform.rules.group_values import CLASSIC, CONSUMER, SHARE, STREAMS, groups
+from kafkaform.rules.topic_values import in_force, policies
+from kafkaform.spelling import nearest
+from kafkaform.units import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkaform.groups import Group
+
+_RETENTION = "retention.ms"
+_RESET = "auto.offset.reset"
+_GIVE_WAY: tuple[set[str], ...] = ({CLASSIC, CONSUMER}, {CLASSIC, STREAMS})
+"""Protocols of which an empty group takes the other when a client of that joins."""
+_ALLOWED = (("downtime", "max", "may be down for"), ("lag", "maxTime", "may lag by"))
+
+
+@rule("KF208", Severity.WARNING)
+def retention_below_lag(scene: Scene) -> Iterator[Finding]:
+    """A topic keeps its records for less time than the group may be behind.
+
+    Records that are past retention.ms go whether or not a group has read them. A group that is down for
+    downtime.max, or lags by lag.maxTime, and a topic that keeps less than that, lose records, and nobody is
+    told. Raise the retention above both, with a reserve. The retention in force counts, and where the
+    cluster's default is not known, Kafka's own of 7 days. Topics that are only compacted keep their
+    records. A limit by size (retention.bytes) can come earlier: that depends on the traffic.
+    """
+    for group in groups(scene):
+        for topic in group.topics:
+            kept = _retention(topic, scene)
+            if kept is None:
+                continue
+            retention, shown = kept
+            for section, field, may in _ALLOWED:
+                allowed = group.amount(section, field)
+                if allowed is not None and retention < allowed:
+                    yield Finding(
+                        group.desired,
+                        f"{topic} keeps records for {shown}, and the group {may} {format_duration(allowed)}: "
+                        "records expire before they are read",
+                        f"raise {_RETENTION} of {topic} above {format_duration(allowed)}",
+                        path=f"{section}.{field}",
+                    )
+
+
+@rule("KF210", Severity.WARNING)
+def undeclared_topic(scene: Scene) -> Iterator[Finding]:
+    """A group reads a topic that no manifest declares.
+
+    Its name may be misspelt, or nobody here owns it: then nobody sees in a plan of the topic that it
+    concerns this group. Declare the topic, or waive the rule and say in the reason who owns it. Where only
+    a part of the manifests is looked at, a live topic counts as declared elsewhere; offline it cannot be
+    told, and is no more than noted (info). Topics that are being deleted (`state: absent`) count too.
+    """
+    known = [ref.name for ref, desired in scene.declared.items() if ref.kind == "Topic" and desired.state]
+    for group in groups(scene):
+        for topic in group.topics:
+            ref = ResourceRef("Topic", topic)
+            declared = scene.declared.get(ref)
+            if declared is not None:
+                if declared.state is None:
+                    message = f"the group reads {topic}, which is to be deleted (state: absent)"
+                    yield Finding(group.desired, message, f"take {topic} out of topics", path="topics")
+                continue
+            lives = ref in scene.inventory
+            if scene.subset and lives:
+                continue
+            near = nearest(topic, known)
+            yield Finding(
+                group.desired,
+                f"no manifest {'that was read ' if scene.subset else ''}declares {topic}"
+                + _on_cluster(scene, lives=lives),
+                f"did you mean {near!r}?" if near and not lives else _declare(scene),
+                Severity.INFO if scene.subset and scene.facts is None else None,
+                "topics",
+            )
+
+
+@rule("KF212", Severity.WARNING)
+def start_of_new_partitions(scene: Scene) -> Iterator[Finding]:
+    """auto.offset.reset differs from offsets.initial.
+
+    offsets.initial is committed for the partitions that there are when the group is made. Partitions that
+    are added while the group is live, and offsets that expired because it was away for a week, start where
+    auto.offset.reset says: `latest`, its default, skips what came before the member noticed the partition,
+    and `none` makes the client fail. A group that is to start at a time or so long ago wants `earliest`, as
+    all records of a new partition are newer. One that starts at `latest`, with another auto.offset.reset,
+    reads a topic from further back than meant once its offsets are gone (info). Kafka Streams uses `earliest`
+    unless told otherwise. Share groups have no initial offsets.
+    """
+    for group in groups(scene):
+        initial, reset = group.text("offsets", "initial"), group.client(_RESET)
+        if initial is None or group.protocol == SHARE or initial == reset:
+            continue
+        said = _RESET in group.declared_client
+        shown = f"offsets.initial is {initial}, {_RESET} is {'' if said else 'not declared, so '}{reset}"
+        path = group.client_path(_RESET, "offsets.initial")
+        if reset in {"latest", "none"}:
+            fate = "skip what came before" if reset == "latest" else "make the clients fail"
+            better = "latest" if initial == "latest" else "earliest"
+            text = f"{shown}: partitions that are added later {fate}"
+            yield Finding(group.desired, text, f"set client.{_RESET} to {better}", path=path)
+        elif initial == "latest":
+            text = f"{shown}: once offsets expire, the group reads from there"
+            yield Finding(group.desired, text, f"set client.{_RESET} to latest", Severity.INFO, path)
+        elif initial == "earliest":
+            text = f"{shown}: partitions without an offset later start there, not at their first record"
+            yield Finding(group.desired, text, f"set client.{_RESET} to earliest", Severity.INFO, path)
+
+
+@rule("KF213", Severity.WARNING, stage=Stage.LIVE)
+def another_protocol(scene: Scene) -> Iterator[Finding]:
+    """The live group has another protocol than its manifest.
+
+    Either a migration is under way, or some clients, or the manifest, were forgotten. Between classic and
+    consumer Kafka converts a group while its members change over one by one. A group without members is no
+    evidence if its protocol gives way to that of the next member, as classic does to consumer and streams,
+    and these to classic; so neither is one that was only made by committing offsets, as kafkaform does for
+    new groups: it is classic, and empty. Nothing becomes a share group, nor does one become anything else,
+    and the same holds between consumer and streams: that is told even of an empty group, as it has to be
+    deleted before clients of the other protocol can join.
+    """
+    for group in groups(scene):
+        live = group.live
+        if live is None or live.state == "Dead" or live.protocol == group.protocol:
+            continue
+        pair = {live.protocol, group.protocol}
+        if not live.active and pair in _GIVE_WAY:
+            continue
+        members = len(live.members)
+        having = f"with {members} member{'' if members == 1 else 's'}" if members else "without members"
+        yield Finding(
+            group.desired,
+            f"protocol {group.protocol} is declared, the live group is {live.protocol}, {having}",
+            f"finish the migration of its clients, or set protocol to {live.protocol}"
+            if pair == {CLASSIC, CONSUMER}
+            else f"set protocol to {live.protocol}, or {_start_anew(live, pair)}",
+            path="protocol",
+        )
+
+
+def _start_anew(live: Group, pair: set[str]) -> str:
+    """How a group comes to a protocol that it cannot be converted to."""
+    first = "stop all of its members" if live.active else ""
+    then = "" if pair in _GIVE_WAY else "delete it, with its offsets"
+    return " and ".join(filter(None, (first, then)))
+
+
+def _retention(topic: str, scene: Scene) -> tuple[int, str] | None:
+    """Milliseconds that a topic keeps records for, and how to say it; None if for ever, or not known."""
+    ref = ResourceRef("Topic", topic)
+    declared, live = scene.declared.get(ref), scene.live.get(ref)
+    if declared is not None:
+        value = in_force(declared, _RETENTION, scene, kafka=True)
+        number, shown = (value.number, value.shown) if value is not None else (None, "")
+        expires = declared.state is not None and "delete" in policies(declared, scene)
+    elif live is not None:
+        text = str(live.effective.get(CONFIG_PREFIX + _RETENTION))
+        number = int(text) if text.lstrip("-").isdigit() else None
+        shown = kafka_configs.human(kafka_configs.topic_configs()[_RETENTION], text)
+        expires = "delete" in str(live.effective.get(CONFIG_PREFIX + "cleanup.policy", "delete")).split(",")
+    else:
+        return None
+    return (number, shown) if expires and number is not None and number >= 0 else None
+
+
+def _on_cluster(scene: Scene, *, lives: bool) -> str:
+    if scene.facts is None:
+        return ""
+    return ", but it is on the cluster" if lives else ", nor is it on the cluster"
+
+
+def _declare(scene: Scene) -> str:
+    return (
+        "give the path of its manifest too"
+        if scene.subset
+        else "declare it, or waive the rule with its owner"
+    )

@@ -1,0 +1,157 @@
+"""Rules about live topics and groups beside what manifests declare of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkaform.kinds import KINDS
+from kafkaform.model import CONFIG_PREFIX, Desired, ResourceRef, Severity
+from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
+from kafkaform.rules.topic_values import human
+from kafkaform.rules.wording import counted, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kafkaform.groups import Group, Member
+    from kafkaform.model import FieldValue, Observed
+
+_WATCHED = (
+    "partitions",
+    "replicationFactor",
+    "config.retention.ms",
+    "config.retention.bytes",
+    "config.min.insync.replicas",
+)
+"""The fields of a topic that decide how much is kept, and how safely."""
+
+
+@rule("KF306", Severity.WARNING, stage=Stage.HEALTH)
+def as_declared(scene: Scene) -> Iterator[Finding]:
+    """A topic's retention, min.insync.replicas, replication factor or partition count is not as declared.
+
+    These decide how long records are kept and how many failures they survive. Somebody has changed the live
+    topic, or a manifest was merged and not applied. This compares what is in force: a value that the brokers'
+    default brings about is as good as an own one. kafkaform plan shows every difference, and apply ends it;
+    if the live value is the right one, change the manifest.
+    """
+    for desired in scene.of_kind("Topic"):
+        if desired.state is None:
+            continue
+        observed = scene.live.get(desired.ref)
+        if observed is None:
+            yield Finding(
+                desired,
+                f"{desired.ref.name} is declared and does not exist",
+                "kafkaform plan, then apply, creates it",
+                path="metadata.name",
+            )
+        elif differing := [path for path in _WATCHED if _differs(desired, observed, path)]:
+            fields = [
+                f"{path.removeprefix(CONFIG_PREFIX)} is {_shown(path, _live(observed, path))}, "
+                f"declared {_shown(path, desired.state[path])}"
+                for path in differing
+            ]
+            yield Finding(
+                desired,
+                f"{desired.ref.name} is not as declared: {'; '.join(fields)}",
+                "kafkaform plan shows what apply would change; or change the manifest",
+                path=differing[0],
+            )
+
+
+def _differs(desired: Desired, observed: Observed, path: str) -> bool:
+    wanted = desired.state
+    if wanted is None or path not in wanted:
+        return False
+    if wanted[path] is None:
+        return observed.state.get(path) is not None
+    return not KINDS[desired.ref.kind].equal(path, wanted[path], _live(observed, path))
+
+
+def _live(observed: Observed, path: str) -> FieldValue:
+    return observed.state[path] if path in observed.state else observed.effective.get(path)
+
+
+def _shown(path: str, value: FieldValue) -> str:
+    if value is None:
+        return "unset"
+    name = path.removeprefix(CONFIG_PREFIX)
+    return str(value) if name == path else human(name, str(value))
+
+
+@rule("KF307", Severity.WARNING, stage=Stage.HEALTH)
+def groups_keep_up(scene: Scene) -> Iterator[Finding]:
+    """A group lags more than declared, is empty though members are expected, or has members without work.
+
+    Lag counts the records from the committed offsets to the ends of the logs, against `lag.maxRecords` of the
+    manifest; how old they are (`lag.maxTime`) cannot be told by offsets alone, and is not checked here. A
+    group that is empty although `members.expected` is above zero reads nothing: see whether the
+    application runs.
+    A member gets whole partitions, so members above the partitions are idle: take them away, add partitions,
+    or waive this if they stand by on purpose. Of groups that no manifest declares only these are told, as
+    information; share groups give a partition to several members.
+    """
+    declared: dict[str, Desired] = {}
+    for desired in scene.of_kind("ConsumerGroup"):
+        if desired.state is not None:
+            declared[desired.ref.name] = desired
+            yield from _against_manifest(desired, scene.groups.get(desired.ref.name))
+    for name, group in scene.groups.items():
+        subject = declared.get(name)
+        if idle := _without_work(group):
+            assigned = len(group.members) - len(idle)
+            yield Finding(
+                subject or ResourceRef("ConsumerGroup", name),
+                f"{name} has {counted(len(group.members), 'member')}, {len(idle):,} of them idle: "
+                f"{counted(_partitions(group), 'partition')} are shared by {assigned:,} "
+                f"({listed([_named(member) for member in idle])})",
+                "take the idle members away, or add partitions",
+                None if subject is not None else Severity.INFO,
+                "members.expected",
+            )
+
+
+def _against_manifest(desired: Desired, group: Group | None) -> Iterator[Finding]:
+    name = desired.ref.name
+    expected = _number(desired.intent.spec, "members", "expected")
+    if expected and (group is None or not group.active):
+        what = "does not exist" if group is None else "is empty"
+        yield Finding(
+            desired,
+            f"{name} {what}, though its manifest expects {counted(expected, 'member')}",
+            "see whether the application runs, and with this group.id",
+            path="members.expected",
+        )
+    limit = _number(desired.intent.spec, "lag", "maxRecords")
+    lag = group.lag if group is not None else None
+    if group is not None and limit is not None and lag is not None and lag > limit:
+        worst = max(group.positions, key=lambda position: position.lag or 0)
+        yield Finding(
+            desired,
+            f"{name} lags {counted(lag, 'record')} behind, {counted(limit, 'record')} are allowed "
+            f"(most in {worst.topic}-{worst.partition}: {worst.lag or 0:,})",
+            "see whether its members keep up; kafkaform status shows each partition",
+            path="lag.maxRecords",
+        )
+
+
+def _without_work(group: Group) -> tuple[Member, ...]:
+    """The members that cannot get a partition; while a group rebalances, nobody has one."""
+    if group.protocol == "share" or group.state != "Stable" or len(group.members) <= _partitions(group):
+        return ()
+    return group.idle_members
+
+
+def _partitions(group: Group) -> int:
+    return len({partition for member in group.members for partition in member.assignment})
+
+
+def _named(member: Member) -> str:
+    return member.instance_id or member.client_id or member.id
+
+
+def _number(spec: Mapping[str, object], part: str, name: str) -> int | None:
+    fields = spec.get(part)
+    value = fields.get(name) if isinstance(fields, dict) else None
+    return value if isinstance(value, int) else None

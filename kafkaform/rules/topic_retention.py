@@ -1,0 +1,148 @@
+"""Rules about how long a topic keeps its records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkaform import kafka_configs
+from kafkaform.model import CONFIG_PREFIX, Desired, Severity
+from kafkaform.rules.catalogue import Finding, Scene, rule
+from kafkaform.rules.topic_values import (
+    RETENTION_CHECK_MS,
+    Value,
+    declared,
+    human,
+    in_force,
+    policies,
+    topics,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_TIME, _SIZE = "retention.ms", "retention.bytes"
+_SEGMENT = {_TIME: "segment.ms", _SIZE: "segment.bytes"}
+_NEVER_MS = 2**63 - 1
+"""How a config of milliseconds says that the time never comes."""
+
+
+@rule("KF110", Severity.WARNING)
+def recovery_window(scene: Scene) -> Iterator[Finding]:
+    """The retention is shorter than the project's recovery window.
+
+    Retention is how far back a consumer can recover: one that was down, or has to repeat its work after a
+    fault, for longer than that has lost records. Raise the retention to the recovery window at least, or
+    waive the rule where the records are worth nothing by then. The window is `recoveryWindow:` in the
+    `limits:` of kafkaform.yaml; without one, this rule says nothing. What counts is the retention in force
+    after an apply; offline, only a declared one, as many brokers have another default than Kafka's. A
+    limit by size (retention.bytes) can make the time shorter still: how much depends on the traffic.
+    """
+    window = scene.limits.recovery_window_ms
+    if window is None:
+        return
+    for topic in topics(scene):
+        value = in_force(topic, _TIME, scene)
+        kept = value.number if value else None
+        if value is None or kept is None or not 0 <= kept < window or "delete" not in policies(topic, scene):
+            continue
+        least = human(_TIME, window)
+        yield Finding(
+            topic,
+            f"{_TIME} is {value.shown}, shorter than the recovery window of {least}",
+            f"set it to {least} or more",
+            path=CONFIG_PREFIX + _TIME,
+        )
+
+
+@rule("KF111", Severity.WARNING)
+def retention_within_segment(scene: Scene) -> Iterator[Finding]:
+    """The retention is less than a segment, so data stays far longer than declared.
+
+    Kafka deletes whole segments, and one only when its newest record is past retention.ms. A partition with
+    little traffic fills a segment until segment.ms is over, so its oldest record stays for the two
+    together: with `retention: 1d` and the default segment.ms of 7d, for 8 days. In the same way a partition
+    that is limited by retention.bytes keeps up to that and a segment. Set segment.ms or segment.bytes well
+    below the retention. This trips where the manifest declares at least one of the two; the other is the
+    one in force. Offline that is Kafka's own default for segments, which few brokers change; a retention
+    that is not declared is not guessed at.
+    """
+    for topic in topics(scene):
+        if "delete" not in policies(topic, scene):
+            continue
+        for retention in (_TIME, _SIZE):
+            finding = _within_segment(topic, retention, scene)
+            if finding is not None:
+                yield finding
+
+
+@rule("KF112", Severity.WARNING)
+def compaction(scene: Scene) -> Iterator[Finding]:
+    """A compacted topic declares what compaction does not go with.
+
+    With cleanup.policy compact alone, retention.ms and retention.bytes have no effect: the latest record of
+    each key stays for ever. Take the retention out, or set it to null if it comes from the defaults of
+    kafkaform.yaml; or, if old keys are to go too, use `compact,delete`. And compaction needs keys: it keeps
+    the last record of each, so their order matters, and brokers refuse records without a key. So a topic
+    with `keyed: false` is either keyed all the same, or not to be compacted.
+    """
+    for topic in topics(scene):
+        present = policies(topic, scene)
+        if "compact" not in present:
+            continue
+        if "delete" not in present:
+            yield from _idle_retention(topic)
+        if topic.intent.keyed is False:
+            yield Finding(
+                topic,
+                f"cleanup.policy is {','.join(sorted(present))}, but keyed is false: "
+                "compaction keeps the last record of each key, and brokers refuse records without one",
+                "set keyed to true, or cleanup.policy to delete",
+                path="keyed",
+            )
+
+
+def _within_segment(topic: Desired, name: str, scene: Scene) -> Finding | None:
+    retention, segment = (
+        in_force(topic, name, scene),
+        in_force(topic, _SEGMENT[name], scene, kafka=True),
+    )
+    if retention is None or segment is None or not (retention.declared or segment.declared):
+        return None
+    least, whole = retention.number, segment.number
+    if least is None or whole is None or not 0 <= least < whole:
+        return None
+    if name == _TIME and least < RETENTION_CHECK_MS:
+        return None  # a slip, of which KF115 tells
+    total = human(name, least + whole)
+    if name == _SIZE:
+        effect = f"a partition keeps up to {total}"
+    elif least + whole >= _NEVER_MS:
+        effect = "records stay until a segment is full"
+    else:
+        effect = f"records stay for up to {total}"
+    return Finding(
+        topic,
+        f"{name} is {retention.shown}, {segment.name} is {segment.shown}: {effect}",
+        _smaller_segments(retention, segment, least),
+        path=CONFIG_PREFIX + (segment.name if segment.declared else name),
+    )
+
+
+def _smaller_segments(retention: Value, segment: Value, least: int) -> str:
+    smallest = kafka_configs.topic_configs()[segment.name].minimum
+    if smallest is not None and least <= smallest:
+        return f"raise {retention.name} well above {human(segment.name, int(smallest))}, the smallest segment"
+    return f"set {segment.name} well below {human(retention.name, least)}"
+
+
+def _idle_retention(topic: Desired) -> Iterator[Finding]:
+    for name in (_TIME, _SIZE):
+        value = declared(topic, name)
+        # "Unlimited" says what compaction does anyway.
+        if value is not None and value.text != "-1":
+            yield Finding(
+                topic,
+                f"{name} is {value.shown}, but has no effect: cleanup.policy is compact alone",
+                f"take {name} out, or use cleanup.policy compact,delete",
+                path=CONFIG_PREFIX + name,
+            )

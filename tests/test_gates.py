@@ -1,0 +1,76 @@
+"""What an unhealthy cluster holds back, and what a rule can."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkaform.gates import hold_back, moves_data
+from kafkaform.model import (
+    Change,
+    Create,
+    Delete,
+    Diagnostic,
+    FieldChange,
+    Judgement,
+    Plan,
+    PlannedChange,
+    ResourceRef,
+    Risk,
+    Severity,
+    Status,
+    Update,
+)
+from tests.scenes import topic
+
+SICK = Diagnostic("KF303", Severity.ERROR, "3 partitions of 1 topic are under-replicated")
+LOSS = Judgement(Risk.DESTRUCTIVE, "retention-cut", "records go")
+
+
+def update(
+    path: str, judgement: Judgement, deferred: str | None = None, ref: ResourceRef | None = None
+) -> Update:
+    return Update(ref or topic("a"), "id", (FieldChange(path, 1, 2, 1, 2, judgement, deferred),))
+
+
+GROUP = ResourceRef("ConsumerGroup", "g")
+MOVING: dict[str, Change] = {
+    "delete": Delete(topic("a"), "id", {}, LOSS),
+    "delete group": Delete(GROUP, None, {}, LOSS),
+    "cut": update("config.retention.ms", LOSS),
+    "safe increase": update("partitions", Judgement()),
+    "reset": update("offsets.a:0", Judgement(Risk.DESTRUCTIVE, "offset-reset", "read again"), ref=GROUP),
+}
+STAYING: dict[str, Change] = {
+    "create": Create(topic("a"), {"partitions": 3}),
+    "raise": update("config.retention.ms", Judgement()),
+    "disruptive": update("config.min.insync.replicas", Judgement(Risk.DISRUPTIVE, "min-isr-raise")),
+    "deferred": update("partitions", Judgement(), deferred="later"),
+}
+
+
+@pytest.mark.parametrize("change", MOVING.values(), ids=MOVING)
+def test_what_destroys_or_places_data_waits_until_the_cluster_is_healthy(change: Change) -> None:
+    assert moves_data(change)
+    (held,) = hold_back(Plan("c", (PlannedChange(change, Status.PLANNED),)), [SICK]).changes
+    assert held.status is Status.REFUSED
+    assert held.reason == f"the cluster is not healthy: KF303: {SICK.message}"
+    assert held.remedy is not None
+    assert "kafkaform doctor --wait" in held.remedy
+
+
+@pytest.mark.parametrize("change", STAYING.values(), ids=STAYING)
+def test_the_rest_goes_on(change: Change) -> None:
+    assert not moves_data(change)
+    plan = Plan("c", (PlannedChange(change, Status.PLANNED),))
+    assert hold_back(plan, [SICK]) == plan
+
+
+def test_a_healthy_cluster_holds_nothing_back() -> None:
+    plan = Plan("c", tuple(PlannedChange(change, Status.PLANNED) for change in MOVING.values()))
+    assert hold_back(plan, []) is plan
+
+
+@pytest.mark.parametrize("status", [Status.REFUSED, Status.NEEDS_CONSENT])
+def test_what_is_held_back_already_keeps_its_own_reason(status: Status) -> None:
+    plan = Plan("c", (PlannedChange(MOVING["delete"], status, reason="for another reason"),))
+    assert hold_back(plan, [SICK]) == plan

@@ -1,0 +1,248 @@
+"""Findings as text, JSON, annotations of GitHub and SARIF."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from sarif_pydantic import Sarif
+
+from kafkaform import rules
+from kafkaform.errors import Problem
+from kafkaform.model import Diagnostic, Location, Severity
+from kafkaform.report.diagnostics import FORMATS, has_errors, render, tally
+from kafkaform.report.findings import Reported, Workspace, by_environment, everywhere, from_problems
+
+HERE = Workspace("/repo", "/repo")
+PLACE = Location("topics/a.yaml", 7, 5)
+ERROR = Diagnostic("KF109", Severity.ERROR, "too few", PLACE, "set it to 2")
+WARNING = Diagnostic("KF104", Severity.WARNING, "odd", Location("topics/b.yaml", 3))
+WAIVED = Diagnostic("KF113", Severity.INFO, "unclean", PLACE, waived="TICKET-1: replayed")
+WHOLE = Diagnostic("KF404", Severity.ERROR, "a third of all topics")
+ALL = everywhere([ERROR, WARNING, WAIVED, WHOLE])
+
+
+def rendered(found: list[Reported], output_format: str, workspace: Workspace = HERE) -> str:
+    return render(found, output_format, workspace, known=rules.entries())
+
+
+def sarif(found: list[Reported], workspace: Workspace = HERE) -> Any:
+    return json.loads(rendered(found, "sarif", workspace))["runs"][0]
+
+
+# --- what is found ---------------------------------------------------------------------------------
+
+
+def test_a_finding_of_every_environment_is_told_once_and_others_say_where() -> None:
+    found = by_environment({"dev": [ERROR, ERROR], "test": [ERROR, WARNING], "prod": [ERROR, WARNING]})
+    assert found == [Reported(ERROR), Reported(WARNING, ("test", "prod"))]
+    assert found[1].message == "odd (in test, prod)"
+    assert by_environment({None: [WARNING]}) == [Reported(WARNING)]
+
+
+def test_findings_are_in_the_order_of_their_places_and_those_without_one_are_last() -> None:
+    later = replace(ERROR, location=Location("topics/a.yaml", 70))
+    found = by_environment({None: [WHOLE, WARNING, later, ERROR]})
+    assert [one.diagnostic for one in found] == [ERROR, later, WARNING, WHOLE]
+
+
+def test_waived_findings_count_for_nothing() -> None:
+    waived_error = replace(ERROR, waived="meant")
+    assert tally(ALL) == ["2 errors", "1 warning", "1 waived"]
+    assert has_errors(ALL)
+    assert not has_errors([Reported(waived_error), Reported(WARNING)])
+    assert tally([Reported(waived_error)]) == ["1 waived"]
+    assert tally([]) == []
+
+
+# --- text and JSON ---------------------------------------------------------------------------------
+
+
+def test_text_is_a_line_each() -> None:
+    assert rendered(ALL, "text").splitlines() == [
+        "topics/a.yaml:7:5: error: KF109 too few (set it to 2)",
+        "topics/b.yaml:3:1: warning: KF104 odd",
+        "topics/a.yaml:7:5: info: KF113 unclean (waived: TICKET-1: replayed)",
+        "error: KF404 a third of all topics",
+    ]
+    assert rendered([], "text") == ""
+
+
+def test_json_keeps_what_was_waived_and_where_it_holds() -> None:
+    found = json.loads(rendered([Reported(WAIVED, ("prod",)), *from_problems([Problem("bad")])], "json"))
+    assert found["diagnostics"] == [
+        {
+            "code": "KF113",
+            "severity": "info",
+            "message": "unclean",
+            "source": {"file": "topics/a.yaml", "line": 7, "column": 5},
+            "suggestion": None,
+            "waived": "TICKET-1: replayed",
+            "environments": ["prod"],
+        },
+        {
+            "code": None,
+            "severity": "error",
+            "message": "bad",
+            "source": None,
+            "suggestion": None,
+            "waived": None,
+            "environments": None,
+        },
+    ]
+
+
+# --- GitHub ----------------------------------------------------------------------------------------
+
+
+def test_annotations_have_the_worst_first_and_none_that_is_waived() -> None:
+    note = Diagnostic("KF105", Severity.INFO, "not a multiple", Location("c.yaml", 2, 3))
+    assert rendered(everywhere([note, WARNING, WAIVED, ERROR, WHOLE]), "github").splitlines() == [
+        "::error file=topics/a.yaml,line=7,col=5,title=KF109::too few%0Aset it to 2",
+        "::error title=KF404::a third of all topics",
+        "::warning file=topics/b.yaml,line=3,col=1,title=KF104::odd",
+        "::notice file=c.yaml,line=2,col=3,title=KF105::not a multiple",
+    ]
+
+
+def test_annotations_escape_what_a_workflow_command_is_made_of() -> None:
+    bad = Diagnostic("policy/a", Severity.ERROR, "50%: a,b\r\n::stop-commands::x", Location("a:b,c%.yaml"))
+    (line,) = rendered(everywhere([bad]), "github").splitlines()
+    head, _, message = line.removeprefix("::").partition("::")
+    assert head == "error file=a%3Ab%2Cc%25.yaml,line=1,col=1,title=policy/a"
+    assert message == r"50%25: a,b\r\n::stop-commands::x"
+
+
+def test_problems_of_the_input_are_annotated_too() -> None:
+    found = from_problems([Problem("unknown field 'x'", PLACE, "did you mean 'y'?")])
+    assert rendered(found, "github") == (
+        "::error file=topics/a.yaml,line=7,col=5,title=invalid input::unknown field 'x'%0Adid you mean 'y'?\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "workspace", "shown"),
+    [
+        ("topics/a.yaml", Workspace("/repo", "/repo"), "topics/a.yaml"),
+        ("./topics/../a.yaml", Workspace("/repo", "/repo"), "a.yaml"),
+        ("/repo/topics/a.yaml", Workspace("/repo", "/repo"), "topics/a.yaml"),
+        ("topics/a.yaml", Workspace("/repo", "/repo/kafka"), "kafka/topics/a.yaml"),
+        ("../a.yaml", Workspace("/repo", "/repo/kafka"), "a.yaml"),
+        ("/elsewhere/a.yaml", Workspace("/repo", "/repo"), "/elsewhere/a.yaml"),
+        ("..a.yaml", Workspace("/repo", "/repo"), "..a.yaml"),
+    ],
+)
+def test_paths_are_those_of_the_workspace(file: str, workspace: Workspace, shown: str) -> None:
+    found = everywhere([replace(ERROR, location=Location(file))])
+    assert f"file={shown},line=1," in rendered(found, "github", workspace)
+    (result,) = sarif(found, workspace)["results"]
+    uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert uri == (f"file://{shown}" if shown.startswith("/") else shown)
+
+
+# --- SARIF -----------------------------------------------------------------------------------------
+
+
+UNKNOWN_TO_THE_MODELS = {"columnKind", "suppressions"}
+"""Properties of SARIF 2.1.0 that the models leave out."""
+
+
+def strangers(model: BaseModel, at: str = "") -> list[str]:
+    """Everything in a log that is no property of SARIF 2.1.0."""
+    found = [f"{at}.{name}" for name in set(model.model_extra or {}) - UNKNOWN_TO_THE_MODELS]
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, BaseModel):
+                found += strangers(item, f"{at}.{name}")
+    return found
+
+
+SETS = {
+    "all sorts": ALL,
+    "nothing": [],
+    "bad input": from_problems([Problem("bad", PLACE, "mend it"), Problem("no place")]),
+    "a code that nobody knows": everywhere([replace(ERROR, code="ACME-1")]),
+}
+
+
+@pytest.mark.parametrize("found", SETS.values(), ids=SETS)
+def test_a_log_is_sarif(found: list[Reported]) -> None:
+    log = Sarif.model_validate_json(rendered(found, "sarif"))
+    assert strangers(log) == []
+    assert log.version == "2.1.0"
+    (run,) = log.runs
+    assert len(run.results or ()) == len(found)
+
+
+def test_what_is_no_sarif_is_noticed() -> None:
+    text = rendered(ALL, "sarif")
+    assert strangers(Sarif.model_validate_json(text.replace('"startLine"', '"startLin"'))) != []
+    with pytest.raises(ValueError, match="level"):
+        Sarif.model_validate_json(text.replace('"level": "error"', '"level": "bad"'))
+
+
+def test_results_point_to_their_rules_and_places() -> None:
+    run = sarif(ALL)
+    described = run["tool"]["driver"]["rules"]
+    for result in run["results"]:
+        rule = described[result["ruleIndex"]]
+        assert rule["id"] == result["ruleId"]
+        entry = rules.entries()[rule["id"]]
+        assert rule["shortDescription"]["text"] == entry.summary
+        assert rule["fullDescription"]["text"] == rule["help"]["text"] == entry.explanation
+    error, warning, waived, whole = run["results"]
+    assert (error["level"], warning["level"], waived["level"]) == ("error", "warning", "note")
+    assert error["message"]["text"] == "too few (set it to 2)"
+    assert error["locations"][0]["physicalLocation"] == {
+        "artifactLocation": {"uri": "topics/a.yaml"},
+        "region": {"startLine": 7, "startColumn": 5},
+    }
+    assert "locations" not in whole
+    assert run["invocations"] == [{"executionSuccessful": True}]
+
+
+def test_waived_findings_are_suppressed_with_their_reason() -> None:
+    error, _, waived, _ = sarif(ALL)["results"]
+    assert error["suppressions"] == []
+    assert waived["suppressions"] == [
+        {"kind": "inSource", "status": "accepted", "justification": "TICKET-1: replayed"}
+    ]
+
+
+def test_uris_are_percent_encoded() -> None:
+    (result,) = sarif(everywhere([replace(ERROR, location=Location("topics/ä b:%.yaml"))]))["results"]
+    uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert uri == "topics/%C3%A4%20b%3A%25.yaml"
+
+
+def test_bad_input_is_a_run_that_failed() -> None:
+    run = sarif(SETS["bad input"])
+    assert run["invocations"] == [{"executionSuccessful": False}]
+    assert {result["ruleId"] for result in run["results"]} == {"invalid-input"}
+
+
+def test_fingerprints_outlive_moved_lines_and_tell_findings_apart() -> None:
+    def prints(*diagnostics: Diagnostic) -> list[str]:
+        results = sarif([Reported(diagnostic) for diagnostic in diagnostics])["results"]
+        return [result["partialFingerprints"]["kafkaform/v1"] for result in results]
+
+    moved = replace(ERROR, location=replace(PLACE, line=70, column=1))
+    assert prints(moved) == prints(ERROR)
+    others = [
+        moved,
+        replace(ERROR, code="KF108"),
+        replace(ERROR, message="far too few"),
+        replace(ERROR, location=Location("topics/b.yaml", 7, 5)),
+    ]
+    assert len(set(prints(ERROR, *others))) == 5
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+def test_nothing_in_a_message_can_act_on_a_terminal(output_format: str) -> None:
+    bad = Diagnostic("KF109", Severity.ERROR, "x\x1b[31m\u202e", PLACE, "y\x07")
+    text = rendered(everywhere([bad]), output_format)
+    assert not {"\x1b", "\x07", "\u202e"} & set(text)

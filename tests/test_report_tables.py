@@ -1,0 +1,75 @@
+"""Tables: what is folded where the room is short, and that nothing is ever lost."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from kafkaform.report.printable import printable
+from kafkaform.report.tables import Cell, Column, table
+from tests.strategies import hostile_text
+
+COLUMNS = (Column("NAME", least=8), Column("COUNT", right=True), Column("NOTE", least=6))
+ROWS: list[tuple[str | Cell, ...]] = [("orders.v1", "12", "first"), ("a-very-long-name.with.parts", "3", Cell("second one", "red"))]
+
+
+def lines(width: int | None) -> list[str]:
+    return table(COLUMNS, ROWS, width).plain.split("\n")
+
+
+def test_columns_stand_below_their_headers_and_numbers_to_the_right() -> None:
+    assert lines(None) == [
+        "NAME                         COUNT  NOTE",
+        "orders.v1                       12  first",
+        "a-very-long-name.with.parts      3  second one",
+    ]
+
+
+def test_a_width_that_is_enough_changes_nothing() -> None:
+    assert lines(47) == lines(None)
+
+
+def test_where_the_room_is_short_the_widest_column_folds_behind_a_separator() -> None:
+    assert lines(36) == [
+        "NAME               COUNT  NOTE",
+        "orders.v1             12  first",
+        "a-very-long-name.      3  second one",
+        "with.parts",
+    ]
+
+
+def test_a_text_is_folded_at_blanks_rather_than_within_words() -> None:
+    assert table((Column("A", least=6),), [("not visible",)], 9).plain == "A\nnot\nvisible"
+
+
+def test_a_column_is_not_folded_below_its_least_width() -> None:
+    assert max(map(len, lines(5))) == 8 + 2 + 5 + 2 + 6
+
+
+def test_headers_and_cells_keep_their_styles() -> None:
+    text = table(COLUMNS, ROWS)
+    styles = {text.plain[span.start : span.end]: str(span.style) for span in text.spans}
+    assert styles == {"NAME": "bold", "COUNT": "bold", "NOTE": "bold", "second one": "red"}
+
+
+@pytest.mark.parametrize("width", [None, 10, 40, 200])
+def test_a_table_without_rows_is_its_header(width: int | None) -> None:
+    assert table(COLUMNS, [], width).plain == "NAME  COUNT  NOTE"
+
+
+@given(
+    st.lists(st.tuples(hostile_text(), st.integers().map(str), hostile_text()), max_size=6),
+    st.integers(20, 120),
+)
+def test_whatever_the_texts_all_of_them_is_shown_within_the_width(
+    rows: list[tuple[str, str, str]], width: int
+) -> None:
+    shown = table(COLUMNS, rows, width).plain
+    assert printable(shown.replace("\n", "")) == shown.replace("\n", "")
+    least = 8 + 2 + max(5, *(len(count) for _, count, _ in rows)) + 2 + 6 if rows else 0
+    # A wide character may stand where there is room for half of it.
+    assert max(map(cell_len, shown.split("\n"))) <= max(width, least)
+    letters = sorted("".join(printable(text) for row in rows for text in row).replace(" ", ""))
+    assert sorted(shown.replace("\n", "").replace(" ", "").removeprefix("NAMECOUNTNOTE")) == letters

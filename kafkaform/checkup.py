@@ -147,7 +147,12 @@ class Examination:
         desired = self.desired
         live: Mapping[ResourceRef, Observed] = {}
         groups: Mapping[str, Group] = {}
-        if active - _OF_BROKERS:
+        if health.quorum is not None and health.quorum.leader is None:
+            # Half of what is asked then would be answered by nobody, after half a minute each.
+            for code in sorted(active - _OF_BROKERS):
+                untold[code].append("not asked for while no active controller answers")
+            desired = ()
+        elif active - _OF_BROKERS:
             live, unseen = _live_topics(cluster, desired, untold)
             groups, denied = _live_groups(cluster, desired, self.settings, untold)
             desired = tuple(one for one in desired if one.ref not in unseen | denied)

@@ -113,6 +113,17 @@ def idle_consents(change: Change | None, desired: Desired) -> Iterator[Diagnosti
         )
 
 
+def nothing_to_make(desired: Desired) -> Diagnostic:
+    """What is said of a resource that does not exist, and of which a manifest sets nothing."""
+    return Diagnostic(
+        "KF420",
+        Severity.INFO,
+        f"{desired.ref} does not exist, and its manifest sets nothing on the cluster",
+        desired.location,
+        "its first member makes it; or declare offsets.initial or a config",
+    )
+
+
 def moves_data(change: Change) -> bool:
     """Whether a change destroys data, or has brokers make place for more of it."""
     match change:

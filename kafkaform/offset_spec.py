@@ -115,7 +115,8 @@ def parse_offset(text: str) -> OffsetSpec:
     if spec is not None:
         return spec
     raise ValueError(
-        f"{quoted(text)} is no place in a log; write earliest, latest, current, an offset, shift-by -10, {_TIMES}"
+        f"{quoted(text)} is no place in a log; write earliest, latest, current, an offset, shift-by -10, "
+        f"{_TIMES}"
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.consent import Consents
-from kafkaform.gates import PRUNED, Policy, due, gate, idle_consents, matches
+from kafkaform.gates import PRUNED, Policy, due, gate, idle_consents, matches, nothing_to_make
 from kafkaform.kinds import KINDS, kind_order
 from kafkaform.kinds.base import Kind, UpdateContext
 from kafkaform.model import (
@@ -175,7 +175,8 @@ class _Planner:
             return None if observed is None else _deletion(desired, observed, self._facts)
         if observed is None:
             state = _in_order(kind, desired.state)
-            # Of what has no field to set, such as a group that only its members make, nothing is missing.
+            if not state:
+                self._diagnostics.append(nothing_to_make(desired))
             return Create(desired.ref, state) if state else None
         fields = self._fields(kind, desired, desired.state, observed)
         return Update(desired.ref, observed.uid, fields) if fields else None

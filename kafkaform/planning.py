@@ -30,6 +30,7 @@ from kafkaform.model import (
 )
 from kafkaform.planner import diff
 from kafkaform.rules import Scene, Stage
+from kafkaform.rules.waivers import idle_waivers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -108,7 +109,10 @@ def make_plan(request: Request, cluster: Cluster, settings: Settings, target: Cl
     plan = diff(desired, observation, facts, policy)
     judged = list(judge_changes(plan, scene, cluster, settings))
     plan = diff(desired, observation, facts, _blocking(policy, judged))
-    found = [diagnostic for _, diagnostic in (*findings, *judged)]
+    findings += judged
+    known = {**rules.entries(), **{policy.code: policy for policy in settings.policies}}
+    findings += idle_waivers(scene, findings, settings.rules, (*_BEFORE, Stage.CHANGES), known)
+    found = [diagnostic for _, diagnostic in findings]
     return validated(replace(plan, diagnostics=(*found, *plan.diagnostics)), cluster)
 
 

@@ -85,7 +85,9 @@ def _remaining_create(change: Create, observed: Observed | None) -> Left | Moved
 
 def _remaining_update(change: Update, observed: Observed | None) -> Left | Moved:
     if observed is None:
-        return Moved("it was deleted since the plan")
+        # A group that only had configs is gone with the last of them.
+        emptied = change.uid is None and all(field.after is None for field in change.fields)
+        return Left(None) if emptied else Moved("it was deleted since the plan")
     if observed.uid != change.uid:
         return REPLACED
     equal = KINDS[change.ref.kind].equal

@@ -73,14 +73,16 @@ def rule_catalogue() -> str:
 
 
 RULES_INTRODUCTION = """\
-`kafkaform rules` lists them, those of plug-ins and the policies of `kafkaform.yaml` too; `kafkaform rules KF109`
-explains one. An error refuses the resource it is about; a rule may be louder or softer for a case, as its text says.
+`kafkaform rules` lists them, those of plug-ins and the policies of `kafkaform.yaml` too, and
+`kafkaform rules KF109` explains one. An error refuses the resource it is about; a rule may be louder or
+softer for a case, as its text says.
 
-- **needs**: `manifests` are checked by `validate`, `plan` and `apply`, `live` resources and `changes` by `plan` and
-  `apply`, `health` by `doctor` and before every `apply`. A note (no entry) is what a reading of the cluster has to say.
+- **needs**: `manifests` are checked by `validate`, `plan` and `apply`, `live` resources and `changes` by
+  `plan` and `apply`, `health` by `doctor` and before every `apply`. A note (no entry) is what a reading of
+  the cluster has to say.
 - **severity**: set it under [`rules:`](configuration.md#rules-and-waivers) in kafkaform.yaml, or `off`.
-- **waivable**: [a manifest can have the rule overlook it](configuration.md#rules-and-waivers), with a reason. Where Kafka
-  would refuse all the same, it cannot."""
+- **waivable**: a manifest can have the rule overlook it, [with a reason](configuration.md#rules-and-waivers).
+  Where Kafka would refuse all the same, it cannot."""
 
 
 def _row(entry: Rule | Note) -> str:

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import TYPE_CHECKING
+
 import pytest
 
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.errors import OutcomeUnknown, PermissionDenied
+from kafkaform.errors import OutcomeUnknown, PermissionDenied, RequestRejected
+from kafkaform.groups import LogSpan, Member
 from kafkaform.model import Broker, ResourceRef
-from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic
+from kafkaform.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CommitInitialOffsets,
+    CreateTopic,
+    DeleteTopic,
+    ResetOffsets,
+)
+
+if TYPE_CHECKING:
+    from kafkaform.groups import Group
 
 A, B = ResourceRef("Topic", "a"), ResourceRef("Topic", "b")
+G = ResourceRef("ConsumerGroup", "g")
 UNANSWERED = OutcomeUnknown("no answer within 60 s")
 
 
@@ -100,3 +115,222 @@ def test_executed_holds_what_was_carried_out_and_nothing_else(cluster: MemoryClu
     assert cluster.executed == []
     cluster.execute([gone, refused, done])
     assert cluster.executed == [done, gone]
+
+
+# --- groups ----------------------------------------------------------------------------------------
+
+
+def seen(cluster: MemoryCluster, name: str = "g") -> Group:
+    return cluster.groups([name]).groups[name]
+
+
+def test_members_join_and_leave_behind_everybodys_back(cluster: MemoryCluster) -> None:
+    cluster.commit("g", {("a", 0): 2})
+    cluster.write("a", 0, 5)
+    cluster.join("g", ["a"], members=5, protocol="consumer")
+    active = seen(cluster)
+    assert (active.protocol, active.state, active.assignor) == ("consumer", "Stable", "uniform")
+    assert [sorted(member.assignment) for member in active.members] == [
+        [("a", 0)],
+        [("a", 1)],
+        [("a", 2)],
+        [],
+        [],
+    ]
+    assert [p.lag for p in active.positions] == [3, None, None]
+    cluster.leave("g")
+    left = seen(cluster)
+    assert (left.active, left.protocol, left.committed) == (False, "consumer", {("a", 0): 2})
+    assert cluster.executed == []
+
+
+def test_members_can_be_given_in_person(cluster: MemoryCluster) -> None:
+    static = Member("m", "app", "10.0.0.1", "worker-1", frozenset({("a", 1)}))
+    cluster.join("g", members=[static], state="PreparingRebalance", assignor="sticky")
+    assert (seen(cluster).members, seen(cluster).state) == ((static,), "PreparingRebalance")
+    assert seen(cluster).assignor == "sticky"
+
+
+def test_a_group_about_to_have_members_is_active(cluster: MemoryCluster) -> None:
+    cluster.join("g", members=[], state="PreparingRebalance")
+    (refusal,) = cluster.execute([ResetOffsets(G, {("a", 0): 0})])
+    assert isinstance(refusal, RequestRejected)
+    assert refusal.code == "NON_EMPTY_GROUP"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "protocol_type", "assignor"),
+    [
+        ("classic", "consumer", "range"),
+        ("consumer", "consumer", "uniform"),
+        ("share", "share", "simple"),
+        ("streams", "streams", ""),
+    ],
+)
+def test_groups_are_of_every_protocol(
+    cluster: MemoryCluster, protocol: str, protocol_type: str, assignor: str
+) -> None:
+    cluster.join("g", ["a"], protocol=protocol)
+    told = seen(cluster)
+    assert (told.protocol, told.protocol_type, told.assignor) == (protocol, protocol_type, assignor)
+
+
+def test_reads_of_groups_lag_behind_changes_too(cluster: MemoryCluster) -> None:
+    cluster.lag(1)
+    cluster.execute([AlterConfigs(G, {"consumer.session.timeout.ms": "50000"})])
+    assert [G in cluster.observe([G]).resources for _ in range(2)] == [False, True]
+
+
+def test_a_hidden_group_is_invisible_and_cannot_be_changed(cluster: MemoryCluster) -> None:
+    cluster.commit("g", {("a", 0): 0})
+    cluster.commit("other", {("a", 0): 0})
+    cluster.hide(G)
+    observation = cluster.observe([G])
+    assert observation.inventory == {ResourceRef("ConsumerGroup", "other")}
+    assert "Group authorization" in observation.invisible[G]
+    assert cluster.groups().groups.keys() == {"other"}
+    reading = cluster.groups(["g"])
+    assert not reading.groups
+    assert reading.denied.keys() == {"g"}
+    (outcome,) = cluster.execute([ResetOffsets(G, {("a", 0): 0})])
+    assert isinstance(outcome, PermissionDenied)
+
+
+def test_the_logs_of_a_hidden_topic_cannot_be_read(cluster: MemoryCluster) -> None:
+    cluster.commit("g", {("a", 0): 0, ("b", 0): 0})
+    cluster.hide(A)
+    assert cluster.partition_counts(["a", "b"]) == {"b": 1}
+    assert cluster.log_spans([("a", 0), ("b", 0)]).keys() == {("b", 0)}
+    assert {p.topic for p in cluster.health().partitions} == {"b"}
+    (outcome,) = cluster.execute([CommitInitialOffsets(G, {"a": "latest"})])
+    assert isinstance(outcome, RequestRejected)
+    assert outcome.code == "UNKNOWN_TOPIC_OR_PART"
+
+
+def test_a_failure_can_hit_an_offset_reset(cluster: MemoryCluster) -> None:
+    cluster.write("a", 0, 9)
+    cluster.fail_next(UNANSWERED, G, carried_out=True)
+    reset = ResetOffsets(G, {("a", 0): 4})
+    assert cluster.execute([reset]) == [UNANSWERED]
+    assert seen(cluster).committed == {("a", 0): 4}
+    assert cluster.executed == [reset]
+
+
+def test_the_time_can_be_chosen() -> None:
+    cluster = MemoryCluster(now_ms=lambda: 100_000)
+    cluster.execute([CreateTopic(A, 1, 1, {})])
+    for at_ms in (80_000, 90_000, 100_000):
+        cluster.write("a", 0, 2, at_ms)
+    cluster.execute([CommitInitialOffsets(G, {"a": "15s ago"})])
+    assert seen(cluster).committed == {("a", 0): 2}
+
+
+def test_only_topics_have_sizes(cluster: MemoryCluster) -> None:
+    cluster.commit("g", {("a", 0): 0})
+    cluster.fill(A, 5)
+    resources = cluster.observe([A, G]).resources
+    assert cluster.sizes(list(resources.values())) == {A: 5}
+
+
+# --- logs ------------------------------------------------------------------------------------------
+
+
+def test_records_go_with_their_topic(cluster: MemoryCluster) -> None:
+    cluster.write("b", 0, 5)
+    (uid,) = (observed.uid for observed in cluster.observe([B]).resources.values())
+    cluster.execute([DeleteTopic(B, uid)])
+    cluster.execute([CreateTopic(B, 1, 1, {})])
+    assert cluster.log_spans([("b", 0)]) == {("b", 0): LogSpan(0, 0)}
+
+
+def test_a_log_is_written_and_expires_within_its_ends(cluster: MemoryCluster) -> None:
+    cluster.write("a", 1, 5)
+    cluster.expire("a", 1, 5)
+    assert cluster.log_spans([("a", 1)], at_ms=0) == {("a", 1): LogSpan(5, 5, 5)}
+    for start in (4, 6):
+        with pytest.raises(ValueError, match=f"offset {start} is not within the log"):
+            cluster.expire("a", 1, start)
+    with pytest.raises(ValueError, match="0 records"):
+        cluster.write("a", 1, 0)
+    for topic, partition in (("a", 3), ("nowhere", 0)):
+        with pytest.raises(KeyError):
+            cluster.write(topic, partition)
+
+
+# --- brokers ---------------------------------------------------------------------------------------
+
+
+def placements(cluster: MemoryCluster, name: str) -> list[tuple[int | None, tuple[int, ...]]]:
+    return [(p.leader, p.isr) for p in cluster.health().partitions if p.topic == name]
+
+
+def test_leaders_are_spread_over_the_brokers() -> None:
+    cluster = MemoryCluster()
+    cluster.execute([CreateTopic(ResourceRef("Topic", f"t{n}"), 1, 3, {}) for n in range(6)])
+    cluster.execute([AddPartitions(ResourceRef("Topic", "t0"), 1, 4)])
+    leaders = Counter(p.leader for p in cluster.health().partitions)
+    assert leaders == {1: 3, 2: 3, 3: 3}
+
+
+def test_a_stopped_broker_leads_nothing_and_falls_out_of_sync() -> None:
+    cluster = MemoryCluster()
+    cluster.execute([CreateTopic(A, 3, 2, {})])
+    before = placements(cluster, "a")
+    first = before[0][0]
+    assert first is not None
+    cluster.stop_broker(first)
+    health = cluster.health()
+    assert first not in {broker.id for broker in health.brokers} | {health.controller}
+    assert health.brokers == cluster.facts().brokers
+    assert len(health.partitions) == 3
+    for partition in health.partitions:
+        assert first not in {partition.leader, *partition.isr}
+        assert len(partition.replicas) == 2
+    assert sorted(len(partition.isr) for partition in health.partitions) == [1, 1, 2]
+    cluster.start_broker(first)
+    assert placements(cluster, "a") == before
+
+
+def test_a_partition_without_a_running_replica_is_offline() -> None:
+    cluster = MemoryCluster()
+    cluster.execute([CreateTopic(A, 1, 2, {}), CreateTopic(B, 3, 1, {})])
+    cluster.write("a", 0, 5)
+    ((leader, (_, follower)),) = placements(cluster, "a")
+    assert leader is not None
+    for broker in (leader, follower):
+        cluster.stop_broker(broker)
+    assert placements(cluster, "a") == [(None, (follower,))]
+    assert cluster.log_spans([("a", 0)]) == {}
+    cluster.commit("g", {("a", 0): 3})
+    assert [(p.end, p.lag) for p in seen(cluster).positions] == [(None, None)]
+    assert "the log of a " in seen(cluster).unread
+    assert [p[0] for p in placements(cluster, "b")].count(None) == 2
+    cluster.start_broker(follower)
+    assert placements(cluster, "a") == [(follower, (follower,))]
+    assert cluster.log_spans([("a", 0)]) == {("a", 0): LogSpan(0, 5)}
+
+
+def test_partitions_without_a_leader_are_named_and_the_others_committed() -> None:
+    cluster = MemoryCluster()
+    cluster.execute([CreateTopic(A, 3, 1, {})])
+    offline = next(p for p in cluster.health().partitions if p.partition == 1)
+    assert offline.leader is not None
+    cluster.stop_broker(offline.leader)
+    commit = CommitInitialOffsets(G, {"a": "latest"})
+    (outcome,) = cluster.execute([commit])
+    assert isinstance(outcome, RequestRejected)
+    assert outcome.code == "LEADER_NOT_AVAILABLE"
+    assert "a:1" in outcome.message
+    assert "a:0" not in outcome.message
+    assert seen(cluster).committed == {("a", 0): 0, ("a", 2): 0}
+    cluster.start_broker(offline.leader)
+    assert cluster.execute([commit]) == [None]
+    assert seen(cluster).committed == {("a", 0): 0, ("a", 1): 0, ("a", 2): 0}
+
+
+def test_no_broker_answers_for_a_cluster_without_any() -> None:
+    cluster = MemoryCluster()
+    for broker in (1, 2, 3):
+        cluster.stop_broker(broker)
+    assert cluster.health().controller is None
+    assert cluster.health().brokers == ()

@@ -22,11 +22,13 @@ from kafkaform.kafka_configs import (
     ConfigType,
     canonical,
     cluster_defaults,
+    consumer_configs,
     equal,
     group_configs,
     is_vendor,
     kafka_version,
     observed,
+    refused_by_client,
     topic_configs,
 )
 
@@ -55,6 +57,97 @@ def test_limits_of_a_key() -> None:
     assert topics["compression.type"].type is ConfigType.STRING
     assert "zstd" in topics["compression.type"].valid_values
     assert [s.factor for s in topics[RETENTION].synonyms] == [1, 60_000, 3_600_000]
+
+
+def test_what_is_known_of_consumers() -> None:
+    consumers = consumer_configs()
+    assert {"group.id", "max.poll.records", "share.acquire.mode", "ssl.keystore.location"} <= consumers.keys()
+    assert {name for name, key in consumers.items() if key.internal} == {
+        "internal.throw.on.fetch.stable.offset.unsupported"
+    }
+    assert all(name == key.name for name, key in consumers.items())
+    assert all(key.documentation for key in consumers.values() if not key.internal)
+    assert consumers["max.poll.records"].default == "500"
+    assert consumers["partition.assignment.strategy"].default == (
+        "org.apache.kafka.clients.consumer.RangeAssignor,"
+        "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+    )
+    assert consumers["isolation.level"].valid_values == ("read_committed", "read_uncommitted")
+
+
+def test_every_default_of_a_consumer_is_canonical() -> None:
+    for name, key in consumer_configs().items():
+        if key.default is not None:
+            assert canonical(key, key.default) == key.default, name
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("max.poll.interval.ms", "5m", "300000"),
+        ("fetch.max.bytes", "5MiB", "5242880"),
+        ("group.protocol", "CONSUMER", "consumer"),
+        ("security.protocol", "sasl_ssl", "SASL_SSL"),
+        ("share.acquire.mode", "record_limit", "RECORD_LIMIT"),
+        ("auto.offset.reset", "by_duration:PT6H", "by_duration:PT6H"),
+        ("auto.offset.reset", "none", "none"),
+        ("partition.assignment.strategy", "range , a.B", "range,a.B"),
+        ("sasl.login.refresh.window.factor", "0.50", "0.5"),
+    ],
+)
+def test_values_of_consumer_configs(name: str, text: str, value: str) -> None:
+    assert canonical(consumer_configs()[name], text) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("auto.offset.reset", "EARLIEST"),
+        ("auto.offset.reset", "by_duration:6h"),
+        ("group.instance.id", ""),
+        ("isolation.level", "READ_COMMITTED"),
+        ("group.protocol", "share"),
+        ("max.poll.records", "0"),
+        ("sasl.login.refresh.window.factor", "0.4"),
+    ],
+)
+def test_values_that_a_consumer_refuses(name: str, text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name}: "):
+        canonical(consumer_configs()[name], text)
+
+
+def test_what_clients_refuse() -> None:
+    assert refused_by_client("consumer") >= {
+        "partition.assignment.strategy",
+        "session.timeout.ms",
+        "heartbeat.interval.ms",
+    }
+    assert "group.remote.assignor" in refused_by_client("classic")
+    assert {"group.protocol", "auto.offset.reset"} <= refused_by_client("share")
+    assert refused_by_client("streams") == frozenset()
+    known = consumer_configs().keys()
+    assert all(refused_by_client(protocol) <= known for protocol in ("classic", "consumer", "share"))
+
+
+@pytest.mark.parametrize(
+    ("known", "name", "since"),
+    [
+        (topic_configs, "retention.ms", None),
+        (topic_configs, "message.timestamp.before.max.ms", "3.6"),
+        (topic_configs, "compression.zstd.level", "3.8"),
+        (topic_configs, "remote.log.copy.disable", "3.9"),
+        (group_configs, "consumer.session.timeout.ms", "4.0"),
+        (group_configs, "share.record.lock.duration.ms", "4.0"),
+        (group_configs, "share.isolation.level", "4.1"),
+        (group_configs, "streams.num.standby.replicas", "4.1"),
+        (group_configs, "share.delivery.count.limit", "4.3"),
+        (consumer_configs, "max.poll.records", None),
+        (consumer_configs, "group.protocol", "3.7"),
+        (consumer_configs, "share.acquire.mode", "4.2"),
+    ],
+)
+def test_since_which_version_a_config_exists(known: Any, name: str, since: str | None) -> None:
+    assert known()[name].since == since
 
 
 def test_knowledge_cannot_be_changed() -> None:

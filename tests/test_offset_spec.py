@@ -75,13 +75,19 @@ def test_blanks_around_do_not_matter(spec: OffsetSpec, before: str, after: str) 
     assert parse_offset(f"{before}{spec}{after}") == spec
 
 
-NEARLY = st.lists(
-    st.sampled_from(
-        ["earliest", "latest", "current", "ago", "shift-by", "2026", "11", "01", "00", "T", "Z", "W", ":", "-", "+", ".", ",", "=", "9", "6", "h", "d", "ms", "+02"]
-    )
-    | st.sampled_from(" \n\x00é٣"),
-    max_size=8,
-).map("".join)
+PIECES = [
+    *"TZW:-+.,=96hd \n\x00é٣",
+    "earliest",
+    "latest",
+    "current",
+    "ago",
+    "shift-by",
+    "2026",
+    "01",
+    "ms",
+    "+02",
+]
+NEARLY = st.lists(st.sampled_from(PIECES), max_size=8).map("".join)
 
 
 @given(st.text() | NEARLY)

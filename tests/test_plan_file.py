@@ -200,7 +200,7 @@ def test_the_fields_of_a_create_are_in_natural_order_without_a_before() -> None:
     order = ["partitions", "replicationFactor", "config.b", "config.z", "zoo"]
     assert [f["path"] for f in fields] == order
     assert [f["before"] for f in fields] == [None] * 5
-    assert [f["after"] for f in fields] == [6, 3, "1", None, "1"]
+    assert [f["after"] for f in fields] == [6, 3, None, "1", "1"]
 
 
 def test_a_refused_delete_keeps_its_judgement_beside_its_refusal() -> None:

@@ -145,8 +145,8 @@ def valid(key: ConfigKey) -> SearchStrategy[str]:
         return st.floats(0.0, 1.0).map(repr) | st.sampled_from(["0.50", "1", "1e-7", ".5"])
     low, high = key.ranges[-1]
     limits = {ConfigType.LONG: 2**63 - 1, ConfigType.SHORT: 2**15 - 1}
-    most = limits.get(key.type, 2**31 - 1) if high is None else high
-    least = -most if low is None else low
+    most = limits.get(key.type, 2**31 - 1) if high is None else int(high)
+    least = -most if low is None else int(low)
     round_ones = st.sampled_from([10**6, 86_400_000, 2**30, 3_600_000, most, max(least, -1)])
     return (st.integers(least, most) | round_ones.filter(lambda n: least <= n <= most)).map(str)
 
@@ -255,7 +255,7 @@ def check_value(value: str, folder: Path) -> None:
     for text in (manifest.to_yaml(), *(() if beyond else (as_json,))):
         assert all(printable(line) == line for line in text.split("\n"))
         desired = read_back(text, folder)
-        plan = diff([desired], type(seen)({ref: one}, seen.inventory), facts, Policy())
+        plan = diff([desired], type(seen)({ref: one}, seen.inventory), facts)
         assert (plan.changes, plan.undeclared) == ((), ())
 
 

@@ -12,7 +12,10 @@ from kafkaform.report.tables import Cell, Column, table
 from tests.strategies import hostile_text
 
 COLUMNS = (Column("NAME", least=8), Column("COUNT", right=True), Column("NOTE", least=6))
-ROWS: list[tuple[str | Cell, ...]] = [("orders.v1", "12", "first"), ("a-very-long-name.with.parts", "3", Cell("second one", "red"))]
+ROWS: list[tuple[str | Cell, ...]] = [
+    ("orders.v1", "12", "first"),
+    ("a-very-long-name.with.parts", "3", Cell("second one", "red")),
+]
 
 
 def lines(width: int | None) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkaform.rules.plugins import CODE
-from tests.cli_helpers import Call, Project, environment
+from tests.cli_helpers import ROOT, Call, Project, environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,6 +67,15 @@ def test_a_module_that_registers_rules(plugged: Callable[..., Call]) -> None:
     assert call.out == (
         "topics/a.yaml:4:9: warning: ACME-1 x.a has no owner (name one)\n1 resource: valid, 1 warning.\n"
     )
+
+
+def test_the_plug_in_of_the_docs(plugged: Callable[..., Call]) -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    module = page.partition("<!-- python: plug-in -->\n```python\n")[2].partition("```")[0]
+    point = page.partition('[project.entry-points."kafkaform.rules"]\nacme = "')[2].partition('"')[0]
+    call = plugged(module, "validate", point=point).needs(0)
+    assert "warning: ACME-1 x.a has no owner (name one)" in call.out
+    assert plugged(module, "rules", "ACME-1").out.startswith("ACME-1 (warning)\n\nA topic has no owner.\n")
 
 
 def test_a_function_that_registers_rules(plugged: Callable[..., Call]) -> None:

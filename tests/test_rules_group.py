@@ -312,7 +312,8 @@ def test_one_id_for_all_members_shuts_them_out() -> None:
 def beating(protocol: str, session: int | None, beat: int | None) -> Desired:
     section, prefix = ("client", "") if protocol == "classic" else ("config", f"{protocol}.")
     names = {f"{prefix}session.timeout.ms": session, f"{prefix}heartbeat.interval.ms": beat}
-    return group(protocol=protocol, **{section: {n: str(v) for n, v in names.items() if v is not None}})
+    spec: dict[str, Any] = {section: {n: str(v) for n, v in names.items() if v is not None}}
+    return group(protocol=protocol, **spec)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -31,7 +31,12 @@ _KINDS = {"topic": "Topic", "topics": "Topic", "group": "ConsumerGroup", "groups
 @click.argument("name", required=False)
 @where_options
 @click.option(
-    "-o", "--output", type=click.Choice(["yaml", "json"]), help="[default: yaml; names: plain text]"
+    "-o",
+    "--output",
+    "--format",
+    "output",
+    type=click.Choice(["yaml", "json"]),
+    help="[default: yaml; names: plain text]",
 )
 @click.option(
     "--all", "everything", is_flag=True, help="List what ignore: of kafkaform.yaml leaves out, too."

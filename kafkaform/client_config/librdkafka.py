@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from kafkaform import kafka_configs
 from kafkaform.client_config.settings import (
     GROUP_ID,
     GROUP_PROTOCOL,
@@ -118,7 +119,7 @@ def librdkafka_settings(group: Desired, without: Collection[str] = ()) -> dict[s
         )
     java_settings(group, without)  # which refuses what no client of this protocol takes
     declared = declared_settings(group, without)
-    reject(group, _rejections(declared))
+    reject(group, (*_rejections(declared), *_disorder(declared, protocol)))
     settings = {GROUP_ID: group.ref.name, GROUP_PROTOCOL: protocol}
     return settings | {NATIVE[name].name or name: _translated(name, text) for name, text in declared.items()}
 
@@ -142,7 +143,13 @@ def _rejections(declared: Mapping[str, str]) -> Iterator[Rejection]:
             yield name, f"{name}: librdkafka does not know {text}", hint
         elif name == ASSIGNMENT:
             yield from _assignors(text)
+
+
+def _disorder(declared: Mapping[str, str], protocol: str) -> Iterator[Rejection]:
+    """Settings that do not go together."""
     for lower, usual_lower, upper, usual_upper in _ORDERED:
+        if lower in kafka_configs.refused_by_client(protocol):
+            continue
         low, high = int(declared.get(lower, usual_lower)), int(declared.get(upper, usual_upper))
         if low > high:
             name = upper if upper in declared else lower

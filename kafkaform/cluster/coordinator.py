@@ -130,20 +130,21 @@ def records(before: GroupRecord, after: GroupRecord) -> int:
     return len({name for name, _ in before.configs.items() ^ after.configs.items()})
 
 
-def described(name: str, group: GroupRecord, spans: Mapping[TopicPartition, LogSpan]) -> Group:
+def described(name: str, group: GroupRecord, spans: Mapping[TopicPartition, LogSpan] | None = None) -> Group:
     """What is told of a group.
 
     Args:
         name: Its name.
         group: What is kept of it.
-        spans: The ends of logs, where they were asked for.
+        spans: The ends of logs; None where they were not asked for.
     """
     assigned = {partition for member in group.members for partition in member.assignment}
     positions = []
     for partition in sorted({*assigned, *group.offsets}):
-        span = spans.get(partition)
+        span = (spans or {}).get(partition)
         ends = (span.start, span.end) if span is not None else (None, None)
         positions.append(Position(*partition, group.offsets.get(partition), *ends))
+    endless = sorted({p.topic for p in positions if p.end is None}) if spans is not None else []
     return Group(
         name,
         group.protocol,
@@ -152,6 +153,7 @@ def described(name: str, group: GroupRecord, spans: Mapping[TopicPartition, LogS
         assignor=group.assignor,
         members=group.members,
         positions=tuple(positions),
+        unread=f"the ends of the log of {', '.join(endless)} (no leader)" if endless else "",
     )
 
 
@@ -240,7 +242,7 @@ def _outside(partition: TopicPartition, offset: int, logs: Mapping[str, Sequence
 
 
 def _check_inactive(name: str, group: GroupRecord) -> None:
-    if group.known and described(name, group, {}).active:
+    if group.known and described(name, group).active:
         raise rejected("NON_EMPTY_GROUP", f"group {name} has {len(group.members)} members")
 
 

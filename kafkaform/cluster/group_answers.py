@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SETTLE_TIMEOUT_S = 10.0
-"""How long a coordinator may be on the move, or brokers may not know of a topic that was just made."""
+COORDINATOR_TIMEOUT_S = 30.0
+"""How long a coordinator may be on the move, or busy with reading its log."""
 
 _MISSING = frozenset(
     KafkaError(code).name() for code in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID)
@@ -66,7 +66,7 @@ def gathered(futures: Mapping[str, Future[Any]], convert: Callable[[Any], T]) ->
 def settled(names: Collection[str], ask: Callable[[Collection[str]], GroupAnswers[T]]) -> GroupAnswers[T]:
     """The answers about groups; those whose coordinator is not ready yet are asked for again."""
     answers: GroupAnswers[T] = GroupAnswers()
-    deadline = time.monotonic() + SETTLE_TIMEOUT_S
+    deadline = time.monotonic() + COORDINATOR_TIMEOUT_S
     pause = 0.05
     while names:
         answers.update(ask(names))

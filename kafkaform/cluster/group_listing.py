@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaException
 
 from kafkaform.cluster.connection import READ_TIMEOUT_S
-from kafkaform.cluster.group_answers import SETTLE_TIMEOUT_S, is_moving
+from kafkaform.cluster.group_answers import COORDINATOR_TIMEOUT_S, is_moving
 from kafkaform.cluster.translation import translate
 from kafkaform.errors import ClusterError, KafkaformError
 
@@ -63,7 +63,7 @@ def groups_with_configs(connection: Connection) -> tuple[Sequence[str], str]:
 
 
 def _all_kinds(connection: Connection) -> dict[str, Listed]:
-    deadline = time.monotonic() + SETTLE_TIMEOUT_S
+    deadline = time.monotonic() + COORDINATOR_TIMEOUT_S
     while True:
         try:
             listed = connection.listed_groups()

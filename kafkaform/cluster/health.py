@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaException
 
@@ -12,12 +13,19 @@ from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.swift_source import CHUNK, SwiftSource
 from kafkaform.cluster.topic_answers import Answers
 from kafkaform.cluster.translation import MISSING, one_line, translate, translate_code
-from kafkaform.errors import ClusterError, KafkaformError, OutcomeUnknown, RequestRejected, Unreachable
+from kafkaform.errors import (
+    ClusterError,
+    KafkaformError,
+    OutcomeUnknown,
+    PermissionDenied,
+    RequestRejected,
+    Unreachable,
+)
 from kafkaform.health import Health, Part, PartitionState, Quorum, Voter
 from kafkaform.model import Broker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kafkaform.cluster.connection import Connection
     from kafkaform.cluster.topic_answers import Configs
@@ -25,6 +33,10 @@ if TYPE_CHECKING:
 TIMEOUT_S = 5.0
 """How long one request may take: controllers without a leader do not answer at all."""
 _SIGN_OF_LIFE_S = 1.0
+_TRIES = 5
+_PAUSE_S = 0.1
+
+T = TypeVar("T")
 
 _MIN_ISR = "min.insync.replicas"
 _NO_QUORUM_API = frozenset({"UNSUPPORTED_VERSION", "INVALID_REQUEST"})
@@ -41,8 +53,8 @@ def read_health(connection: Connection) -> Health:
             raise
         return found
     if isinstance(source, SwiftSource):
-        placement = _placement(connection)
-        configs = _min_insync_replicas(connection, placement.topics)
+        placement = _retried(lambda: _placement(connection))
+        configs = _retried(lambda: _min_insync_replicas(connection, placement.topics))
     else:
         placement = _plain_placement(connection)
         configs = source.configs(placement.topics)
@@ -62,6 +74,18 @@ def read_health(connection: Connection) -> Health:
         unread,
         placement.cluster_id,
     )
+
+
+def _retried(ask: Callable[[], T]) -> T:
+    """Ask again where a connection failed: kafka-python asks any broker, one that has just died too."""
+    for _ in range(_TRIES - 1):
+        try:
+            return ask()
+        except (PermissionDenied, RequestRejected, OutcomeUnknown):
+            raise
+        except ClusterError:
+            time.sleep(_PAUSE_S)
+    return ask()
 
 
 def _without_controller(connection: Connection) -> Health | None:
@@ -143,7 +167,7 @@ def _min_insync_replicas(connection: Connection, topics: Sequence[str]) -> Answe
 
 def _quorum(connection: Connection, controller: int | None, unread: dict[Part, str]) -> Quorum | None:
     try:
-        told = connection.quorum(TIMEOUT_S)
+        told = _retried(lambda: connection.quorum(TIMEOUT_S))
     except RequestRejected as error:
         if error.code in _NO_QUORUM_API:  # ZooKeeper elects the controller, which metadata names
             return Quorum(controller)
@@ -178,7 +202,7 @@ def _reassigning(
     connection: Connection, unread: dict[Part, str]
 ) -> Mapping[tuple[str, int], tuple[int, ...]] | None:
     try:
-        running = connection.reassignments(timeout_s=TIMEOUT_S)
+        running = _retried(lambda: connection.reassignments(timeout_s=TIMEOUT_S))
     except KafkaformError as error:
         unread[Part.REASSIGNMENTS] = error.message
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -19,41 +20,69 @@ if TYPE_CHECKING:
     from kafkaform.cluster.connection import Connection
     from kafkaform.groups import TopicPartition as Partition
 
+LEADER_TIMEOUT_S = 3.0
+"""How long the leaders that the client knows of may take, before it is taken for wrong about them."""
+
 _LEFT_OUT = MISSING | {
     KafkaError._UNKNOWN_PARTITION,
+    KafkaError._NOENT,  # none of the partitions has a leader
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError._TIMED_OUT,
 }
 
 
 def read_log_spans(
     connection: Connection, partitions: Collection[Partition], at_ms: int | None
 ) -> Mapping[Partition, LogSpan]:
-    """See `Cluster.log_spans`; librdkafka asks each leader once for all of its partitions."""
+    """See `Cluster.log_spans`; librdkafka asks each leader once for all of its partitions.
+
+    It asks the leaders that it has heard of, and if one of them has stopped since, gives offsets of -1 when
+    the time is up. What is missing is asked for again with leaders just learnt.
+    """
+    spans = _ask(connection, partitions, at_ms, LEADER_TIMEOUT_S)
+    missing = [partition for partition in partitions if partition not in spans]
+    if missing:
+        try:
+            connection.reached.list_topics(timeout=READ_TIMEOUT_S)
+        except KafkaException as error:
+            raise translate(error) from error
+        spans |= _ask(connection, missing, at_ms, READ_TIMEOUT_S)
+    return spans
+
+
+def _ask(
+    connection: Connection, partitions: Collection[Partition], at_ms: int | None, timeout_s: float
+) -> dict[Partition, LogSpan]:
     if not partitions:
         return {}
     place_of: Any = OffsetSpec  # its stub knows no types
     places = [place_of.earliest(), place_of.latest()]
     if at_ms is not None:
         places.append(place_of.for_timestamp(at_ms))
+    began = time.monotonic()
     asked = [
         connection.reached.list_offsets(
             {TopicPartition(topic, partition): place for topic, partition in partitions},
-            request_timeout=READ_TIMEOUT_S,
+            request_timeout=timeout_s,
         )
         for place in places
     ]
     starts, ends, *rest = [_offsets(futures) for futures in asked]
+    in_time = time.monotonic() - began < timeout_s
     spans = {}
     for partition, start in starts.items():
-        if partition not in ends or any(partition not in times for times in rest):
+        end = ends.get(partition, -1)
+        if start < 0 or end < 0:
             continue
-        end = ends[partition]
-        at = rest[0][partition] if rest else None
-        # No record is as young as that: -1. One may have been written since the end was told.
-        spans[partition] = LogSpan(start, end, end if at is not None and not 0 <= at <= end else at)
+        if not rest:
+            spans[partition] = LogSpan(start, end)
+        elif partition in rest[0] and (in_time or rest[0][partition] >= 0):
+            at = rest[0][partition]
+            # No record is as young as that: -1. One may have been written since the end was told.
+            spans[partition] = LogSpan(start, end, at if 0 <= at <= end else end)
     return spans
 
 

@@ -146,7 +146,7 @@ class MemoryCluster(Levers):
             for name, group in sorted(contents.groups.items())
             if group.known and name not in hidden and (names is None or name in names)
         }
-        told = {name: coordinator.described(name, group, {}) for name, group in found.items()}
+        told = {name: coordinator.described(name, group) for name, group in found.items()}
         spans = contents.spans({(p.topic, p.partition) for one in told.values() for p in one.positions})
         return GroupReading(
             {name: coordinator.described(name, group, spans) for name, group in found.items()},
@@ -179,7 +179,7 @@ class MemoryCluster(Levers):
     def _observed(self, ref: ResourceRef, contents: Contents) -> Observed:
         if ref.kind == _GROUP:
             record = contents.groups[ref.name]
-            group = coordinator.described(ref.name, record, {}) if record.known else None
+            group = coordinator.described(ref.name, record) if record.known else None
             effective = _prefixed({**self._group_defaults, **record.configs})
             return Observed(ref, None, observed_state(group, record.configs), effective, group=group)
         topic = contents.topics[ref.name]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
-from kafkaform.cluster.group_answers import SETTLE_TIMEOUT_S
 from kafkaform.cluster.group_listing import list_groups
 from kafkaform.cluster.group_reader import read_committed
 from kafkaform.cluster.log_spans import read_log_spans, read_partition_counts
@@ -35,6 +34,8 @@ Outcome: TypeAlias = "ClusterError | None"
 K = TypeVar("K")
 V = TypeVar("V")
 
+SETTLE_TIMEOUT_S = 10.0
+"""How long brokers may not know of a topic that was just made, or not be ready to take a commit."""
 WRITE_TIMEOUT_S = 30.0
 """How long the commits of a group may take."""
 

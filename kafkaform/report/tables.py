@@ -96,13 +96,13 @@ def _folded(row: Sequence[Cell], widths: Sequence[int]) -> Iterator[list[Cell]]:
 
 
 def _pieces(text: str, width: int) -> Iterator[str]:
-    """Lines, broken at a blank, else behind a separator in a line's second half, else anywhere."""
+    """Lines, broken at a blank, else behind a separator that is not too near to the start, else anywhere."""
     while cell_len(text) > width:
         end = len(text)
         while cell_len(text[:end]) > width:
             end -= 1
         blank = text.rfind(" ", 1, end + 1) + 1
-        best = blank or next((i for i in range(end, end // 2, -1) if text[i - 1] in _BREAKS), end)
+        best = blank or next((i for i in range(end, end // 3, -1) if text[i - 1] in _BREAKS), end)
         yield text[:best].rstrip(" ")
         text = text[best:].lstrip(" ")
     yield text

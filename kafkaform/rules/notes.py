@@ -96,6 +96,13 @@ NOTES: dict[str, Note] = {
             "on groups.",
         ),
         Note(
+            "KF420",
+            Severity.INFO,
+            "A declared group does not exist, and its manifest sets nothing on the cluster.\n\n"
+            "A group comes to be when a member joins or an offset is committed. A manifest without\n"
+            "offsets.initial and without config has nothing to apply before that; its rules hold all the same.",
+        ),
+        Note(
             "KF416",
             Severity.INFO,
             "The sizes of topics could not be read.\n\n"

@@ -138,7 +138,7 @@ def _obstacle_to_offsets(paths: list[str], group: Group) -> tuple[str, str | Non
     if any(partition_of(path) is not None for path in paths):
         return f"{_in_use(group)}, and Kafka moves no offsets of a group in use", "stop its members first"
     return (
-        f"{_in_use(group)} by now, which start by their auto.offset.reset",
+        f"{_in_use(group)} by now: members start by their own auto.offset.reset",
         "make a new plan, which leaves them alone",
     )
 

@@ -168,8 +168,8 @@ def _standby_replicas(name: str, context: UpdateContext) -> Judgement:
     return Judgement(
         Risk.DISRUPTIVE,
         "standby-replicas",
-        f"each task has {_human(name, after)} standby copies of its state "
-        f"(was {_human(name, before)}): {effect}",
+        f"standby copies of each task's state go from {_human(name, before)} to {_human(name, after)}: "
+        f"{effect}",
     )
 
 

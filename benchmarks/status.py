@@ -1,0 +1,119 @@
+"""Status of 1,000 topics with 50 groups against the raw client calls, in one run.
+
+Each topic has three partitions; each group has an offset in every partition of 20 topics, so that 3,000
+offsets are read, and the ends of 3,000 logs. The raw calls are confluent-kafka's list_topics and
+describe_configs of all topics, list and describe of all groups, the offsets of each group, and one
+list_offsets of all partitions, in a process of their own like the status: both pay for their imports and
+connections. Sizes on disk are not among the raw calls: that client cannot ask for them. Rounds alternate
+between the two, and the medians are compared: the machine's other work hits both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from benchmarks.plan import build, timed
+from kafkaform.devcluster.cluster import DevCluster
+
+PARTITIONS = 3
+TOPICS_OF_A_GROUP = 20
+TIMEOUT_S = 60
+
+RAW = """
+import sys
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
+admin = AdminClient({"bootstrap.servers": sys.argv[1]})
+topics = {n: t for n, t in admin.list_topics(timeout=30).topics.items() if n.startswith("bench.")}
+asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
+configs = [f.result() for f in admin.describe_configs(asked, request_timeout=60).values()]
+listed = admin.list_consumer_groups(request_timeout=60).result().valid
+names = [group.group_id for group in listed]
+groups = [f.result() for f in admin.describe_consumer_groups(names, request_timeout=60).values()]
+offsets = 0
+for name in names:
+    wanted = ConsumerGroupTopicPartitions(name)
+    (future,) = admin.list_consumer_group_offsets([wanted], request_timeout=60).values()
+    offsets += len(future.result().topic_partitions)
+ends = {TopicPartition(n, p): OffsetSpec.latest() for n, t in topics.items() for p in t.partitions}
+for future in admin.list_offsets(ends, request_timeout=60).values():
+    future.result()
+assert (len(configs), len(groups), offsets) == tuple(map(int, sys.argv[2:])), (len(groups), offsets)
+"""
+
+
+def main() -> int:
+    """Measure and print a line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--topics", type=int, default=1_000)
+    parser.add_argument("--groups", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory(prefix="kafkaform-bench-") as folder,
+        DevCluster.start(Path(folder) / "kafka", heap_mb=2048) as kafka,
+    ):
+        build(kafka.bootstrap_servers, options.topics)
+        commit(kafka.bootstrap_servers, options.topics, options.groups)
+        row = measure(kafka.bootstrap_servers, options.topics, options.groups, options.rounds)
+    names = ("topics", "groups", "status s", "raw s", "ratio", "peak MB", "raw MB")
+    print(" ".join(f"{name:>9}" for name in names))
+    print(" ".join(f"{value:>9.4g}" for value in row.values()))
+    results = Path(__file__).parent / "results"
+    results.mkdir(exist_ok=True)
+    (results / "status.json").write_text(json.dumps({"rows": [row]}, indent=2))
+    return 0
+
+
+def commit(address: str, topics: int, groups: int) -> None:
+    """Give every group an offset in every partition of its topics."""
+    admin = AdminClient({"bootstrap.servers": address})
+    for number in range(groups):
+        first = number * TOPICS_OF_A_GROUP
+        offsets = [
+            TopicPartition(f"bench.{(first + i) % topics:05d}", partition, 0)
+            for i in range(TOPICS_OF_A_GROUP)
+            for partition in range(PARTITIONS)
+        ]
+        wanted = ConsumerGroupTopicPartitions(f"bench.group.{number:03d}", offsets)
+        while not committed(admin, wanted):  # the first group waits for its coordinator
+            pass
+
+
+def committed(admin: AdminClient, wanted: ConsumerGroupTopicPartitions) -> bool:
+    """Whether every offset was taken."""
+    (future,) = admin.alter_consumer_group_offsets([wanted], request_timeout=TIMEOUT_S).values()
+    return all(part.error is None for part in future.result(TIMEOUT_S).topic_partitions)
+
+
+def measure(address: str, topics: int, groups: int, rounds: int) -> dict[str, float]:
+    """Medians over alternating rounds, after one round to warm the broker."""
+    status = [sys.executable, "-m", "kafkaform", "status", "--bootstrap-server", address]
+    offsets = groups * TOPICS_OF_A_GROUP * PARTITIONS
+    raw = [sys.executable, "-c", RAW, address, str(topics), str(groups), str(offsets)]
+    rows = [(timed(status), timed(raw)) for _ in range(rounds + 1)][1:]
+    status_s = statistics.median(s[0] for s, _ in rows)
+    raw_s = statistics.median(r[0] for _, r in rows)
+    return {
+        "topics": topics,
+        "groups": groups,
+        "status": status_s,
+        "raw": raw_s,
+        "ratio": status_s / raw_s,
+        "peak": max(s[1] for s, _ in rows),
+        "raw_peak": max(r[1] for _, r in rows),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

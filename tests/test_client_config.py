@@ -1,0 +1,353 @@
+"""Client settings of a group: what is exported, and that the clients take it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import javaproperties
+import pytest
+import yaml
+from confluent_kafka import Consumer, KafkaException
+
+from kafkaform.client_config import FORMATS, java_settings, librdkafka_settings, render
+from kafkaform.client_config.librdkafka import INSTEAD, NATIVE
+from kafkaform.devcluster.jars import kafka_classpath
+from kafkaform.devcluster.java import find_java
+from kafkaform.errors import InvalidInput, KafkaformError
+from kafkaform.kafka_configs import consumer_configs, refused_by_client
+from kafkaform.kinds.consumer_group.client import ASSIGNMENT, is_taken
+from kafkaform.model import Desired, Intent, ResourceRef
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+JAVA_PACKAGE = "org.apache.kafka.clients.consumer."
+
+
+def group(client: Mapping[str, str] | None = None, protocol: str = "classic", name: str = "g") -> Desired:
+    intent = Intent(spec={"protocol": protocol, "topics": ["t"], "client": client or {}})
+    return Desired(ResourceRef("ConsumerGroup", name), {}, intent)
+
+
+def accepted(settings: Mapping[str, Any]) -> str | None:
+    """What librdkafka says against settings; None if nothing."""
+    quiet = {"logger": logging.getLogger("tests.client_config")}
+    try:
+        Consumer({**settings, **quiet}).close()
+    except KafkaException as error:
+        return str(error.args[0].str())
+    return None
+
+
+def refusals(client: Mapping[str, str], protocol: str = "classic") -> list[str]:
+    with pytest.raises(InvalidInput) as caught:
+        librdkafka_settings(group(client, protocol))
+    return [str(problem) for problem in caught.value.problems]
+
+
+# --- Java ------------------------------------------------------------------------------------------
+
+
+def test_what_makes_a_member_comes_first_and_then_the_settings_by_name() -> None:
+    settings = java_settings(group({"max.poll.records": "200", "fetch.max.wait.ms": "1000"}))
+    assert list(settings.items()) == [
+        ("group.id", "g"),
+        ("group.protocol", "classic"),
+        ("fetch.max.wait.ms", "1000"),
+        ("max.poll.records", "200"),
+    ]
+
+
+def test_a_share_consumer_is_not_told_the_protocol() -> None:
+    settings = java_settings(group({"max.poll.records": "5"}, "share"))
+    assert settings == {"group.id": "g", "max.poll.records": "5"}
+
+
+def test_an_application_of_kafka_streams_is_named_after_its_group() -> None:
+    assert java_settings(group(protocol="streams")) == {"application.id": "g", "group.protocol": "streams"}
+
+
+@pytest.mark.parametrize(
+    ("short", "classes"),
+    [
+        ("cooperative-sticky", f"{JAVA_PACKAGE}CooperativeStickyAssignor"),
+        ("roundrobin,range", f"{JAVA_PACKAGE}RoundRobinAssignor,{JAVA_PACKAGE}RangeAssignor"),
+        ("sticky,com.example.Own", f"{JAVA_PACKAGE}StickyAssignor,com.example.Own"),
+    ],
+)
+def test_java_names_assignors_by_class(short: str, classes: str) -> None:
+    assert java_settings(group({ASSIGNMENT: short}))[ASSIGNMENT] == classes
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "share"])
+def test_settings_with_which_a_client_does_not_start_are_refused(protocol: str) -> None:
+    for name in refused_by_client(protocol):
+        with pytest.raises(InvalidInput) as caught:
+            java_settings(group({name: "1"}, protocol))
+        (problem,) = caught.value.problems
+        assert problem.message == f"clients of a {protocol} group do not start with {name}"
+        assert (
+            name not in java_settings(group({name: "1"}, protocol), without={name})
+            or name == "group.protocol"
+        )
+
+
+JAVA_CLIENT = """\
+import java.io.FileReader;
+import java.util.Properties;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+
+public class Start {
+    public static void main(String[] files) throws Exception {
+        for (String file : files) {
+            Properties given = new Properties();
+            given.load(new FileReader(file));
+            given.put("bootstrap.servers", "127.0.0.1:1");
+            new KafkaConsumer<>(given, new ByteArrayDeserializer(), new ByteArrayDeserializer()).close();
+            System.out.println(given.getProperty("group.id"));
+        }
+    }
+}
+"""
+
+EVERYTHING = {
+    name: key.default
+    for name, key in consumer_configs().items()
+    if is_taken(name) and key.default and name not in refused_by_client("classic")
+} | {
+    ASSIGNMENT: "cooperative-sticky,range",
+    "group.instance.id": "one",
+    "client.id": "a=b:c#d!",
+    "auto.offset.reset": "by_duration:PT6H",
+}
+
+
+@pytest.mark.kafka
+def test_a_real_java_consumer_starts_with_the_properties(tmp_path: Path) -> None:
+    source = tmp_path / "Start.java"
+    source.write_text(JAVA_CLIENT, "utf-8")
+    consumer = {n: v for n, v in EVERYTHING.items() if n not in refused_by_client("consumer")}
+    consumer["group.remote.assignor"] = "uniform"
+    names = ["classic é \t=", "consumer"]
+    groups = [group(EVERYTHING, "classic", names[0]), group(consumer, "consumer", names[1])]
+    files = [tmp_path / f"{number}.properties" for number in range(len(groups))]
+    for file, declared in zip(files, groups, strict=True):
+        file.write_text(render(declared, "properties"), "ascii")
+    classpath = ":".join(map(str, kafka_classpath()))
+    done = subprocess.run(
+        [
+            find_java().path,
+            "-Dfile.encoding=UTF-8",
+            "-Dstdout.encoding=UTF-8",
+            "-cp",
+            classpath,
+            source,
+            *files,
+        ],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == names
+
+
+# --- librdkafka ------------------------------------------------------------------------------------
+
+USUAL: dict[str, str] = {
+    "allow.auto.create.topics": "false",
+    "auto.offset.reset": "none",
+    "check.crcs": "true",
+    "client.dns.lookup": "resolve_canonical_bootstrap_servers_only",
+    "client.id": "id",
+    "client.rack": "",
+    "enable.auto.commit": "false",
+    "enable.metrics.push": "false",
+    "group.instance.id": "one",
+    "group.remote.assignor": "uniform",
+    "isolation.level": "read_uncommitted",
+    "metadata.recovery.strategy": "none",
+    ASSIGNMENT: "cooperative-sticky",
+}
+
+
+def protocol_for(name: str) -> str:
+    return "consumer" if name in refused_by_client("classic") else "classic"
+
+
+# Beside the least or greatest value of the one, the other has to fit.
+COMPANIONS = {
+    "max.poll.interval.ms": {"session.timeout.ms": "1"},
+    "session.timeout.ms": {"max.poll.interval.ms": "86400000"},
+    "reconnect.backoff.max.ms": {"reconnect.backoff.ms": "0"},
+    "reconnect.backoff.ms": {"reconnect.backoff.max.ms": "3600000"},
+}
+
+
+@pytest.mark.parametrize("name", sorted(NATIVE))
+def test_librdkafka_takes_every_setting_at_its_limits_and_nothing_beyond(name: str) -> None:
+    native = NATIVE[name]
+    own = native.name or name
+    if native.least is None:
+        values, beyond = [USUAL[name]], []
+    else:
+        values = [str(native.least), str(native.greatest)]
+        beyond = [native.least - 1, native.greatest + 1]
+    for value in values:
+        client = {name: value, **COMPANIONS.get(name, {})}
+        settings = librdkafka_settings(group(client, protocol_for(name)))
+        assert own in settings
+        assert accepted(settings) is None
+    for number in beyond:
+        client = {name: str(number), **COMPANIONS.get(name, {})}
+        if dict(native.values).get(str(number)) is not None:
+            assert accepted(librdkafka_settings(group(client))) is None
+            continue
+        assert refusals(client, protocol_for(name))[0].startswith(f"{name}: librdkafka takes {own} from ")
+        bare = {"group.id": "g", **COMPANIONS.get(name, {}), own: str(number)}
+        if number < 2**31 and (name, number) != ("auto.commit.interval.ms", 0):
+            assert accepted(bare) is not None, number
+
+
+def test_librdkafka_takes_all_settings_together() -> None:
+    client = {n: v for n, v in EVERYTHING.items() if n in NATIVE} | {
+        ASSIGNMENT: "range,roundrobin",
+        "auto.offset.reset": "earliest",
+    }
+    settings = librdkafka_settings(group(client))
+    assert len(settings) == len(client) + 2
+    assert accepted(settings) is None
+    consumer = {n: v for n, v in client.items() if n not in refused_by_client("consumer")}
+    assert accepted(librdkafka_settings(group(consumer, "consumer"))) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "own", "translated"),
+    [
+        ("fetch.max.wait.ms", "500", "fetch.wait.max.ms", "500"),
+        ("request.timeout.ms", "30000", "socket.timeout.ms", "30000"),
+        ("receive.buffer.bytes", "-1", "socket.receive.buffer.bytes", "0"),
+        ("send.buffer.bytes", "65536", "socket.send.buffer.bytes", "65536"),
+        ("auto.offset.reset", "none", "auto.offset.reset", "error"),
+        ("auto.offset.reset", "latest", "auto.offset.reset", "latest"),
+        (ASSIGNMENT, "cooperative-sticky", ASSIGNMENT, "cooperative-sticky"),
+        ("session.timeout.ms", "45000", "session.timeout.ms", "45000"),
+    ],
+)
+def test_names_and_values_of_librdkafka(name: str, value: str, own: str, translated: str) -> None:
+    settings = librdkafka_settings(group({name: value}))
+    assert settings == {"group.id": "g", "group.protocol": "classic", own: translated}
+
+
+def test_settings_that_librdkafka_lacks_are_refused_by_name_with_what_to_do() -> None:
+    assert refusals({"max.poll.records": "200", "metrics.num.samples": "3"}) == [
+        (
+            "librdkafka has no max.poll.records (give consume() the number of messages in the application; "
+            "poll() returns one; --without max.poll.records leaves it out here)"
+        ),
+        (
+            "librdkafka has no metrics.num.samples (take it out of the manifest if no Java client reads it; "
+            "--without metrics.num.samples leaves it out here)"
+        ),
+    ]
+    left_out = librdkafka_settings(group({"max.poll.records": "200"}), without=["max.poll.records"])
+    assert left_out == {"group.id": "g", "group.protocol": "classic"}
+
+
+def test_every_setting_of_a_manifest_is_translated_or_refused() -> None:
+    taken = {name for name in consumer_configs() if is_taken(name)}
+    assert NATIVE.keys() <= taken
+    assert INSTEAD.keys() <= taken
+    assert not NATIVE.keys() & INSTEAD.keys()
+    for name in taken - NATIVE.keys() - refused_by_client("classic"):
+        assert refusals({name: "1"})[0].startswith(f"librdkafka has no {name} ")
+        # It takes max.poll.records, but for share consumers only.
+        assert accepted({"group.id": "g", name: "1"}) is not None or name == "max.poll.records"
+
+
+@pytest.mark.parametrize(
+    ("client", "said"),
+    [
+        ({ASSIGNMENT: "sticky"}, "librdkafka has no assignor sticky"),
+        ({ASSIGNMENT: "com.example.Own"}, "librdkafka has no assignor com.example.Own"),
+        ({ASSIGNMENT: "cooperative-sticky,range"}, "cannot have cooperative-sticky beside another"),
+        ({"auto.offset.reset": "by_duration:PT6H"}, "librdkafka does not know by_duration:PT6H"),
+        ({"fetch.max.wait.ms": "300001"}, "takes fetch.wait.max.ms from 0 to 300000, not 300001"),
+        ({"max.poll.interval.ms": "44999"}, "(44999) not to be below session.timeout.ms (45000)"),
+        ({"reconnect.backoff.ms": "10001"}, "reconnect.backoff.max.ms (10000) not to be below"),
+    ],
+)
+def test_what_librdkafka_refuses_is_refused_here(client: dict[str, str], said: str) -> None:
+    (refusal,) = refusals(client)
+    assert said in refusal
+    own = {NATIVE[name].name or name: value for name, value in client.items()}
+    assert accepted({"group.id": "g", **own}) is not None
+
+
+def test_a_short_poll_interval_goes_with_the_consumer_protocol() -> None:
+    settings = librdkafka_settings(group({"max.poll.interval.ms": "10000"}, "consumer"))
+    assert accepted(settings) is None
+
+
+@pytest.mark.parametrize("protocol", ["share", "streams"])
+def test_librdkafka_has_no_clients_of_these_protocols(protocol: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        librdkafka_settings(group(protocol=protocol))
+    assert f"cannot be a member of a {protocol} group" in str(caught.value.problems[0])
+
+
+def test_the_consumer_protocol_has_no_session_timeout_in_librdkafka_either() -> None:
+    for name in ("session.timeout.ms", "heartbeat.interval.ms", ASSIGNMENT):
+        (refusal,) = refusals({name: "range" if name == ASSIGNMENT else "10000"}, "consumer")
+        assert refusal.startswith(f"clients of a consumer group do not start with {name}")
+
+
+# --- formats ---------------------------------------------------------------------------------------
+
+ODD = {"client.id": "é = : # ! \\ ' \" $x", "client.rack": "", "max.poll.records": "0200"}
+
+
+def test_every_format_says_the_same() -> None:
+    declared = group(ODD, name="my group: 1")
+    settings = java_settings(declared)
+    assert javaproperties.loads(render(declared, "properties")) == settings
+    assert json.loads(render(declared, "json")) == settings
+    assert yaml.safe_load(render(declared, "yaml")) == settings
+    env = dict(line.split("=", 1) for line in render(declared, "env").splitlines())
+    assert env == {f"KAFKA_CONSUMER_{n.upper().replace('.', '_')}": v for n, v in settings.items()}
+    assert "KAFKA_CONSUMER_MAX_POLL_RECORDS" in env
+    for name in FORMATS:
+        assert render(declared, name, ["max.poll.records"]).endswith("\n")
+
+
+def test_properties_are_the_same_each_time_and_ascii() -> None:
+    text = render(group(ODD), "properties")
+    assert text == render(group(ODD), "properties")
+    assert text.isascii()
+    assert not [line for line in text.splitlines() if line.startswith("#")]
+
+
+def test_variables_of_kafka_streams_are_called_so() -> None:
+    assert render(group(protocol="streams"), "env") == (
+        "KAFKA_STREAMS_APPLICATION_ID=g\nKAFKA_STREAMS_GROUP_PROTOCOL=streams\n"
+    )
+
+
+def test_librdkafka_has_plain_lines() -> None:
+    assert render(group({"fetch.max.wait.ms": "1000"}, "consumer"), "librdkafka") == (
+        "group.id=g\ngroup.protocol=consumer\nfetch.wait.max.ms=1000\n"
+    )
+
+
+@pytest.mark.parametrize("output_format", ["env", "librdkafka"])
+@pytest.mark.parametrize("name", ["a\nb", "a\rb", "a\u2028b"])
+def test_a_line_cannot_hold_two(output_format: str, name: str) -> None:
+    with pytest.raises(KafkaformError, match="does not fit into one line"):
+        render(group(name=name), output_format)
+    assert javaproperties.loads(render(group(name=name), "properties"))["group.id"] == name

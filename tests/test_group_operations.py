@@ -1,0 +1,75 @@
+"""From changes of groups to what a cluster is asked to do."""
+
+from __future__ import annotations
+
+from kafkaform.group_state import observed_state
+from kafkaform.groups import Group, Position
+from kafkaform.kinds.consumer_group.operations import operations
+from kafkaform.model import SAFE, Create, Delete, FieldChange, ResourceRef, Update
+from kafkaform.operations import AlterConfigs, CommitInitialOffsets, DeleteGroup, ResetOffsets
+
+REF = ResourceRef("ConsumerGroup", "g")
+TIMEOUT, BEAT = "config.consumer.session.timeout.ms", "config.consumer.heartbeat.interval.ms"
+
+
+def test_a_create_sets_configs_and_then_commits() -> None:
+    change = Create(REF, {TIMEOUT: "50000", BEAT: None, "offsets.a": "earliest", "offsets.b.c": "6h ago"})
+    assert operations(change) == (
+        AlterConfigs(REF, {"consumer.session.timeout.ms": "50000"}),
+        CommitInitialOffsets(REF, {"a": "earliest", "b.c": "6h ago"}),
+    )
+
+
+def test_a_create_asks_for_nothing_that_it_does_not_need() -> None:
+    assert operations(Create(REF, {TIMEOUT: "50000"})) == (
+        AlterConfigs(REF, {"consumer.session.timeout.ms": "50000"}),
+    )
+    assert operations(Create(REF, {"offsets.a": "latest"})) == (CommitInitialOffsets(REF, {"a": "latest"}),)
+
+
+def test_an_update_sets_and_unsets_configs_and_commits_what_is_missing() -> None:
+    change = Update(
+        REF,
+        None,
+        (
+            FieldChange(TIMEOUT, "45000", "50000"),
+            FieldChange(BEAT, "3000", None),
+            FieldChange("offsets.a", None, "earliest"),
+        ),
+    )
+    assert operations(change) == (
+        AlterConfigs(REF, {"consumer.session.timeout.ms": "50000"}, ("consumer.heartbeat.interval.ms",)),
+        CommitInitialOffsets(REF, {"a": "earliest"}),
+    )
+
+
+def test_a_reset_moves_single_partitions() -> None:
+    change = Update(
+        REF,
+        None,
+        (
+            FieldChange("offsets.orders.v1:3", 120, 0),
+            FieldChange("offsets.orders.v1:10", None, 7),
+            FieldChange("offsets.a:0", 1, 2, deferred="later"),
+        ),
+    )
+    assert operations(change) == (ResetOffsets(REF, {("orders.v1", 3): 0, ("orders.v1", 10): 7}),)
+
+
+def test_a_delete_takes_the_configs_along() -> None:
+    group = Group("g", "consumer", "Empty", positions=(Position("a", 0, 5),))
+    configs = {"consumer.session.timeout.ms": "1", "consumer.heartbeat.interval.ms": "2"}
+    change = Delete(REF, None, observed_state(group, configs), SAFE)
+    assert operations(change) == (
+        DeleteGroup(
+            REF,
+            offsets=True,
+            configs=("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"),
+        ),
+    )
+
+
+def test_a_group_that_shows_no_offsets_may_still_be_known_to_its_coordinator() -> None:
+    for configs in ({}, {"consumer.session.timeout.ms": "1"}):
+        change = Delete(REF, None, observed_state(None, configs), SAFE)
+        assert operations(change) == (DeleteGroup(REF, offsets=True, configs=tuple(configs)),)

@@ -1,0 +1,184 @@
+"""A checkup as people, programs and Prometheus read it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from prometheus_client import REGISTRY
+from prometheus_client.parser import text_string_to_metric_families
+
+from kafkaform.checkup import Checkup, Untold
+from kafkaform.groups import Group, Position
+from kafkaform.health import Health, PartitionState, Quorum
+from kafkaform.model import Broker, Diagnostic, Location, Severity
+from kafkaform.report.doctor import checkup_to_json, headline, render_checkup
+from kafkaform.report.prometheus import metrics
+
+PARTITIONS = (
+    PartitionState("a", 0, 1, (1, 2), (1, 2)),
+    PartitionState("a", 1, 1, (1, 2), (1,)),
+    PartitionState("b", 0, None, (2,), (2,)),
+)
+HEALTH = Health(
+    1, (Broker(1),), PARTITIONS, {"a": 2}, Quorum(11), reassigning={("a", 0): (3,)}, cluster_id="id-1"
+)
+SICK = Diagnostic("KF303", Severity.ERROR, "one is missing", suggestion="start it")
+LAGS = Diagnostic("KF307", Severity.WARNING, "g lags", Location("g.yaml", 7, 3))
+WELL = Checkup(replace(HEALTH, partitions=PARTITIONS[:1]))
+ILL = Checkup(
+    HEALTH,
+    (SICK, LAGS, replace(LAGS, severity=Severity.INFO, waived="on holiday")),
+    (Untold("KF301", "the controller quorum: denied", matters=True),),
+    {
+        "g": Group("g", "classic", "Empty", positions=(Position("a", 0, 5, 0, 12),)),
+        "h": Group("h", "classic", "Empty"),
+    },
+)
+
+
+# --- text ------------------------------------------------------------------------------------------
+
+
+def test_a_healthy_cluster_is_one_line() -> None:
+    assert render_checkup(WELL, "prod").plain == "cluster prod: 1 broker, 1 topic, 1 partition: healthy"
+
+
+def test_findings_come_with_what_to_do() -> None:
+    assert render_checkup(ILL, "prod").plain.splitlines() == [
+        "cluster prod: 1 broker, 2 topics, 3 partitions, 2 groups: unhealthy (1 error, 1 warning)",
+        "  error KF303  one is missing",
+        "      start it",
+        "  warning KF307  g.yaml:7:3: g lags",
+        "  waived KF307  g.yaml:7:3: g lags",
+        "      because: on holiday",
+        "  not told KF301  the controller quorum: denied",
+    ]
+
+
+def test_what_could_not_be_told() -> None:
+    assert headline(replace(ILL, findings=()), "c").endswith(": could not tell")
+
+
+def test_prose_is_wrapped_at_the_width_of_a_terminal() -> None:
+    long = replace(ILL, findings=(replace(SICK, message="word " * 40, suggestion="do " * 60),))
+    lines = render_checkup(long, "c", width=60).plain.splitlines()
+    assert max(map(len, lines[1:])) <= 60
+    assert " ".join(" ".join(lines).split()).count("word") == 40
+    assert lines[2].startswith("      word")
+
+
+@pytest.mark.parametrize("width", [None, 60])
+def test_hostile_names_do_nothing_to_a_terminal(width: int | None) -> None:
+    bad = "\x1b[31m\n\u202e"
+    hostile = Checkup(
+        HEALTH,
+        (Diagnostic("KF307", Severity.INFO, bad, Location(bad), bad), replace(SICK, waived=bad)),
+        (Untold("KF301", bad, matters=False),),
+    )
+    text = render_checkup(hostile, bad, width=width).plain
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert all(line.isprintable() for line in text.splitlines())
+
+
+# --- JSON ------------------------------------------------------------------------------------------
+
+
+def test_json_has_all_of_it() -> None:
+    content = json.loads(checkup_to_json(ILL, "prod"))
+    assert content["cluster"] == {"id": "id-1", "name": "prod"}
+    assert (content["healthy"], content["fail_on"], content["controller"]) == (False, "warning", 11)
+    assert content["summary"] == {
+        "brokers": 1,
+        "topics": 2,
+        "partitions": 3,
+        "offline_partitions": 1,
+        "under_replicated_partitions": 1,
+        "under_min_isr_partitions": 1,
+        "reassigning_partitions": 1,
+        "groups": 2,
+    }
+    assert [(d["code"], d["severity"], d["waived"]) for d in content["diagnostics"]] == [
+        ("KF303", "error", None),
+        ("KF307", "warning", None),
+        ("KF307", "info", "on holiday"),
+    ]
+    assert content["unread"] == [
+        {"code": "KF301", "reason": "the controller quorum: denied", "matters": True}
+    ]
+
+
+def test_json_says_null_where_it_is_not_known() -> None:
+    unknown = replace(ILL, findings=(), health=replace(HEALTH, reassigning=None, cluster_id="", quorum=None))
+    content = json.loads(checkup_to_json(unknown, "c"))
+    assert content["healthy"] is None
+    assert content["cluster"]["id"] is None
+    assert content["controller"] == 1
+    assert content["summary"]["reassigning_partitions"] is None
+    assert json.loads(checkup_to_json(WELL, "c"))["healthy"] is True
+
+
+# --- Prometheus ------------------------------------------------------------------------------------
+
+
+def samples(text: str) -> dict[tuple[str, ...], float]:
+    """What Prometheus makes of it: names and labels (in order, without `cluster`) to values."""
+    return {
+        (sample.name, *(v for k, v in sorted(sample.labels.items()) if k != "cluster")): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_metrics() -> None:
+    assert samples(metrics(ILL, "prod", 1_800_000_000.5)) == {
+        ("kafkaform_healthy",): 0,
+        ("kafkaform_doctor_success",): 1,
+        ("kafkaform_doctor_last_run_timestamp_seconds",): 1_800_000_000.5,
+        ("kafkaform_brokers",): 1,
+        ("kafkaform_topics",): 2,
+        ("kafkaform_partitions",): 3,
+        ("kafkaform_offline_partitions",): 1,
+        ("kafkaform_under_replicated_partitions",): 1,
+        ("kafkaform_under_min_isr_partitions",): 1,
+        ("kafkaform_reassigning_partitions",): 1,
+        ("kafkaform_finding", "KF303", "error"): 1,
+        ("kafkaform_finding", "KF307", "warning"): 1,
+        ("kafkaform_group_lag", "g"): 7,
+    }
+
+
+def test_every_metric_is_described_and_names_its_cluster() -> None:
+    families = list(text_string_to_metric_families(metrics(ILL, "prod", 1)))
+    assert {family.type for family in families} == {"gauge"}
+    assert all(family.documentation.endswith(".") for family in families)
+    assert {s.labels["cluster"] for family in families for s in family.samples} == {"prod"}
+
+
+def test_a_cluster_that_could_not_be_read_does_not_look_healthy() -> None:
+    assert samples(metrics(None, "c", 5)) == {
+        ("kafkaform_healthy",): 0,
+        ("kafkaform_doctor_success",): 0,
+        ("kafkaform_doctor_last_run_timestamp_seconds",): 5,
+    }
+
+
+def test_success_and_health_are_two_things() -> None:
+    unknown = samples(metrics(replace(ILL, findings=()), "c", 5))
+    assert (unknown["kafkaform_healthy",], unknown["kafkaform_doctor_success",]) == (0, 0)
+    well = samples(metrics(WELL, "c", 5))
+    assert (well["kafkaform_healthy",], well["kafkaform_doctor_success",]) == (1, 1)
+
+
+def test_names_are_escaped_in_labels() -> None:
+    name = 'a"b\\c\nd{}=é'
+    odd = replace(ILL, groups={name: replace(ILL.groups["g"], name=name)})
+    assert samples(metrics(odd, "x", 1))["kafkaform_group_lag", name] == 7
+
+
+def test_the_global_registry_stays_as_it_was() -> None:
+    before = {family.name for family in REGISTRY.collect()}
+    metrics(ILL, "prod", 1)
+    assert {family.name for family in REGISTRY.collect()} == before

@@ -41,6 +41,11 @@ def tour(folder: Path, data: Path) -> None:
     run("apply", "--auto-approve", title="Apply it")
     run("plan", "--detailed-exitcode", title="Plan again: nothing is left to do (exit code 0)")
 
+    run("status", title="Topics, and the groups that read them")
+    run("doctor", title="Is the cluster healthy? Declared groups that nobody runs yet are told (exit code 2)", expect=2)
+    run("rules", "KF203", title="What a rule says, and why")
+    run("client-config", "payment-service", title="What the manifest says to the application")
+
     say("Somebody raises the retention of orders.v1 by hand, at 3 a.m.")
     set_config(address, "orders.v1", "retention.ms", "1209600000")
     run("plan", "--detailed-exitcode", title="The plan finds it (exit code 2)", expect=2)

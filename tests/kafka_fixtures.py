@@ -12,12 +12,13 @@ import sys
 import tempfile
 import time
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -94,12 +95,14 @@ def kafka_acl() -> Iterator[DevCluster]:
 
 @pytest.fixture
 def prefix(request: pytest.FixtureRequest) -> Iterator[str]:
-    """What the names of this test's topics start with; such topics are removed afterwards."""
+    """What the names of this test's topics and groups start with; they are removed afterwards."""
     mine = f"t{uuid.uuid4().hex[:10]}."
     yield mine
     for name in SHARED:
         if name in request.fixturenames:
-            remove_topics(request.getfixturevalue(name).bootstrap_servers, mine)
+            servers = request.getfixturevalue(name).bootstrap_servers
+            remove_groups(servers, mine)
+            remove_topics(servers, mine)
 
 
 @pytest.fixture
@@ -176,6 +179,17 @@ def remove_topics(bootstrap_servers: str, prefix: str) -> None:
     if names:
         for future in admin.delete_topics(names, request_timeout=TIMEOUT_S).values():
             future.result(TIMEOUT_S)
+
+
+def remove_groups(bootstrap_servers: str, prefix: str) -> None:
+    """Delete all groups with offsets whose name starts so; those with members are left to expire."""
+    admin = admin_client(bootstrap_servers)
+    listing = admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S)
+    names = [group.group_id for group in listing.valid if group.group_id.startswith(prefix)]
+    if names:
+        for future in admin.delete_consumer_groups(names, request_timeout=TIMEOUT_S).values():
+            with suppress(KafkaException):
+                future.result(TIMEOUT_S)
 
 
 def eventually(read: Callable[[], T], wanted: Callable[[T], bool], timeout_s: float = TIMEOUT_S) -> T:

@@ -125,7 +125,7 @@ def test_only_the_chosen_rules_run_and_only_what_they_need_is_read(memory: Memor
     assert len(watched.readings) == 1
 
 
-def test_severities_of_the_project_hold_and_a_chosen_rule_runs_though_it_is_off(
+def test_severities_of_the_project_hold_but_a_chosen_rule_is_never_off(
     memory: MemoryCluster,
 ) -> None:
     memory.stop_broker(3)

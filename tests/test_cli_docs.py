@@ -6,8 +6,9 @@ import re
 import shutil
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,7 @@ from tests.cli_helpers import ROOT, environment
 from tests.kafka_fixtures import guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from kafkaform.devcluster.cluster import DevCluster
@@ -75,10 +76,10 @@ def script(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[DevCluster]:
-    """A broker without topics: the example set has names of its own."""
-    with guarded(1, heap_mb=256) as cluster:
-        yield cluster
+def broker_of() -> Iterator[Callable[[str], DevCluster]]:
+    """A broker for each page: the example set has names of its own, which its first block finds missing."""
+    with ExitStack() as stack:
+        yield cache(lambda page: stack.enter_context(guarded(1, heap_mb=256)))
 
 
 @contextmanager
@@ -105,7 +106,7 @@ def test_a_block_does_what_it_says(block: Block, tmp_path: Path, request: pytest
             shutil.copytree(ROOT / folder, tmp_path / folder)
         shutil.copy(ROOT / "kafkaform.yaml", tmp_path)
     if block.name not in _STARTS_ITS_OWN:
-        broker: DevCluster = request.getfixturevalue("broker")
+        broker: DevCluster = request.getfixturevalue("broker_of")(block.page)
         variables = {
             "KAFKAFORM_BOOTSTRAP_SERVER": broker.bootstrap_servers,
             "KAFKAFORM_ENVIRONMENT": "dev",

@@ -7,11 +7,13 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
 from kafkaform import kafka_configs
-from kafkaform.cluster import offset_writer
+from kafkaform.cluster import group_answers, log_spans, offset_writer
+from kafkaform.cluster.group_answers import GroupAnswers
 from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.translation import translate_code
 from kafkaform.errors import KafkaformError, PermissionDenied, RequestRejected
 from kafkaform.groups import LogSpan
 from kafkaform.model import ResourceRef
@@ -29,7 +31,7 @@ from tests.group_clients import ConnectWorker, ShareMember, StreamsMember, commi
 from tests.kafka_fixtures import TIMEOUT_S, admin_client, connect, eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from kafkaform.devcluster.cluster import DevCluster
     from kafkaform.groups import Group
@@ -594,6 +596,24 @@ def test_log_spans(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -
     assert real_cluster.partition_counts([]) == {}
 
 
+def test_a_coordinator_that_is_not_ready_is_asked_again() -> None:
+    """A group that is in no answer the second time does not exist: the first answer does not stand."""
+    moving = translate_code(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, "")
+    script = [
+        GroupAnswers[int]({"a": 1}, {"b": moving, "c": moving, "d": PermissionDenied("no")}),
+        GroupAnswers[int]({"b": 2}),
+    ]
+    asked = []
+
+    def ask(names: Collection[str]) -> GroupAnswers[int]:
+        asked.append(list(names))
+        return script.pop(0)
+
+    told = group_answers.settled(["a", "b", "c", "d"], ask)
+    assert asked == [["a", "b", "c", "d"], ["b", "c"]]
+    assert (told.found, told.failed.keys()) == ({"a": 1, "b": 2}, {"d"})
+
+
 # --- several brokers -------------------------------------------------------------------------------
 
 
@@ -614,3 +634,25 @@ def test_each_group_is_asked_for_at_its_coordinator(kafka3: DevCluster, prefix: 
         assert all(told[each].lag == 0 for each in names)
         do(cluster, *(DeleteGroup(group(each), offsets=True) for each in names))
         assert not cluster.groups(names).groups
+
+
+def test_what_a_stopped_broker_led_has_no_lag_rather_than_none_of_it(
+    kafka3: DevCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client goes on asking a leader that it knows of, and then tells an offset of -1."""
+    monkeypatch.setattr(log_spans, "LEADER_TIMEOUT_S", 1.0)
+    with connect(kafka3.bootstrap_servers) as cluster:
+        name = make_topic(cluster, f"{prefix}a", partitions=3)
+        do(cluster, CommitInitialOffsets(group(prefix), {name: "earliest"}))
+        assert read(cluster, prefix).lag == 0
+        kafka3.stop_node(3)
+        try:
+            told = eventually(
+                lambda: read(cluster, prefix), lambda told: any(p.end is None for p in told.positions)
+            )
+            assert [p.lag for p in told.positions].count(None) == 1
+            assert name in told.unread
+            assert len(cluster.log_spans([(name, number) for number in range(3)])) == 2
+        finally:
+            kafka3.start_node(3)
+        eventually(lambda: read(cluster, prefix), lambda told: [p.lag for p in told.positions] == [0, 0, 0])

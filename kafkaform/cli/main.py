@@ -39,7 +39,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Show topics with their readers, and groups with their members and lag.",
     ),
     "get": ("kafkaform.cli.get", "Print a live topic or group as a manifest, or list the names of all."),
-    "graph": ("kafkaform.cli.graph", "Draw which group reads which topic, from manifests or live."),
+    "graph": (
+        "kafkaform.cli.graph",
+        "Draw which group reads which topic, from manifests; needs no cluster without --live.",
+    ),
     "client-config": (
         "kafkaform.cli.client_config",
         "Print the client settings of a declared group, for its application.",

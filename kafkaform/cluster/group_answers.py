@@ -34,12 +34,10 @@ class GroupAnswers(Generic[T]):
     found: dict[str, T] = field(default_factory=dict)
     failed: dict[str, ClusterError] = field(default_factory=dict)
 
-    def update(self, later: GroupAnswers[T]) -> None:
-        """Take in later answers, or those about other groups."""
-        self.found.update(later.found)
-        for name in later.found:
-            self.failed.pop(name, None)
-        self.failed.update(later.failed)
+    def update(self, others: GroupAnswers[T]) -> None:
+        """Take in answers about other groups."""
+        self.found.update(others.found)
+        self.failed.update(others.failed)
 
 
 def is_missing(error: ClusterError) -> bool:
@@ -69,6 +67,8 @@ def settled(names: Collection[str], ask: Callable[[Collection[str]], GroupAnswer
     deadline = time.monotonic() + COORDINATOR_TIMEOUT_S
     pause = 0.05
     while names:
+        for name in names:
+            answers.failed.pop(name, None)  # it may be in no answer at all this time: it is not there
         answers.update(ask(names))
         names = [name for name, error in answers.failed.items() if is_moving(error)]
         if not names or time.monotonic() > deadline:

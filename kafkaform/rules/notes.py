@@ -100,7 +100,7 @@ NOTES: dict[str, Note] = {
             Severity.INFO,
             "A declared group does not exist, and its manifest sets nothing on the cluster.\n\n"
             "A group comes to be when a member joins or an offset is committed. A manifest without\n"
-            "offsets.initial and without config has nothing to apply before that; its rules hold all the same.",
+            "offsets.initial and without config has nothing to apply before that; rules hold all the same.",
         ),
         Note(
             "KF416",

@@ -1,0 +1,209 @@
+"""The health of a real cluster, as it is read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.cluster import health as reading
+from kafkaform.cluster.connection import Connection
+from kafkaform.cluster.health import read_health
+from kafkaform.errors import ClusterError, KafkaformError, OutcomeUnknown, PermissionDenied, RequestRejected
+from kafkaform.health import Health, Part, PartitionState, Quorum, Voter
+from kafkaform.model import ResourceRef
+from kafkaform.operations import AlterConfigs, CreateTopic
+from tests.kafka_fixtures import connect, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kafkaform.cluster.kafka import KafkaCluster
+    from kafkaform.devcluster.cluster import DevCluster
+    from tests.kafka_fixtures import Account
+
+
+def made(cluster: KafkaCluster, name: str, partitions: int, replicas: int, **configs: str) -> None:
+    given = {key.replace("_", "."): value for key, value in configs.items()}
+    ref = ResourceRef("Topic", name)
+    assert cluster.execute([CreateTopic(ref, partitions, replicas, given)]) == [None]
+
+
+def of(health: Health, prefix: str) -> list[PartitionState]:
+    return [partition for partition in health.partitions if partition.topic.startswith(prefix)]
+
+
+def test_topics_that_exist_once_are_listed_once() -> None:
+    parts = tuple(PartitionState(name, n, 1, (1,), (1,)) for name in ("b", "a") for n in range(2))
+    assert Health(1, (), parts).topics == ["b", "a"]
+
+
+# --- a real cluster --------------------------------------------------------------------------------
+
+
+def test_three_brokers_in_good_health(kafka3: DevCluster, prefix: str) -> None:
+    with connect(kafka3.bootstrap_servers) as cluster:
+        made(cluster, f"{prefix}a", 3, 3, min_insync_replicas="2")
+        made(cluster, f"{prefix}b", 1, 2)
+        health = eventually(cluster.health, lambda read: len(of(read, prefix)) == 4)
+
+        assert health.cluster_id == kafka3.cluster_id
+        assert [(broker.id, broker.rack) for broker in health.brokers] == [
+            (number, f"rack-{number}") for number in (1, 2, 3)
+        ]
+        assert health.quorum is not None
+        assert health.quorum.leader in {1, 2, 3}
+        assert sorted(voter.id for voter in health.quorum.voters) == [1, 2, 3]
+        for voter in health.quorum.voters:
+            assert voter.lag is not None
+            assert voter.lag < 1_000
+            leads = voter.id == health.quorum.leader
+            assert voter.silent_ms is None if leads else 0 <= (voter.silent_ms or 0) < 5_000
+        assert (dict(health.reassigning or {}), dict(health.unread)) == ({}, {})
+        states = of(health, prefix)
+        assert [(s.topic.removeprefix(prefix), s.partition) for s in states] == [
+            *(("a", number) for number in range(3)),
+            ("b", 0),
+        ]
+        for state in states:
+            assert state.leader == state.replicas[0]
+            assert sorted(state.isr) == sorted(state.replicas)
+        assert {len(state.replicas) for state in states} == {2, 3}
+
+
+def test_min_insync_replicas_are_those_in_force(kafka: DevCluster, prefix: str) -> None:
+    with connect(kafka.bootstrap_servers) as cluster:
+        made(cluster, f"{prefix}own", 1, 1, min_insync_replicas="2")
+        made(cluster, f"{prefix}inherited", 1, 1)
+        health = eventually(cluster.health, lambda read: len(of(read, prefix)) == 2)
+        told = {name.removeprefix(prefix): n for name, n in health.min_insync_replicas.items()}
+        assert (told["own"], told["inherited"]) == (2, 1)
+        assert cluster.execute(
+            [AlterConfigs(ResourceRef("Topic", f"{prefix}own"), {"min.insync.replicas": "1"})]
+        ) == [None]
+        eventually(cluster.health, lambda read: read.min_insync_replicas[f"{prefix}own"] == 1)
+
+
+def test_without_kafka_python_the_same_is_read_but_for_what_only_it_can(
+    kafka3: DevCluster, prefix: str
+) -> None:
+    def refuse() -> dict[str, object]:
+        raise KafkaformError("kafka-python cannot do this login")
+
+    with connect(kafka3.bootstrap_servers) as cluster:
+        made(cluster, f"{prefix}a", 3, 3, min_insync_replicas="2")
+        swift = eventually(cluster.health, lambda read: len(of(read, prefix)) == 3)
+    plain = read_health(Connection({"bootstrap.servers": kafka3.bootstrap_servers}, refuse))
+    reason = "kafka-python cannot do this login"
+    assert plain.unread == {Part.QUORUM: reason, Part.REASSIGNMENTS: reason}
+    assert (plain.quorum, plain.reassigning) == (None, None)
+    assert plain.cluster_id == swift.cluster_id
+    assert [broker.id for broker in plain.brokers] == [1, 2, 3]
+    assert [replace(s, isr=()) for s in plain.partitions] == [replace(s, isr=()) for s in swift.partitions]
+    assert plain.min_insync_replicas == swift.min_insync_replicas
+
+
+def test_an_account_without_rights_is_told_what_it_cannot_see(
+    account: Callable[..., Account], prefix: str
+) -> None:
+    owner = account(f"TOPIC:{prefix}*:ALL").cluster
+    made(owner, f"{prefix}a", 1, 1)
+    made(owner, f"{prefix}b", 1, 1)
+
+    nothing = account().cluster.health()
+    assert nothing.partitions == ()
+    assert nothing.unread.keys() == {Part.QUORUM, Part.REASSIGNMENTS, Part.PARTITIONS}
+    assert all("not authorised" in why for part, why in nothing.unread.items() if part is not Part.PARTITIONS)
+
+    few = account(f"TOPIC:{prefix}*:DESCRIBE", f"TOPIC:{prefix}a:DESCRIBE_CONFIGS").cluster
+    health = eventually(few.health, lambda read: len(of(read, prefix)) == 2)
+    assert health.min_insync_replicas == {f"{prefix}a": 1}
+    assert health.unread[Part.MIN_ISR].startswith(f"1 topics do not tell, such as {prefix}b:")
+    assert Part.PARTITIONS not in health.unread
+
+    all_of_it = account(
+        f"TOPIC:{prefix}*:DESCRIBE", f"TOPIC:{prefix}*:DESCRIBE_CONFIGS", "CLUSTER:kafka-cluster:DESCRIBE"
+    ).cluster
+    complete = eventually(all_of_it.health, lambda read: len(of(read, prefix)) == 2)
+    assert dict(complete.unread) == {}
+    assert complete.quorum is not None
+
+
+# --- answers that a broker of these tests does not give --------------------------------------------
+
+
+class Answering:
+    """A connection whose quorum is as told."""
+
+    def __init__(self, answer: Mapping[str, object] | ClusterError) -> None:
+        self._answer = answer
+        self.asked = 0
+
+    def quorum(self, _: float) -> Mapping[str, object]:
+        self.asked += 1
+        if isinstance(self._answer, ClusterError):
+            raise self._answer
+        return self._answer
+
+
+def quorum(
+    answer: Mapping[str, object] | ClusterError, unread: dict[Part, str] | None = None
+) -> Quorum | None:
+    return reading._quorum(Answering(answer), 7, {} if unread is None else unread)  # type: ignore[arg-type]
+
+
+def voter(number: int, end: int, fetched: int | None) -> dict[str, int]:
+    told = {"replica_id": number, "log_end_offset": end}
+    return told if fetched is None else {**told, "last_fetch_timestamp": fetched}
+
+
+def test_voters_are_measured_by_the_leader() -> None:
+    voters = [voter(1, 100, 50_000), voter(2, 90, 49_500), voter(3, -1, -1), voter(4, 101, 50_001)]
+    assert quorum({"leader_id": 1, "current_voters": voters}) == Quorum(
+        1, (Voter(1, 0), Voter(2, 10, 500), Voter(3, None, None), Voter(4, 0, 0))
+    )
+
+
+def test_brokers_that_tell_no_times() -> None:
+    voters = [voter(1, 100, None), voter(2, 90, None)]
+    told = quorum({"leader_id": 1, "current_voters": voters})
+    assert told == Quorum(1, (Voter(1, 0), Voter(2, 10, None)))
+
+
+def test_a_quorum_without_a_leader() -> None:
+    assert quorum({"leader_id": -1, "current_voters": [voter(1, 5, 5)]}) == Quorum(None, (Voter(1, None),))
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "untold"),
+    [
+        (RequestRejected("x", code="UNSUPPORTED_VERSION"), Quorum(7), False),
+        (RequestRejected("x", code="NOT_LEADER_OR_FOLLOWER"), Quorum(None), False),
+        (OutcomeUnknown("no answer in time"), Quorum(None), False),
+        (PermissionDenied("not authorised"), None, True),
+    ],
+)
+def test_a_quorum_that_is_not_told(error: ClusterError, expected: Quorum | None, untold: bool) -> None:
+    unread: dict[Part, str] = {}
+    assert quorum(error, unread) == expected
+    assert unread == ({Part.QUORUM: error.message} if untold else {})
+
+
+def test_a_connection_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_PAUSE_S", 0)
+    failures = [ClusterError("refused")] * 2
+
+    def ask() -> str:
+        if failures:
+            raise failures.pop()
+        return "answer"
+
+    assert reading._retried(ask) == "answer"
+    failures.extend([ClusterError("refused")] * 99)
+    with pytest.raises(ClusterError, match="refused"):
+        reading._retried(ask)
+    denied = Answering(PermissionDenied("no"))
+    with pytest.raises(PermissionDenied):
+        reading._retried(lambda: denied.quorum(1))
+    assert denied.asked == 1

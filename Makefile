@@ -31,8 +31,10 @@ typecheck: $(READY) ## Check types (mypy --strict)
 
 check: lint typecheck test ## Everything that CI checks
 
-bench: $(READY) ## Measure plans of 1,000 and 5,000 topics against the raw admin calls
+bench: $(READY) ## Measure plan, status and doctor on large clusters against the raw client calls
 	@$(BIN)/python -m benchmarks.plan
+	@$(BIN)/python -m benchmarks.status
+	@$(BIN)/python -m benchmarks.doctor
 
 picture: $(READY) ## Draw the plan of the README anew, from a real run
 	@$(BIN)/python scripts/picture.py

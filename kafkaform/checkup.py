@@ -220,7 +220,7 @@ def await_health(
 
     Args:
         examine: Makes one reading, with connections of its own.
-        timeout_s: How long; the last reading begins when it is over.
+        timeout_s: How long; no reading begins after it.
         tell: Is told of each reading after which there is another.
         clock: Tells the time.
 
@@ -234,15 +234,15 @@ def await_health(
     deadline = clock.now() + timeout_s
     pause = _FIRST_PAUSE_S
     while True:
-        late = clock.now() >= deadline
         try:
             outcome: Checkup | ClusterError = examine()
         except ClusterError as error:
-            if late:
+            if clock.now() >= deadline:
                 raise
             outcome = error
-        if isinstance(outcome, Checkup) and (late or outcome.verdict is Verdict.HEALTHY):
-            return outcome
+        else:
+            if outcome.verdict is Verdict.HEALTHY or clock.now() >= deadline:
+                return outcome
         tell(outcome)
         clock.sleep(max(0.0, min(pause, deadline - clock.now())))
         pause = min(pause * 1.5, _LONGEST_PAUSE_S)

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from kafkaform.cluster import connection, health
 from tests.cli_helpers import Project, Terminal, command, environment, plain
 from tests.kafka_fixtures import connect, eventually
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
     from kafkaform.devcluster.cluster import DevCluster
     from tests.kafka_fixtures import Account
-
-NOWHERE = "127.0.0.1:1"
 
 
 @pytest.fixture
@@ -73,9 +72,11 @@ def test_a_stopped_broker_is_seen_and_waited_for(three: Project, kafka3: DevClus
         assert "broker 3 is missing from" in findings(call.json)["KF303"]
         assert "KF305" not in findings(call.json)
 
-        # What would move data waits; what does not, does not.
-        three.topic("b", partitions=1, replicationFactor=1)
-        assert "KF303" in three.run("apply", "--auto-approve").needs(1).both
+        # What would place data waits.
+        config = {"min.insync.replicas": 2}
+        three.topic("a", partitions=6, replicationFactor=3, keyed=False, config=config)
+        assert "KF303" in three.apply().needs(1).both
+        three.topic("a", partitions=3, replicationFactor=3, config=config)
 
         assert "KF303" in three.run("doctor", "--wait", "1s", "--rule", "KF303").needs(2).both
 
@@ -154,18 +155,28 @@ def test_the_declared_number_of_brokers(project: Project) -> None:
 # --- what it could not tell ------------------------------------------------------------------------
 
 
-def test_nobody_there(tmp_path: Path) -> None:
-    project = Project(tmp_path, NOWHERE, "")
-    file = tmp_path / "kafka.prom"
-    call = project.run("doctor", "--format", "prometheus", "--out", file).needs(1)
+@pytest.fixture
+def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """An address where nobody answers, and little patience."""
+    monkeypatch.setattr(connection, "CONNECT_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(health, "_SIGN_OF_LIFE_S", 0.2)
+    return Project(tmp_path, "127.0.0.1:1", "")
+
+
+def test_nobody_there(nobody: Project) -> None:
+    file = nobody.folder / "kafka.prom"
+    call = nobody.run("doctor", "--format", "prometheus", "--out", file).needs(1)
     assert "no broker" in call.err
     told = {f.name: f.samples[0].value for f in text_string_to_metric_families(file.read_text("utf-8"))}
     assert told["kafkaform_healthy"] == told["kafkaform_doctor_success"] == 0
 
 
-def test_waiting_for_nobody_ends(tmp_path: Path) -> None:
-    call = Project(tmp_path, NOWHERE, "").run("doctor", "--wait", "1s").needs(1)
-    assert call.err.startswith("waiting: not read: no broker")
+def test_waiting_for_nobody_ends(nobody: Project) -> None:
+    call = nobody.run("doctor", "--wait", "2s").needs(1)
+    first, *_, last = call.err.splitlines()
+    assert first.startswith("waiting: not read: no broker")
+    assert call.err.count("waiting:") == 1
+    assert last.startswith("hint: ")
 
 
 def test_an_account_with_few_rights_is_told_what_it_could_not_see(
@@ -220,7 +231,11 @@ def test_a_report_goes_into_a_file_whole(project: Project, output_format: str) -
     assert "cannot write" in project.run("doctor", *chosen, "-o", missing).needs(1).err
 
 
-def test_a_terminal_shows_how_long_is_left(tmp_path: Path) -> None:
-    terminal = Terminal("doctor", "--wait", "1s", "--bootstrap-server", NOWHERE, cwd=tmp_path)
+def test_a_terminal_shows_how_long_is_left(project: Project) -> None:
+    client = {"bootstrap.servers": project.servers}
+    project.config(clusters={"dev": {"client": client, "brokers": 2}})
+    project.topic("a")
+    terminal = Terminal("doctor", "--wait", "3s", "--rule", "KF302", cwd=project.folder, columns=200)
     terminal.wait_for("left")
-    assert "not read: no broker" in " ".join(plain(terminal.end().out).split())
+    call = terminal.end().needs(2)
+    assert "unhealthy (1 error): KF302, " in plain(call.out)

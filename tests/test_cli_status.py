@@ -239,7 +239,7 @@ def test_what_is_not_a_pause_is_wrong_usage(project: Project) -> None:
 def test_what_this_account_may_not_see_is_said_in_a_line(
     account: Callable[..., Account], kafka_acl: DevCluster, prefix: str, tmp_path: Path
 ) -> None:
-    """Topics may be described, log folders may not."""
+    """Topics may be described; log folders and groups may not."""
     few = account(f"TOPIC:{prefix}*:DESCRIBE", f"TOPIC:{prefix}*:DESCRIBE_CONFIGS", f"TOPIC:{prefix}*:CREATE")
     ref = ResourceRef("Topic", f"{prefix}seen")
     assert few.cluster.execute([CreateTopic(ref, 1, 1, {})]) == [None]
@@ -252,12 +252,19 @@ def test_what_this_account_may_not_see_is_said_in_a_line(
         f'username="{user}" password="{password}";\n'
     )
     project = Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)
-    call = project.run("status", ref.name, "--command-config", java, "--format", "json").needs(0)
+    project.write(
+        "topics/group.yaml",
+        "apiVersion: kafkaform/v1\nkind: ConsumerGroup\n"
+        f"metadata: {{name: {prefix}secret}}\nspec: {{topics: [{ref.name}]}}\n",
+    )
+    call = project.run("status", f"{prefix}*", "--command-config", java, "--format", "json").needs(0)
     assert only(call.json["topics"], ref.name)["size_bytes"] is None
-    size, *notes = call.err.splitlines()
+    assert only(call.json["groups"], f"{prefix}secret")["exists"] is None
+    size, group, *notes = call.err.splitlines()
     assert size == f"not read: the size of topic {ref.name}: the brokers tell this account nothing"
+    assert group.startswith(f"not read: group {prefix}secret: ")
     assert all(line.startswith("note: ") for line in notes), notes
-    assert [f"not read: {line}" for line in call.json["unread"]] == [size]
+    assert [f"not read: {line}" for line in call.json["unread"]] == [size, group]
     assert [f"note: {line}" for line in call.json["notes"]] == notes
 
 

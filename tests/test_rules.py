@@ -65,3 +65,9 @@ def test_every_code_that_is_emitted_is_in_the_catalogue_and_the_other_way_round(
     sources = Path(kafkaform.__file__).parent.rglob("*.py")
     used = {code for path in sources for code in re.findall(r'"(KF\d{3})"', path.read_text("utf-8"))}
     assert used == rules.entries().keys()
+
+
+def test_every_code_in_the_sources_is_explained() -> None:
+    sources = Path(kafkaform.__file__).parent.rglob("*.py")
+    used = {code for source in sources for code in re.findall(r"\bKF[0-9]{3}\b", source.read_text("utf-8"))}
+    assert used <= rules.entries().keys()

@@ -32,7 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "apply": ("kafkaform.cli.apply", "Carry out a plan, and prove it by reading the cluster again."),
     "reset": (
         "kafkaform.cli.reset",
-        "Plan to move a group's committed offsets; apply carries the saved plan out.",
+        "Plan to move the committed offsets of a group; `apply RESET.json` carries it out.",
     ),
     "status": (
         "kafkaform.cli.status",

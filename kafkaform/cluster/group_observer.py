@@ -69,7 +69,7 @@ def observe_groups(
 
 
 def _partial(why: str) -> Diagnostic:
-    return Diagnostic("KF418", Severity.INFO, f"not every group may be known: {why}")
+    return Diagnostic("KF421", Severity.INFO, f"not every group may be known: {why}")
 
 
 def _configs(connection: Connection, names: Sequence[str]) -> GroupAnswers[Configs]:

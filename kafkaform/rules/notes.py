@@ -75,6 +75,12 @@ NOTES: dict[str, Note] = {
             "be down, or out of reach from here: an apply may then not get through either.",
         ),
         Note(
+            "KF416",
+            Severity.INFO,
+            "The sizes of topics could not be read.\n\n"
+            "Risky changes are then shown without how much data they concern. Grant Describe on the cluster.",
+        ),
+        Note(
             "KF417",
             Severity.WARNING,
             "A manifest consents to a hazard that nothing in the plan needs.\n\n"
@@ -103,10 +109,12 @@ NOTES: dict[str, Note] = {
             "offsets.initial and without config has nothing to apply before that; rules hold all the same.",
         ),
         Note(
-            "KF416",
+            "KF421",
             Severity.INFO,
-            "The sizes of topics could not be read.\n\n"
-            "Risky changes are then shown without how much data they concern. Grant Describe on the cluster.",
+            "Not every group may be known.\n\n"
+            "Groups that have nothing but configs are known to DescribeConfigs alone, and those of newer\n"
+            "protocols only to newer requests. Where this account or these brokers do not answer them, such a\n"
+            "group looks as if it did not exist. Grant DescribeConfigs on the cluster.",
         ),
     )
 }

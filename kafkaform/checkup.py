@@ -234,15 +234,17 @@ def await_health(
     deadline = clock.now() + timeout_s
     pause = _FIRST_PAUSE_S
     while True:
+        outcome: Checkup | ClusterError
         try:
-            outcome: Checkup | ClusterError = examine()
+            checkup = examine()
         except ClusterError as error:
             if clock.now() >= deadline:
                 raise
             outcome = error
         else:
-            if outcome.verdict is Verdict.HEALTHY or clock.now() >= deadline:
-                return outcome
+            if checkup.verdict is Verdict.HEALTHY or clock.now() >= deadline:
+                return checkup
+            outcome = checkup
         tell(outcome)
         clock.sleep(max(0.0, min(pause, deadline - clock.now())))
         pause = min(pause * 1.5, _LONGEST_PAUSE_S)
@@ -277,7 +279,9 @@ def _live_groups(
         unlisted = sorted(ref.name for ref in declared if ref.name not in reading.groups)
         if unlisted:  # which is either not there, or not shown to this account
             asked = cluster.groups(unlisted)
-            reading = GroupReading({**reading.groups, **asked.groups}, {**reading.denied, **asked.denied})
+            reading = GroupReading(
+                {**reading.groups, **asked.groups}, {**reading.denied, **asked.denied}, reading.unread
+            )
     except ClusterError as error:
         untold[_GROUPS].append(f"groups: {error.message}")
         return {}, frozenset(declared)
@@ -289,6 +293,8 @@ def _live_groups(
         for name, group in sorted(reading.groups.items())
         if ResourceRef("ConsumerGroup", name) in declared or not matches(name, settings.ignore)
     }
+    if reading.unread:
+        untold[_GROUPS].append(f"groups: {reading.unread}")
     partly = [group for group in groups.values() if group.unread]
     for group in partly[:1]:
         untold[_GROUPS].append(f"a part of {len(partly):,} groups, such as {group.name}: {group.unread}")

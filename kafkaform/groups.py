@@ -120,10 +120,12 @@ class GroupReading:
     Attributes:
         groups: Those that coordinators know, by name; one that has only configs is not among them.
         denied: Why this account may not see a group that was asked for, by name.
+        unread: Why there may be more groups than these; empty if there are not.
     """
 
     groups: Mapping[str, Group]
     denied: Mapping[str, str] = field(default_factory=dict)
+    unread: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,7 +162,8 @@ def _groups_concerned(
     except ClusterError as error:
         message = f"the groups that read the topics were not read: {error.message}"
         return {}, (Diagnostic("KF419", Severity.INFO, message),)
-    return reading.groups, ()
+    told = f"not every group may be known: {reading.unread}"
+    return reading.groups, (Diagnostic("KF421", Severity.INFO, told),) if reading.unread else ()
 
 
 def _concerns_readers(change: Change) -> bool:

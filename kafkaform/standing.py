@@ -175,6 +175,9 @@ def read_standing(cluster: Cluster, desired: Sequence[Desired] | None, selection
             raise
         reading = GroupReading({})
         unread.append(f"groups: {error.message}")
+    else:
+        if reading.unread:
+            unread.append(f"groups: {reading.unread}")
     return assemble(observation, reading, sizes, desired, selection, unread)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -46,7 +46,7 @@ def memory() -> MemoryCluster:
 class Saying(Watched):
     """A cluster that says something else of its health, or nothing of its groups."""
 
-    changes: dict[str, object] | None = None
+    changes: dict[str, Any] | None = None
     groupless: ClusterError | None = None
     healths: int = 0
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli_helpers import ROOT, environment
+from tests.cli_helpers import ROOT, called, environment
+from tests.group_clients import produce
 from tests.kafka_fixtures import guarded
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ _BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _EXITS = re.compile(r"#.*\bexits (\d+)")
+_AFTER_TRAFFIC = {"reset"}
+"""Blocks before which the example set is applied, and topics are written to."""
 _STARTS_ITS_OWN = {"quickstart": "my-topics", "dev-cluster": "."}
 """Blocks that start a broker by themselves, and the folder in which they do."""
 
@@ -79,7 +82,7 @@ def script(text: str) -> str:
 def broker_of() -> Iterator[Callable[[str], DevCluster]]:
     """A broker for each page: the example set has names of its own, which its first block finds missing."""
     with ExitStack() as stack:
-        yield cache(lambda page: stack.enter_context(guarded(1, heap_mb=256)))
+        yield cache(lambda _page: stack.enter_context(guarded(1, heap_mb=256)))
 
 
 @contextmanager
@@ -111,6 +114,9 @@ def test_a_block_does_what_it_says(block: Block, tmp_path: Path, request: pytest
             "KAFKAFORM_BOOTSTRAP_SERVER": broker.bootstrap_servers,
             "KAFKAFORM_ENVIRONMENT": "dev",
         }
+    if block.name in _AFTER_TRAFFIC:
+        called("apply", "--auto-approve", cwd=tmp_path, env=variables).needs(0)
+        produce(variables["KAFKAFORM_BOOTSTRAP_SERVER"], "orders.v1", dict.fromkeys(range(3), 20))
     with ended(tmp_path / _STARTS_ITS_OWN.get(str(block.name), "") / ".kafkaform" / "dev"):
         done = subprocess.run(
             ["bash", "-e", "-u", "-o", "pipefail", "-c", script(block.text)],

@@ -44,7 +44,8 @@ def stopped(kafka: DevCluster, node: int) -> Iterator[None]:
     try:
         yield
     finally:
-        kafka.start_node(node)
+        if any(one.id == node and one.pid is None for one in kafka.status().nodes):
+            kafka.start_node(node)
         with connect(kafka.bootstrap_servers) as cluster:
             eventually(
                 cluster.health,

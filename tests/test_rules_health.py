@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 QUORUM = Quorum(11, (Voter(11, 0), Voter(12, 3, 300), Voter(13, 0, 500)))
 
 
-def cluster(*partitions: PartitionState, brokers: int = 3, **changes: object) -> Health:
+def cluster(*partitions: PartitionState, brokers: int = 3, **changes: Any) -> Health:
     """A cluster in good health, with some partitions."""
     sound = Health(1, tuple(Broker(number) for number in range(1, brokers + 1)), partitions, quorum=QUORUM)
     return replace(sound, **changes)
@@ -41,8 +41,8 @@ def found(scene: Scene, severities: Mapping[str, str] | None = None) -> list[Dia
     return [one for _, one in rules.check(scene, severities or {}, (Stage.HEALTH,))]
 
 
-def messages(health: Health, code: str, **more: object) -> list[str]:
-    return [one.message for one in found(Scene((), health=health, **more)) if one.code == code]  # type: ignore[arg-type]
+def messages(health: Health, code: str, **more: Any) -> list[str]:
+    return [one.message for one in found(Scene((), health=health, **more)) if one.code == code]
 
 
 SOUND = cluster(part(0, 1), part(1, 2, replicas="231"), part(2, 3, replicas="312"))
@@ -180,9 +180,11 @@ def test_brokers_ask_for_no_more_replicas_than_there_are() -> None:
 EFFECTIVE = {"config.retention.ms": "604800000", "config.min.insync.replicas": "2"}
 
 
-def live(name: str, effective: Mapping[str, FieldValue] = EFFECTIVE, **state: FieldValue) -> Scene:
-    own = {"partitions": 3, "replicationFactor": 3, **state}
-    observed = Observed(topic(name), "id", own, {**effective, **{k: v for k, v in own.items() if "." in k}})
+def live(
+    name: str, effective: Mapping[str, FieldValue] = EFFECTIVE, own: Mapping[str, FieldValue] | None = None
+) -> Scene:
+    state: dict[str, FieldValue] = {"partitions": 3, "replicationFactor": 3, **(own or {})}
+    observed = Observed(topic(name), "id", state, {**effective, **(own or {})})
     return Scene((), live={topic(name): observed})
 
 
@@ -206,7 +208,7 @@ def test_a_value_in_force_by_default_is_as_good_as_an_own_one() -> None:
 def test_an_own_value_that_is_to_be_unset_differs() -> None:
     wanted = declared("a", 3, 3, retention_ms=None)
     assert found(replace(live("a"), desired=(wanted,))) == []
-    own = live("a", **{"config.retention.ms": "1000"})
+    own = live("a", own={"config.retention.ms": "1000"})
     (finding,) = found(replace(own, desired=(wanted,)))
     assert finding.message == "a is not as declared: retention.ms is 1s, declared unset"
 

@@ -55,6 +55,20 @@ def everything(source: TopicSource, names: list[str]) -> tuple[object, ...]:
     )
 
 
+def test_many_requests_are_answered_in_order(
+    connection: Connection, real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One request asks for CHUNK topics; kafka-python finds no broker ready with too many under way."""
+    names = [f"{prefix}{number:02}" for number in range(24)]
+    topics = [
+        CreateTopic(ResourceRef("Topic", n), 1, 1, {"retention.ms": str(i)}) for i, n in enumerate(names)
+    ]
+    assert real_cluster.execute(topics) == [None] * len(topics)
+    monkeypatch.setattr("kafkaform.cluster.swift_source.CHUNK", 2)
+    found = eventually(lambda: SwiftSource(connection).configs(names).found, lambda f: f.keys() == set(names))
+    assert [found[name].own["retention.ms"] for name in names] == [str(i) for i in range(24)]
+
+
 def test_both_say_the_same(connection: Connection, real_cluster: KafkaCluster, prefix: str) -> None:
     # More distinct blocks of configs than are kept at hand, each twice and apart from one another.
     varied = [*VARIED, *({"segment.bytes": str(1 << 20 | n)} for n in range(20))] * 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from collections import deque
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,9 @@ CONNECT_TIMEOUT_S = 8.0
 """How long the first answer may take; an unreachable cluster is reported within 10 s."""
 READ_TIMEOUT_S = 30.0
 """How long one reading request may take once the cluster has answered."""
+
+IN_FLIGHT = 4
+"""How many requests wait for an answer at a time: kafka-python finds no broker ready with more than five."""
 
 # A library stays silent unless its user asks: without a handler, Python writes warnings to stderr.
 for _logger in ("kafkaform", "kafka"):
@@ -117,7 +121,7 @@ class Connection:
         flexible: bool = False,
         node: int | None = None,
     ) -> list[bytes]:
-        """Send requests of our own bytes, all at once; returns the bodies of the answers, in order.
+        """Send requests of our own bytes, IN_FLIGHT at a time; returns the bodies of the answers, in order.
 
         Args:
             api_key: Which request of Kafka's protocol.
@@ -131,10 +135,12 @@ class Connection:
 
         async def send() -> list[bytes]:
             timeout_ms = int(READ_TIMEOUT_S * 1000)
-            futures = [
-                manager.send(request, node_id=node, request_timeout_ms=timeout_ms) for request in requests
-            ]
-            return [(await future).body for future in futures]
+            bodies, waiting = [], deque[Any]()
+            for request in requests:
+                if len(waiting) == IN_FLIGHT:
+                    bodies.append((await waiting.popleft()).body)
+                waiting.append(manager.send(request, node_id=node, request_timeout_ms=timeout_ms))
+            return [*bodies, *[(await future).body for future in waiting]]
 
         with _translated():
             answers: list[bytes] = manager.run(send)

@@ -43,7 +43,7 @@ def read_groups(connection: Connection, names: Collection[str] | None) -> GroupR
         if hidden:
             unread.append(f"no log offsets of {', '.join(hidden)}: no leader, or hidden from this account")
         groups[name] = replace(group, positions=positions, unread="; ".join(unread))
-    return GroupReading(groups, reading.denied)
+    return GroupReading(groups, reading.denied, listing.unread)
 
 
 def read_committed(connection: Connection, listing: Listing, names: Collection[str]) -> GroupReading:

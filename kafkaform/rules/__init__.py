@@ -6,7 +6,10 @@ from kafkaform.rules import (
     group,
     group_clients,
     group_topics,
-    health,
+    health_brokers,
+    health_declared,
+    health_leaders,
+    health_partitions,
     topic_names,
     topic_partitions,
     topic_replicas,
@@ -39,7 +42,10 @@ _REGISTERED = (
     group,
     group_clients,
     group_topics,
-    health,
+    health_brokers,
+    health_partitions,
+    health_declared,
+    health_leaders,
     changes,
 )
 

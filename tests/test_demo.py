@@ -25,7 +25,16 @@ def test_the_tour_ends_well() -> None:
     )
     assert run.returncode == 0, run.stdout + run.stderr
     _, _, after_apply = run.stdout.partition("# Plan again")
-    assert "No changes: 17 declared resources, all as declared." in after_apply
+    assert "No changes: 24 declared resources, all as declared." in after_apply
+    looked, _, after_apply = after_apply.partition("# Somebody raises")
+    status, _, advice = looked.partition("$ kafkaform doctor")
+    assert re.search(
+        r"^orders\.v1 +3 +1 +7d +no data +payment-service, shipment-planner", status, re.MULTILINE
+    )
+    assert re.search(r"^orders-enrichment +- +does not exist", status, re.MULTILINE)
+    assert "KF307" in advice
+    assert "KF203 (warning)" in advice
+    assert "group.id=payment-service" in advice
     found, _, settled = after_apply.partition("# With consent")
     assert "retention.ms          14d → 7d" in found
     refused, _, untouched = settled.partition("# Nothing of orders.v1 was touched")

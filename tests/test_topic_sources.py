@@ -60,13 +60,12 @@ def test_many_requests_are_answered_in_order(
 ) -> None:
     """One request asks for CHUNK topics; kafka-python finds no broker ready with too many under way."""
     names = [f"{prefix}{number:02}" for number in range(24)]
-    topics = [
-        CreateTopic(ResourceRef("Topic", n), 1, 1, {"retention.ms": str(i)}) for i, n in enumerate(names)
-    ]
+    values = dict(zip(names, map(str, range(24)), strict=True))
+    topics = [CreateTopic(ResourceRef("Topic", n), 1, 1, {"retention.ms": v}) for n, v in values.items()]
     assert real_cluster.execute(topics) == [None] * len(topics)
     monkeypatch.setattr("kafkaform.cluster.swift_source.CHUNK", 2)
     found = eventually(lambda: SwiftSource(connection).configs(names).found, lambda f: f.keys() == set(names))
-    assert [found[name].own["retention.ms"] for name in names] == [str(i) for i in range(24)]
+    assert {name: configs.own["retention.ms"] for name, configs in found.items()} == values
 
 
 def test_both_say_the_same(connection: Connection, real_cluster: KafkaCluster, prefix: str) -> None:

@@ -42,7 +42,7 @@ def tour(folder: Path, data: Path) -> None:
     run("plan", "--detailed-exitcode", title="Plan again: nothing is left to do (exit code 0)")
 
     run("status", title="Topics, and the groups that read them")
-    run("doctor", title="Is the cluster healthy? Declared groups that nobody runs yet are told (exit code 2)", expect=2)
+    run("doctor", title="Is the cluster healthy? It tells of groups that nobody runs (exit code 2)", expect=2)
     run("rules", "KF203", title="What a rule says, and why")
     run("client-config", "payment-service", title="What the manifest says to the application")
 

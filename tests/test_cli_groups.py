@@ -58,12 +58,12 @@ def declare(project: Project, *, metadata: dict[str, Any] | None = None, **spec:
 
 
 @contextmanager
-def joined(project: Project, protocol: str, **properties: object) -> Iterator[Running]:
+def joined(project: Project, protocol: str) -> Iterator[Running]:
     """A member at work, once the group has it."""
     name = project.prefix + "g"
     with (
         connect(project.servers) as cluster,
-        running(project.servers, name, [project.prefix + "a"], protocol, **properties) as members,
+        running(project.servers, name, [project.prefix + "a"], protocol) as members,
     ):
         eventually(
             lambda: cluster.groups([name]).groups.get(name),

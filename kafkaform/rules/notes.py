@@ -113,8 +113,8 @@ NOTES: dict[str, Note] = {
             Severity.INFO,
             "Not every group may be known.\n\n"
             "Groups that have nothing but configs are known to DescribeConfigs alone, and those of newer\n"
-            "protocols only to newer requests. Where this account or these brokers do not answer them, such a\n"
-            "group looks as if it did not exist. Grant DescribeConfigs on the cluster.",
+            "protocols only to newer requests. Where this account or these brokers do not answer them, such\n"
+            "a group looks as if it did not exist. Grant DescribeConfigs on the cluster.",
         ),
     )
 }

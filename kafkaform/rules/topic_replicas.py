@@ -54,7 +54,9 @@ def replication_factor(scene: Scene) -> Iterator[Finding]:
 def min_insync_replicas(scene: Scene) -> Iterator[Finding]:
     """min.insync.replicas does not fit the replication factor.
 
-    Above it, every write with acks=all is refused, and no broker says so beforehand (error). Equal to
+    Above it, the promise cannot be kept, and no broker says so (error): older brokers refuse every write
+    with acks=all, newer ones (tried: 4.3.1) ask for no more replicas than there are, so that one replica
+    out of sync stops writes all the same, and with a single replica the setting means nothing. Equal to
     it, no broker may fail (warning). At 1 with three replicas or more, acks=all promises nothing
     (warning). 2 of 3 is what most topics want. What counts is the value in force after an apply: the
     declared one, else what somebody set on the live topic and the manifest leaves there, else the
@@ -67,7 +69,7 @@ def min_insync_replicas(scene: Scene) -> Iterator[Finding]:
             continue
         both = f"min.insync.replicas is {value.shown}, replicationFactor is {replicas}"
         if least > replicas:
-            text, better = f"{both}: every write with acks=all fails", max(1, replicas - 1)
+            text, better = f"{both}: so many can never be in sync", max(1, replicas - 1)
             yield Finding(topic, text, f"set it to {better}", path=_MIN_ISR)
         elif least == replicas > 1:
             text = f"{both}: no broker may fail without stopping writes"

@@ -25,7 +25,7 @@ from kafkaform.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 PRUNED = "Topic"
 """The kind that pruning deletes: a group that nobody declares is somebody's, and costs next to nothing."""
@@ -111,6 +111,20 @@ def idle_consents(change: Change | None, desired: Desired) -> Iterator[Diagnosti
             desired.location,
             f"take it out of {ANNOTATION}, or it will let the next {hazard} through unasked",
         )
+
+
+_FEW = 2
+"""How many findings a refusal quotes; all of them are among the diagnostics of the plan."""
+
+
+def refusal_by(blocked: Sequence[Diagnostic]) -> tuple[str, str | None]:
+    """The reason and the remedy of a refusal by rules."""
+    reasons = [f"{found.code}: {found.message}" for found in blocked[:_FEW]]
+    if len(blocked) > _FEW:
+        others = dict.fromkeys(found.code for found in blocked[_FEW:])
+        reasons.append(f"and {', '.join(others)}, see the findings")
+    remedies = dict.fromkeys(found.suggestion for found in blocked[:_FEW] if found.suggestion)
+    return "; ".join(reasons), "; ".join(remedies) or None
 
 
 def nothing_to_make(desired: Desired) -> Diagnostic:

@@ -67,16 +67,14 @@ class ResetOffsets:
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """Delete a group that has no member: its offsets first, then these configs, which Kafka would keep.
+    """Delete a group that has no member, if it is known; then take away configs, which Kafka would keep.
 
     Attributes:
         ref: The group.
-        offsets: Whether there is a group to delete; one that has only configs is not known to coordinators.
         configs: The configs to take away.
     """
 
     ref: ResourceRef
-    offsets: bool
     configs: tuple[str, ...] = ()
 
 

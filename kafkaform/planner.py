@@ -10,7 +10,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.consent import Consents
-from kafkaform.gates import PRUNED, Policy, due, gate, idle_consents, matches, nothing_to_make
+from kafkaform.gates import (
+    PRUNED,
+    Policy,
+    due,
+    gate,
+    idle_consents,
+    matches,
+    nothing_to_make,
+    refusal_by,
+)
 from kafkaform.kinds import KINDS, kind_order
 from kafkaform.kinds.base import Kind, UpdateContext
 from kafkaform.model import (
@@ -251,10 +260,7 @@ class _Planner:
         if self._policy.brake is not None and any(judgement.risk > Risk.SAFE for judgement in at_stake):
             blocked = (*blocked, self._policy.brake)
         if blocked:
-            remedies = dict.fromkeys(found.suggestion for found in blocked if found.suggestion)
-            return "; ".join(f"{found.code}: {found.message}" for found in blocked), "; ".join(
-                remedies
-            ) or None
+            return refusal_by(blocked)
         observed = self._observation.resources.get(change.ref)
         if observed is not None and (obstacle := KINDS[change.ref.kind].obstacle(change, observed)):
             return obstacle

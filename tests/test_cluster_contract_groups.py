@@ -165,7 +165,7 @@ def alter(name: str, *unset: str, **configs: str) -> AlterConfigs:
 def deletion(observed: Observed) -> DeleteGroup:
     """The deletion of all that there is of a group."""
     own = [path.removeprefix("config.") for path in observed.state if path.startswith("config.")]
-    return DeleteGroup(observed.ref, observed.group is not None, tuple(own))
+    return DeleteGroup(observed.ref, tuple(own))
 
 
 def settled(cluster: Cluster, name: str, state: Mapping[str, object]) -> Observed:
@@ -342,7 +342,7 @@ def test_validation_objects_as_execution_does_and_changes_nothing(cluster: Clust
         alter(f"{prefix}b", nonsense="1"),
         CommitInitialOffsets(group(f"{prefix}c"), {f"{prefix}nowhere": "earliest"}),
         ResetOffsets(group(f"{prefix}d"), {(f"{prefix}nowhere", 0): 5}),
-        DeleteGroup(group(f"{prefix}e"), offsets=True),
+        DeleteGroup(group(f"{prefix}e")),
     ]
     assert codes(cluster.validate(operations)) == [None, "INVALID_CONFIG", None, None, None]
     carried_out(cluster, alter(f"{prefix}sentinel", consumer_session_timeout_ms="50000"))
@@ -531,7 +531,7 @@ def test_an_active_group_is_left_alone(
     operations: list[Operation] = [
         CommitInitialOffsets(group(name), {other: "latest"}),
         ResetOffsets(group(name), {(name, 0): 2}),
-        DeleteGroup(group(name), offsets=True, configs=(SESSION,)),
+        DeleteGroup(group(name), configs=(SESSION,)),
     ]
     with traffic.reading(name, name, protocol=protocol):
         for operation in operations:
@@ -602,7 +602,7 @@ def test_deleting_a_group_drops_offsets_and_configs_and_twice_is_fine(
     logs(cluster, traffic, name, 9)
     traffic.commit(name, {(name, 0): 4})
     carried_out(cluster, alter(name, consumer_session_timeout_ms="50000"))
-    doomed = DeleteGroup(group(name), offsets=True, configs=(SESSION,))
+    doomed = DeleteGroup(group(name), configs=(SESSION,))
     for _ in range(2):
         carried_out(cluster, doomed)
         vanished(cluster, name)
@@ -618,9 +618,9 @@ def test_configs_outlive_a_group_unless_they_are_named(
     traffic.commit(name, {(name, 0): 4})
     configs = {"consumer_session_timeout_ms": "50000", "consumer_heartbeat_interval_ms": "6000"}
     carried_out(cluster, alter(name, **configs))
-    carried_out(cluster, DeleteGroup(group(name), offsets=True, configs=(SESSION,)))
+    carried_out(cluster, DeleteGroup(group(name), configs=(SESSION,)))
     assert settled(cluster, name, {f"config.{HEARTBEAT}": "6000"}).group is None
-    carried_out(cluster, DeleteGroup(group(name), offsets=False, configs=(HEARTBEAT,)))
+    carried_out(cluster, DeleteGroup(group(name), configs=(HEARTBEAT,)))
     vanished(cluster, name)
 
 
@@ -650,8 +650,8 @@ def test_each_operation_has_its_own_outcome_in_order(cluster: Cluster, traffic: 
         ResetOffsets(group(f"{prefix}2"), {(name, 0): 1}),
         CommitInitialOffsets(group(f"{prefix}3"), {name: "latest"}),
         alter(f"{prefix}4", nonsense="1"),
-        DeleteGroup(group(f"{prefix}5"), offsets=True),
-        DeleteGroup(group(f"{prefix}6"), offsets=True),
+        DeleteGroup(group(f"{prefix}5")),
+        DeleteGroup(group(f"{prefix}6")),
         alter(f"{prefix}7", consumer_session_timeout_ms="50000"),
     ]
     expected = ["OFFSET_OUT_OF_RANGE", None, None, "INVALID_CONFIG", None, None, None]
@@ -673,7 +673,7 @@ def test_a_group_that_comes_twice_in_one_request_is_refused(
         "alter": alter(name, consumer_session_timeout_ms="50000"),
         "commit": CommitInitialOffsets(group(name), {name: "latest"}),
         "reset": ResetOffsets(group(name), {(name, 0): 1}),
-        "delete": DeleteGroup(group(name), offsets=True),
+        "delete": DeleteGroup(group(name)),
     }
     assert codes(cluster.execute([twice[sort], twice[sort]])) == ["INVALID_REQUEST"] * 2
     assert committed(cluster, name) == {(name, 0): 4}

@@ -184,7 +184,7 @@ def test_a_group_that_does_not_exist_is_not_in_the_answer(
     name = make_topic(real_cluster, f"{prefix}a")
     commit(kafka.bootstrap_servers, name, {(name, 0): 0})
     assert name in real_cluster.groups().groups
-    do(real_cluster, DeleteGroup(group(name), offsets=True))
+    do(real_cluster, DeleteGroup(group(name)))
     assert real_cluster.groups([name]).groups == {}
     assert name not in real_cluster.groups().groups
 
@@ -212,10 +212,10 @@ def test_a_share_group(kafka: DevCluster, real_cluster: KafkaCluster, prefix: st
         assert told.active
         outcome = refusal(real_cluster, ResetOffsets(group(name), {(name, 0): 0}))
         assert outcome.code == "NON_EMPTY_GROUP"
-        assert refusal(real_cluster, DeleteGroup(group(name), offsets=True)).code == "NON_EMPTY_GROUP"
+        assert refusal(real_cluster, DeleteGroup(group(name))).code == "NON_EMPTY_GROUP"
     told = eventually(lambda: read(real_cluster, name), lambda told: not told.members)
     assert (told.state, told.active) == ("Empty", False)
-    do(real_cluster, DeleteGroup(group(name), offsets=True, configs=("share.auto.offset.reset",)))
+    do(real_cluster, DeleteGroup(group(name), configs=("share.auto.offset.reset",)))
     eventually(lambda: real_cluster.observe([group(name)]).resources, lambda found: not found)
 
 
@@ -236,9 +236,9 @@ def test_a_streams_group(kafka: DevCluster, real_cluster: KafkaCluster, prefix: 
         assert [(m.id, m.instance_id, m.host) for m in told.members] == [(member.id, None, "127.0.0.1")]
         assert told.members[0].assignment == {(name, 0), (name, 1)}
         assert {(p.partition, p.committed, p.end) for p in told.positions} == {(0, None, 5), (1, None, 0)}
-        assert refusal(real_cluster, DeleteGroup(group(name), offsets=True)).code == "NON_EMPTY_GROUP"
+        assert refusal(real_cluster, DeleteGroup(group(name))).code == "NON_EMPTY_GROUP"
     eventually(lambda: read(real_cluster, name), lambda told: not told.members)
-    do(real_cluster, DeleteGroup(group(name), offsets=True))
+    do(real_cluster, DeleteGroup(group(name)))
 
 
 def test_a_classic_group_whose_members_are_no_consumers(
@@ -392,7 +392,7 @@ def test_nothing_is_done_to_a_group_that_has_members(
         operations: list[Operation] = [
             CommitInitialOffsets(group(prefix), {name: "earliest"}),
             ResetOffsets(group(prefix), {(name, 0): 0}),
-            DeleteGroup(group(prefix), offsets=True, configs=("consumer.session.timeout.ms",)),
+            DeleteGroup(group(prefix), configs=("consumer.session.timeout.ms",)),
         ]
         assert real_cluster.validate(operations) == [None] * 3
         do(real_cluster, AlterConfigs(group(prefix), {"consumer.session.timeout.ms": "50000"}))
@@ -461,7 +461,7 @@ def test_a_group_that_has_only_configs_is_in_the_inventory(real_cluster: KafkaCl
     assert found.effective["config.consumer.heartbeat.interval.ms"] == "5000"
     assert real_cluster.groups([ref.name]).groups == {}
 
-    do(real_cluster, DeleteGroup(ref, offsets=False, configs=("consumer.session.timeout.ms",)))
+    do(real_cluster, DeleteGroup(ref, configs=("consumer.session.timeout.ms",)))
     eventually(
         lambda: real_cluster.observe([ref], kinds=["ConsumerGroup"]),
         lambda o: ref not in o.inventory and not o.resources,
@@ -484,7 +484,7 @@ def test_deleting_a_group_takes_its_offsets_and_its_configs(
     }
     assert seen.group is not None
     assert seen.group.state == "Empty"
-    deletion = DeleteGroup(group(name), offsets=True, configs=("consumer.session.timeout.ms",))
+    deletion = DeleteGroup(group(name), configs=("consumer.session.timeout.ms",))
     do(real_cluster, deletion)
     eventually(lambda: real_cluster.observe([group(name)]).resources, lambda found: not found)
     do(real_cluster, deletion)  # it is gone already: fine
@@ -632,7 +632,7 @@ def test_each_group_is_asked_for_at_its_coordinator(kafka3: DevCluster, prefix: 
         assert len({told[each].coordinator for each in shares}) > 1
         assert all(len(told[each].members) == 1 for each in shares)
         assert all(told[each].lag == 0 for each in names)
-        do(cluster, *(DeleteGroup(group(each), offsets=True) for each in names))
+        do(cluster, *(DeleteGroup(group(each)) for each in names))
         assert not cluster.groups(names).groups
 
 

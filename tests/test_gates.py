@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkaform.gates import hold_back, moves_data
+from kafkaform.gates import hold_back, moves_data, refusal_by
 from kafkaform.model import (
     Change,
     Create,
@@ -74,3 +74,11 @@ def test_a_healthy_cluster_holds_nothing_back() -> None:
 def test_what_is_held_back_already_keeps_its_own_reason(status: Status) -> None:
     plan = Plan("c", (PlannedChange(MOVING["delete"], status, reason="for another reason"),))
     assert hold_back(plan, [SICK]) == plan
+
+
+def test_a_refusal_by_many_rules_quotes_two_and_names_the_rest() -> None:
+    codes = (101, 102, 103, 103)
+    found = [Diagnostic(f"KF{n}", Severity.ERROR, f"wrong {n}", suggestion=f"mend {n}") for n in codes]
+    assert refusal_by(found[:1]) == ("KF101: wrong 101", "mend 101")
+    reason = "KF101: wrong 101; KF102: wrong 102; and KF103, see the findings"
+    assert refusal_by(found) == (reason, "mend 101; mend 102")

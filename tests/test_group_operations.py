@@ -63,7 +63,6 @@ def test_a_delete_takes_the_configs_along() -> None:
     assert operations(change) == (
         DeleteGroup(
             REF,
-            offsets=True,
             configs=("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"),
         ),
     )
@@ -72,4 +71,4 @@ def test_a_delete_takes_the_configs_along() -> None:
 def test_a_group_that_shows_no_offsets_may_still_be_known_to_its_coordinator() -> None:
     for configs in ({}, {"consumer.session.timeout.ms": "1"}):
         change = Delete(REF, None, observed_state(None, configs), SAFE)
-        assert operations(change) == (DeleteGroup(REF, offsets=True, configs=tuple(configs)),)
+        assert operations(change) == (DeleteGroup(REF, configs=tuple(configs)),)

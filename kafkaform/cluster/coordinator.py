@@ -103,11 +103,10 @@ def result(
             if problems:
                 raise rejected("OFFSET_OUT_OF_RANGE", f"{ref}: {'; '.join(problems)}")
             return _committed(before, offsets), None
-        case DeleteGroup(ref=ref, offsets=offsets_too):
-            if offsets_too:
-                _check_inactive(ref.name, before)
+        case DeleteGroup(ref=ref):
+            _check_inactive(ref.name, before)
             kept = {name: value for name, value in before.configs.items() if name not in operation.configs}
-            return replace(NO_GROUP if offsets_too else before, configs=kept), None
+            return replace(NO_GROUP, configs=kept), None
         case _:
             assert_never(operation)
 

@@ -29,9 +29,9 @@ def delete_groups(
         futures = connection.reached.delete_consumer_groups(list(names), request_timeout=DELETE_TIMEOUT_S)
         return gathered(futures, lambda _: None)
 
-    failed = settled([o.ref.name for o in operations if o.offsets], ask).failed
+    failed = settled([o.ref.name for o in operations], ask).failed
     outcomes: dict[int, ClusterError | None] = {}
     for operation in operations:
-        error = failed.get(operation.ref.name) if operation.offsets else None
+        error = failed.get(operation.ref.name)
         outcomes[id(operation)] = None if error is None or is_missing(error) else error
     return outcomes

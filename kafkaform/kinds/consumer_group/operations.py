@@ -21,7 +21,7 @@ def operations(change: Change) -> tuple[Operation, ...]:
             return _reach(ref, {field.path: field.after for field in fields if field.deferred is None})
         case Delete(ref, state=state):
             # A group of which only configs are seen may still be known to its coordinator, as an empty one.
-            return (DeleteGroup(ref, offsets=True, configs=tuple(sorted(_configs(state)))),)
+            return (DeleteGroup(ref, configs=tuple(sorted(_configs(state)))),)
         case _:
             assert_never(change)
 

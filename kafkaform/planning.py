@@ -33,7 +33,7 @@ from kafkaform.rules import Scene, Stage
 from kafkaform.rules.waivers import idle_waivers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.consent import Grant
@@ -68,8 +68,26 @@ _BEFORE = (Stage.MANIFESTS, Stage.LIVE)
 """The rules that say what stands against a resource before it is known what changes."""
 
 
-def make_plan(request: Request, cluster: Cluster, settings: Settings, target: ClusterSettings | None) -> Plan:
+def silent(_: str) -> None:
+    """Tell nobody."""
+
+
+def make_plan(
+    request: Request,
+    cluster: Cluster,
+    settings: Settings,
+    target: ClusterSettings | None,
+    *,
+    tell: Callable[[str], None] = silent,
+) -> Plan:
     """Plan the way from the live cluster to the desired state.
+
+    Args:
+        request: What to cover.
+        cluster: The cluster.
+        settings: What the project says.
+        target: What it says of this cluster; None if nothing.
+        tell: Is told what a person would otherwise wait for without knowing.
 
     Raises:
         ClusterError: The cluster cannot be read.
@@ -107,7 +125,7 @@ def make_plan(request: Request, cluster: Cluster, settings: Settings, target: Cl
     plan = diff(desired, observation, facts, policy)
     facts = with_sizes(facts, plan, observation, cluster)
     plan = diff(desired, observation, facts, policy)
-    judged = list(judge_changes(plan, scene, cluster, settings))
+    judged = list(judge_changes(plan, scene, cluster, settings, tell))
     plan = diff(desired, observation, facts, _blocking(policy, judged))
     findings += judged
     known = {**rules.entries(), **{policy.code: policy for policy in settings.policies}}
@@ -126,17 +144,17 @@ def wanted(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
 
 
 def judge_changes(
-    plan: Plan, scene: Scene, cluster: Cluster, settings: Settings
+    plan: Plan, scene: Scene, cluster: Cluster, settings: Settings, tell: Callable[[str], None]
 ) -> Iterator[tuple[ResourceRef | None, Diagnostic]]:
     """What rules say of the changes of a plan, beside the groups that they may affect."""
-    groups, notes = _groups_concerned(plan, scene, cluster)
+    groups, notes = _groups_concerned(plan, scene, cluster, tell)
     scene = replace(scene, changes=plan.changes, groups=groups)
     yield from rules.check(scene, settings.rules, (Stage.CHANGES,))
     yield from ((None, note) for note in notes)
 
 
 def _groups_concerned(
-    plan: Plan, scene: Scene, cluster: Cluster
+    plan: Plan, scene: Scene, cluster: Cluster, tell: Callable[[str], None]
 ) -> tuple[Mapping[str, Group], tuple[Diagnostic, ...]]:
     """The groups that the changes of a plan may affect: to read all of them for nothing would take long."""
     changing = [change.change for change in plan.changes if change.status is not Status.REFUSED]
@@ -156,6 +174,8 @@ def _groups_concerned(
     if not readers and not looks_empty:
         return {}, ()
     if looks_empty:
+        names = ", ".join(looks_empty[:3]) + ("…" if len(looks_empty) > 3 else "")
+        tell(f"reading the offsets of {names} twice, {WATCH_S:.0f} s apart: a consumer may use assign()")
         time.sleep(WATCH_S)
     try:
         reading = cluster.groups(None if readers else looks_empty)

@@ -11,12 +11,12 @@ from kafkaform.group_state import partition_path
 from kafkaform.model import Desired, Diagnostic, Intent, Plan, ResourceRef, Severity
 from kafkaform.offset_spec import Ago, AtOffset, AtTime, Current, Earliest, Latest, ShiftBy, time_of
 from kafkaform.planner import plan_update
-from kafkaform.planning import check_identity, judge_changes
+from kafkaform.planning import check_identity, judge_changes, silent
 from kafkaform.rules import Scene
 from kafkaform.spelling import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.consent import Grant
@@ -65,6 +65,8 @@ def make_reset(
     settings: Settings,
     target: ClusterSettings | None,
     now_ms: int,
+    *,
+    tell: Callable[[str], None] = silent,
 ) -> Reset:
     """Plan the way from the committed offsets of a group to those asked for, within the log's ends.
 
@@ -74,6 +76,7 @@ def make_reset(
         settings: The severities of rules.
         target: The cluster's settings: its id, and what it forbids.
         now_ms: The present, in milliseconds since 1970, for "6h ago".
+        tell: Is told what a person would otherwise wait for without knowing.
 
     Raises:
         ClusterError: The cluster cannot be read, or this account may not see the group.
@@ -99,7 +102,7 @@ def make_reset(
     policy = Policy(forbid=target.forbid if target else (), allow=request.allow)
     plan = plan_update(desired, desired.state or {}, observation, facts, policy)
     scene = Scene((), facts, observation.inventory, settings.limits, live=observation.resources, subset=True)
-    found = [diagnostic for _, diagnostic in judge_changes(plan, scene, cluster, settings)]
+    found = [diagnostic for _, diagnostic in judge_changes(plan, scene, cluster, settings, tell)]
     notes = [note for p in partitions if (note := _clamping(p, wanted[p], clamped[p], spans[p]))]
     return Reset(replace(plan, diagnostics=(*plan.diagnostics, *found, *notes)), clamped)
 

@@ -17,6 +17,7 @@ from kafkaform.cli.terminal import has_colour, prose_width
 from kafkaform.errors import InvalidInput, KafkaformError
 from kafkaform.report.diagnostics import ANNOTATING, render
 from kafkaform.report.findings import Workspace, everywhere, from_problems
+from kafkaform.report.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -144,6 +145,11 @@ def print_text(text: Text, *, err: bool = False) -> None:
         soft_wrap=True,
     )
     console.print(text)
+
+
+def tell(text: str) -> None:
+    """Say on stderr what is being waited for."""
+    click.echo(printable(text), err=True)
 
 
 def write_file(path: Path, text: str) -> None:

@@ -20,6 +20,7 @@ from kafkaform.cli.output import (
     header,
     plan_format_option,
     print_plan,
+    tell,
     telling_problems,
     verbose_option,
     write_file,
@@ -113,7 +114,7 @@ def plan_now(
         )
     desired = session.manifests(paths, targets)
     request = Request(desired, subset, prune, grants, session.environment)
-    return make_plan(request, cluster, session.settings, session.target)
+    return make_plan(request, cluster, session.settings, session.target, tell=tell)
 
 
 def exit_code(made: Plan, *, detailed: bool, strict: bool) -> int:

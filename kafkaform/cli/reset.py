@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from kafkaform.cli.options import Where, allow_option, where_options
-from kafkaform.cli.output import header, plan_format_option, print_plan, verbose_option, write_file
+from kafkaform.cli.output import header, plan_format_option, print_plan, tell, verbose_option, write_file
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import PLAN_SUFFIX
 from kafkaform.consent import Grant
@@ -76,7 +76,8 @@ def reset(
     session = Session.start(where)
     session.require_cluster()
     with session.cluster() as cluster:
-        made = make_reset(request, cluster, session.settings, session.target, int(time.time() * 1000))
+        now_ms = int(time.time() * 1000)
+        made = make_reset(request, cluster, session.settings, session.target, now_ms, tell=tell)
     about = header(session)
     if export is not None:
         write_file(export, write_offsets(made.offsets))

@@ -159,6 +159,7 @@ def test_a_reset_does_what_its_plan_said_once(project: Project) -> None:
     assert offsets(project) == [10, 10, 10]
     planned = project.run("reset", name, "--to", "3", "--out", "reset.json").needs(0)
     assert planned.out.count("7 records read again") == 3
+    assert f"reading the offsets of {name} twice" in planned.err
     assert offsets(project) == [10, 10, 10]
 
     assert "needs consent to offset-reset" in project.apply("reset.json").needs(1).out

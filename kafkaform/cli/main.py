@@ -47,7 +47,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "kafkaform.cli.client_config",
         "Print the client settings of a declared group, for its application.",
     ),
-    "doctor": ("kafkaform.cli.doctor", "Say whether the cluster is healthy; --wait until it is."),
+    "doctor": (
+        "kafkaform.cli.doctor",
+        "Say whether the cluster is healthy: controllers, brokers, partitions, groups.",
+    ),
     "rules": ("kafkaform.cli.rules", "List the rules, or explain one: kafkaform rules KF109."),
     "dev": ("kafkaform.cli.dev", "Run a real Apache Kafka on this machine, without Docker."),
 }

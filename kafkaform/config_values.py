@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from math import ceil, floor, isinf
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -51,7 +52,7 @@ class Synonym:
     factor: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ConfigKey:
     """One config key; a key that only the live broker knows has just a name and a type.
 
@@ -128,6 +129,9 @@ _BLANKS = "".join(map(chr, range(0x21)))
 _INTEGER = re.compile(r"[+-]?0{0,99}\d{1,19}", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,5})?", re.ASCII)
 
+_KEPT = 4_096
+"""How many readings of values are kept: thousands of topics have few different ones."""
+
 _BY_DURATION = r"by_duration:P(?=.)(?:\d+D)?(?:T(?=.)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d{1,9})?S)?)?"
 
 # Syntaxes that Kafka checks by code of its own, by how it describes them.
@@ -155,6 +159,11 @@ def canonical(key: ConfigKey | None, text: str) -> str:
     text = text.strip(_BLANKS)
     if key is None:
         return text
+    return _read(key, text)
+
+
+@lru_cache(maxsize=_KEPT)
+def _read(key: ConfigKey, text: str) -> str:
     return _READERS[key.type](key, text)
 
 
@@ -174,6 +183,7 @@ def equal(key: ConfigKey | None, a: str, b: str) -> bool:
     return a == b or observed(key, a) == observed(key, b)
 
 
+@lru_cache(maxsize=_KEPT)
 def human(key: ConfigKey | None, value: str) -> str:
     """A value as people read it: `7d`, `50 GiB`, `unlimited`; the value itself where no unit fits exactly."""
     if key is None or key.type not in _TYPE_RANGES:

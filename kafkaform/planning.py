@@ -123,10 +123,12 @@ def make_plan(
     findings = list(rules.check(scene, settings.rules, _BEFORE, more=settings.policies))
     policy = _blocking(policy, findings)
     plan = diff(desired, observation, facts, policy)
-    facts = with_sizes(facts, plan, observation, cluster)
-    plan = diff(desired, observation, facts, policy)
+    sized = with_sizes(facts, plan, observation, cluster)
+    if sized is not facts:
+        plan = diff(desired, observation, sized, policy)
     judged = list(judge_changes(plan, scene, cluster, settings, tell))
-    plan = diff(desired, observation, facts, _blocking(policy, judged))
+    if any(found.severity is Severity.ERROR for _, found in judged):
+        plan = diff(desired, observation, sized, _blocking(policy, judged))
     findings += judged
     known = {**rules.entries(), **{policy.code: policy for policy in settings.policies}}
     findings += idle_waivers(scene, findings, settings.rules, (*_BEFORE, Stage.CHANGES), known)

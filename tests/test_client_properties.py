@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import ssl
 import subprocess
@@ -527,7 +526,7 @@ def open_files() -> list[str]:
     targets = []
     for path in Path("/proc/self/fd").iterdir():
         with suppress(OSError):  # the descriptor of the listing itself
-            targets.append(os.readlink(path))
+            targets.append(str(path.readlink()))
     return sorted(target for target in targets if target.startswith("/") and "/fd" not in target)
 
 

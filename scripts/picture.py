@@ -50,6 +50,17 @@ apiVersion: kafkaform/v1
 kind: Topic
 metadata: {name: shipments.v1}
 spec: {partitions: 6, replicationFactor: 1, retention: 7d}
+---
+apiVersion: kafkaform/v1
+kind: ConsumerGroup
+metadata: {name: shipment-planner}
+spec:
+  topics: [orders.v1]
+  protocol: consumer
+  config: {consumer.session.timeout.ms: 60s}
+  client: {auto.offset.reset: earliest, max.poll.records: 500, max.poll.interval.ms: 5m}
+  processing: {maxTimePerRecord: 700ms}
+  offsets: {initial: earliest}
 """
 LIVE = {"orders.v1": (6, 7), "payments.v1": (12, 3), "shipments.v1": (6, 30)}
 
@@ -100,9 +111,8 @@ def main() -> int:
                     ]
                 )
             fill(address)
-            plan = seen_on_a_terminal(
-                [sys.executable, "-m", "kafkaform", "plan", *("--bootstrap-server", address)], folder
-            )
+            where = ["--bootstrap-server", address, "--environment", "dev"]
+            plan = seen_on_a_terminal([sys.executable, "-m", "kafkaform", "plan", *where], folder)
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
     console.print(Text.from_ansi(plan))
     # rich names a web font of a foreign host: a reader's own monospaced font will do.

@@ -60,7 +60,7 @@ _NEXT = {
     Result.NOT_TRIED: "run the same apply again: it checks first, and skips what is done",
     Result.MOVED: "make a new plan, and review it: somebody else changed what moved",
     Result.NEEDS_CONSENT: "where the loss is meant, give consent in the manifest or on the command line",
-    Result.REFUSED: "correct the manifests of what was refused",
+    Result.REFUSED: "see what each refusal says to do instead",
 }
 _NO_CONSENTS = Ledger(Plan(cluster_id=""))
 _PROSE = 1200  # characters of one message or hint, as in plans

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Set
 
     from jsonschema import Draft202012Validator
+    from jsonschema_rs import Draft202012Validator as Draft202012Acceptor
 
     from kafkaform.manifests.yaml12 import Data, Document, Path
 
@@ -90,16 +91,39 @@ def _value(document: Document, path: Path) -> Data:
 
 
 def _findings(document: Document, schema: str, part: str | None, path: Path) -> Iterator[_Finding]:
-    for error in _validator(schema, part).iter_errors(_value(document, path)):
+    value = _value(document, path)
+    if _accepts(schema, part, value):
+        return
+    for error in _validator(schema, part).iter_errors(value):
         yield from _explained(error, document, (*path, *error.absolute_path))
+
+
+def _accepts(schema: str, part: str | None, value: Data) -> bool:
+    """Whether a value fits, found out fifty times as fast as what is wrong with one that does not."""
+    try:
+        return _acceptor(schema, part).is_valid(value)
+    except (TypeError, ValueError):  # a number or text that only Python knows: it is judged the slow way
+        return False
+
+
+@cache
+def _acceptor(schema: str, part: str | None) -> Draft202012Acceptor:
+    from jsonschema_rs import Draft202012Validator
+
+    return Draft202012Validator(_schema(schema, part))
 
 
 @cache
 def _validator(schema: str, part: str | None) -> Draft202012Validator:
-    from jsonschema import Draft202012Validator  # 0.07 s that --help does not need
+    from jsonschema import Draft202012Validator  # 0.07 s that only bad input needs
 
+    return Draft202012Validator(_schema(schema, part))
+
+
+@cache
+def _schema(schema: str, part: str | None) -> dict[str, Any]:
     whole = load_schema(schema)
-    return Draft202012Validator(_inlined(whole if part is None else whole["$defs"][part], whole))
+    return cast("dict[str, Any]", _inlined(whole if part is None else whole["$defs"][part], whole))
 
 
 def _inlined(schema: Any, whole: dict[str, Any]) -> Any:

@@ -121,19 +121,17 @@ class _Run:
     def check(self) -> None:
         """Compare each change with the live cluster: to do, done already, or no longer fitting."""
         for pending in self._changes.values():
-            planned = pending.planned
-            match planned.status:
-                case Status.REFUSED:
-                    pending.settle(Result.REFUSED, planned.reason or "", planned.remedy)
-                case Status.NEEDS_CONSENT:
-                    pending.settle(Result.NEEDS_CONSENT, planned.reason or "")
-                case Status.PLANNED:
-                    pass
+            if pending.planned.status is Status.REFUSED:
+                pending.settle(Result.REFUSED, pending.planned.reason or "", pending.planned.remedy)
         due = self._open()
         if due:
             observation = self._cluster.observe([pending.planned.ref for pending in due])
             for pending in due:
+                # What is done already needs no consent any more: a plan that was applied is a no-op.
                 pending.check(observation)
+                if pending.result is None and pending.planned.status is Status.NEEDS_CONSENT:
+                    pending.settle(Result.NEEDS_CONSENT, pending.planned.reason or "")
+                    pending.operations = ()
 
     def execute(self) -> None:
         """Send the operations, stage by stage and batch by batch."""

@@ -163,6 +163,16 @@ def test_it_is_carried_out_once(cluster: MemoryCluster) -> None:
     assert cluster.groups(["g"]).groups["g"].committed == {("a", 0): 20, ("a", 1): 20}
 
 
+def test_what_is_done_needs_no_consent_any_more(cluster: MemoryCluster) -> None:
+    clock = FakeClock().clock
+    plan = reset(cluster, "earliest").plan
+    assert [one.result for one in apply(plan, cluster, clock=clock).results] == [Result.NEEDS_CONSENT]
+    cluster.commit("g", {("a", 0): 10, ("a", 1): 10})
+    report = apply(plan, cluster, clock=clock)
+    assert [one.result for one in report.results] == [Result.ALREADY]
+    assert report.complete
+
+
 def test_a_member_that_came_since_the_plan_stops_it(cluster: MemoryCluster) -> None:
     plan = reset(cluster, "earliest", allow="destructive").plan
     cluster.join("g")

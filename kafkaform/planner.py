@@ -283,8 +283,9 @@ class _Planner:
             return "it is internal to Kafka", "remove the manifest"
         if matches(change.ref.name, self._policy.protected):
             return "its name is protected in kafkaform.yaml", "change protected: in a reviewed commit first"
-        reason = KINDS[change.ref.kind].protects(change, intent)
-        return (reason, "take it out in a reviewed commit first") if reason else None
+        if intent.deletion_protection:
+            return "spec.deletionProtection is true", "take it out in a reviewed commit first"
+        return None
 
 
 def _deletion(desired: Desired, observed: Observed, facts: Facts) -> Delete:

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from kafkaform.cli.terminal import has_colour
 from kafkaform.executor import Observer
-from kafkaform.report.summary import counted
+from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,6 +19,7 @@ from kafkaform.offset_files import read_offsets, write_offsets
 from kafkaform.offset_spec import OffsetSpec, ShiftBy, parse_offset
 from kafkaform.report.printable import printable
 from kafkaform.resets import ResetRequest, make_reset, parse_topics
+from kafkaform.rules import plugins
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -75,6 +76,7 @@ def reset(
     request = _request(group, place, shift_by, from_file, topics, tuple(map(Grant.parse, allow)))
     session = Session.start(where)
     session.require_cluster()
+    plugins.load()
     with session.cluster() as cluster:
         now_ms = int(time.time() * 1000)
         made = make_reset(request, cluster, session.settings, session.target, now_ms, tell=tell)

@@ -14,10 +14,10 @@ from kafkaform.errors import InvalidInput
 from kafkaform.manifests.loader import load_all
 from kafkaform.report.diagnostics import FORMATS, has_errors, render, tally
 from kafkaform.report.findings import by_environment, from_problems
-from kafkaform.report.summary import counted
 from kafkaform.rules import plugins
 from kafkaform.rules.waivers import idle_waivers
 from kafkaform.settings import find_settings
+from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

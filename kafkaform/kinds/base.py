@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 
     from kafkaform.model import (
         Change,
-        Delete,
         Facts,
         FieldValue,
         Intent,
@@ -109,6 +108,3 @@ class Kind(Protocol):
 
         Asked when a plan is made, and once more right before it is carried out.
         """
-
-    def protects(self, change: Delete, intent: Intent, /) -> str | None:
-        """Why a resource is never deleted whatever the consent, or None."""

@@ -22,9 +22,9 @@ from kafkaform.outcome import Result
 from kafkaform.report.changes import action_of
 from kafkaform.report.consents import Ledger, allow_flags
 from kafkaform.report.printable import clipped, printable
-from kafkaform.report.summary import counted
 from kafkaform.report.text import SYMBOLS
 from kafkaform.report.values import label, single
+from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.model import Severity
 from kafkaform.report.printable import printable
-from kafkaform.report.summary import counted
+from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

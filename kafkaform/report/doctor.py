@@ -14,8 +14,8 @@ from kafkaform.model import Severity
 from kafkaform.report.diagnostics import as_json
 from kafkaform.report.findings import Reported
 from kafkaform.report.printable import clipped, printable
-from kafkaform.report.summary import counted
 from kafkaform.rules.health_partitions import offline, under_min_isr, under_replicated
+from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from kafkaform.checkup import Checkup

@@ -9,9 +9,9 @@ from rich.text import Text
 
 from kafkaform.kafka_configs import human, topic_configs
 from kafkaform.report.printable import printable
-from kafkaform.report.summary import counted
 from kafkaform.report.tables import Cell, Column, table
 from kafkaform.units import rounded_size
+from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.model import Severity, Status
 from kafkaform.report.changes import action_of, is_deferred
+from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from kafkaform.model import Plan
@@ -50,11 +51,6 @@ def summarise(plan: Plan) -> Summary:
         unknown=len(plan.unknown),
         deferred=sum(map(is_deferred, plan.changes)),
     )
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 topic`, `1,200 topics`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def summary_sentence(plan: Plan) -> str:

@@ -15,8 +15,9 @@ from kafkaform.model import Create, Delete, Risk, Severity, Status, Update
 from kafkaform.report.changes import action_of, fields_of
 from kafkaform.report.consents import Ledger, allow_flags, annotation
 from kafkaform.report.printable import clipped, printable
-from kafkaform.report.summary import counted, summarise, summary_sentence
+from kafkaform.report.summary import summarise, summary_sentence
 from kafkaform.report.values import label, single, worded
+from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -23,15 +23,15 @@ from kafkaform.model import (
     risk_of,
 )
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
+from kafkaform.wording import FEW, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
     from kafkaform.groups import Group
 
 FEWEST_FOR_BRAKE = 10
 """With fewer topics than this, a share of them says nothing."""
-_FEW = 5
 
 
 @rule("KF401", Severity.INFO, stage=Stage.CHANGES)
@@ -166,7 +166,7 @@ def partitions_without_offset(scene: Scene) -> Iterator[Finding]:
                     f"{desired.ref.name} has no offset in {_numbers(missing)} of {topic}: "
                     f"it begins there at auto.offset.reset={_auto_offset_reset(desired)}",
                     f"stop its members, then: kafkaform reset {desired.ref.name} --to earliest "
-                    f"--topic {topic}:{','.join(map(str, missing[:_FEW]))}{',…' if missing[_FEW:] else ''}",
+                    f"--topic {topic}:{','.join(map(str, missing[:FEW]))}{',…' if missing[FEW:] else ''}",
                     path="topics",
                 )
 
@@ -233,13 +233,9 @@ def _auto_offset_reset(group: Desired) -> str:
     return str(declared) if declared is not None else "latest (the default of consumers)"
 
 
-def _named(groups: Iterable[Group]) -> str:
-    names = sorted(group.name for group in groups)
-    more = f" and {len(names) - _FEW:,} more" if len(names) > _FEW else ""
-    return f"group{'' if len(names) == 1 else 's'} {', '.join(names[:_FEW])}{more}"
+def _named(groups: Collection[Group]) -> str:
+    return f"group{'' if len(groups) == 1 else 's'} {listed(sorted(group.name for group in groups))}"
 
 
-def _numbers(numbers: list[int]) -> str:
-    shown = ", ".join(map(str, numbers[:_FEW]))
-    more = f" and {len(numbers) - _FEW:,} more" if len(numbers) > _FEW else ""
-    return f"partition{'' if len(numbers) == 1 else 's'} {shown}{more}"
+def _numbers(numbers: Collection[int]) -> str:
+    return f"partition{'' if len(numbers) == 1 else 's'} {listed([*map(str, numbers)])}"

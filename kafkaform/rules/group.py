@@ -9,6 +9,7 @@ from kafkaform import kafka_configs
 from kafkaform.model import Severity
 from kafkaform.rules.catalogue import Finding, Scene, rule
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, DeclaredGroup, groups, human
+from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -148,7 +149,7 @@ def idle_fetches(scene: Scene) -> Iterator[Finding]:
         requests = members * brokers * 1000 // wait
         if requests < IDLE_REQUESTS:
             continue
-        known = _some(brokers, "broker") if scene.brokers else "1 broker (how many there are is not known)"
+        known = counted(brokers, "broker") if scene.brokers else "1 broker (how many there are is not known)"
         longer = min(_LONGEST_WAIT_S, members * brokers // IDLE_REQUESTS + 1) * 1000
         yield Finding(
             group.desired,
@@ -169,8 +170,8 @@ def _capacity(group: DeclaredGroup) -> int | None:
 def _shared(group: DeclaredGroup, capacity: int) -> str:
     """The partitions that are shared, in words."""
     if group.ranges and len(group.topics) > 1:
-        return f"{_some(capacity, 'partition')} in the largest topic (range assignor)"
-    return _some(capacity, "partition")
+        return f"{counted(capacity, 'partition')} in the largest topic (range assignor)"
+    return counted(capacity, "partition")
 
 
 def _loads(partitions: Mapping[str, int], members: int, *, apart: bool) -> list[int]:
@@ -203,7 +204,3 @@ def _ratio(most: int, least: int) -> str:
 
 def _get(members: int, partitions: int) -> str:
     return f"{members} {'gets' if members == 1 else 'get'} {partitions}"
-
-
-def _some(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"

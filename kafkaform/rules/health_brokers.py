@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kafkaform.model import Severity
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
-from kafkaform.rules.wording import counted, listed
 from kafkaform.units import format_duration
+from kafkaform.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from kafkaform.kinds import KINDS
 from kafkaform.model import CONFIG_PREFIX, Desired, ResourceRef, Severity
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
 from kafkaform.rules.topic_values import human
-from kafkaform.rules.wording import counted, listed
+from kafkaform.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.model import Severity
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
-from kafkaform.rules.wording import counted, listed
+from kafkaform.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

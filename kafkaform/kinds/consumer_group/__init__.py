@@ -22,6 +22,7 @@ from kafkaform.model import (
     State,
     Update,
 )
+from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,12 +119,6 @@ class ConsumerGroupKind:
                 paths = list(state)
         return _obstacle_to_offsets([path for path in paths if path.startswith(OFFSETS_PREFIX)], group)
 
-    def protects(self, _: Delete, intent: Intent) -> str | None:
-        """Deletion protection stands whatever the consent."""
-        if intent.deletion_protection:
-            return "spec.deletionProtection is true"
-        return None
-
 
 def _obstacle_to_offsets(paths: list[str], group: Group) -> tuple[str, str | None] | None:
     if not paths:
@@ -144,5 +139,4 @@ def _obstacle_to_offsets(paths: list[str], group: Group) -> tuple[str, str | Non
 
 
 def _in_use(group: Group) -> str:
-    count = len(group.members)
-    return f"it has {count:,} member{'' if count == 1 else 's'}" if count else f"it is {group.state}"
+    return f"it has {counted(len(group.members), 'member')}" if group.members else f"it is {group.state}"

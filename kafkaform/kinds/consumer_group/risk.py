@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kafkaform import kafka_configs
 from kafkaform.group_state import partition_of
 from kafkaform.model import CONFIG_PREFIX, SAFE, Facts, FieldValue, Judgement, ResourceRef, Risk, State
+from kafkaform.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -35,7 +36,6 @@ HAZARDS = frozenset(
 """The names by which a change of a ConsumerGroup can be consented to or forbidden."""
 
 _UNREADABLE = "a value this account may not read"
-_SHOWN_TOPICS = 5
 
 
 def judge(path: str, context: UpdateContext) -> Judgement:
@@ -61,7 +61,7 @@ def judge_delete(ref: ResourceRef, state: State, facts: Facts) -> Judgement:
     configs = sorted(path.removeprefix(CONFIG_PREFIX) for path in state if path.startswith(CONFIG_PREFIX))
     gone = []
     if topics:
-        gone.append(f"{_counted(topics.total(), 'committed offset')} in {_listed(topics)}")
+        gone.append(f"{counted(topics.total(), 'committed offset')} in {_named(topics)}")
     if configs:
         gone.append(f"{'configs' if len(configs) > 1 else 'config'} {', '.join(configs)}")
     if not gone:
@@ -75,12 +75,10 @@ def judge_delete(ref: ResourceRef, state: State, facts: Facts) -> Judgement:
     )
 
 
-def _listed(topics: Counter[str]) -> str:
-    """Topics with their partitions; the first few by name where there are many."""
-    named = [f"{topic} ({_counted(count, 'partition')})" for topic, count in sorted(topics.items())]
-    rest = len(named) - _SHOWN_TOPICS
-    shown = ", ".join(named[:_SHOWN_TOPICS])
-    return f"{shown} and {_counted(rest, 'more topic')}" if rest > 0 else shown
+def _named(topics: Counter[str]) -> str:
+    """Topics with their partitions."""
+    named = [f"{topic} ({counted(count, 'partition')})" for topic, count in sorted(topics.items())]
+    return listed(named, noun="topic")
 
 
 def _afterwards(topics: Counter[str], configs: Collection[str], facts: Facts) -> str:
@@ -103,9 +101,9 @@ def _offset(path: str, context: UpdateContext) -> Judgement:
         start = "what auto.offset.reset says" if after is None else f"offset {after:,}"
         reason = f"{'it has no offset here, and' if before is None else 'it'} starts at {start}"
     elif after > before:
-        reason = f"{_counted(after - before, 'record')} skipped: no member reads them"
+        reason = f"{counted(after - before, 'record')} skipped: no member reads them"
     else:
-        reason = f"{_counted(before - after, 'record')} read again"
+        reason = f"{counted(before - after, 'record')} read again"
     return Judgement(Risk.DESTRUCTIVE, "offset-reset", reason)
 
 
@@ -266,7 +264,3 @@ def _human(name: str, value: int | None) -> str:
         return _UNREADABLE
     key = kafka_configs.group_configs()[name]
     return f"{value:,}" if key.unit is None else kafka_configs.human(key, str(value))
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -10,7 +10,6 @@ from kafkaform.kinds.topic import risk, spec
 from kafkaform.model import (
     CONFIG_PREFIX,
     Change,
-    Delete,
     Facts,
     FieldValue,
     Intent,
@@ -111,10 +110,4 @@ class TopicKind:
 
     def obstacle(self, _change: Change, _observed: Observed) -> tuple[str, str | None] | None:
         """Nothing that a topic is or does stands against a change that its risk allows."""
-        return None
-
-    def protects(self, _: Delete, intent: Intent) -> str | None:
-        """Deletion protection stands whatever the consent."""
-        if intent.deletion_protection:
-            return "spec.deletionProtection is true"
         return None

@@ -1,4 +1,4 @@
-"""How messages of rules count and list."""
+"""How messages count and list."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def listed(names: Collection[str], few: int = FEW) -> str:
-    """The first few names, and how many more there are."""
+def listed(names: Collection[str], few: int = FEW, *, noun: str = "") -> str:
+    """The first few names, and how many more there are: `a, b and 3 more`, or `… 3 more topics` of a noun."""
     shown = [*names][:few]
     more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {more:,} more" if more else "")
+    rest = counted(more, f"more {noun}") if noun else f"{more:,} more"
+    return ", ".join(shown) + (f" and {rest}" if more else "")

@@ -1,0 +1,138 @@
+"""The hashes by which Kafka's clients choose a partition for a key, over many keys at once.
+
+Each function takes keys as Arrow keeps them: one buffer of bytes, and where each key begins and ends.
+Sources: Kafka's `org.apache.kafka.common.utils.Utils.murmur2`; librdkafka's `rd_crc32` (partitioner
+`consistent`) and `rd_fnv1a` (partitioner `fnv1a`, which is Sarama's).
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+UInt32s: TypeAlias = npt.NDArray[np.uint32]
+Int64s: TypeAlias = npt.NDArray[np.int64]
+
+_M = np.uint32(0x5BD1E995)
+_SEED = np.uint32(0x9747B28C)
+_CRC_TABLE = np.array([zlib.crc32(bytes([byte])) ^ zlib.crc32(b"\0") for byte in range(256)], dtype=np.uint32)
+
+
+class Keys:
+    """Keys as one buffer of bytes.
+
+    Attributes:
+        data: The bytes of all keys.
+        starts: Where each key begins in `data`.
+        lengths: How many bytes each key has.
+    """
+
+    __slots__ = ("data", "lengths", "starts")
+
+    def __init__(self, data: npt.NDArray[np.uint8], starts: Int64s, lengths: Int64s) -> None:
+        self.data = data
+        self.starts = starts
+        self.lengths = lengths
+
+    @classmethod
+    def of(cls, keys: list[bytes]) -> Keys:
+        """From a list of keys."""
+        lengths = np.array([len(key) for key in keys], dtype=np.int64)
+        starts = np.concatenate(([0], np.cumsum(lengths)))[:-1].astype(np.int64)
+        return cls(np.frombuffer(b"".join(keys), dtype=np.uint8), starts, lengths)
+
+    @classmethod
+    def of_arrow(cls, array: Any) -> Keys:
+        """From an Arrow array of type binary without nulls; the bytes are not copied."""
+        _, offsets_buffer, data_buffer = array.buffers()
+        count, first = len(array), array.offset
+        offsets = np.frombuffer(offsets_buffer, dtype=np.int32, count=first + count + 1)[first:]
+        data = np.frombuffer(data_buffer or b"", dtype=np.uint8)
+        ends = offsets.astype(np.int64)
+        return cls(data, ends[:-1], np.diff(ends))
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def at(self, index: int) -> bytes:
+        """One key."""
+        start = int(self.starts[index])
+        return self.data[start : start + int(self.lengths[index])].tobytes()
+
+    def steps(self, width: int) -> Iterator[tuple[int, Int64s]]:
+        """For each step of `width` bytes: its offset in a key, and the keys that have all of it."""
+        longest_first = np.argsort(-self.lengths, kind="stable")
+        whole = self.lengths[longest_first] // width
+        ascending = whole[::-1]
+        for step in range(int(whole[0]) if len(whole) else 0):
+            having = len(whole) - int(np.searchsorted(ascending, step + 1))
+            yield step * width, longest_first[:having]
+
+
+def murmur2(keys: Keys) -> UInt32s:
+    """Kafka's murmur2 of each key, as an unsigned number."""
+    hashes = _SEED ^ keys.lengths.astype(np.uint32)
+    for offset, having in keys.steps(4):
+        at = keys.starts[having] + offset
+        word = keys.data[at].astype(np.uint32)
+        for byte in (1, 2, 3):
+            word |= keys.data[at + byte].astype(np.uint32) << np.uint32(8 * byte)
+        word *= _M
+        word ^= word >> np.uint32(24)
+        word *= _M
+        hashes[having] = hashes[having] * _M ^ word
+    rest = keys.lengths % 4
+    tail = keys.starts + keys.lengths - rest
+    for byte in (2, 1, 0):
+        having = np.flatnonzero(rest > byte)
+        hashes[having] ^= keys.data[tail[having] + byte].astype(np.uint32) << np.uint32(8 * byte)
+    having = np.flatnonzero(rest > 0)
+    hashes[having] *= _M
+    hashes ^= hashes >> np.uint32(13)
+    hashes *= _M
+    hashes ^= hashes >> np.uint32(15)
+    return hashes
+
+
+def crc32(keys: Keys) -> UInt32s:
+    """The CRC32 (IEEE) of each key, as zlib computes it."""
+    hashes = np.full(len(keys), 0xFFFFFFFF, dtype=np.uint32)
+    for offset, having in keys.steps(1):
+        now = hashes[having]
+        byte = keys.data[keys.starts[having] + offset]
+        hashes[having] = _CRC_TABLE[(now ^ byte) & np.uint32(0xFF)] ^ now >> np.uint32(8)
+    return ~hashes
+
+
+def fnv1a(keys: Keys) -> UInt32s:
+    """The 32-bit FNV-1a of each key."""
+    hashes = np.full(len(keys), 2166136261, dtype=np.uint32)
+    for offset, having in keys.steps(1):
+        byte = keys.data[keys.starts[having] + offset]
+        hashes[having] = (hashes[having] ^ byte) * np.uint32(16777619)
+    return hashes
+
+
+def _positive(hashes: UInt32s) -> Int64s:
+    """What Kafka calls `toPositive`: the sign bit is cut off."""
+    return (hashes & np.uint32(0x7FFFFFFF)).astype(np.int64)
+
+
+def _absolute(hashes: UInt32s) -> Int64s:
+    """The absolute value of the signed number."""
+    return np.abs(hashes.astype(np.int32).astype(np.int64))
+
+
+PARTITIONERS: Mapping[str, Callable[[Keys], Int64s]] = {
+    "murmur2": lambda keys: _positive(murmur2(keys)),
+    "crc32": lambda keys: crc32(keys).astype(np.int64),
+    "fnv1a": lambda keys: _absolute(fnv1a(keys)),
+}
+"""By name, what a partitioner takes modulo the partition count. The first is what Java clients do; then
+librdkafka's default, and Sarama's."""

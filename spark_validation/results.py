@@ -1,0 +1,295 @@
+"""What an analysis says of a topic: estimates with their intervals, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value for the whole topic with its 95 % confidence interval: no wider than a point where it is exact."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def exact(cls, value: float) -> Estimate:
+        """A value that was counted, not estimated."""
+        return cls(value, value, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The skew policy of a manifest, as advice needs it; None where nothing is declared.
+
+    Attributes:
+        max_partition_ratio: The hottest partition over the mean.
+        max_key_share: The share of one key, 0 to 1.
+        min_distinct_keys: Distinct keys of the topic.
+        by: `records` or `bytes`: what ratio and share are of.
+    """
+
+    max_partition_ratio: float | None = None
+    max_key_share: float | None = None
+    min_distinct_keys: int | None = None
+    by: str = "records"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResult:
+    """One partition.
+
+    Attributes:
+        partition: Its number.
+        log_records: Offsets of the log that the analysis is about; known without reading.
+        log_bytes: Bytes on disk of the whole partition, one replica, as compressed; None if nobody told.
+        start_offset: The first of these offsets.
+        end_offset: The offset after the last.
+        sampled_records: Records that were read.
+        records: Records that the log has.
+        share: Their share of the topic, 0 to 1.
+        bytes: Bytes of keys and values, uncompressed.
+        byte_share: Their share of the topic.
+        null_records: Records without a key, of those that were read.
+        distinct_keys: Distinct keys among those that were read.
+    """
+
+    partition: int
+    log_records: int
+    log_bytes: int | None
+    start_offset: int
+    end_offset: int
+    sampled_records: int
+    records: Estimate
+    share: Estimate
+    bytes: Estimate
+    byte_share: Estimate
+    null_records: int
+    distinct_keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How unevenly partitions are filled.
+
+    Attributes:
+        max_mean_ratio: The fullest partition over the mean of all.
+        cv: Coefficient of variation: standard deviation over mean.
+        gini: 0 when all are equal, 1 - 1/n when one has everything.
+        entropy: Shannon's, over its maximum ln n: 1 when all are equal.
+        effective_parallelism: 1 over the largest share: how many consumers can usefully work.
+    """
+
+    max_mean_ratio: Estimate
+    cv: Estimate
+    gini: Estimate
+    entropy: Estimate
+    effective_parallelism: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class HotKeyResult:
+    """A frequent key.
+
+    Attributes:
+        key_hash: The first 12 hexadecimal digits of the key's SHA-256.
+        key_length: Bytes of the key.
+        key: The key as text (backslash escapes for what is not UTF-8); None unless it is to be shown.
+        share: Of the topic's records, null keys included.
+        byte_share: Of the topic's bytes.
+        partitions: Where its sampled records lie, most first.
+        slices_seen: In how many replicates it occurs.
+        peak: Its largest share in one replicate over `share.value`.
+    """
+
+    key_hash: str
+    key_length: int
+    key: str | None
+    share: Estimate
+    byte_share: Estimate
+    partitions: tuple[int, ...]
+    slices_seen: int
+    peak: float
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """The sampled keys on another number of partitions.
+
+    Attributes:
+        partitions: How many.
+        max_mean_ratio: The fullest partition over the mean, by records.
+        byte_max_mean_ratio: The same by bytes.
+        keys_moved: Share of the keys that change their partition, 0 to 1.
+        records_moved: Share of the records whose key does.
+    """
+
+    partitions: int
+    max_mean_ratio: Estimate
+    byte_max_mean_ratio: Estimate
+    keys_moved: float
+    records_moved: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class MemberShare:
+    """What one member of a group would get.
+
+    Attributes:
+        partitions: Its partitions of the topic.
+        share: Its share of the topic's records, 0 to 1.
+    """
+
+    partitions: tuple[int, ...]
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResult:
+    """What the members of a declared group would each get under its assignor.
+
+    Attributes:
+        name: The group.
+        assignor: Its short name, such as `range` or `cooperative-sticky`.
+        members: Every member, idle ones too.
+        max_mean_ratio: The busiest member over the mean of all.
+    """
+
+    name: str
+    assignor: str
+    members: tuple[MemberShare, ...]
+    max_mean_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One thing that explains how the keys lie.
+
+    Attributes:
+        name: hot_keys, few_keys, null_keys, mixed_partitioners, repartitioned or bursty; alone also balanced
+            or empty.
+        evidence: The figures it follows from, in one sentence.
+        explains: The part of the skew that it explains, 0 to 1; None where that makes no sense.
+    """
+
+    name: str
+    evidence: str
+    explains: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SampleResult:
+    """What was read.
+
+    Attributes:
+        mode: `sample`, `full`, or `file`.
+        records: Records that were read.
+        offsets: Offsets that were asked for.
+        population: Offsets that the analysis is about.
+        windows: Windows that were read.
+        slices: Replicates.
+        since_ms: Only records from then on, in milliseconds since 1970; None for all.
+        seed: Of the windows' places.
+        precision: The wanted half width of the interval of a share; None if none was asked for.
+        achieved: The half width that the widest interval of a partition's or key's share has.
+        notes: What was met on the way: compaction, transactions, retention that moved, empty partitions.
+    """
+
+    mode: str
+    records: int
+    offsets: int
+    population: int
+    windows: int
+    slices: int
+    since_ms: int | None
+    seed: int
+    precision: float | None
+    achieved: float | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule of the catalogue (KF5xx) says of a topic; severity is `error`, `warning` or `info`."""
+
+    code: str
+    severity: str
+    message: str
+    suggestion: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A topic against its declared policy.
+
+    Attributes:
+        status: `pass`, `warn` (an interval straddles a limit), or `fail` (a limit is surely broken).
+        reasons: A sentence for each limit that is not surely kept.
+    """
+
+    status: str
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicResult:
+    """One topic.
+
+    Attributes:
+        name: The topic.
+        diagnosis: The first cause's name; `balanced`, or `empty` where there is no record.
+        causes: Every cause, the most telling first.
+        advice: What to do, in sentences computed from the data.
+        sample: What was read.
+        partitions: By number.
+        by_records: The spread of records.
+        by_bytes: The spread of bytes.
+        distinct_keys: Of the topic.
+        sampled_distinct_keys: In the sample.
+        null_key_share: Records without a key, 0 to 1.
+        partitioners: For murmur2, crc32, fnv1a and `other`, the share of sampled records with a key that lie
+            where it puts them; one may lie where several do.
+        hot_keys: The most frequent, most records first.
+        what_if: By partition count.
+        groups: Declared groups that read the topic.
+        findings: What rules say; only where manifests were at hand.
+        policy: The verdict; None where no policy is declared, or no manifests were at hand.
+    """
+
+    name: str
+    diagnosis: str
+    causes: tuple[Cause, ...]
+    advice: tuple[str, ...]
+    sample: SampleResult
+    partitions: tuple[PartitionResult, ...]
+    by_records: Spread
+    by_bytes: Spread
+    distinct_keys: Estimate
+    sampled_distinct_keys: int
+    null_key_share: Estimate
+    partitioners: dict[str, float] = field(default_factory=dict)
+    hot_keys: tuple[HotKeyResult, ...] = ()
+    what_if: tuple[WhatIf, ...] = ()
+    groups: tuple[GroupResult, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    policy: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The analysis of topics of one cluster.
+
+    Attributes:
+        tool_version: Of kafkaform.
+        cluster_id: The cluster's own id; None where the records came from files.
+        cluster_name: Its name in kafkaform.yaml; None if it has none.
+        created_at: When it was made, such as 2026-11-01T00:00:00Z.
+        topics: By name.
+    """
+
+    tool_version: str
+    cluster_id: str | None
+    cluster_name: str | None
+    created_at: str
+    topics: tuple[TopicResult, ...]

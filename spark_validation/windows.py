@@ -1,0 +1,147 @@
+"""Which offsets of a topic are read: windows, spread over every partition and over time.
+
+Every partition is cut into as many strata of equal length as it has windows, and one window lies at a random
+place in each stratum. The window of stratum g in all partitions together is the g-th *replicate*: a small
+sample of the whole topic. How much the replicates differ tells how sure an estimate is, however records
+cluster.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WINDOWS = 128
+"""Windows of a whole topic, unless its partitions are too many for that: each costs a seek and a task."""
+FEWEST_PER_PARTITION = 4
+"""Windows of a partition, below which the spread between windows tells nothing."""
+MOST_PER_PARTITION = 16
+SMALLEST = 25
+"""Records of a window, below which its seek costs more than it brings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The offsets of one partition that an analysis is about.
+
+    Attributes:
+        partition: Its number.
+        start: The first offset.
+        end: The offset after the last.
+        log_bytes: Bytes of the whole partition on disk, one replica; None if nobody told.
+    """
+
+    partition: int
+    start: int
+    end: int
+    log_bytes: int | None = None
+
+    @property
+    def records(self) -> int:
+        """Offsets in the span: so many records, or fewer where some are compacted away or are markers."""
+        return max(0, self.end - self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Offsets that are read: `start` up to, and without, `end`, as replicate number `slice`."""
+
+    partition: int
+    slice: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class SamplePlan:
+    """What is read of one topic.
+
+    Attributes:
+        spans: One for each partition, by number, without a gap.
+        slices: How many replicates there are.
+        windows: By partition and slice. The windows of a partition are of equal length (to one record).
+        seed: Of the random places.
+    """
+
+    spans: tuple[Span, ...]
+    slices: int
+    windows: tuple[Window, ...]
+    seed: int
+
+    @property
+    def records(self) -> int:
+        """Offsets that are read."""
+        return sum(window.end - window.start for window in self.windows)
+
+    @property
+    def full(self) -> bool:
+        """Whether every offset is read."""
+        return self.records == sum(span.records for span in self.spans)
+
+    @property
+    def census(self) -> tuple[bool, ...]:
+        """For each partition whether all of it is read: nothing is estimated there."""
+        read = self.offsets_read
+        return tuple(read[span.partition] == span.records for span in self.spans)
+
+    @property
+    def offsets_read(self) -> tuple[int, ...]:
+        """For each partition, how many offsets are read."""
+        read = [0] * len(self.spans)
+        for window in self.windows:
+            read[window.partition] += window.end - window.start
+        return tuple(read)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """For each partition, for how many records one that is read stands; 0 where there is none."""
+        return tuple(
+            span.records / read if read else 0.0
+            for span, read in zip(self.spans, self.offsets_read, strict=True)
+        )
+
+
+def plan_windows(spans: Sequence[Span], *, records: int, seed: int, windows: int = WINDOWS) -> SamplePlan:
+    """Choose windows: from each partition in proportion to its length, all of a partition that is short.
+
+    Args:
+        spans: One for each partition, by number, without a gap.
+        records: How many records are wanted; a topic that has no more is read whole.
+        seed: The same seed and spans give the same windows.
+        windows: How many windows are wanted over all partitions.
+    """
+    total = sum(span.records for span in spans)
+    filled = sum(1 for span in spans if span.records)
+    slices = max(FEWEST_PER_PARTITION, min(MOST_PER_PARTITION, windows // max(1, filled)))
+    share = min(1.0, records / total) if total else 1.0
+    chosen: list[Window] = []
+    random = np.random.default_rng(seed)
+    for span in spans:
+        wanted = max(round(span.records * share), min(span.records, SMALLEST * slices))
+        # Too little would be skipped between windows for reading it not to be cheaper.
+        whole = wanted * 10 >= span.records * 9
+        chosen += _windows(span, slices, span.records if whole else wanted, random)
+    return SamplePlan(tuple(spans), slices, tuple(chosen), seed)
+
+
+def _windows(span: Span, slices: int, wanted: int, random: np.random.Generator) -> list[Window]:
+    """One window in each stratum of a partition; together they have `wanted` offsets, or a few less."""
+    edges = [span.start + span.records * number // slices for number in range(slices + 1)]
+    if wanted == span.records:
+        return [
+            Window(span.partition, number, start, end)
+            for number, (start, end) in enumerate(itertools.pairwise(edges))
+            if end > start
+        ]
+    size = wanted // slices
+    found = []
+    for number, (start, end) in enumerate(itertools.pairwise(edges)):
+        first = start + int(random.integers(0, end - start - size + 1))
+        found.append(Window(span.partition, number, first, first + size))
+    return found

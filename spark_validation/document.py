@@ -23,7 +23,8 @@ def to_json(report: Report) -> str:
 
 def from_document(document: dict[str, Any]) -> Report:
     """The report of a JSON document that the schema accepts."""
-    return _built(Report, {name: value for name, value in document.items() if name != "format_version"})
+    plain = {name: value for name, value in document.items() if name != "format_version"}
+    return typing.cast("Report", _built(Report, plain))
 
 
 def _plain(value: Any) -> Any:

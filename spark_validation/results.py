@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value for the whole topic with its 95 % confidence interval: no wider than a point where it is exact."""
+    """A value for the whole topic with its 95 % confidence interval, which is a point where it is exact."""
 
     value: float
     low: float

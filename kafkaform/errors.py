@@ -4,7 +4,9 @@
     ├── UsageError                 the command line itself is wrong (exit 64)
     ├── InvalidInput               manifests or configuration are wrong: all problems of one run
     ├── PlanFileError              a saved plan cannot be trusted or does not fit
+    ├── SkewReportError            a skew report cannot be read, is of another cluster, or is too old
     ├── DevClusterError            the local development cluster cannot do what was asked
+    ├── JavaError                  Java, or the jars that it is to run, cannot be had
     └── ClusterError               the Kafka cluster said no, or nothing
         ├── Unreachable            no broker answered within the time allowed
         ├── AuthenticationFailed   credentials or TLS were not accepted
@@ -76,8 +78,16 @@ class PlanFileError(KafkaformError):
     """A saved plan is damaged, of another format, or made for another cluster."""
 
 
+class SkewReportError(KafkaformError):
+    """A skew report is damaged, of another format or cluster, or too old to go by."""
+
+
 class DevClusterError(KafkaformError):
     """The local development cluster cannot be started, found or stopped."""
+
+
+class JavaError(KafkaformError):
+    """Java, or the jars that it is to run, are not there and cannot be had."""
 
 
 class ClusterError(KafkaformError):

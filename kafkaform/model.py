@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from kafkaform.groups import Group
+    from spark_validation.results import TopicResult
 
 FieldValue: TypeAlias = int | str | None
 """The value of one managed field: counts are ints, Kafka configs are canonical strings, None is unset."""
@@ -218,6 +219,7 @@ class Facts:
         diagnostics: What is odd, such as brokers whose defaults differ.
         sizes: Bytes of data of the resources that were asked for, one replica counted.
         group_defaults: The cluster's default of every group config; None where the account may not read it.
+        skew: Measurements of topics; empty without a skew report.
     """
 
     cluster_id: str
@@ -226,6 +228,7 @@ class Facts:
     diagnostics: tuple[Diagnostic, ...] = ()
     sizes: Mapping[ResourceRef, int] = field(default_factory=dict)
     group_defaults: Mapping[str, str | None] | None = None
+    skew: Mapping[ResourceRef, TopicResult] = field(default_factory=dict)
 
 
 # --- changes ---------------------------------------------------------------------------------------
@@ -238,7 +241,8 @@ class Judgement:
     Attributes:
         risk: The level.
         hazard: The name that consent uses, such as `retention-cut`; empty for a safe change.
-        reason: What will happen, computed from the values at hand; empty for a safe change.
+        reason: What will happen, computed from the values at hand; empty for a safe change of which nobody
+            measured anything.
         remedy: What to do instead, or to make it safe.
     """
 

@@ -31,6 +31,8 @@ from kafkaform.model import (
 from kafkaform.planner import diff
 from kafkaform.rules import Scene, Stage
 from kafkaform.rules.waivers import idle_waivers
+from kafkaform.skew_report import planning as in_plans
+from kafkaform.skew_report import require_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from kafkaform.consent import Grant
     from kafkaform.groups import Group
     from kafkaform.settings import ClusterSettings, Settings
+    from spark_validation.results import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class Request:
         prune: Whether undeclared topics inside `owns` are to be deleted.
         allow: Consents given on the command line.
         environment: Whose overrides the desired resources have; None if none was chosen.
+        skew: What was measured of topics' records; None if nothing.
     """
 
     desired: Sequence[Desired]
@@ -59,6 +63,7 @@ class Request:
     prune: bool = False
     allow: tuple[Grant, ...] = ()
     environment: str | None = None
+    skew: Report | None = None
 
 
 WATCH_S = 6.0
@@ -91,10 +96,14 @@ def make_plan(
 
     Raises:
         ClusterError: The cluster cannot be read.
+        SkewReportError: The measurement is of another cluster.
         KafkaformError: It is not the cluster that the configuration expects.
     """
     facts = cluster.facts()
     check_identity(facts, target)
+    if request.skew is not None:
+        require_cluster(request.skew, facts.cluster_id)
+        facts = replace(facts, skew=in_plans.measured(request.skew))
     prunable = settings.owns if request.prune else ()
     desired = tuple(sorted(request.desired, key=lambda declared: declared.ref))  # findings have an order
     observation = cluster.observe(
@@ -111,6 +120,7 @@ def make_plan(
         max(len(facts.brokers), (target.brokers if target else None) or 0),
         observation.resources,
         subset=request.subset,
+        skew={ref.name: result for ref, result in facts.skew.items()},
     )
     policy = Policy(
         forbid=target.forbid if target else (),
@@ -130,6 +140,9 @@ def make_plan(
     if any(found.severity is Severity.ERROR for _, found in judged):
         plan = diff(desired, observation, sized, _blocking(policy, judged))
     findings += judged
+    if request.skew is not None:
+        findings += in_plans.as_it_is(scene, settings)
+        findings += in_plans.notes(plan, scene, request.skew)
     known = {**rules.entries(), **{policy.code: policy for policy in settings.policies}}
     findings += idle_waivers(scene, findings, settings.rules, (*_BEFORE, Stage.CHANGES), known)
     found = [diagnostic for _, diagnostic in findings]
@@ -151,7 +164,7 @@ def judge_changes(
     """What rules say of the changes of a plan, beside the groups that they may affect."""
     groups, notes = _groups_concerned(plan, scene, cluster, tell)
     scene = replace(scene, changes=plan.changes, groups=groups)
-    yield from rules.check(scene, settings.rules, (Stage.CHANGES,))
+    yield from rules.check(scene, settings.rules, (Stage.CHANGES, Stage.FORECAST))
     yield from ((None, note) for note in notes)
 
 

@@ -12,7 +12,9 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from random import Random
 
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,6 +61,46 @@ def tour(folder: Path, data: Path) -> None:
     )
     run("apply", "--auto-approve", copy, title="carts.v1 is applied, orders.v1 refused whole", expect=1)
     run("plan", copy, title="Nothing of orders.v1 was touched: its retention is still to be changed")
+
+    say(
+        "A release of the shop writes orders.v1 with the shop's id as the key, instead of the order's. "
+        "One shop makes 30 % of all orders."
+    )
+    produce_orders(address, "orders.v1", records=200_000)
+    report, page = folder / "skew.json", Path(tempfile.gettempdir()) / "kafkaform-demo-skew.html"
+    run(
+        *("skew", "orders.v1", "--what-if", "6,12", "--json", str(report), "--html", str(page)),
+        title="Why is one partition hot? Spark reads a sample (exit code 2: beyond the topic's skew policy)",
+        expect=2,
+    )
+    say(f"The same as a page for a browser: {page}")
+    replace_once(
+        folder / "topics" / "checkout" / "orders.yaml", "dev: {partitions: 2,", "dev: {partitions: 6,"
+    )
+    run(
+        *("plan", copy, "--skew", str(report), "--target", "Topic/orders.v1"),
+        title="Would 6 partitions help? The plan knows what was measured",
+    )
+
+
+def produce_orders(address: str, topic: str, *, records: int) -> None:
+    """Write orders with a real producer that places keys as Java's does."""
+    producer = Producer(
+        {
+            "bootstrap.servers": address,
+            "partitioner": "murmur2_random",
+            "linger.ms": 50,
+            "queue.buffering.max.messages": records,
+        }
+    )
+    random = Random(1)
+    for number in range(records):
+        shop = 1 if random.random() < 0.3 else random.randrange(2, 5_000)
+        producer.produce(
+            topic, f'{{"order": {number}, "total": {random.randrange(500, 20_000)}}}', f"shop-{shop}"
+        )
+    if producer.flush(60):
+        sys.exit("demo: not every order was written")
 
 
 def edited_copy(folder: Path) -> str:

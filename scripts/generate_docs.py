@@ -51,6 +51,7 @@ GROUPS = {
     "KF2": ("Consumer groups", "What groups declare, beside the topics that they read."),
     "KF3": ("Health", "The live cluster, as `doctor` and every `apply` find it."),
     "KF4": ("Plans", "What a plan changes, and what it could not find out."),
+    "KF5": ("Skew", "How the keys of a topic fall on its partitions, as `kafkaform skew` measured it."),
 }
 """Rules by the first characters of their codes."""
 
@@ -78,8 +79,8 @@ RULES_INTRODUCTION = """\
 softer for a case, as its text says.
 
 - **needs**: `manifests` are checked by `validate`, `plan` and `apply`, `live` resources and `changes` by
-  `plan` and `apply`, `health` by `doctor` and before every `apply`. A note (no entry) is what a reading of
-  the cluster has to say.
+  `plan` and `apply`, `health` by `doctor` and before every `apply`, `skew` by `skew` and `plan --skew`, and
+  `forecast` by `plan --skew`. A note (no entry) is what a reading of the cluster has to say.
 - **severity**: set it under [`rules:`](configuration.md#rules-and-waivers) in kafkaform.yaml, or `off`.
 - **waivable**: a manifest can have the rule overlook it, [with a reason](configuration.md#rules-and-waivers).
   Where Kafka would refuse all the same, it cannot."""

@@ -6,22 +6,32 @@ In topic.schema.json that is `$defs.config` (Kafka's topic configs), in consumer
 `$defs.config` (Kafka's group configs) and `$defs.client` (the consumer's properties), in config.schema.json
 `$defs.client` (the client properties) and a kind's spec for `defaults:` (`$defs.Topic`,
 `$defs.ConsumerGroup`). Everything else is kept by hand. What is added only annotates: a document fits these
-schemas or does not fit them as it would without.
+schemas or does not fit them as it would without. skew.schema.json follows as a whole from the dataclasses
+of spark_validation.results and what their docstrings say of each field.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
+import re
 import sys
+import types
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast, get_args, get_origin, get_type_hints
 
 from kafkaform import kafka_configs
 from kafkaform.client_properties.catalogue import ALIASES, PROPERTIES
 from kafkaform.client_properties.kinds import Choice, Flag, Number, Text
 from kafkaform.config_values import ConfigKey, ConfigType
 from kafkaform.kinds.consumer_group.client import ASSIGNMENT, ASSIGNORS, is_taken
+from spark_validation import results
+from spark_validation.document import FORMAT_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FOLDER = Path(__file__).parent.parent / "schemas"
 WIDTH = 120
@@ -168,6 +178,107 @@ def default_spec(kind: str, schema: Schema) -> Schema:
     return found
 
 
+SKEW_ABOUT = (
+    "How the keys of topics fall on their partitions, as records that were read show it: written by "
+    "`kafkaform skew --format json`, read by `kafkaform plan --skew`. Shares are from 0 to 1."
+)
+CAUSES = (
+    *("balanced", "hot_keys", "few_keys", "null_keys", "mixed_partitioners", "repartitioned", "bursty"),
+    "empty",
+)
+SKEW_VALUES: Mapping[str, Schema] = {
+    "Report.created_at": {"pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?Z$"},
+    "TopicResult.name": {"minLength": 1},
+    "TopicResult.diagnosis": {"enum": [*CAUSES]},
+    "Cause.name": {"enum": [*CAUSES]},
+    "SampleResult.mode": {"enum": ["sample", "full", "file"]},
+    "HotKeyResult.key_hash": {"pattern": "^[0-9a-f]{12}$"},
+    "WhatIf.partitions": {"minimum": 1},
+    "Estimate.value": {"description": "The estimate."},
+    "Estimate.low": {"description": "The lower end of the interval."},
+    "Estimate.high": {"description": "The upper end of the interval."},
+    "Finding.code": {"description": "The rule, which kafkaform rules CODE explains."},
+    "Finding.severity": {
+        "enum": ["error", "warning", "info"],
+        "description": "As the project has it; info where the manifest waives the rule.",
+    },
+    "Finding.message": {"description": "What is wrong, with the figures."},
+    "Finding.suggestion": {"description": "What to do; null if there is nothing to say."},
+    "Verdict.status": {"enum": ["pass", "warn", "fail"]},
+}
+"""What the type and the docstring of a skew report's field do not say."""
+
+
+def skew_report() -> Schema:
+    """The schema of skew reports."""
+    definitions: dict[str, Schema] = {}
+    whole = _record(results.Report, definitions)
+    first = {"format_version": {"const": FORMAT_VERSION, "description": "The version of this format."}}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:kafkaform:schema:skew:v{FORMAT_VERSION}",
+        "title": f"kafkaform skew report, format {FORMAT_VERSION}",
+        "description": SKEW_ABOUT,
+        **whole,
+        "required": [*first, *whole["required"]],
+        "properties": first | whole["properties"],
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def _record(kind: type, definitions: dict[str, Schema]) -> Schema:
+    """The schema of a dataclass; those of the dataclasses that it holds are added to the definitions."""
+    said = _fields_of(kind)
+    hints = get_type_hints(kind)
+    properties: Schema = {}
+    for field in fields(kind):
+        found = _of_type(hints[field.name], definitions) | SKEW_VALUES.get(
+            f"{kind.__name__}.{field.name}", {}
+        )
+        properties[field.name] = found | ({"description": said[field.name]} if field.name in said else {})
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": [*properties],
+        "properties": properties,
+    }
+
+
+def _of_type(hint: Any, definitions: dict[str, Schema]) -> Schema:
+    if isinstance(hint, types.UnionType):
+        (kind,) = (one for one in get_args(hint) if one is not types.NoneType)
+        found = _of_type(kind, definitions)
+        if "$ref" in found:
+            return {"oneOf": [found, {"type": "null"}]}
+        return found | {"type": [found["type"], "null"]}
+    if get_origin(hint) is tuple:
+        return {"type": "array", "items": _of_type(get_args(hint)[0], definitions)}
+    if get_origin(hint) is dict:
+        return {"type": "object", "additionalProperties": _of_type(get_args(hint)[1], definitions)}
+    if is_dataclass(hint):
+        if hint.__name__ not in definitions:
+            description = (inspect.getdoc(hint) or "").split("\n\n")[0].replace("\n", " ")
+            definitions[hint.__name__] = {
+                "description": description,
+                **_record(cast("type", hint), definitions),
+            }
+        return {"$ref": f"#/$defs/{hint.__name__}"}
+    plain: dict[Any, Schema] = {
+        str: {"type": "string"},
+        float: {"type": "number"},
+        int: {"type": "integer", "minimum": 0},
+    }
+    return dict(plain[hint])
+
+
+def _fields_of(kind: type) -> dict[str, str]:
+    """What the docstring of a dataclass says of each field, below `Attributes:`."""
+    _, _, attributes = (inspect.getdoc(kind) or "").partition("Attributes:\n")
+    said = re.findall(r"^    (\w+): (.*(?:\n     +.*)*)", attributes, re.MULTILINE)
+    one_line = {name: re.sub(r"\s+", " ", text).replace("`", "") for name, text in said}
+    return {name: re.sub(r"\bNone\b", "null", text) for name, text in one_line.items()}
+
+
 def rendered(value: object, indent: int = 0, before: int = 0) -> str:
     """JSON with every object and list that fits on one line.
 
@@ -204,7 +315,8 @@ def generated() -> dict[Path, str]:
         "Topic": default_spec("Topic", topic),
         "ConsumerGroup": default_spec("ConsumerGroup", group),
     }
-    return {files[name]: rendered(schema) + "\n" for name, schema in schemas.items()}
+    texts = {files[name]: rendered(schema) + "\n" for name, schema in schemas.items()}
+    return texts | {FOLDER / "skew.schema.json": rendered(skew_report()) + "\n"}
 
 
 def main() -> int:
@@ -214,7 +326,7 @@ def main() -> int:
     check = parser.parse_args().check
     stale = 0
     for path, text in generated().items():
-        fresh = path.read_text("utf-8") == text
+        fresh = path.exists() and path.read_text("utf-8") == text
         stale += not fresh
         if check:
             print(f"{path.name}: {'up to date' if fresh else 'stale'}")

@@ -129,7 +129,7 @@ class _Counting:
         fits = self._fits(hashes)
         self._earlier(hashes[0], fits[0])
         self._place(hashes, fits)
-        self._hot()
+        self._hot(hashes[0])
 
     def _multiplicities(self) -> None:
         tally, count = self.tally, len(self.keys)
@@ -198,11 +198,11 @@ class _Counting:
             rows = moved[self.code]
             placement.records_moved += np.bincount(column[rows], (self.n * weight)[rows], columns)
 
-    def _hot(self) -> None:
+    def _hot(self, hashed: Int64s) -> None:
         weight = self.weights[self.partition]
         records = np.bincount(self.code, weights=self.n * weight, minlength=len(self.keys))
         size = np.bincount(self.code, weights=self.size * weight, minlength=len(self.keys))
-        chosen = np.union1d(_most(records, HOT_KEYS), _most(size, HOT_BY_BYTES))
+        chosen = np.union1d(_most(records, HOT_KEYS, hashed), _most(size, HOT_BY_BYTES, hashed))
         rows_of = np.flatnonzero(np.isin(self.code, chosen))
         for code in chosen.tolist():
             rows = rows_of[self.code[rows_of] == code]
@@ -220,7 +220,12 @@ class _Counting:
         self.tally.hot = hottest(self.tally.hot, self.weights)
 
 
-def _most(values: npt.NDArray[Any], count: int) -> Int64s:
+def _most(values: npt.NDArray[Any], count: int, hashed: Int64s) -> Int64s:
+    """Where the largest values are; of equal ones not the first that arrived, but the smallest hash."""
     if len(values) <= count:
         return np.arange(len(values))
-    return np.argpartition(-values, count)[:count]
+    least = np.partition(values, len(values) - count)[-count]
+    above = np.flatnonzero(values > least)
+    level = np.flatnonzero(values == least)
+    room = count - len(above)
+    return np.concatenate([above, level[np.argpartition(hashed[level], room - 1)[:room]]])

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from spark_validation.consumers import group_id
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from spark_validation.windows import SamplePlan, Span, Window
-
-GROUP_ID = "kafkaform-skew"
-"""One constant group: Spark then keeps one consumer for each partition, instead of one for each window."""
 
 COLUMNS = ("partition", "slice", "key", "size", "at")
 
@@ -45,34 +44,35 @@ def records(spark: SparkSession, topic: str, plan: SamplePlan, kafka: Mapping[st
     """
     options = {f"kafka.{name}": value for name, value in kafka.items()}
     options |= {
-        # Consumers of one group must be made alike.
-        "kafka.group.id": f"{GROUP_ID}-full" if plan.full else GROUP_ID,
         "kafka.isolation.level": "read_committed",
         "kafka.receive.buffer.bytes": str(4 * 2**20),
         # What retention takes away under the reader is missing, and counted as missing; it is no failure.
         "failOnDataLoss": "false",
         "kafkaConsumer.pollTimeoutMs": "30000",
     }
+    options |= _FULL if plan.full else _WINDOWED
+    options["kafka.group.id"] = group_id(options)
     if plan.full:
-        return _whole(spark, topic, plan, options | _FULL)
+        return _whole(spark, topic, plan, options)
     by_slice: dict[int, list[Window]] = defaultdict(list)
     for window in plan.windows:
         by_slice[window.slice].append(window)
     scans = [
-        _shaped(_scan(spark, topic, windows, options | _WINDOWED), F.lit(number).cast("int"))
+        _shaped(_scan(spark, topic, windows, options), F.lit(number).cast("int"))
         for number, windows in sorted(by_slice.items())
     ]
     return reduce(lambda one, other: one.unionAll(other), scans)
 
 
 def _whole(spark: SparkSession, topic: str, plan: SamplePlan, options: Mapping[str, str]) -> DataFrame:
-    """Every record, in one scan; slices are equal parts of each partition's offsets."""
+    """Every record, in one scan; a record's slice is that of the window that holds its offset."""
     spans = [span for span in plan.spans if span.records]
     scan = _scan(spark, topic, spans, options)
     starts = F.array(*[F.lit(span.start).cast("long") for span in plan.spans])
     lengths = F.array(*[F.lit(span.records).cast("long") for span in plan.spans])
     place = F.col("offset") - starts[F.col("partition")]
-    number = F.floor(place * plan.slices / lengths[F.col("partition")]).cast("int")
+    # The last g with floor(records * g / slices) <= place.
+    number = F.floor(((place + 1) * plan.slices - 1) / lengths[F.col("partition")]).cast("int")
     return _shaped(scan, number)
 
 

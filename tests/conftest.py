@@ -17,8 +17,9 @@ from tests.kafka_fixtures import (
     prefix,
     real_cluster,
 )
+from tests.spark_fixtures import LEAKS, SPARK, spark
 
-__all__ = ["account", "free_accounts", "kafka", "kafka3", "kafka_acl", "prefix", "real_cluster"]
+__all__ = ["account", "free_accounts", "kafka", "kafka3", "kafka_acl", "prefix", "real_cluster", "spark"]
 
 
 # A busy machine is no failure: examples are not timed, and drawing whole plans may take its time.
@@ -35,13 +36,18 @@ settings.load_profile("kafkaform")
 def pytest_configure(config: pytest.Config) -> None:
     """Let kafka-python read its own schemas the old way (a DeprecationWarning up to Python 3.12)."""
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
+    config.addinivalue_line("markers", "spark: needs a Spark session, started by the session's fixture")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need a real Kafka by the fixtures they use, or by a parameter of that name."""
+    """Mark the tests that need a real Kafka, or Spark, by the fixtures and parameters that they use."""
     for item in items:
         used = {*getattr(item, "fixturenames", ())}
         if callspec := getattr(item, "callspec", None):
             used |= {value for value in callspec.params.values() if isinstance(value, str)}
         if used & {*SHARED}:
             item.add_marker(pytest.mark.kafka)
+        if SPARK in used:
+            item.add_marker(pytest.mark.spark)
+            for leak in LEAKS:
+                item.add_marker(pytest.mark.filterwarnings(leak))

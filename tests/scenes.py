@@ -134,9 +134,9 @@ class Watched:
         return self.cluster.groups(names)
 
     def log_spans(
-        self, partitions: Collection[TopicPartition], at_ms: int | None = None
+        self, partitions: Collection[TopicPartition], at_ms: int | None = None, *, committed: bool = False
     ) -> Mapping[TopicPartition, LogSpan]:
-        return self.cluster.log_spans(partitions, at_ms)
+        return self.cluster.log_spans(partitions, at_ms, committed=committed)
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
         return self.cluster.partition_counts(topics)
@@ -147,6 +147,9 @@ class Watched:
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
         self.weighed.append(resources)
         return self.cluster.sizes(resources)
+
+    def partition_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return self.cluster.partition_sizes(partitions)
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         self.checks.append(operations)

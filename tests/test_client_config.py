@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, KafkaException
 
 from kafkaform.client_config import FORMATS, java_settings, librdkafka_settings, render
 from kafkaform.client_config.librdkafka import INSTEAD, NATIVE
-from kafkaform.devcluster.jars import kafka_classpath
-from kafkaform.devcluster.java import find_java
 from kafkaform.errors import InvalidInput, KafkaformError
+from kafkaform.jars.java import find_java
+from kafkaform.jars.kafka import kafka_classpath
 from kafkaform.kafka_configs import consumer_configs, refused_by_client
 from kafkaform.kinds.consumer_group.client import ASSIGNMENT, is_taken
 from kafkaform.model import Desired, Intent, ResourceRef

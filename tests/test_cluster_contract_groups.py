@@ -48,6 +48,9 @@ class Traffic(Protocol):
 
     def write(self, topic: str, partition: int, records: int, timestamp_ms: int) -> None: ...
 
+    def transaction(self, topic: str, partition: int, records: int) -> AbstractContextManager[None]:
+        """Records of a transaction that is open meanwhile, and committed at the end."""
+
     def expire(self, topic: str, partition: int, start: int) -> None: ...
 
     def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None: ...
@@ -66,6 +69,12 @@ class MemoryTraffic:
         self.write = cluster.write
         self.expire = cluster.expire
         self.commit = cluster.commit
+
+    @contextmanager
+    def transaction(self, topic: str, partition: int, records: int) -> Iterator[None]:
+        with self._cluster.transaction(topic, partition):
+            self._cluster.write(topic, partition, records, ONE)
+            yield
 
     @contextmanager
     def reading(self, group: str, topic: str, members: int = 1, protocol: str = "classic") -> Iterator[None]:
@@ -90,6 +99,17 @@ class KafkaTraffic:
         for _ in range(records):
             producer.produce(topic, b"x", partition=partition, timestamp=timestamp_ms)
         assert producer.flush(TIMEOUT_S) == 0
+
+    @contextmanager
+    def transaction(self, topic: str, partition: int, records: int) -> Iterator[None]:
+        producer = Producer({**self._client, "transactional.id": topic})
+        producer.init_transactions(TIMEOUT_S)
+        producer.begin_transaction()
+        for _ in range(records):
+            producer.produce(topic, b"x", partition=partition, timestamp=ONE)
+        assert producer.flush(TIMEOUT_S) == 0
+        yield
+        producer.commit_transaction(TIMEOUT_S)
 
     def expire(self, topic: str, partition: int, start: int) -> None:
         for future in self._admin.delete_records([TopicPartition(topic, partition, start)]).values():
@@ -694,6 +714,37 @@ def test_log_spans(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
         expected = {(name, 0): LogSpan(2, 9, first), (name, 1): LogSpan(0, 0, 0)}
         assert cluster.log_spans(here, at_ms) == expected
     assert cluster.log_spans([]) == {}
+    assert topic(f"{prefix}missing") not in cluster.observe([], kinds=["Topic"]).inventory
+
+
+def test_committed_spans_end_before_an_open_transaction(
+    cluster: Cluster, traffic: Traffic, prefix: str
+) -> None:
+    name = f"{prefix}a"
+    logs(cluster, traffic, name, 5)
+    here = [(name, 0)]
+    with traffic.transaction(name, 0, 3):
+        assert cluster.log_spans(here) == {(name, 0): LogSpan(0, 8)}
+        assert cluster.log_spans(here, committed=True) == {(name, 0): LogSpan(0, 5)}
+        assert cluster.log_spans(here, ONE, committed=True) == {(name, 0): LogSpan(0, 5, 0)}
+        assert cluster.log_spans(here, TWO, committed=True) == {(name, 0): LogSpan(0, 5, 5)}
+    decided = {(name, 0): LogSpan(0, 9)}  # a marker tells that the transaction was committed
+    eventually(lambda: cluster.log_spans(here, committed=True), lambda spans: spans == decided)
+
+
+def test_sizes_of_partitions_add_up_to_those_of_topics(
+    cluster: Cluster, traffic: Traffic, prefix: str
+) -> None:
+    name = f"{prefix}a"
+    logs(cluster, traffic, name, 9, 0)
+    if isinstance(cluster, MemoryCluster):
+        cluster.fill(topic(name), 101)
+    asked = [(name, 0), (name, 1), (name, 2), (f"{prefix}missing", 0)]
+    seen = cluster.observe([topic(name)]).resources.values()
+    sizes = cluster.partition_sizes(asked)
+    assert sizes.keys() == {(name, 0), (name, 1)}
+    assert sizes[name, 0] > sizes[name, 1] >= 0
+    assert {topic(name): sum(sizes.values())} == cluster.sizes(seen)
     assert topic(f"{prefix}missing") not in cluster.observe([], kinds=["Topic"]).inventory
 
 

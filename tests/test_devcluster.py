@@ -9,11 +9,9 @@ import subprocess
 import sys
 import threading
 import time
-import zipfile
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 import pytest
@@ -21,17 +19,14 @@ from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafkaform.cli.dev import dev
-from kafkaform.devcluster import configuration, ivy, jars, logs, probe, readiness, state
+from kafkaform.devcluster import configuration, logs, probe, readiness, state
 from kafkaform.devcluster.cluster import AlreadyRunning, DevCluster
-from kafkaform.devcluster.java import Java, find_java
-from kafkaform.devcluster.locks import locked
 from kafkaform.devcluster.ports import consecutive_ports, free_ports
 from kafkaform.devcluster.state import Node
 from kafkaform.devcluster.status import Health
-from kafkaform.errors import DevClusterError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from kafkaform.errors import DevClusterError, JavaError
+from kafkaform.jars.java import Java, find_java
+from kafkaform.locks import locked
 
 NODES = (Node(1, 20001, 20011, 20021), Node(2, 20002, 20012, 20022))
 _CLI = [sys.executable, "-c", "from kafkaform.cli.dev import dev; dev()"]
@@ -315,11 +310,11 @@ def test_free_ports_differ_and_avoid_what_is_taken() -> None:
 def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(DevClusterError, match="no Java found") as error:
+    with pytest.raises(JavaError, match="no Java found") as error:
         cli("up", "--data", tmp_path / "dev")
     assert "install" in str(error.value.hint)
     script(tmp_path / "java", "echo 'Unable to locate a Java Runtime' >&2; exit 1")
-    with pytest.raises(DevClusterError, match="no Java found"):
+    with pytest.raises(JavaError, match="no Java found"):
         find_java()
 
 
@@ -329,7 +324,7 @@ def test_wrong_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'path'}:/usr/bin:/bin")
     with pytest.raises(
-        DevClusterError, match=r"17 or later, but .* is version 11 and .* is version 8"
+        JavaError, match=r"17 or later is needed, but .* is version 11 and .* is version 8"
     ) as error:
         cli("up", "--data", tmp_path / "dev")
     assert "install" in str(error.value.hint)
@@ -366,130 +361,6 @@ def test_the_commands_load_no_machinery_before_they_run() -> None:
     code = f"import sys; import kafkaform.cli.dev; print({heavy})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-# --- the jar cache, with a Java that plays Ivy -----------------------------------------------------
-
-
-class FakeIvy:
-    """A `java` that copies prepared jars to where Ivy was asked to retrieve them, and counts its runs."""
-
-    def __init__(self, directory: Path) -> None:
-        self.source = directory / "source"
-        self.source.mkdir(parents=True)
-        for name in ("kafka_2.13-4.3.1", "kafka-clients-4.3.1", "log4j-slf4j-impl-2.25.4"):
-            with zipfile.ZipFile(self.source / f"{name}.jar", "w") as jar:
-                jar.writestr("content", name)
-        self._runs = directory / "runs"
-        self._ending = directory / "ending"
-        self.end_with("")
-        self.java = Java(
-            script(
-                directory / "java",
-                f"""echo run >> {self._runs}
-while [ "$1" != -retrieve ]; do shift; done
-sleep 0.2
-cp {self.source}/*.jar "$(dirname "$2")"
-. {self._ending}""",
-            ),
-            17,
-        )
-
-    def end_with(self, line: str) -> None:
-        self._ending.write_text(line + "\n")
-
-    @property
-    def runs(self) -> int:
-        return len(self._runs.read_text().splitlines()) if self._runs.exists() else 0
-
-
-@pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeIvy]:
-    monkeypatch.setenv("KAFKAFORM_CACHE", str(tmp_path / "cache"))
-    yield FakeIvy(tmp_path / "fake")
-    left = [p.name for p in (tmp_path / "cache" / "kafka").iterdir() if p.name.startswith(".")]
-    assert left == [], "nothing unfinished stays"
-
-
-def test_jars_are_fetched_once(fake: FakeIvy) -> None:
-    told: list[str] = []
-    first = jars.kafka_classpath(java=fake.java, progress=told.append)
-    assert [jar.name for jar in first] == sorted(jar.name for jar in fake.source.iterdir())
-    assert jars.kafka_classpath(java=fake.java, progress=told.append) == first
-    assert (fake.runs, len(told)) == (1, 1)
-
-
-@pytest.mark.parametrize("damage", ["missing jar", "cut jar", "no manifest", "bad manifest", "other parts"])
-def test_a_damaged_cache_is_fetched_anew(fake: FakeIvy, damage: str) -> None:
-    first = jars.kafka_classpath(java=fake.java)
-    manifest = first[0].parent / "manifest.json"
-    match damage:
-        case "missing jar":
-            first[0].unlink()
-        case "cut jar":
-            first[0].write_bytes(first[0].read_bytes()[:-1])
-        case "no manifest":
-            manifest.unlink()
-        case "bad manifest":
-            manifest.write_text("[]")
-        case "other parts":
-            manifest.write_text(manifest.read_text().replace("log4j-slf4j-impl:2", "log4j-slf4j-impl:1"))
-        case _:
-            raise AssertionError(damage)
-    assert jars.kafka_classpath(java=fake.java) == first
-    assert all(zipfile.is_zipfile(jar) for jar in first)
-    assert fake.runs == 2
-
-
-@pytest.mark.parametrize(
-    ("ending", "error"),
-    [
-        ("exit 1", "could not be fetched"),
-        ('rm "$(dirname "$2")"/kafka_2*', "not whole: org.apache.kafka:kafka_2.13"),
-    ],
-)
-def test_a_failed_resolution_is_not_taken_for_whole(fake: FakeIvy, ending: str, error: str) -> None:
-    fake.end_with(ending)
-    with pytest.raises(DevClusterError, match=error) as raised:
-        jars.kafka_classpath(java=fake.java)
-    log = str(raised.value.hint).rpartition(" ")[2]
-    assert Path(log).exists()
-    fake.end_with("")
-    assert len(jars.kafka_classpath(java=fake.java)) == 3
-
-
-def test_a_jar_that_is_no_archive_is_refused(fake: FakeIvy) -> None:
-    (fake.source / "kafka-clients-4.3.1.jar").write_text("<html>sign in to the hotel's network</html>")
-    with pytest.raises(DevClusterError, match=r"not whole: kafka-clients-4\.3\.1\.jar"):
-        jars.kafka_classpath(java=fake.java)
-
-
-def test_a_killed_resolution_is_cleared_away(fake: FakeIvy) -> None:
-    half = jars.cache_directory() / "kafka" / ".unfinished-killed"
-    half.mkdir(parents=True)
-    (half / "kafka_2.13-4.3.1.jar").write_text("half")
-    assert half not in [jar.parent for jar in jars.kafka_classpath(java=fake.java)]
-    assert not half.exists()
-
-
-def test_two_resolutions_at_once_share_one(fake: FakeIvy) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda _: jars.kafka_classpath(java=fake.java), range(4)))
-    assert all(result == results[0] for result in results)
-    assert fake.runs == 1
-
-
-def test_without_pyspark_the_hint_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    with pytest.raises(DevClusterError) as error:
-        ivy.find_ivy()
-    assert error.value.hint == "pip install 'kafkaform[spark]'"
-
-
-def test_ivy_is_found_without_importing_pyspark() -> None:
-    code = "import sys; from kafkaform.devcluster import ivy; ivy.find_ivy(); print('pyspark' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
 
 
 # --- the parts -------------------------------------------------------------------------------------

@@ -51,6 +51,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "kafkaform.cli.doctor",
         "Say whether the cluster is healthy: controllers, brokers, partitions, groups.",
     ),
+    "skew": (
+        "kafkaform.cli.skew",
+        "Measure how the keys of topics fall on partitions: how unevenly, why, and what would help.",
+    ),
     "rules": ("kafkaform.cli.rules", "List the rules, or explain one: kafkaform rules KF109."),
     "dev": ("kafkaform.cli.dev", "Run a real Apache Kafka on this machine, without Docker."),
 }

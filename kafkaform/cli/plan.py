@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,9 +34,12 @@ from kafkaform.model import Plan, Status
 from kafkaform.planning import Request, make_plan
 from kafkaform.report.printable import printable
 from kafkaform.rules import plugins
+from kafkaform.skew_report import read_skew_report
+from kafkaform.units import parse_duration
 
 if TYPE_CHECKING:
     from kafkaform.cluster.protocol import Cluster
+    from spark_validation.results import Report
 
 
 @click.command()
@@ -44,6 +48,21 @@ if TYPE_CHECKING:
 @target_option
 @allow_option
 @prune_option
+@click.option(
+    "--skew",
+    "skew_report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="REPORT.json",
+    help="Judge partition increases by this report of kafkaform skew, and refuse those that a topic's skew "
+    "policy forbids.",
+)
+@click.option(
+    "--max-age",
+    metavar="DURATION",
+    default="7d",
+    show_default=True,
+    help="How old that report may be.",
+)
 @click.option(
     "-o",
     "--out",
@@ -60,6 +79,8 @@ def plan(
     targets: tuple[str, ...],
     allow: tuple[str, ...],
     prune: bool,
+    skew_report: Path | None,
+    max_age: str,
     out: Path | None,
     output_format: str,
     verbose: bool,
@@ -73,11 +94,15 @@ def plan(
     if out is not None and out.suffix != PLAN_SUFFIX:
         raise UsageError(f"--out {out}: the name of a saved plan ends in {PLAN_SUFFIX}")
     grants = tuple(map(Grant.parse, allow))
+    oldest = _oldest(max_age)
     with telling_problems(output_format):
         session = Session.start(where)
         session.require_cluster()
+        skew = None
+        if skew_report is not None:
+            skew = read_skew_report(skew_report, max_age=oldest)
         with session.cluster() as cluster:
-            made = plan_now(session, cluster, paths, targets, grants, prune=prune)
+            made = plan_now(session, cluster, paths, targets, grants, prune=prune, skew=skew)
     about = header(session)
     if out is not None:
         from kafkaform.plan_file import plan_to_json
@@ -99,6 +124,7 @@ def plan_now(
     grants: tuple[Grant, ...],
     *,
     prune: bool,
+    skew: Report | None = None,
 ) -> Plan:
     """Read the manifests and the cluster, and plan."""
     plugins.load()
@@ -113,8 +139,15 @@ def plan_now(
             "--prune deletes only inside owns:, which is empty", hint="set owns: in kafkaform.yaml"
         )
     desired = session.manifests(paths, targets)
-    request = Request(desired, subset, prune, grants, session.environment)
+    request = Request(desired, subset, prune, grants, session.environment, skew)
     return make_plan(request, cluster, session.settings, session.target, tell=tell)
+
+
+def _oldest(max_age: str) -> timedelta:
+    try:
+        return timedelta(milliseconds=parse_duration(max_age))
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"--max-age: {error}") from error
 
 
 def exit_code(made: Plan, *, detailed: bool, strict: bool) -> int:

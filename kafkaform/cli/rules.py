@@ -27,6 +27,8 @@ _NEEDS = {
     "live": "the manifests and the live resources; run by plan and apply",
     "changes": "the changes of a plan; run by plan and apply",
     "health": "the live cluster; run by doctor, and before apply",
+    "skew": "a measurement of records; run by skew, and by plan --skew",
+    "forecast": "the changes of a plan and a measurement of records; run by plan --skew",
 }
 
 

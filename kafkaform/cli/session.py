@@ -95,14 +95,24 @@ class Session:
             UsageError: No cluster was named.
             InvalidInput: A secret is not there.
         """
-        client = self.require_cluster().client
         from kafkaform.cluster.kafka import KafkaCluster
 
+        resolved = self.client()
+        return KafkaCluster(properties.to_librdkafka(resolved), lambda: properties.to_kafka_python(resolved))
+
+    def client(self) -> properties.Resolved:
+        """The cluster's client properties, secrets included, which nothing says from now on.
+
+        Raises:
+            UsageError: No cluster was named.
+            InvalidInput: A secret is not there.
+        """
+        client = self.require_cluster().client
         resolved = properties.resolve(client, os.environ, properties.read_secret_file)
         context = click.get_current_context(silent=True)
         if context is not None and (complaints := context.find_object(Complaints)) is not None:
             complaints.hide(resolved)
-        return KafkaCluster(properties.to_librdkafka(resolved), lambda: properties.to_kafka_python(resolved))
+        return resolved
 
 
 def _client(

@@ -11,7 +11,7 @@ from kafkaform.cluster.health import read_health
 from kafkaform.cluster.log_spans import read_log_spans, read_partition_counts
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.reader import read
-from kafkaform.cluster.sizes import read_sizes
+from kafkaform.cluster.sizes import read_partition_sizes, read_sizes
 from kafkaform.cluster.writer import submit
 
 if TYPE_CHECKING:
@@ -60,10 +60,10 @@ class KafkaCluster:
         return read_groups(self._connection, names)
 
     def log_spans(
-        self, partitions: Collection[TopicPartition], at_ms: int | None = None
+        self, partitions: Collection[TopicPartition], at_ms: int | None = None, *, committed: bool = False
     ) -> Mapping[TopicPartition, LogSpan]:
         """See `Cluster.log_spans`."""
-        return read_log_spans(self._connection, partitions, at_ms)
+        return read_log_spans(self._connection, partitions, at_ms, committed=committed)
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
         """See `Cluster.partition_counts`."""
@@ -76,6 +76,10 @@ class KafkaCluster:
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
         """See `Cluster.sizes`."""
         return read_sizes(self._connection, resources)
+
+    def partition_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """See `Cluster.partition_sizes`."""
+        return read_partition_sizes(self._connection, partitions)
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         """See `Cluster.validate`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from kafkaform.cluster.connection import READ_TIMEOUT_S
@@ -35,26 +35,31 @@ _LEFT_OUT = MISSING | {
 
 
 def read_log_spans(
-    connection: Connection, partitions: Collection[Partition], at_ms: int | None
+    connection: Connection, partitions: Collection[Partition], at_ms: int | None, *, committed: bool = False
 ) -> Mapping[Partition, LogSpan]:
     """See `Cluster.log_spans`; librdkafka asks each leader once for all of its partitions.
 
     It asks the leaders that it has heard of, and if one of them has stopped since, gives offsets of -1 when
     the time is up. What is missing is asked for again with leaders just learnt.
     """
-    spans = _ask(connection, partitions, at_ms, LEADER_TIMEOUT_S)
+    isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    spans = _ask(connection, partitions, at_ms, isolation, LEADER_TIMEOUT_S)
     missing = [partition for partition in partitions if partition not in spans]
     if missing:
         try:
             connection.reached.list_topics(timeout=READ_TIMEOUT_S)
         except KafkaException as error:
             raise translate(error) from error
-        spans |= _ask(connection, missing, at_ms, READ_TIMEOUT_S)
+        spans |= _ask(connection, missing, at_ms, isolation, READ_TIMEOUT_S)
     return spans
 
 
 def _ask(
-    connection: Connection, partitions: Collection[Partition], at_ms: int | None, timeout_s: float
+    connection: Connection,
+    partitions: Collection[Partition],
+    at_ms: int | None,
+    isolation: IsolationLevel,
+    timeout_s: float,
 ) -> dict[Partition, LogSpan]:
     if not partitions:
         return {}
@@ -66,6 +71,7 @@ def _ask(
     asked = [
         connection.reached.list_offsets(
             {TopicPartition(topic, partition): place for topic, partition in partitions},
+            isolation_level=isolation,
             request_timeout=timeout_s,
         )
         for place in places

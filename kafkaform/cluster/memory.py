@@ -137,6 +137,16 @@ class MemoryCluster(Levers):
         """See `Cluster.sizes`."""
         return {one.ref: self._sizes.get(one.ref, 0) for one in resources if one.ref.kind == _TOPIC}
 
+    def partition_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """See `Cluster.partition_sizes`; the bytes of a topic are spread evenly over its partitions."""
+        counts = self.partition_counts({topic for topic, _ in partitions})
+        sizes = {topic: self._sizes.get(ResourceRef(_TOPIC, topic), 0) for topic in counts}
+        return {
+            (topic, number): sizes[topic] // counts[topic] + (number < sizes[topic] % counts[topic])
+            for topic, number in partitions
+            if number in range(counts.get(topic, 0))
+        }
+
     def groups(self, names: Collection[str] | None = None) -> GroupReading:
         """See `Cluster.groups`."""
         hidden = {ref.name: _denial(ref).message for ref in self._hidden if ref.kind == _GROUP}
@@ -154,10 +164,11 @@ class MemoryCluster(Levers):
         )
 
     def log_spans(
-        self, partitions: Collection[TopicPartition], at_ms: int | None = None
+        self, partitions: Collection[TopicPartition], at_ms: int | None = None, *, committed: bool = False
     ) -> Mapping[TopicPartition, LogSpan]:
         """See `Cluster.log_spans`."""
-        return self._contents.spans([p for p in partitions if self._sees(p[0])], at_ms)
+        seen = [p for p in partitions if self._sees(p[0])]
+        return self._contents.spans(seen, at_ms, committed=committed)
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
         """See `Cluster.partition_counts`."""

@@ -68,11 +68,11 @@ class Contents:
         return self.logs.get(partition, Log()) if led else None
 
     def spans(
-        self, partitions: Collection[TopicPartition], at_ms: int | None = None
+        self, partitions: Collection[TopicPartition], at_ms: int | None = None, *, committed: bool = False
     ) -> dict[TopicPartition, LogSpan]:
         """The ends of logs; see `Cluster.log_spans`."""
         logs = {partition: self.log(partition) for partition in partitions}
-        return {partition: log.span(at_ms) for partition, log in logs.items() if log is not None}
+        return {p: log.span(at_ms, committed=committed) for p, log in logs.items() if log is not None}
 
     def _count(self, topic: str) -> int:
         return len(self.topics[topic].replicas) if topic in self.topics else 0

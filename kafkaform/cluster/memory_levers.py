@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from kafkaform.cluster.memory_logs import Log
 from kafkaform.cluster.protocol import none_besides
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kafkaform.errors import ClusterError
     from kafkaform.groups import Member, TopicPartition
@@ -93,6 +94,13 @@ class Levers:
         """Write records to a partition, all of one time (milliseconds since 1970)."""
         log = self._log((topic, partition))
         self._contents.logs[topic, partition] = log.written(records, timestamp_ms)
+
+    @contextmanager
+    def transaction(self, topic: str, partition: int = 0, timestamp_ms: int = 0) -> Iterator[None]:
+        """What is written to a partition meanwhile is decided at the end, by a marker of this time."""
+        self._contents.logs[topic, partition] = self._log((topic, partition)).opened()
+        yield
+        self._contents.logs[topic, partition] = self._log((topic, partition)).decided(timestamp_ms)
 
     def expire(self, topic: str, partition: int, start: int) -> None:
         """Drop the records of a partition before an offset, as retention does."""

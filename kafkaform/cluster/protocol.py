@@ -71,13 +71,14 @@ class Cluster(Protocol):
         """
 
     def log_spans(
-        self, partitions: Collection[TopicPartition], at_ms: int | None = None
+        self, partitions: Collection[TopicPartition], at_ms: int | None = None, *, committed: bool = False
     ) -> Mapping[TopicPartition, LogSpan]:
         """The first and last offsets of partitions, in a few requests however many there are.
 
         Args:
             partitions: Which; one that does not exist or has no leader is left out.
             at_ms: Also find the first offset that is not older than this, in milliseconds since 1970.
+            committed: End before the first transaction that is open, as a read_committed consumer does.
         """
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
@@ -88,6 +89,9 @@ class Cluster(Protocol):
 
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
         """The bytes of data that resources hold, one replica counted; those nobody tells of are left out."""
+
+    def partition_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """The bytes that partitions hold, one replica counted; those nobody tells of are left out."""
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         """Let the brokers check operations without carrying them out.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from kafkaform.devcluster.java import Java
+    from kafkaform.jars.java import Java
 
 _MAIN_CLASS = "kafka.Kafka"
 _KILL_S = 10

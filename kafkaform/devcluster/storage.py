@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from kafkaform.devcluster.java import Java
+    from kafkaform.jars.java import Java
 
 FORMAT_LOG = "format.log"
 _META = "meta.properties"

@@ -10,6 +10,8 @@ from kafkaform.rules import (
     health_declared,
     health_leaders,
     health_partitions,
+    skew,
+    skew_increase,
     topic_names,
     topic_partitions,
     topic_replicas,
@@ -47,6 +49,8 @@ _REGISTERED = (
     health_declared,
     health_leaders,
     changes,
+    skew,
+    skew_increase,
 )
 
 

@@ -19,6 +19,7 @@ from kafkaform.model import Desired, Diagnostic, Facts, Observed, PlannedChange,
 if TYPE_CHECKING:
     from kafkaform.groups import Group
     from kafkaform.health import Health
+    from spark_validation.results import TopicResult
 
 
 class Stage(StrEnum):
@@ -32,6 +33,11 @@ class Stage(StrEnum):
     """The changes of a plan."""
     HEALTH = "health"
     """The live cluster; manifests where there are any."""
+    SKEW = "skew"
+    """A measurement of records; manifests where there are any. A plan shows an error as a warning: what is
+    so already must not hold back a change that has nothing to do with it."""
+    FORECAST = "forecast"
+    """The changes of a plan beside a measurement of records."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,7 @@ class Scene:
         changes: The changes of a plan, before it is known what rules make of them.
         health: The cluster's health; None unless it was read.
         subset: Whether `desired` is only a part of what the repository declares.
+        skew: Measurements of topics, by name; empty without a skew report.
     """
 
     desired: tuple[Desired, ...]
@@ -63,6 +70,7 @@ class Scene:
     changes: tuple[PlannedChange, ...] = ()
     health: Health | None = None
     subset: bool = False
+    skew: Mapping[str, TopicResult] = field(default_factory=dict)
 
     @cached_property
     def declared(self) -> Mapping[ResourceRef, Desired]:

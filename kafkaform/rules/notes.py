@@ -116,5 +116,27 @@ NOTES: dict[str, Note] = {
             "protocols only to newer requests. Where this account or these brokers do not answer them, such\n"
             "a group looks as if it did not exist. Grant DescribeConfigs on the cluster.",
         ),
+        Note(
+            "KF507",
+            Severity.WARNING,
+            "The skew report does not say what a planned partition increase comes to.\n\n"
+            "The report is not about that topic, found no record in it, or did not compute the planned\n"
+            "count. The increase is then not held against the topic's skew policy. The message names the\n"
+            "command that computes it.",
+        ),
+        Note(
+            "KF508",
+            Severity.INFO,
+            "What a partition increase comes to, as records were measured.\n\n"
+            "Said of topics with `keyed: false`, whose increase is safe: for the others it is a part of the\n"
+            "reason that the plan and KF401 or KF402 give.",
+        ),
+        Note(
+            "KF509",
+            Severity.INFO,
+            "The skew report does not say which cluster its records are from.\n\n"
+            "It was made from files (`kafkaform skew --from`). That it fits the cluster of the plan is for\n"
+            "whoever gave it to know.",
+        ),
     )
 }

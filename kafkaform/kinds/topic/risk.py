@@ -11,6 +11,7 @@ from math import lcm
 from typing import TYPE_CHECKING
 
 from kafkaform import kafka_configs
+from kafkaform.kinds.topic.measurement import measured
 from kafkaform.model import CONFIG_PREFIX, SAFE, FieldValue, Judgement, Risk, State
 from kafkaform.units import rounded_size
 
@@ -52,7 +53,8 @@ def judge(path: str, context: UpdateContext) -> Judgement:
     """How risky the change of one field is."""
     judge_field = _BY_PATH.get(path)
     if judge_field is not None:
-        return sized(judge_field(path, context), context.ref, context.facts)
+        judgement = sized(judge_field(path, context), context.ref, context.facts)
+        return measured(judgement, context) if path == "partitions" else judgement
     name = path.removeprefix(CONFIG_PREFIX)
     if name not in kafka_configs.topic_configs():
         return Judgement(

@@ -1,4 +1,4 @@
-"""Kafka's jars, fetched once into the user's cache folder.
+"""Sets of jars, fetched once into the user's cache folder.
 
 A finished set is a directory with a manifest of its files, and appears under its name by one rename:
 what a killed process leaves behind has another name, and is cleared away by the next one.
@@ -12,21 +12,21 @@ import shutil
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import platformdirs
 
-from kafkaform.devcluster import ivy
-from kafkaform.devcluster.ivy import Dependency
-from kafkaform.devcluster.java import Java, find_java
-from kafkaform.devcluster.locks import locked
-from kafkaform.devcluster.progress import Progress, silent
-from kafkaform.errors import DevClusterError
+from kafkaform.errors import JavaError
+from kafkaform.jars import ivy
+from kafkaform.jars.java import Java, find_java
+from kafkaform.locks import locked
+from kafkaform.progress import Progress, silent
 
-KAFKA_VERSION = "4.3.1"
+if TYPE_CHECKING:
+    from kafkaform.jars.ivy import JarSet
+
 CACHE_VARIABLE = "KAFKAFORM_CACHE"
 
-# Kafka logs through SLF4J and comes with log4j2, but without what ties one to the other.
-_LOG_BINDING = Dependency("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
 _MANIFEST = "manifest.json"
 _UNFINISHED = ".unfinished-"
 
@@ -38,58 +38,55 @@ def cache_directory() -> Path:
     return platformdirs.user_cache_path("kafkaform")
 
 
-def kafka_classpath(
-    version: str = KAFKA_VERSION, *, java: Java | None = None, progress: Progress = silent
-) -> list[Path]:
-    """The jars that a broker of this version runs with, fetched on first use.
+def fetched(wanted: JarSet, *, java: Java | None = None, progress: Progress = silent) -> list[Path]:
+    """The jars of a set, fetched on first use.
 
     Args:
-        version: Of Apache Kafka.
+        wanted: What they are.
         java: Runs the download; looked for when needed.
-        progress: Told when a download begins, as it takes a minute.
+        progress: Told when a download begins, as it takes a while.
 
     Raises:
-        DevClusterError: The jars are not there and cannot be fetched.
+        JavaError: The jars are not there and cannot be fetched.
     """
-    home = cache_directory() / "kafka"
-    dependencies = (Dependency("org.apache.kafka", "kafka_2.13", version), _LOG_BINDING)
-    ready = home / version
-    if (jars := _whole(ready, dependencies)) is not None:
+    home = cache_directory() / wanted.folder
+    ready = home / wanted.version
+    if (jars := _whole(ready, wanted)) is not None:
         return jars
     try:
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DevClusterError(
-            f"cannot keep Kafka's jars in {home}: {error.strerror}",
+        raise JavaError(
+            f"cannot keep the jars of {wanted.title} in {home}: {error.strerror}",
             hint=f"set {CACHE_VARIABLE} to a directory that can be written to",
         ) from error
     with locked(home / "lock", progress=progress):
-        if (jars := _whole(ready, dependencies)) is not None:
+        if (jars := _whole(ready, wanted)) is not None:
             return jars
-        _fetch(ready, dependencies, java, progress)
-    jars = _whole(ready, dependencies)
+        _fetch(ready, wanted, java, progress)
+    jars = _whole(ready, wanted)
     if jars is None:
-        raise DevClusterError(
+        raise JavaError(
             f"the jars in {ready} changed right after they were fetched",
             hint=f"remove {ready} and try again",
         )
     return jars
 
 
-def _fetch(ready: Path, dependencies: tuple[Dependency, ...], java: Java | None, progress: Progress) -> None:
+def _fetch(ready: Path, wanted: JarSet, java: Java | None, progress: Progress) -> None:
     home = ready.parent
     for leftover in home.glob(f"{_UNFINISHED}*"):
         shutil.rmtree(leftover)
     java = java or find_java()
     ivy_jar = ivy.find_ivy()
-    progress(f"fetching Apache Kafka {ready.name} into {home} (only once; it takes about a minute)")
+    progress(f"fetching {wanted.title} {ready.name} into {home} (only once; it takes about a minute)")
     unfinished = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=home))
     try:
         log = home / f"ivy-{ready.name}.log"
-        ivy.retrieve(java, ivy_jar, dependencies, into=unfinished, cache=home / "ivy", log=log)
-        _seal(unfinished, dependencies, log)
+        ivy.retrieve(java, ivy_jar, wanted, into=unfinished, cache=home / "ivy", log=log)
+        _seal(unfinished, wanted, log)
         if ready.exists():
-            # A running broker goes on with the files it has open.
+            # Whoever runs with the old files goes on with those that are open.
             ready.rename(home / f"{_UNFINISHED}damaged-{os.urandom(4).hex()}")
         unfinished.rename(ready)
     finally:
@@ -97,30 +94,30 @@ def _fetch(ready: Path, dependencies: tuple[Dependency, ...], java: Java | None,
             shutil.rmtree(leftover)
 
 
-def _seal(directory: Path, dependencies: tuple[Dependency, ...], log: Path) -> None:
+def _seal(directory: Path, wanted: JarSet, log: Path) -> None:
     """Write the manifest of a directory that Ivy has filled, once it is seen to be whole."""
     jars = sorted(directory.glob("*.jar"))
     names = {jar.name for jar in jars}
-    missing = [str(d) for d in dependencies if f"{d.name}-{d.version}.jar" not in names]
+    missing = [str(d) for d in wanted.dependencies if f"{d.name}-{d.version}.jar" not in names]
     broken = [jar.name for jar in jars if not zipfile.is_zipfile(jar)]
     if missing or broken:
-        raise DevClusterError(
-            f"the download of Kafka is not whole: {', '.join(missing + broken)}",
+        raise JavaError(
+            f"the download of {wanted.title} is not whole: {', '.join(missing + broken)}",
             hint=f"try again; what Ivy said is in {log}",
         )
     manifest = {
-        "dependencies": [str(d) for d in dependencies],
+        "dependencies": wanted.parts,
         "sizes": {jar.name: jar.stat().st_size for jar in jars},
     }
     (directory / _MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
 
 
-def _whole(directory: Path, dependencies: tuple[Dependency, ...]) -> list[Path] | None:
+def _whole(directory: Path, wanted: JarSet) -> list[Path] | None:
     """The jars of a finished set; None if it is not there, made of other parts, or damaged."""
     try:
         manifest = json.loads((directory / _MANIFEST).read_text(encoding="utf-8"))
         sizes = dict(manifest["sizes"])
-        if manifest["dependencies"] != [str(d) for d in dependencies]:
+        if manifest["dependencies"] != wanted.parts:
             return None
         if any((directory / name).stat().st_size != size for name, size in sizes.items()):
             return None

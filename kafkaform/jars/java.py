@@ -1,4 +1,4 @@
-"""Finding a Java that can run Kafka."""
+"""Finding a Java that can run Kafka and Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafkaform.errors import DevClusterError
+from kafkaform.errors import JavaError
 
 MINIMUM = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
@@ -29,7 +29,7 @@ def find_java() -> Java:
     """The first Java of at least version 17 from JAVA_HOME, then PATH.
 
     Raises:
-        DevClusterError: There is none, or only older ones.
+        JavaError: There is none, or only older ones.
     """
     too_old: list[str] = []
     for path in _candidates():
@@ -40,11 +40,11 @@ def find_java() -> Java:
             return Java(path, major)
         too_old.append(f"{path} is version {major}")
     if too_old:
-        raise DevClusterError(
-            f"Kafka needs Java {MINIMUM} or later, but {' and '.join(too_old)}", hint=install_hint()
+        raise JavaError(
+            f"Java {MINIMUM} or later is needed, but {' and '.join(too_old)}", hint=install_hint()
         )
-    raise DevClusterError(
-        f"no Java found in JAVA_HOME or PATH; Kafka needs Java {MINIMUM} or later", hint=install_hint()
+    raise JavaError(
+        f"no Java found in JAVA_HOME or PATH; Java {MINIMUM} or later is needed", hint=install_hint()
     )
 
 

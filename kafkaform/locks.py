@@ -7,7 +7,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kafkaform.devcluster.progress import Progress, silent
+from kafkaform.progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

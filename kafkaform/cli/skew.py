@@ -1,0 +1,265 @@
+"""`kafkaform skew`."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafkaform import __version__
+from kafkaform.cli.complaints import Complaints
+from kafkaform.cli.options import Where, where_options
+from kafkaform.cli.output import tell
+from kafkaform.cli.session import Session
+from kafkaform.cli.skew_options import SkewOptions, skew_options
+from kafkaform.errors import KafkaformError
+from kafkaform.planning import check_identity
+from kafkaform.report.printable import printable
+from kafkaform.skew import scene
+from kafkaform.skew.spans import read_logs
+from kafkaform.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kafkaform.cli.skew_run import Analysis, Outcome, Tell
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.model import Desired
+    from kafkaform.skew.spans import PartitionLog
+    from spark_validation.files import RecordFiles
+    from spark_validation.job import JobSettings
+    from spark_validation.results import Report, TopicResult
+    from spark_validation.session import SessionSettings
+    from spark_validation.windows import Span
+
+_CONNECTOR = "spark-sql-kafka"
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_PATTERN = re.compile(r"[\\*?\[\]{}^,]")
+
+
+@click.command()
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@where_options
+@skew_options
+def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
+    """Measure how the keys of topics fall on partitions: how unevenly, why, and what would help.
+
+    TOPICs are names or globs; without any, every declared topic that has a skew policy. A sample is read
+    with Spark, which needs `pip install 'kafkaform[spark]'` and Java 17. Exits 2 if a topic surely breaks
+    its declared skew policy, 1 if one could not be read.
+    """
+    from kafkaform.cli.skew_output import publish
+    from kafkaform.cli.skew_run import require_spark
+    from kafkaform.skew_report import is_beyond_policy
+
+    session = Session.start(where)
+    if options.source is None:
+        session.require_cluster()
+    desired = _declared(session)
+    require_spark()
+    if options.source is None:
+        cluster_id, outcome = _of_cluster(session, topics, desired, options)
+    else:
+        cluster_id, outcome = None, _of_files(options.source, topics, desired, options)
+    _tell_failures(outcome)
+    report = _judged(session, cluster_id, outcome.results, desired)
+    publish(report, options)
+    if outcome.failed:
+        return 1
+    return 2 if is_beyond_policy(report) else 0
+
+
+def _declared(session: Session) -> list[Desired]:
+    """What manifests declare; skew can also be measured where there are none."""
+    if session.settings.file is None and not any(path.exists() for path in session.paths(())):
+        return []
+    return session.manifests(())
+
+
+def _of_cluster(
+    session: Session, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
+) -> tuple[str, Outcome]:
+    """The cluster's id, and the analysis of records that are read from it."""
+    from kafkaform.cli.skew_run import Analysis, Outcome, run
+    from kafkaform.client_properties import to_java
+    from spark_validation.job import run_topic
+    from spark_validation.redaction import secrets
+
+    kafka = to_java(session.client())
+    job = _job(options)
+    with session.cluster() as cluster:
+        facts = cluster.facts()
+        check_identity(facts, session.target)
+        chosen = scene.choose(cluster, topics, desired, session.settings.ignore)
+        reading = read_logs(cluster, chosen.topics, options.since_ms)
+        for note in reading.notes:
+            click.echo(printable(f"not read: {note}"), err=True)
+        outcome = Outcome(failed={**chosen.failed, **reading.failed})
+        if not reading.logs:
+            return facts.cluster_id, outcome
+
+        def analyse(name: str, logs: Sequence[PartitionLog], spark: Any, tell: Tell | None) -> TopicResult:
+            return run_topic(
+                spark,
+                name,
+                _spans(logs),
+                kafka,
+                job,
+                limits=scene.limits(desired, name),
+                groups=_groups(desired, name),
+                tell=tell,
+                spans_now=lambda: _spans_now(cluster, name, len(logs)),
+            )
+
+        planned = [Analysis(name, partial(analyse, name, logs)) for name, logs in reading.logs.items()]
+        settings = _spark(options, max(map(len, reading.logs.values())))
+        ran = run(lambda _: planned, settings, secrets(kafka))
+    return facts.cluster_id, Outcome(ran.results, {**outcome.failed, **ran.failed})
+
+
+def _of_files(
+    source: str, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
+) -> Outcome:
+    """The analysis of records that lie in files."""
+    from kafkaform.cli.skew_run import Analysis, run
+    from spark_validation.files import opened, run_file
+
+    job, place = _job(options), _place(source, options)
+
+    def analyses(spark: Any) -> Iterator[Analysis]:
+        files = opened(spark, place, topics, called=source)
+        return (Analysis(name, partial(analyse, files, name)) for name in files.topics)
+
+    def analyse(files: RecordFiles, name: str, spark: Any, tell: Tell | None) -> TopicResult:
+        return run_file(
+            spark,
+            files,
+            name,
+            job,
+            partitions=options.partitions,
+            declared=scene.declared_partitions(desired, name),
+            limits=scene.limits(desired, name),
+            groups=_groups(desired, name),
+            tell=tell,
+        )
+
+    return run(analyses, _spark(options))
+
+
+def _place(source: str, options: SkewOptions) -> str:
+    """Where files are, as Spark is to be told; a cluster knows other folders than this machine.
+
+    Raises:
+        KafkaformError: They are to be on this machine, and are not.
+    """
+    here = options.remote is None and (options.master or "local").startswith("local")
+    if not here or _URL.match(source):
+        return source
+    path = Path(source).absolute()
+    if not path.exists():
+        raise KafkaformError(f"--from {source}: no such file or folder")
+    # To Spark a path is a pattern.
+    return _PATTERN.sub(r"\\\g<0>", str(path))
+
+
+def _job(options: SkewOptions) -> JobSettings:
+    from spark_validation.job import JobSettings
+
+    return JobSettings(
+        records=options.records,
+        seed=options.seed,
+        full=options.full,
+        precision=options.precision,
+        what_if=options.what_if,
+        show_keys=options.show_keys,
+        since_ms=options.since_ms,
+    )
+
+
+def _spark(options: SkewOptions, partitions: int = 0) -> SessionSettings:
+    """How Spark is to run; what reads Kafka is fetched first, if records come from there.
+
+    Args:
+        options: What was asked for.
+        partitions: The most that a topic has.
+    """
+    from kafkaform.jars.java import find_java
+    from kafkaform.jars.spark import connector_jars
+    from spark_validation.session import SessionSettings
+
+    home = None
+    if options.remote is None:
+        home = find_java().path.parent.parent
+    own = any(_CONNECTOR in value for value in options.spark_conf.values())
+    jars = () if own or options.source is not None else tuple(connector_jars(progress=tell))
+    return SessionSettings(
+        jars,
+        options.master,
+        options.remote,
+        options.spark_conf,
+        options.full,
+        partitions,
+        debug=bool(click.get_current_context().find_root().params.get("debug")),
+        # What only passes calls on to a Java elsewhere has no home: Spark finds it as we did.
+        java_home=home if home is not None and (home / "bin" / "java").exists() else None,
+    )
+
+
+def _spans(logs: Sequence[PartitionLog]) -> list[Span]:
+    from spark_validation.windows import Span
+
+    return [Span(log.partition, log.start, log.end, log.log_bytes) for log in logs]
+
+
+def _spans_now(cluster: Cluster, topic: str, count: int) -> list[Span]:
+    """How far the logs reach by now; a partition of which nobody tells is left out."""
+    from spark_validation.windows import Span
+
+    spans = cluster.log_spans([(topic, number) for number in range(count)])
+    return [Span(number, span.start, span.end) for (_, number), span in sorted(spans.items())]
+
+
+def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:
+    """The groups whose assignor is known; of others nobody can say what a member gets."""
+    from spark_validation.assignment import ASSIGNORS, Group
+
+    return tuple(
+        Group(one.name, one.assignor, one.members)
+        for one in scene.readers(desired, topic)
+        if one.assignor in ASSIGNORS
+    )
+
+
+def _judged(
+    session: Session, cluster_id: str | None, results: Sequence[TopicResult], desired: Sequence[Desired]
+) -> Report:
+    from kafkaform.skew_report import judged
+    from spark_validation.results import Report
+
+    name = session.target.name if session.target and cluster_id is not None else None
+    report = Report(
+        __version__,
+        cluster_id,
+        name if name in session.settings.clusters else None,
+        datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        tuple(sorted(results, key=lambda one: one.name)),
+    )
+    return judged(report, desired, session.settings, session.environment)
+
+
+def _tell_failures(outcome: Outcome) -> None:
+    """Say why topics have no result; raises where none has one."""
+    failures: Mapping[str, KafkaformError] = outcome.failed
+    if not outcome.results and len(failures) == 1:
+        raise next(iter(failures.values()))
+    complaints = click.get_current_context().find_object(Complaints)
+    for error in failures.values():
+        hint = f" ({error.hint})" if error.hint else ""
+        text = f"not read: {error.message}{hint}"
+        click.echo(printable(complaints.redacted(text) if complaints else text), err=True)
+    if not outcome.results:
+        raise KafkaformError(f"none of {counted(len(failures), 'topic')} could be analysed")

@@ -1,0 +1,270 @@
+"""The options of `kafkaform skew`, and what they mean together."""
+
+from __future__ import annotations
+
+import functools
+import secrets
+import time
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafkaform.errors import UsageError
+from kafkaform.offset_spec import parse_initial, time_of
+from kafkaform.skew.scene import is_glob
+from kafkaform.spelling import quoted
+from kafkaform.units import parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_MOST_PARTITIONS = 100_000
+_RECORDS = 1_000_000
+FORMATS = ("text", "json", "markdown", "html")
+
+
+@dataclass(frozen=True, slots=True)
+class SkewOptions:
+    """What was asked for, checked and with its defaults.
+
+    Attributes:
+        records: How many records of each topic are wanted.
+        precision: The wanted half width of the interval of a share; None if none is asked for.
+        since_ms: Only records from then on, in milliseconds since 1970; None for all.
+        full: Every record is read.
+        seed: Of the places that are read.
+        what_if: Partition counts to predict.
+        source: Files to read records from; None for the cluster.
+        partitions: The partition count of a topic whose records come from files; None if nobody says.
+        show_keys: Keys are reported, and not their hashes alone.
+        output_format: What goes to stdout: one of FORMATS.
+        out: Where that goes instead; None for stdout.
+        artefacts: More files to write, by format.
+        history: The folder that keeps reports; None for none.
+        master: A Spark master's URL; None for this machine.
+        remote: A Spark Connect URL.
+        spark_conf: Spark settings of the user's own.
+    """
+
+    records: int = _RECORDS
+    precision: float | None = None
+    since_ms: int | None = None
+    full: bool = False
+    seed: int = 0
+    what_if: tuple[int, ...] = ()
+    source: str | None = None
+    partitions: int | None = None
+    show_keys: bool = False
+    output_format: str = "text"
+    out: Path | None = None
+    artefacts: dict[str, Path] = field(default_factory=dict)
+    history: Path | None = None
+    master: str | None = None
+    remote: str | None = None
+    spark_conf: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """The options as they were written; None where one was not."""
+
+    records: int | None
+    precision: float | None
+    since: str | None
+    full: bool
+    seed: int | None
+    what_if: str | None
+    source: str | None
+    partitions: int | None
+    show_keys: bool
+    output_format: str
+    out: Path | None
+    json_file: Path | None
+    markdown_file: Path | None
+    html_file: Path | None
+    history: Path | None
+    master: str | None
+    remote: str | None
+    spark_conf: tuple[str, ...]
+
+
+_OPTIONS = (
+    click.option(
+        "--records",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help=f"How many records of each topic to read.  [default: {_RECORDS}]",
+    ),
+    click.option(
+        "--precision",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        metavar="HALF-WIDTH",
+        help="Read more records, once, if a share is less sure than this, such as 0.01.",
+    ),
+    click.option("--since", metavar="TIME", help="Only records from then on: 24h, or 2026-11-01T00:00:00Z."),
+    click.option("--full", is_flag=True, help="Read every record: nothing is estimated."),
+    click.option(
+        "--seed",
+        type=click.IntRange(0, 2**31 - 1),
+        metavar="N",
+        help="Of the random places that are read; the report names it.  [default: another each time]",
+    ),
+    click.option("--what-if", metavar="N,...", help="Also predict these partition counts, such as 12,24,48."),
+    click.option(
+        "--from",
+        "source",
+        metavar="PATH",
+        help="Read records from parquet or JSON files, not from the cluster: columns key, partition, size "
+        "[offset, timestamp, topic].",
+    ),
+    click.option(
+        "--partitions",
+        type=click.IntRange(1, _MOST_PARTITIONS),
+        metavar="N",
+        help="With --from: how many partitions the topic has.  [default: as declared, else as seen]",
+    ),
+    click.option("--show-keys", is_flag=True, help="Report keys themselves, which may be personal data."),
+    click.option(
+        "--format",
+        "output_format",
+        type=click.Choice(FORMATS),
+        default="text",
+        show_default=True,
+        help="What to print: text for people, json for programs (schemas/skew.schema.json).",
+    ),
+    click.option("-o", "--out", type=_FILE, help="Write that to this file, and not to stdout."),
+    click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Also write the report as JSON."),
+    click.option("--markdown", "markdown_file", type=_FILE, metavar="FILE", help="Also as Markdown."),
+    click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Also as a page for browsers."),
+    click.option(
+        "--history",
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="DIR",
+        help="Keep the report in this folder, and show in pages how it was before.",
+    ),
+    click.option("--master", metavar="URL", help="A Spark master.  [default: this machine]"),
+    click.option("--remote", metavar="URL", help="A Spark Connect server, such as sc://host:15002."),
+    click.option("--spark-conf", multiple=True, metavar="NAME=VALUE", help="A Spark setting (repeatable)."),
+)
+
+
+def skew_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command these options, which it takes as its argument `options`, a SkewOptions."""
+
+    @functools.wraps(command)
+    def gathered(topics: tuple[str, ...], **rest: Any) -> int:
+        given = _Given(**{one.name: rest.pop(one.name) for one in fields(_Given)})
+        return command(topics=topics, options=understood(given, topics), **rest)
+
+    for option in reversed(_OPTIONS):
+        gathered = option(gathered)
+    return gathered
+
+
+def understood(given: _Given, topics: Sequence[str]) -> SkewOptions:
+    """The options with their defaults.
+
+    Raises:
+        UsageError: One is wrong, or two contradict each other.
+    """
+    _check_together(given, topics)
+    artefacts = {"json": given.json_file, "markdown": given.markdown_file, "html": given.html_file}
+    written = {form: path for form, path in artefacts.items() if path is not None}
+    places = [*written.values(), *([given.out] if given.out else [])]
+    if len({place.absolute() for place in places}) < len(places):
+        raise UsageError("two reports are to be written to one file", hint="give each a file of its own")
+    return SkewOptions(
+        _RECORDS if given.records is None else given.records,
+        given.precision,
+        None if given.since is None else _since(given.since),
+        given.full,
+        secrets.randbelow(2**31) if given.seed is None else given.seed,
+        () if given.what_if is None else _what_if(given.what_if),
+        given.source,
+        given.partitions,
+        given.show_keys,
+        given.output_format,
+        given.out,
+        written,
+        given.history,
+        given.master,
+        given.remote,
+        dict(map(_setting, given.spark_conf)),
+    )
+
+
+def _check_together(given: _Given, topics: Sequence[str]) -> None:
+    from_files = given.source is not None
+    contradictions = (
+        (given.full and given.records is not None, "--full reads every record: it contradicts --records"),
+        (given.full and given.precision is not None, "--full is exact: it contradicts --precision"),
+        (
+            given.master is not None and given.remote is not None,
+            "--master and --remote are two ways to Spark",
+        ),
+        (from_files and given.full, "--from reads whole files: it contradicts --full"),
+        (from_files and given.records is not None, "--from reads whole files: it contradicts --records"),
+        (
+            from_files and given.precision is not None,
+            "--from reads whole files: it contradicts --precision",
+        ),
+        (from_files and given.since is not None, "--from reads whole files: it contradicts --since"),
+        (from_files and any(map(is_glob, topics)), "--from knows no topics of a cluster: name one in full"),
+        (given.partitions is not None and not from_files, "--partitions is for --from; a cluster knows it"),
+    )
+    for wrong, message in contradictions:
+        if wrong:
+            raise UsageError(message, hint="leave one of them out; see kafkaform skew --help")
+
+
+def _since(text: str) -> int:
+    now = time.time_ns() // 1_000_000
+    if text.strip().isdecimal():
+        raise UsageError(f"--since {quoted(text)} has no unit", hint="write e.g. 24h, 90m or 7d")
+    try:
+        return max(0, now - parse_duration(text))
+    except ValueError:
+        pass
+    try:
+        spec = parse_initial(text)
+    except ValueError as error:
+        hint = "write a duration such as 24h, or a time such as 2026-11-01T00:00:00Z"
+        # A time that cannot be is told as such; anything else may be either.
+        reason = str(error) if text[:1].isdecimal() and "-" in text else f"{quoted(text)} is no time"
+        raise UsageError(f"--since: {reason}", hint=hint) from error
+    at_ms = time_of(spec, now)
+    if at_ms is None:
+        raise UsageError(f"--since {quoted(text)} is no time", hint="write e.g. 24h; leave it out for all")
+    if at_ms > now:
+        raise UsageError(f"--since {quoted(text)} is in the future", hint="no record is as young as that")
+    return at_ms
+
+
+def _what_if(text: str) -> tuple[int, ...]:
+    counts = set()
+    for part in text.split(","):
+        # No count has more digits; without a bound a long one takes quadratic time.
+        number = part.strip()
+        if not number.isascii() or not number.isdecimal() or len(number) > len(str(_MOST_PARTITIONS)):
+            raise UsageError(
+                f"--what-if: {quoted(number)} is no partition count",
+                hint=f"write numbers from 1 to {_MOST_PARTITIONS}, such as 12,24,48",
+            )
+        if not 1 <= int(number) <= _MOST_PARTITIONS:
+            raise UsageError(f"--what-if: {number} is not between 1 and {_MOST_PARTITIONS}")
+        counts.add(int(number))
+    return tuple(sorted(counts))
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.startswith("spark."):
+        # The value may be a secret.
+        raise UsageError(
+            f"--spark-conf {quoted(name)}: not NAME=VALUE of a Spark setting",
+            hint="write e.g. --spark-conf spark.executor.memory=4g",
+        )
+    return name, value

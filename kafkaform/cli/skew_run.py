@@ -1,0 +1,148 @@
+"""Running analyses in one Spark session: progress, and what becomes of the topics that fail."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kafkaform.cli.terminal import has_colour
+from kafkaform.errors import KafkaformError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
+
+    from spark_validation.errors import SkewError
+    from spark_validation.results import TopicResult
+    from spark_validation.session import SessionSettings
+
+Tell: TypeAlias = "Callable[[int, int, str], None]"
+"""Takes tasks that are done, tasks in all, and the phase; called from another thread."""
+
+_NEEDED = ("pyspark", "numpy", "pandas", "pyarrow")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """The analysis of one topic.
+
+    Attributes:
+        topic: Its name.
+        run: Takes a Spark session and what to tell of its progress to (None for nobody).
+    """
+
+    topic: str
+    run: Callable[[Any, Tell | None], TopicResult]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of analyses.
+
+    Attributes:
+        results: Those that came to an end.
+        failed: Why a topic has no result.
+    """
+
+    results: list[TopicResult] = field(default_factory=list)
+    failed: dict[str, KafkaformError] = field(default_factory=dict)
+
+
+def require_spark() -> None:
+    """Raise a KafkaformError where Spark, or what it needs here, is not installed."""
+    missing = []
+    for name in _NEEDED:
+        try:
+            __import__(name)
+        except ImportError:
+            missing.append(name)
+    if missing:
+        raise KafkaformError(
+            f"kafkaform skew counts keys with Spark, and {', '.join(missing)} is not installed",
+            hint="pip install 'kafkaform[spark]'",
+        )
+
+
+def run(
+    plan: Callable[[Any], Iterable[Analysis]], settings: SessionSettings, secrets: Iterable[str] = ()
+) -> Outcome:
+    """Start Spark, and run analyses one after the other; one that fails does not keep the others.
+
+    Args:
+        plan: Takes the session, and says what is to be run in it.
+        settings: How Spark runs.
+        secrets: What no message may repeat.
+
+    Raises:
+        KafkaformError: There is no session, or the plan cannot be made.
+    """
+    from spark_validation.errors import SkewError
+    from spark_validation.session import start
+    from spark_validation.translation import translated
+
+    outcome = Outcome()
+    with _progress() as progress:
+        try:
+            with start(settings) as spark:
+                for analysis in plan(spark):
+                    try:
+                        with progress(analysis.topic) as tell:
+                            result = analysis.run(spark, tell)
+                    except KafkaformError as error:
+                        outcome.failed[analysis.topic] = error
+                    except Exception as error:  # noqa: BLE001 - Spark's are of any class; each is told in a line
+                        _log.debug("topic %s", analysis.topic, exc_info=error)
+                        told = translated(error, topic=analysis.topic, secrets=secrets)
+                        outcome.failed[analysis.topic] = ours(told)
+                    else:
+                        outcome.results.append(result)
+        except SkewError as error:
+            raise ours(error) from error
+    return outcome
+
+
+def ours(error: SkewError) -> KafkaformError:
+    """An error of `spark_validation` as kafkaform's own."""
+    return KafkaformError(error.message, hint=error.hint)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], AbstractContextManager[Tell | None]]]:
+    """What shows how far each topic is: a bar on a terminal that moves its cursor, nothing elsewhere."""
+    if not has_colour(sys.stderr):
+
+        @contextmanager
+        def silent(_: str) -> Iterator[None]:
+            yield None
+
+        yield silent
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True, highlight=False),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("Starting Spark", total=None)
+
+        @contextmanager
+        def shown(topic: str) -> Iterator[Tell]:
+            bar.update(task, description=escape(topic), completed=0, total=None)
+
+            def tell(done: int, total: int, phase: str) -> None:
+                bar.update(task, description=escape(f"{topic}: {phase}"), completed=done, total=total)
+
+            yield tell
+
+        yield shown

@@ -1,0 +1,1 @@
+"""Java, and jars that are fetched once into the user's cache folder."""

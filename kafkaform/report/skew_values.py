@@ -1,0 +1,249 @@
+"""How figures of a skew report are worded, the same in every format; what comes out is plain text."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kafkaform.report.printable import clipped, printable
+from kafkaform.units import rounded_size
+from kafkaform.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spark_validation.results import Estimate, SampleResult, TopicResult
+
+NOTHING = "-"
+"""Stands for a figure that nobody knows."""
+
+PASS, WARN, FAIL, NONE = "pass", "warn", "fail", "none"
+VERDICTS = {
+    FAIL: "breaks its policy",
+    WARN: "may break its policy",
+    PASS: "keeps its policy",
+    NONE: "no policy judged",
+}
+"""The verdict of a topic in words, the worst first."""
+
+SPREAD_FIGURES = {
+    "max_mean_ratio": "Fullest partition over the mean",
+    "cv": "Coefficient of variation",
+    "gini": "Gini coefficient",
+    "entropy": "Entropy over its maximum",
+    "effective_parallelism": "Consumers that can usefully work",
+}
+"""The fields of a spread and what each is called."""
+
+_CAUSES = {
+    "balanced": "balanced",
+    "hot_keys": "hot keys",
+    "few_keys": "too few keys",
+    "null_keys": "null keys",
+    "mixed_partitioners": "mixed partitioners",
+    "repartitioned": "repartitioned",
+    "bursty": "bursty",
+    "empty": "empty",
+}
+_WORST = (FAIL, WARN, NONE, PASS)
+_FEW_NUMBERS = 6
+
+
+# --- single figures --------------------------------------------------------------------------------
+
+
+def count(value: float | None) -> str:
+    """A whole number, `1,234,567`."""
+    return NOTHING if value is None or not math.isfinite(value) else f"{round(value):,}"
+
+
+def share(value: float, decimals: int | None = None) -> str:
+    """A part of 1 in percent, `8.33 %`, to three digits unless told the decimals; never a false 0 or 100."""
+    if not math.isfinite(value):
+        return NOTHING
+    percent = 100 * value
+    if percent in (0, 100):
+        return f"{percent:.0f} %"
+    places = _places(percent) if decimals is None else decimals
+    least = 10.0**-places
+    if percent < least / 2:
+        return f"< {least:.{places}f} %"
+    if 100 - least / 2 <= percent < 100:
+        return f"> {100 - least:.{places}f} %"
+    return f"{percent:.{places}f} %"
+
+
+def ratio(value: float) -> str:
+    """A number without a unit, `3.90`, `12.4`, `1,204`."""
+    if not math.isfinite(value):
+        return NOTHING
+    size = abs(value)
+    if size >= 100:
+        return f"{value:,.0f}"
+    if size >= 10:
+        return f"{value:.1f}"
+    if size >= 0.1 or size == 0:
+        return f"{value:.2f}"
+    return f"{value:.3f}" if size >= 0.0005 else "< 0.001"
+
+
+def size(value: float | None) -> str:
+    """Bytes, `1.3 GiB`."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    return rounded_size(round(value)) if value >= 0.5 else "0 B"
+
+
+def interval(estimate: Estimate, words: Callable[[float], str]) -> str:
+    """The two ends of an interval, `8.12 to 8.57 %`; nothing for what was counted and not estimated."""
+    if is_exact(estimate):
+        return ""
+    low, high = words(estimate.low), words(estimate.high)
+    if low == high:
+        return low
+    unit = " %"
+    # The unit is said once, but a sign in front of a number needs its own.
+    if low.endswith(unit) and high.endswith(unit) and low[0].isdigit() and high[0].isdigit():
+        low = low.removesuffix(unit)
+    return f"{low} to {high}"
+
+
+def estimated(estimate: Estimate, words: Callable[[float], str]) -> str:
+    """A value and its interval, `8.33 % (8.12 to 8.57 %)`; only the value where it is exact."""
+    ends = interval(estimate, words)
+    return f"{words(estimate.value)} ({ends})" if ends else words(estimate.value)
+
+
+def is_exact(estimate: Estimate) -> bool:
+    """Whether it was counted, not estimated."""
+    return estimate.low == estimate.high == estimate.value
+
+
+def numbers(values: Sequence[int], few: int = _FEW_NUMBERS) -> str:
+    """Partition numbers in their order, `0, 4, 11 and 9 more`."""
+    if not values:
+        return NOTHING
+    more = len(values) - few
+    return ", ".join(map(str, values[:few])) + (f" and {more:,} more" if more > 0 else "")
+
+
+def moment(value: int | str) -> str:
+    """A time in UTC, from milliseconds since 1970 or from ISO 8601: `2026-11-01 00:00 UTC`."""
+    try:
+        if isinstance(value, int):
+            when = datetime.fromtimestamp(value / 1000, UTC)
+        else:
+            when = datetime.fromisoformat(value).astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        # A report may come from a file: what is no time is shown as it is.
+        return clipped(str(value), 40)
+    return f"{when:%Y-%m-%d %H:%M} UTC"
+
+
+def brief(text: str, limit: int = 60) -> str:
+    """Foreign text, such as a key, printable and in little room."""
+    return clipped(text, limit) if text else '""'
+
+
+def _places(percent: float) -> int:
+    """The decimals that make three digits, four at most."""
+    for places, least in enumerate((100, 10, 1, 0.1)):
+        if percent >= least:
+            return places
+    return 4
+
+
+# --- sentences -------------------------------------------------------------------------------------
+
+
+def cause(name: str) -> str:
+    """A diagnosis or a cause in words: `hot keys`."""
+    return _CAUSES.get(name) or printable(name.replace("_", " "))
+
+
+def verdict(topic: TopicResult) -> str:
+    """`pass`, `warn`, `fail`, or `none` where no policy was judged."""
+    status = topic.policy.status if topic.policy else NONE
+    return status if status in VERDICTS else NONE
+
+
+def severity(topic: TopicResult) -> tuple[int, float, str]:
+    """A key to sort by, which puts the most skewed topic first: by verdict, by ratio, then by name."""
+    return _WORST.index(verdict(topic)), -topic.by_records.max_mean_ratio.value, topic.name
+
+
+def is_empty(topic: TopicResult) -> bool:
+    """Whether there is no record to say anything about."""
+    return topic.diagnosis == "empty" or not topic.partitions
+
+
+def headline(topic: TopicResult) -> str:
+    """The diagnosis with its figures, in one sentence."""
+    if is_empty(topic):
+        return "There is no record to judge."
+    fullest = f"the fullest of {counted(len(topic.partitions), 'partition')} has {_times_mean(topic)}"
+    match topic.diagnosis:
+        case "balanced":
+            lead = "Keys are spread evenly"
+        case "hot_keys" | "bursty" if topic.hot_keys:
+            hottest = topic.hot_keys[0]
+            lead = f"The hottest key has {share(hottest.share.value)} of the records"
+            if topic.diagnosis == "bursty":
+                lead += f", in bursts of up to {ratio(hottest.peak)} times that"
+        case "bursty":
+            lead = "Records of some keys come in bursts"
+        case "few_keys":
+            keys = counted(round(topic.distinct_keys.value), "distinct key")
+            lead = f"{keys} cannot fill {counted(len(topic.partitions), 'partition')} evenly"
+        case "null_keys":
+            lead = f"{share(topic.null_key_share.value)} of the records have no key"
+        case "mixed_partitioners":
+            lead = "Producers place the same keys differently, so order per key is broken"
+        case "repartitioned":
+            lead = "Keys lie on several partitions since some were added, so order per key is broken"
+        case other:
+            lead = cause(other).capitalize()
+    return f"{lead}; {fullest}."
+
+
+def sampled(sample: SampleResult) -> str:
+    """What was read: `1,000,000 of 30,000,000 records in 120 windows, seed 7, …`."""
+    read = counted(sample.records, "record")
+    match sample.mode:
+        case "full":
+            parts = [f"all records: {sample.records:,}"]
+        case "file":
+            parts = [f"{read} of a file"]
+        case _:
+            # Offsets, because nobody knows how many records a log has before all are read.
+            parts = [
+                f"{read} from {sample.offsets:,} of {counted(sample.population, 'offset')}"
+                if sample.records != sample.offsets
+                else f"{sample.records:,} of {counted(sample.population, 'record')}"
+            ]
+            parts[0] += f" in {counted(sample.windows, 'window')}"
+            parts.append(f"seed {sample.seed}")
+    if sample.since_ms is not None:
+        parts.append(f"since {moment(sample.since_ms)}")
+    if sample.achieved:
+        wanted = f" (wanted ± {share(sample.precision)})" if sample.precision else ""
+        parts.append(f"shares within ± {share(sample.achieved)}{wanted}")
+    return ", ".join(parts)
+
+
+def summary(topics: Sequence[TopicResult]) -> str:
+    """All topics in one sentence: `3 topics: 1 breaks its policy, 2 keep theirs`."""
+    states = [verdict(topic) for topic in topics]
+    words = {
+        FAIL: ("breaks its policy", "break their policy"),
+        WARN: ("may break its policy", "may break their policy"),
+        NONE: ("without a judged policy", "without a judged policy"),
+        PASS: ("keeps its policy", "keep their policy"),
+    }
+    found = [f"{number:,} {words[state][number != 1]}" for state in _WORST if (number := states.count(state))]
+    return f"{counted(len(topics), 'topic')}{': ' if found else ''}{', '.join(found)}"
+
+
+def _times_mean(topic: TopicResult) -> str:
+    return f"{ratio(topic.by_records.max_mean_ratio.value)} times the mean"

@@ -1,0 +1,201 @@
+"""Rules about how the keys of a topic fall on its partitions, as records that were read show it.
+
+An estimate is judged by its interval of 95 %: a limit is surely broken where the whole interval lies beyond
+it, and perhaps where the limit lies within.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from kafkaform.model import Desired, ResourceRef, Severity
+from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
+from kafkaform.skew_policy import limits_of, ratio_of
+from kafkaform.skew_wording import count, percent, plain, ratio, share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_validation.results import Estimate, HotKeyResult, Limits, TopicResult
+
+UNSURE = "the limit lies within the interval: read more records (kafkaform skew --records or --full)"
+
+
+@rule("KF501", Severity.ERROR, stage=Stage.SKEW)
+def partition_ratio(scene: Scene) -> Iterator[Finding]:
+    """The fullest partition is further above the mean than the topic's policy allows.
+
+    The brokers and the consumer that hold it carry that much more than the others, and a group is as slow
+    as the member that reads it. The limit is `skew.maxPartitionRatio` of the manifest, by records, or by
+    bytes with `by: bytes`. A topic without this limit is left alone. It is an error where the whole
+    interval of the estimate lies above the limit, and a warning where the limit lies within. The diagnosis
+    of `kafkaform skew` says where the skew is from and what helps.
+    """
+    for subject, result, limits in _measured(scene):
+        if limits is None or limits.max_partition_ratio is None:
+            continue
+        limit, found = limits.max_partition_ratio, ratio_of(result, limits.by)
+        if found.high > limit:
+            yield Finding(
+                subject,
+                f"{result.name}: partition {_fullest(result, limits.by)} has {ratio(found, limit)} times the "
+                f"mean {limits.by}; the policy allows {plain(limit)} (diagnosis: {_cause(result)})",
+                _mend(result) if found.low > limit else UNSURE,
+                None if found.low > limit else Severity.WARNING,
+                "skew.maxPartitionRatio",
+            )
+
+
+@rule("KF502", Severity.ERROR, stage=Stage.SKEW)
+def key_share(scene: Scene) -> Iterator[Finding]:
+    """One key has a larger share of a topic than the topic's policy allows.
+
+    All records of a key lie on one partition, so no partition count makes that partition smaller. A key
+    that is split over several, by a suffix (a salt) that its producer adds, loses the order between them.
+    The limit is `skew.maxKeyShare` of the manifest, by records, or by bytes with `by: bytes`. It is an
+    error where the whole interval of a key's share lies above the limit, and a warning where the limit
+    lies within. Keys are named by a hash: they may be personal data.
+    """
+    for subject, result, limits in _measured(scene):
+        if limits is None or limits.max_key_share is None:
+            continue
+        limit = limits.max_key_share
+        shares = [(_share(key, limits.by), key) for key in result.hot_keys]
+        beyond = [pair for pair in shares if pair[0].low > limit]
+        suspects = beyond or [pair for pair in shares if pair[0].high > limit]
+        if not suspects:
+            continue
+        worst, key = max(suspects, key=lambda pair: pair[0].value)
+        more = len(suspects) - 1
+        others = f"; {more} other key{'s are' if more > 1 else ' is'} above it too" if more and beyond else ""
+        yield Finding(
+            subject,
+            f"{result.name}: the key {key.key_hash} ({key.key_length} bytes) has {share(worst, limit)} of "
+            f"the {limits.by}; the policy allows {percent(limit)}{others}",
+            f"split it over at least {ceil(worst.high / limit)} keys, or give it a topic of its own"
+            if beyond
+            else UNSURE,
+            None if beyond else Severity.WARNING,
+            "skew.maxKeyShare",
+        )
+
+
+@rule("KF503", Severity.WARNING, stage=Stage.SKEW)
+def distinct_keys(scene: Scene) -> Iterator[Finding]:
+    """A topic has fewer distinct keys than its partition count needs, or its policy asks for.
+
+    A partition without a key stays empty, and a few keys fall on partitions as unevenly as dice. With
+    `skew.minDistinctKeys` in the manifest it is an error where there are surely fewer, and a warning where
+    the limit lies within the interval. Without that limit it is a warning where there are fewer keys than
+    partitions, or where the diagnosis is that few keys are what makes the partitions uneven. Use a finer
+    key, or fewer partitions in a new topic.
+    """
+    for subject, result, limits in _measured(scene):
+        found = result.distinct_keys
+        limit = limits.min_distinct_keys if limits is not None else None
+        if limit is not None:
+            if found.low < limit:
+                yield Finding(
+                    subject,
+                    f"{result.name} has {count(found)} distinct keys; the policy asks for {limit:,}",
+                    "use a finer key" if found.high < limit else UNSURE,
+                    Severity.ERROR if found.high < limit else None,
+                    "skew.minDistinctKeys",
+                )
+            continue
+        evidence = _evidence(result, "few_keys")
+        partitions = len(result.partitions)
+        if not evidence and 0 < found.high < partitions and result.null_key_share.high < _MOST:
+            evidence = [f"{count(found)} distinct keys for {partitions} partitions: some stay empty"]
+        for sentence in evidence:
+            yield Finding(
+                subject,
+                f"{result.name}: {sentence}",
+                "use a finer key, or fewer partitions",
+                path="partitions",
+            )
+
+
+@rule("KF504", Severity.WARNING, stage=Stage.SKEW)
+def keys_apart(scene: Scene) -> Iterator[Finding]:
+    """Keys of a topic lie on more than one partition: order per key is broken.
+
+    Either several producers place keys differently (Java's murmur2; librdkafka's CRC32 unless
+    `partitioner=murmur2_random` is set), or partitions were added after records were written. Joins with
+    another topic by partition then miss records too. Give all producers one partitioner. After an increase
+    the order is whole again once the older records have gone and been read. A topic that one other
+    partitioner has written as a whole is in order, and so is one with `keyed: false`, unless it is
+    compacted: compaction keeps the latest record of a key within one partition only.
+    """
+    for subject, result, _ in _measured(scene):
+        if isinstance(subject, Desired) and subject.intent.keyed is False and not _compacted(subject):
+            continue
+        remedies = {
+            "mixed_partitioners": "set one partitioner in all producers (librdkafka: "
+            "partitioner=murmur2_random)",
+            "repartitioned": "read the older records to their end first, or write the keys anew into a new "
+            "topic",
+        }
+        for cause, remedy in remedies.items():
+            for sentence in _evidence(result, cause):
+                yield Finding(subject, f"{result.name}: {sentence}", remedy, path="keyed")
+
+
+@rule("KF505", Severity.WARNING, stage=Stage.SKEW)
+def null_keys(scene: Scene) -> Iterator[Finding]:
+    """A topic that is declared keyed has records without a key.
+
+    Producers put them on any partition, so they have no order among each other or to any other record.
+    Find the producer that sets no key, or take `keyed: true` out of the manifest.
+    """
+    for subject, result, _ in _measured(scene):
+        found = result.null_key_share
+        if isinstance(subject, Desired) and subject.intent.keyed and found.value > 0:
+            yield Finding(
+                subject,
+                f"{result.name} is declared keyed, but {share(found, 0)} of its records have no key",
+                "set a key in every producer, or take keyed: true out",
+                path="keyed",
+            )
+
+
+_MOST = 0.5
+"""Where half of the records have no key, it is not the keys that fill partitions."""
+
+
+def _measured(scene: Scene) -> Iterator[tuple[Desired | ResourceRef, TopicResult, Limits | None]]:
+    """The topics that were measured and have records, with the limits of their manifests."""
+    for name in sorted(scene.skew):
+        result, ref = scene.skew[name], ResourceRef("Topic", name)
+        declared = scene.declared.get(ref)
+        if result.diagnosis == "empty" or (declared is not None and declared.state is None):
+            continue
+        yield declared or ref, result, limits_of(declared.intent) if declared is not None else None
+
+
+def _share(key: HotKeyResult, by: str) -> Estimate:
+    return key.byte_share if by == "bytes" else key.share
+
+
+def _fullest(result: TopicResult, by: str) -> int:
+    shares = {one.partition: one.byte_share if by == "bytes" else one.share for one in result.partitions}
+    return max(shares, key=lambda number: shares[number].value)
+
+
+def _cause(result: TopicResult) -> str:
+    return result.diagnosis.replace("_", " ")
+
+
+def _mend(result: TopicResult) -> str:
+    if result.advice:
+        return result.advice[0].rstrip(".")
+    return "see its diagnosis, or raise the limit in a reviewed commit"
+
+
+def _evidence(result: TopicResult, name: str) -> list[str]:
+    return [cause.evidence.rstrip(".") for cause in result.causes if cause.name == name]
+
+
+def _compacted(topic: Desired) -> bool:
+    return "compact" in str((topic.state or {}).get("config.cleanup.policy", ""))

@@ -1,0 +1,141 @@
+"""From the counts of a sample to what is said of its topic."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spark_validation import estimates
+from spark_validation.advice import advise
+from spark_validation.assignment import assign
+from spark_validation.diagnosis import diagnose
+from spark_validation.distinct import distinct_keys
+from spark_validation.hashing import PARTITIONERS
+from spark_validation.remarks import remarks
+from spark_validation.replicates import Weighting
+from spark_validation.results import HotKeyResult, Limits, PartitionResult, SampleResult, TopicResult
+from spark_validation.spread import spread
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_validation.assignment import Group
+    from spark_validation.tally import Layout, Tally
+    from spark_validation.windows import SamplePlan
+
+_RESERVE = 1.2
+"""A second sample is so much larger than the first one says: intervals of few slices are uncertain too."""
+
+
+def analyse(
+    name: str,
+    tally: Tally,
+    plan: SamplePlan,
+    layout: Layout,
+    *,
+    mode: str,
+    limits: Limits,
+    groups: Sequence[Group] = (),
+    since_ms: int | None = None,
+    precision: float | None = None,
+    notes: Sequence[str] = (),
+) -> TopicResult:
+    """Everything that is said of a topic, but for rules and policy.
+
+    Args:
+        name: The topic.
+        tally: What was counted.
+        plan: What was read.
+        layout: The tally's.
+        mode: `sample`, `full` or `file`.
+        limits: Of the topic's skew policy; advice aims at them.
+        groups: Declared groups that read the topic.
+        since_ms: From when on records were read, in milliseconds since 1970; None for all.
+        precision: The wanted half width of the interval of a share; None if none was asked for.
+        notes: What was met while reading; what the counts show is added.
+
+    Raises:
+        ValueError: A group has an assignor that is not known, or no members.
+    """
+    weighting = Weighting.of(plan)
+    partitions = estimates.partitions(tally, plan, weighting)
+    hot = estimates.hot_keys(tally, weighting)
+    shares = [partition.share.value for partition in partitions]
+    result = TopicResult(
+        name=name,
+        diagnosis="",
+        causes=(),
+        advice=(),
+        sample=SampleResult(
+            mode=mode,
+            records=int(tally.records.sum()),
+            offsets=plan.records,
+            population=sum(span.records for span in plan.spans),
+            windows=len(plan.windows),
+            slices=plan.slices,
+            since_ms=since_ms,
+            seed=plan.seed,
+            precision=precision,
+            achieved=_widest(partitions, hot),
+            notes=(*notes, *remarks(tally, plan)),
+        ),
+        partitions=partitions,
+        by_records=spread(weighting.by_partition(tally.records)),
+        by_bytes=spread(weighting.by_partition(tally.bytes)),
+        distinct_keys=distinct_keys(tally, weighting),
+        sampled_distinct_keys=tally.distinct,
+        null_key_share=estimates.null_share(tally, weighting),
+        partitioners=_partitioners(tally),
+        hot_keys=hot,
+        what_if=tuple(
+            estimates.what_if(count, placement, tally, weighting)
+            for count, placement in sorted(tally.placements.items())
+        ),
+        groups=tuple(assign(group, shares) for group in groups),
+    )
+    causes = diagnose(result, tally, plan, layout)
+    result = replace(result, causes=causes, diagnosis=causes[0].name)
+    return replace(result, advice=advise(result, limits))
+
+
+def needed(result: TopicResult, precision: float, plan: SamplePlan) -> int | None:
+    """How many records a larger sample needs for every share to be as sure as is wanted.
+
+    The square of the half width goes with 1 / n - 1 / N for n of N records (Cochran 1977, section 4.6). That
+    holds while longer windows bring other keys; where keys come in long bursts, a larger sample brings less.
+
+    Args:
+        result: Of the first sample.
+        precision: The wanted half width of the widest interval of a partition's or a key's share.
+        plan: Of the first sample.
+
+    Returns:
+        The records; None if the sample is large enough, or has everything.
+
+    Raises:
+        ValueError: The precision is not above 0.
+    """
+    if precision <= 0.0:
+        raise ValueError(f"a precision must be above 0, not {precision}")
+    achieved, population, read = result.sample.achieved, result.sample.population, plan.records
+    if achieved is None or achieved <= precision or read >= population:
+        return None
+    remaining = (1.0 / read - 1.0 / population) * (precision / achieved) ** 2 / _RESERVE
+    return min(population, max(read + 1, math.ceil(1.0 / (1.0 / population + remaining))))
+
+
+def _widest(partitions: Sequence[PartitionResult], hot: Sequence[HotKeyResult]) -> float | None:
+    """The half width of the widest interval of a share, by records or by bytes."""
+    measured: list[PartitionResult | HotKeyResult] = [*partitions, *hot]
+    shares = [share for one in measured for share in (one.share, one.byte_share)]
+    return max(((share.high - share.low) / 2 for share in shares), default=None)
+
+
+def _partitioners(tally: Tally) -> dict[str, float]:
+    keyed = int((tally.records - tally.null_records).sum())
+    fits = [*tally.fits, tally.fits_none]
+    return {
+        name: int(fit.sum()) / keyed if keyed else 0.0
+        for name, fit in zip((*PARTITIONERS, "other"), fits, strict=True)
+    }

@@ -1,0 +1,198 @@
+"""Whether a key, or a partition, is hot at some times only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_validation.causes_hot import LEAST_LIFT
+from spark_validation.observation import Observation, percent, utc
+from spark_validation.results import Cause
+from spark_validation.timeline import Timeline, timeline
+
+if TYPE_CHECKING:
+    from spark_validation.tally import Floats, HotKey
+
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+ODDS = 2.5
+"""So many times its usual odds (share over the rest's share) a partition or key must have at its peak. A key
+that simply began half-way has twice its overall odds or little more: that is no burst."""
+PEAK_RATIO = 1.5
+"""And the partition, or the key alone, must then have so many times the mean of all partitions."""
+DEVIATIONS = 6.0
+"""And be so many standard deviations above what chance gives (Poisson for records; for bytes by the median
+absolute deviation over all partitions and intervals): among thousands of intervals chance does not do it."""
+MOST_OF_IT = 0.5
+"""The part of a partition's surplus in a burst that one key must have, to be named as its reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """The strongest burst.
+
+    Attributes:
+        partition: Where; None where only a key was seen to burst.
+        by: `records` or `bytes`.
+        share: The partition's, or else the key's, share of the topic at its peak.
+        usual: The same over all the time that is compared.
+        start_ms: When it began; 0 where timestamps could not be used.
+        end_ms: When it ended, alike.
+        key: The key that makes it; None where no frequent key does.
+        where: In words, where timestamps could not be used.
+        others: Other partitions that burst at some time.
+    """
+
+    partition: int | None
+    by: str
+    share: float
+    usual: float
+    start_ms: float = 0.0
+    end_ms: float = 0.0
+    key: HotKey | None = None
+    where: str = ""
+    others: int = 0
+
+
+def burst(seen: Observation) -> Burst | None:
+    """Look for bursts by records, then by bytes, in time; then for keys that are hot in some slices."""
+    if seen.partitions < 2:
+        return None
+    line = timeline(seen)
+    if line is not None:
+        found = _by_records(seen, line) or _by_bytes(seen, line)
+        if found is not None:
+            return found
+    return _by_slice(seen)
+
+
+def _by_records(seen: Observation, line: Timeline) -> Burst | None:
+    """Records with a key only: the others are sent in batches, which are bursts of their own."""
+    read = np.maximum(seen.tally.records, 1)
+    mass = line.spread(seen.keyed / read)
+    usual, in_all = _usual(mass)
+    expected = usual[:, None] * in_all
+    surely = (mass - expected) > DEVIATIONS * np.sqrt(np.maximum(expected, 1.0))
+    found = _strongest(seen, line, mass, surely, "records")
+    if found is None:
+        return None
+    within = (line.edges[:-1] < found.end_ms) & (line.edges[1:] > found.start_ms)
+    partition = found.partition
+    surplus = float((mass - expected)[partition, within].sum())
+    for key in seen.tally.hot:
+        own = line.spread(key.records / read)[partition]
+        steady = float(own.sum()) * float(in_all[within].sum()) / float(in_all.sum())
+        if float(own[within].sum()) - steady >= MOST_OF_IT * surplus:
+            return Burst(
+                partition,
+                "records",
+                found.share,
+                found.usual,
+                found.start_ms,
+                found.end_ms,
+                key,
+                others=found.others,
+            )
+    return found
+
+
+def _by_bytes(seen: Observation, line: Timeline) -> Burst | None:
+    mass = line.spread(seen.tally.bytes / np.maximum(seen.tally.records, 1))
+    usual, in_all = _usual(mass)
+    expected = usual[:, None] * in_all
+    there = (mass > 0) & (expected > 0)
+    logs = np.log(np.where(there, mass, 1.0) / np.where(there, expected, 1.0))
+    middle = float(np.median(logs[there])) if there.any() else 0.0
+    deviation = 1.4826 * float(np.median(np.abs(logs[there] - middle))) if there.any() else 0.0
+    surely = there & (logs - middle > DEVIATIONS * max(deviation, 1e-9))
+    return _strongest(seen, line, mass, surely, "bytes")
+
+
+def _usual(mass: Floats) -> tuple[Floats, Floats]:
+    """Each partition's share over all intervals, and what all have in each interval."""
+    total = max(float(mass.sum()), 1e-12)
+    return mass.sum(axis=1) / total, mass.sum(axis=0)
+
+
+def _strongest(seen: Observation, line: Timeline, mass: Floats, surely: Bools, by: str) -> Burst | None:
+    usual, in_all = _usual(mass)
+    share = mass / np.maximum(in_all, 1e-12)
+    odds = _odds(share) / np.maximum(_odds(usual)[:, None], 1e-12)
+    high = (odds >= ODDS) & (share * seen.partitions >= PEAK_RATIO) & surely & (usual[:, None] > 0)
+    if not high.any():
+        return None
+    partition, peak = np.unravel_index(int(np.argmax(np.where(high, share, 0.0))), share.shape)
+    first = last = int(peak)
+    while first > 0 and high[partition, first - 1]:
+        first -= 1
+    while last + 1 < high.shape[1] and high[partition, last + 1]:
+        last += 1
+    return Burst(
+        int(partition),
+        by,
+        float(mass[partition, first : last + 1].sum() / in_all[first : last + 1].sum()),
+        float(usual[partition]),
+        float(line.edges[first]),
+        float(line.edges[last + 1]),
+        others=int(np.count_nonzero(high.any(axis=1))) - 1,
+    )
+
+
+def _odds(share: Floats) -> Floats:
+    return np.asarray(share / np.maximum(1 - share, 1e-9), dtype=np.float64)
+
+
+def _by_slice(seen: Observation) -> Burst | None:
+    """Keys by replicate: for logs whose timestamps are of no use."""
+    totals = (seen.tally.records * seen.weights[:, None]).sum(axis=0)
+    read = seen.tally.records.sum(axis=0)
+    best: Burst | None = None
+    for key in seen.tally.hot:
+        own = (key.records * seen.weights[:, None]).sum(axis=0)
+        usual = float(own.sum()) / max(float(totals.sum()), 1e-12)
+        share = own / np.maximum(totals, 1e-12)
+        peak = int(np.argmax(share))
+        if usual * seen.partitions < LEAST_LIFT or share[peak] * seen.partitions < PEAK_RATIO:
+            continue
+        expected = usual * float(read[peak])
+        surely = key.records[:, peak].sum() - expected > DEVIATIONS * np.sqrt(max(expected, 1.0))
+        steep = _odds(share[peak]) >= ODDS * _odds(np.array(usual))
+        if surely and steep and (best is None or share[peak] > best.share):
+            seen_in = int(np.count_nonzero(key.records.sum(axis=0)))
+            where = (
+                f"in part {peak + 1} of {len(share)} equal parts of the log (it is seen in {seen_in} of them)"
+            )
+            best = Burst(None, "records", float(share[peak]), usual, key=key, where=where)
+    return best
+
+
+def burst_cause(seen: Observation, found: Burst) -> Cause:
+    """In words; a key that bursts explains the part of the overall skew that goes with it."""
+    explains = seen.explained(seen.of_key(found.key, "records"), "records") if found.key else None
+    if not seen.skewed("records"):
+        explains = None
+    if found.partition is None and found.key is not None:
+        return Cause(
+            "bursty",
+            f"Key {found.key.digest[:12]} has {percent(found.share)} of the records {found.where}, "
+            f"and {percent(found.usual)} of all.",
+            explains,
+        )
+    start, end = found.start_ms, found.end_ms
+    ratio = found.share * seen.partitions
+    who = f"; key {found.key.digest[:12]} makes it" if found.key else ""
+    others = (
+        f" {found.others} other partition{'s' if found.others > 1 else ''} had bursts too."
+        if found.others
+        else ""
+    )
+    return Cause(
+        "bursty",
+        f"Partition {found.partition} got {percent(found.share)} of the {found.by} from "
+        f"{utc(start, within=end - start)} to {utc(end, within=end - start)} ({ratio:.2f} times the mean), "
+        f"and {percent(found.usual)} of all{who}.{others}",
+        explains,
+    )

@@ -1,0 +1,203 @@
+"""Why the keys of a topic lie as they do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spark_validation import causes_burst, causes_hot, causes_partitioners, causes_repartition
+from spark_validation.observation import (
+    BALANCED_RATIO,
+    MEASURES,
+    Observation,
+    max_over_mean,
+    percent,
+    times_mean,
+)
+from spark_validation.occupancy import expected_ratio
+from spark_validation.results import Cause, TopicResult
+
+if TYPE_CHECKING:
+    from spark_validation.tally import Floats, Layout, Tally
+    from spark_validation.windows import SamplePlan
+
+NULLS_WORTH_NAMING = 0.01
+"""The share of records without a key from which they are a cause: one in a hundred is no stray producer."""
+CHANCE_IS_ENOUGH = 0.5
+"""The part of the excess that the number of keys alone must explain by chance."""
+SERIOUS = 0.05
+"""The share of misplaced records from which broken order matters more than any skew."""
+CLUMPED = 3.0
+"""From this variance over chance's on, records without a key come in batches."""
+FULL = 1.0
+"""The rank of a cause that explains all."""
+
+
+def diagnose(result: TopicResult, tally: Tally, plan: SamplePlan, layout: Layout) -> tuple[Cause, ...]:
+    """What explains how the keys lie, the most telling first; `balanced` or `empty` alone if nothing does.
+
+    The order: keys placed in two ways, by partitioners or partition counts, come first where they concern
+    more than strays (SERIOUS), because they break order, and because what they leave looks like skew. Then
+    what makes the skew, by the part of the excess that it explains; at the same part a burst before the
+    frequent key that makes it, and too few keys before some of these. Then what makes no skew.
+
+    Args:
+        result: Complete but for diagnosis, causes and advice.
+        tally: What was counted.
+        plan: What was read.
+        layout: Of the tally.
+    """
+    if not int(tally.records.sum()):
+        return (Cause("empty", "There is no record" + (" in the sample." if plan.records else ".")),)
+    seen = Observation(result, tally, plan, layout)
+    placing = causes_partitioners.placing(seen)
+    ranked = _placed(seen, placing)
+    repartitioned = any(cause.name == "repartitioned" for _, cause in ranked)
+    ranked += _skewing(seen, repartitioned=repartitioned)
+    nulls = null_cause(seen)
+    if nulls is not None:
+        rank = result.null_key_share.value if nulls.explains is None else nulls.explains
+        ranked.append((rank, nulls))
+    note = causes_partitioners.note(seen, placing)
+    if not ranked and any(seen.skewed(by) for by in MEASURES):
+        return (_unexplained(seen, placing, note),)
+    if not ranked:
+        return (_balanced(seen, note),)
+    ranked.sort(key=lambda one: -one[0])
+    causes = [cause for _, cause in ranked]
+    first = causes[0]
+    return (Cause(first.name, first.evidence + note, first.explains), *causes[1:])
+
+
+def _placed(seen: Observation, placing: causes_partitioners.Placing | None) -> list[tuple[float, Cause]]:
+    """Keys placed in two ways; with a rank above that of a cause that explains all, if it matters."""
+    if placing is None or (placing.one and placing.main != "murmur2"):
+        return []
+    increase = causes_repartition.repartition(seen)
+    if increase is not None:
+        cause = causes_repartition.repartition_cause(seen, increase)
+        return [(2 * FULL if increase.misplaced >= SERIOUS else increase.misplaced, cause)]
+    mixed = causes_partitioners.mixed_cause(seen, placing)
+    if mixed is None:
+        return []
+    return [(2 * FULL if placing.misplaced >= SERIOUS else placing.misplaced, mixed)]
+
+
+def _skewing(seen: Observation, *, repartitioned: bool) -> list[tuple[float, Cause]]:
+    """Causes of skew, overall or at times, with their ranks: equal ones stay in this order."""
+    ranked: list[tuple[float, Cause]] = []
+    hot = causes_hot.hot_keys(seen)
+    # A partition increase changes all shares at one time, which is no burst.
+    burst = None if repartitioned else causes_burst.burst(seen)
+    if burst is not None:
+        cause = causes_burst.burst_cause(seen, burst)
+        rank = cause.explains
+        if rank is None:
+            rank = 0.0 if any(seen.skewed(by) for by in MEASURES) else FULL
+        same = hot is not None and burst.key is not None and burst.key in hot.keys
+        ranked.append((max(rank, hot.explains) if same and hot is not None else rank, cause))
+    few = few_cause(seen)
+    if few is not None:
+        ranked.append((few.explains or 0.0, few))
+    if hot is not None:
+        ranked.append((hot.explains, causes_hot.hot_cause(seen, hot)))
+    return ranked
+
+
+def few_cause(seen: Observation) -> Cause | None:
+    """Too few keys: so few, if all were alike, would be expected to explain the skew by chance."""
+    distinct = seen.result.distinct_keys.value
+    ratio = seen.ratio("records").value
+    if distinct < 1 or not seen.skewed("records"):
+        return None
+    expected = expected_ratio(distinct, seen.partitions)
+    explains = min(1.0, (expected - 1) / (ratio - 1))
+    if explains < CHANCE_IS_ENOUGH and distinct >= seen.partitions:
+        return None
+    keyless = int(np.count_nonzero(seen.tally.keys == 0))
+    without = f", and {keyless} partitions have none" if keyless > 1 else (
+        ", and one partition has none" if keyless else ""
+    )  # fmt: skip
+    keys = f"{distinct:,.0f} distinct keys are" if round(distinct) > 1 else "One distinct key is"
+    return Cause(
+        "few_keys",
+        f"{keys} too few for {seen.partitions} partitions{without}: even equal keys would by chance give the "
+        f"fullest partition {times_mean(expected)}, and it has {ratio:.2f}.",
+        explains,
+    )
+
+
+def null_cause(seen: Observation) -> Cause | None:
+    """Records without a key, if they are more than strays."""
+    share = seen.result.null_key_share.value
+    if share < NULLS_WORTH_NAMING:
+        return None
+    nulls = seen.nulls("records")
+    ratio = max_over_mean(nulls)
+    clumps = _clumps(seen)
+    if clumps is not None and clumps >= CLUMPED:
+        how = f"in batches (their share varies {clumps:.0f} times as much between windows as by chance)"
+    elif ratio <= BALANCED_RATIO:
+        how = "evenly"
+    else:
+        how = "unevenly"
+    explains = seen.explained(nulls, "records") if seen.skewed("records") else None
+    whole = "No record has a key" if share == 1 else f"{percent(share)} of the records have no key"
+    return Cause(
+        "null_keys",
+        f"{whole}; they are spread {how}, {ratio:.2f} times their mean on the fullest partition, and have no "
+        f"order among each other.",
+        explains,
+    )
+
+
+def _clumps(seen: Observation) -> float | None:
+    """The variance of the share of null keys between windows over that of independent records."""
+    read, nulls = seen.tally.records, seen.tally.null_records
+    there = read > 0
+    share = nulls.sum() / read.sum()
+    if not 0 < share < 1 or np.count_nonzero(there) < 2:
+        return None
+    chance: Floats = read[there] * share * (1 - share)
+    squares = (nulls[there] - read[there] * share) ** 2 / chance
+    return float(squares.sum() / (np.count_nonzero(there) - 1))
+
+
+def _unexplained(seen: Observation, placing: causes_partitioners.Placing | None, note: str) -> Cause:
+    """Skewed, and none of the causes holds: say what is seen, by the nearest name."""
+    by = next(by for by in MEASURES if seen.skewed(by))
+    ratio, fullest = seen.ratio(by).value, seen.fullest(by)
+    what = f"Partition {fullest} has {times_mean(ratio)} by {by}"
+    if by == "bytes":
+        what += f" (by records the fullest has {seen.ratio('records').value:.2f})"
+    if placing is not None and placing.unknown:
+        return Cause("mixed_partitioners", f"{what}, and no frequent key makes it.{note}")
+    largest = sorted((float(seen.of_key(key, by).sum()) for key in seen.tally.hot), reverse=True)
+    total = float(seen.loads(by).sum())
+    if not largest:
+        return Cause("null_keys", f"{what}, though no record has a key.{note}")
+    return Cause(
+        "hot_keys",
+        f"{what}; no few keys make it, but keys of uneven size together: the largest has "
+        f"{percent(largest[0] / total)}, the {len(largest)} largest {percent(sum(largest) / total)} "
+        f"of the {by}.{note}",
+    )
+
+
+def _balanced(seen: Observation, note: str) -> Cause:
+    if seen.partitions == 1:
+        return Cause("balanced", "There is one partition, which has every record.")
+    by_records, by_bytes = (seen.ratio(by) for by in MEASURES)
+    evidence = (
+        f"The fullest partition has {times_mean(by_records.value)} by records and {by_bytes.value:.2f} by "
+        f"bytes"
+    )
+    largest = max((float(seen.of_key(key, "records").sum()) for key in seen.tally.hot), default=0.0)
+    total = float(seen.loads("records").sum())
+    if largest and total:
+        evidence += f"; the most frequent key has {percent(largest / total)} of the records"
+    nulls = seen.result.null_key_share.value
+    if nulls:
+        evidence += f"; {percent(nulls)} have no key"
+    return Cause("balanced", f"{evidence}.{note}")

@@ -1,0 +1,115 @@
+"""What a sample says of partitions, keys, and other partition counts, with intervals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spark_validation import intervals
+from spark_validation.replicates import Replicated, Weighting
+from spark_validation.results import Estimate, HotKeyResult, PartitionResult, WhatIf
+from spark_validation.spread import max_mean_ratio
+
+if TYPE_CHECKING:
+    from spark_validation.tally import Floats, HotKey, Placement, Tally
+    from spark_validation.windows import SamplePlan
+
+MOST_HOT = 20
+"""How many frequent keys are shown."""
+_HASH_DIGITS = 12
+
+
+def partitions(tally: Tally, plan: SamplePlan, weighting: Weighting) -> tuple[PartitionResult, ...]:
+    """Every partition."""
+    records, size = weighting.by_partition(tally.records), weighting.by_partition(tally.bytes)
+    shares, byte_shares = records / records.sum, size / size.sum
+    found, read = tally.records.sum(axis=1), plan.offsets_read
+    return tuple(
+        PartitionResult(
+            partition=number,
+            log_records=span.records,
+            log_bytes=span.log_bytes,
+            start_offset=span.start,
+            end_offset=span.end,
+            sampled_records=int(found[number]),
+            records=_records(records[number], span.records, int(found[number]), read[number]),
+            share=intervals.share(shares[number]),
+            bytes=intervals.positive(size[number]),
+            byte_share=intervals.share(byte_shares[number]),
+            null_records=int(tally.null_records[number].sum()),
+            distinct_keys=int(tally.keys[number]),
+        )
+        for number, span in enumerate(plan.spans)
+    )
+
+
+def _records(total: Replicated, offsets: int, found: int, read: int) -> Estimate:
+    """The records of a partition: some offsets have none, after compaction or where a transaction ended."""
+    if read == offsets or found == read:
+        return Estimate.exact(float(offsets if found == read else found))
+    density = Replicated(total.total / offsets, total.without / offsets, total.fraction)
+    part = intervals.share(density, total.slices)
+    value = part.value * offsets
+    return Estimate(value, min(value, max(part.low * offsets, float(found))), part.high * offsets)
+
+
+def null_share(tally: Tally, weighting: Weighting) -> Estimate:
+    """The share of records without a key."""
+    found = weighting.whole(tally.null_records) / weighting.whole(tally.records)
+    return intervals.share(found, weighting.windows if tally.records.any() else 0)
+
+
+def hot_keys(tally: Tally, weighting: Weighting) -> tuple[HotKeyResult, ...]:
+    """The keys with the largest shares of records or of bytes, most records first."""
+    records, size = weighting.whole(tally.records), weighting.whole(tally.bytes)
+    by_slice = (tally.records * weighting.weights[:, None]).sum(axis=0)
+    found = [_hot_key(key, records, size, by_slice, weighting) for key in tally.hot]
+    found.sort(key=lambda key: (-max(key.share.value, key.byte_share.value), key.key_hash))
+    return tuple(sorted(found[:MOST_HOT], key=lambda key: (-key.share.value, key.key_hash)))
+
+
+def _hot_key(
+    key: HotKey, records: Replicated, size: Replicated, by_slice: Floats, weighting: Weighting
+) -> HotKeyResult:
+    share = intervals.share(weighting.whole(key.records) / records, weighting.windows)
+    byte_share = intervals.share(weighting.whole(key.bytes) / size, weighting.windows)
+    here = (key.records * weighting.weights[:, None]).sum(axis=0)
+    peak = float(np.divide(here, by_slice, out=np.zeros(len(here)), where=by_slice > 0).max())
+    at = key.records.sum(axis=1)
+    places = np.argsort(-at, kind="stable")[: np.count_nonzero(at)]
+    return HotKeyResult(
+        key_hash=key.digest[:_HASH_DIGITS],
+        key_length=key.length,
+        key=None if key.key is None else key.key.decode("utf-8", "backslashreplace"),
+        share=share,
+        byte_share=byte_share,
+        partitions=tuple(places.tolist()),
+        slices_seen=int(np.count_nonzero(key.records.sum(axis=0))),
+        peak=peak / share.value if share.value > 0 else 0.0,
+    )
+
+
+def what_if(count: int, placement: Placement, tally: Tally, weighting: Weighting) -> WhatIf:
+    """The topic on another number of partitions.
+
+    Keys go where the partitioner that placed them puts them; records without a key are spread evenly, as
+    producers do it.
+    """
+    nulls, null_bytes = weighting.whole(tally.null_records), weighting.whole(tally.null_bytes)
+    keyed = weighting.placed(placement.records)
+    moved = weighting.placed(placement.records_moved)
+    return WhatIf(
+        partitions=count,
+        max_mean_ratio=max_mean_ratio(keyed + _spread_evenly(nulls, count)),
+        byte_max_mean_ratio=max_mean_ratio(
+            weighting.placed(placement.bytes) + _spread_evenly(null_bytes, count)
+        ),
+        keys_moved=placement.keys_moved / tally.distinct if tally.distinct else 0.0,
+        records_moved=intervals.share(moved / (keyed.sum + nulls)),
+    )
+
+
+def _spread_evenly(total: Replicated, count: int) -> Replicated:
+    each = np.full(count, 1.0 / count)
+    return Replicated(each * total.total, each[:, None] * total.without, total.fraction)

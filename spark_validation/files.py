@@ -1,0 +1,277 @@
+"""Records that lie in parquet or JSON files: a sample of a topic that was taken elsewhere."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Window as Frame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+
+from spark_validation import analysis
+from spark_validation.candidates import candidates
+from spark_validation.errors import ReadingFailed
+from spark_validation.file_columns import is_json_list, normalised, suffixes
+from spark_validation.measure import reducers, tally
+from spark_validation.progress import following
+from spark_validation.slots import slots
+from spark_validation.tally import Layout
+from spark_validation.windows import MOST_PER_PARTITION, SamplePlan, Span, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_validation.job import JobSettings
+    from spark_validation.progress import Tell
+    from spark_validation.results import Limits, TopicResult
+
+_NAMED = 5
+_MOST_PARTITIONS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlan(SamplePlan):
+    """What files hold: a sample of a topic, of which nobody knows how many records it has.
+
+    No offset of the log was read, every record counts once, and no partition is known whole.
+    """
+
+    @property
+    def census(self) -> tuple[bool, ...]:
+        """For each partition, that there may be more records than these."""
+        return (False,) * len(self.spans)
+
+    @property
+    def offsets_read(self) -> tuple[int, ...]:
+        """For each partition, that nobody knows which part of it this is: hardly any."""
+        return (0,) * len(self.spans)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """For each partition, that a record stands for itself."""
+        return (1.0,) * len(self.spans)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordFiles:
+    """Files that were looked at, and are sound so far.
+
+    Attributes:
+        name: What messages call them.
+        rows: Their records, with the columns of `file_columns.normalised`.
+        topics: The topics that they hold records of, or are taken to.
+        by_topic: Whether a column names the topic.
+        ordered: Whether a column tells the offset.
+    """
+
+    name: str
+    rows: DataFrame
+    topics: tuple[str, ...]
+    by_topic: bool
+    ordered: bool
+
+
+def opened(
+    spark: SparkSession, path: str, topics: Sequence[str] = (), *, called: str | None = None
+) -> RecordFiles:
+    """Look at files: what they are, and whether they have the columns that are needed.
+
+    Args:
+        spark: The session.
+        path: A file or a folder, as Spark takes it.
+        topics: Those of a column `topic` to take, or where there is none the name of the only one.
+        called: What messages call the path; None for the path itself.
+
+    Raises:
+        ReadingFailed: They cannot be read, or are not what they should be.
+    """
+    name = called or path
+    try:
+        raw = _read(spark, path, name)
+        rows = normalised(raw, name)
+    except PySparkException as error:
+        raise _unreadable(name, error) from error
+    ordered = "offset" in raw.columns
+    if "topic" not in raw.columns:
+        if len(topics) > 1:
+            raise ReadingFailed(
+                f"{name} has no column topic, and {len(topics)} topics are named",
+                hint="name the one that its records are of",
+            )
+        return RecordFiles(name, rows, tuple(topics) or (_stem(name),), by_topic=False, ordered=ordered)
+    try:
+        found = sorted(str(row[0]) for row in rows.select("topic").distinct().collect())
+    except PySparkException as error:
+        raise _unreadable(name, error) from error
+    missing = [one for one in topics if one not in found]
+    if missing:
+        raise ReadingFailed(
+            f"{name} has no record of topic {missing[0]}", hint=f"it has those of {_listed(found)}"
+        )
+    return RecordFiles(name, rows, tuple(topics) or tuple(found), by_topic=True, ordered=ordered)
+
+
+def run_file(
+    spark: SparkSession,
+    files: RecordFiles,
+    topic: str,
+    settings: JobSettings,
+    *,
+    partitions: int | None = None,
+    declared: int | None = None,
+    limits: Limits,
+    groups: Sequence[Any] = (),
+    tell: Tell | None = None,
+) -> TopicResult:
+    """Analyse the records of one topic.
+
+    Args:
+        spark: The session.
+        files: Of `opened`.
+        topic: One of theirs.
+        settings: What is said of it.
+        partitions: How many it has; None if nobody says.
+        declared: How many its manifest declares, which holds if it can be.
+        limits: The topic's policy, for advice.
+        groups: Declared groups that read the topic.
+        tell: Told how far Spark is.
+
+    Raises:
+        ReadingFailed: The records are not what they should be.
+    """
+    rows = files.rows.where(F.col("topic") == topic) if files.by_topic else files.rows
+    try:
+        counts = _counts(rows, files.name)
+        count, notes = _partitions(files.name, counts, partitions, declared)
+        slices = max(2, min(MOST_PER_PARTITION, sum(counts.values())))
+        plan = _plan(counts, count, slices, settings.seed)
+        layout = Layout(
+            count,
+            slices,
+            plan.weights,
+            plan.census,
+            tuple(candidates(count, settings.what_if)),
+            settings.show_keys,
+        )
+        parts = reducers(plan.records, slots(spark))
+        with following(spark, tell, parts):
+            counted = tally(_sliced(rows, files, slices, settings.seed), layout, reducers=parts)
+    except PySparkException as error:
+        raise _unreadable(files.name, error) from error
+    notes.append(
+        "shares of partitions are those of the files: nobody tells whether these hold the same part of each"
+    )
+    if not files.ordered:
+        notes.append(
+            "the files do not tell offsets, so that records were dealt out at random: intervals assume"
+            " that records are independent, and are too narrow where those of a key lie together"
+        )
+    return analysis.analyse(
+        topic, counted, plan, layout, mode="file", limits=limits, groups=groups, since_ms=None,
+        precision=None, notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _read(spark: SparkSession, path: str, name: str) -> DataFrame:
+    kinds = suffixes(spark, path)
+    if not kinds:
+        raise ReadingFailed(
+            f"{name} holds no parquet or JSON file", hint="names end in .parquet, .json, .jsonl or .ndjson"
+        )
+    if len(kinds) > 1:
+        raise ReadingFailed(
+            f"{name} holds files of several formats ({', '.join(sorted(kinds))})", hint="keep one in it"
+        )
+    if kinds == {"parquet"}:
+        return spark.read.parquet(path)
+    reader = spark.read.option("mode", "FAILFAST").option("primitivesAsString", "true")
+    return reader.option("multiLine", str(is_json_list(spark, path)).lower()).json(path)
+
+
+def _counts(rows: DataFrame, path: str) -> dict[int, int]:
+    """Records by partition, after a look at each."""
+    wrong = F.when(
+        F.col("partition").isNull() | (F.col("partition") < 0) | F.col("size").isNull() | (F.col("size") < 0),
+        1,
+    )
+    found = rows.groupBy("partition").agg(F.count(F.lit(1)), F.count(wrong)).limit(_MOST_PARTITIONS + 1)
+    counts: dict[int, int] = {}
+    bad = 0
+    for partition, records, wrong_here in found.collect():
+        bad += wrong_here
+        counts[-1 if partition is None else partition] = records
+    if not counts:
+        raise ReadingFailed(f"{path} holds no record", hint="there is nothing to analyse")
+    if bad:
+        raise ReadingFailed(
+            f"{path}: partition or size is missing, or no whole number from 0 up, in {bad:,} of"
+            f" {sum(counts.values()):,} records",
+            hint="give the number of each record's partition, and the bytes of its key and value",
+        )
+    return counts
+
+
+def _partitions(
+    path: str, counts: dict[int, int], given: int | None, declared: int | None
+) -> tuple[int, list[str]]:
+    """How many partitions the topic has, and what is to be said of that."""
+    least = max(counts) + 1
+    if given is not None:
+        if given < least:
+            raise ReadingFailed(
+                f"{path} has records of partition {least - 1}, and --partitions {given} has only those up to"
+                f" {given - 1}",
+                hint="give the partition count that the topic had when the records were taken",
+            )
+        return given, []
+    if declared is not None and declared >= least:
+        return declared, []
+    if least > _MOST_PARTITIONS:
+        raise ReadingFailed(f"{path} has records of partition {least - 1}", hint="no topic has that many")
+    return least, [f"the topic is taken to have {least:,} partitions, as its records are on no higher one"]
+
+
+def _plan(counts: dict[int, int], count: int, slices: int, seed: int) -> FilePlan:
+    spans = tuple(Span(number, 0, counts.get(number, 0)) for number in range(count))
+    windows = tuple(
+        Window(span.partition, number, span.records * number // slices, span.records * (number + 1) // slices)
+        for span in spans
+        for number in range(slices)
+        if span.records * (number + 1) // slices > span.records * number // slices
+    )
+    return FilePlan(spans, slices, windows, seed)
+
+
+def _sliced(rows: DataFrame, files: RecordFiles, slices: int, seed: int) -> DataFrame:
+    """The records with their slice: runs of neighbours where offsets are known, else any."""
+    if files.ordered:
+        along = Frame.partitionBy("partition").orderBy("offset")
+        number = F.ntile(slices).over(along) - 1
+    else:
+        number = F.floor(F.rand(seed) * slices)
+    return rows.select("partition", number.cast("int").alias("slice"), "key", "size", "at")
+
+
+def _unreadable(path: str, error: PySparkException) -> ReadingFailed:
+    condition = error.getCondition() or ""
+    if condition.startswith("PATH_NOT_FOUND"):
+        return ReadingFailed(f"{path}: no such file or folder", hint="give a file, or a folder of files")
+    if condition.startswith(("MALFORMED_RECORD", "_LEGACY_ERROR_TEMP_2167", "FAILED_READ_FILE")):
+        return ReadingFailed(f"{path} is damaged, or not of the format that its name says")
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    # An excerpt of the records may follow.
+    return ReadingFailed(f"{path} cannot be read: {re.sub(r'[:.] .*', '', first)[:200]}")
+
+
+def _stem(path: str) -> str:
+    name = path.rstrip("/").rpartition("/")[2]
+    return re.sub(r"(\.(parquet|json|jsonl|ndjson|snappy|gz|zst|bz2|lz4))+$", "", name) or name
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

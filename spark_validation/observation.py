@@ -1,0 +1,137 @@
+"""What a diagnosis looks at: the estimates of a topic, and the counts they come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from spark_validation.hashing import Int64s
+    from spark_validation.results import Estimate, TopicResult
+    from spark_validation.tally import Floats, HotKey, Layout, Tally
+    from spark_validation.windows import SamplePlan
+
+BALANCED_RATIO = 1.2
+"""Up to this ratio of the fullest partition to the mean nothing is called skewed: consumers that are a fifth
+busier than others are within what providers plan for, and 12 partitions with 700 equal keys reach it by
+chance."""
+SURELY = 1 + (BALANCED_RATIO - 1) / 2
+"""The lower bound that the ratio must have besides: half of the excess is then no sampling error."""
+MEASURES = ("records", "bytes")
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """One topic, as seen.
+
+    Attributes:
+        result: The estimates.
+        tally: The counts.
+        plan: What was read.
+        layout: How the counts are laid out.
+    """
+
+    result: TopicResult
+    tally: Tally
+    plan: SamplePlan
+    layout: Layout
+
+    @property
+    def partitions(self) -> int:
+        """The partition count."""
+        return self.layout.partitions
+
+    @cached_property
+    def weights(self) -> Floats:
+        """For each partition, for how many records one that was read stands."""
+        return np.array(self.layout.weights, dtype=np.float64)
+
+    @cached_property
+    def keyed(self) -> Floats:
+        """Sampled records with a key, by partition and slice."""
+        return (self.tally.records - self.tally.null_records).astype(np.float64)
+
+    def loads(self, by: str) -> Floats:
+        """Estimated records or bytes of the topic, by partition."""
+        if by == "records":
+            return np.array([one.records.value for one in self.result.partitions])
+        return np.array([one.bytes.value for one in self.result.partitions])
+
+    def nulls(self, by: str) -> Floats:
+        """What of these has no key."""
+        return self.weighted(self.tally.null_records if by == "records" else self.tally.null_bytes)
+
+    def of_key(self, key: HotKey, by: str) -> Floats:
+        """What of these belongs to a key."""
+        return self.weighted(key.records if by == "records" else key.bytes)
+
+    def weighted(self, counts: Floats | Int64s) -> Floats:
+        """Counts by partition and slice as estimates for the topic by partition."""
+        return np.asarray(counts.sum(axis=1) * self.weights, dtype=np.float64)
+
+    def ratio(self, by: str) -> Estimate:
+        """The fullest partition over the mean."""
+        spread = self.result.by_records if by == "records" else self.result.by_bytes
+        return spread.max_mean_ratio
+
+    def skewed(self, by: str) -> bool:
+        """Whether the fullest partition is above the mean by more than a small bound, and surely above it."""
+        ratio = self.ratio(by)
+        return self.partitions > 1 and ratio.value > BALANCED_RATIO and ratio.low > SURELY
+
+    def explained(self, part: Floats, by: str) -> float:
+        """The part of the excess of the fullest partition over the mean that goes away with some records.
+
+        (R - R') / (R - 1), cut to 0 … 1, where R is the largest load over the mean load, and R' the same
+        without these records; both are taken from the same estimates, so that they can be compared.
+        """
+        loads = self.loads(by)
+        excess = max_over_mean(loads) - 1
+        left = max_over_mean(np.maximum(loads - part, 0.0)) - 1
+        return float(np.clip((excess - left) / excess, 0.0, 1.0)) if excess > 0 else 0.0
+
+    def fullest(self, by: str) -> int:
+        """The partition with the most."""
+        return int(np.argmax(self.loads(by)))
+
+
+def max_over_mean(loads: Floats) -> float:
+    """The largest over the mean; 1 where there is nothing."""
+    total = float(loads.sum())
+    return float(loads.max()) * len(loads) / total if total > 0 else 1.0
+
+
+def percent(share: float) -> str:
+    """A share of 0 to 1 with three digits at most."""
+    value = 100 * share
+    for digits, least in ((0, 99.95), (1, 0.95), (2, 0.0095)):
+        if value >= least:
+            text = f"{value:.{digits}f}"
+            return f"{text.removesuffix('.0')} %"
+    return "0 %" if value == 0 else "less than 0.01 %"
+
+
+def times_mean(ratio: float) -> str:
+    """A ratio in words."""
+    return f"{ratio:.2f} times the mean"
+
+
+def utc(milliseconds: float, *, within: float = 0.0) -> str:
+    """A time such as 2026-11-01 00:00:00 UTC, with milliseconds where they matter.
+
+    Args:
+        milliseconds: Since 1970.
+        within: The time that it is compared with spans so many milliseconds: below a minute, they matter.
+    """
+    at = datetime.fromtimestamp(int(milliseconds) / 1000, UTC)
+    precise = "milliseconds" if 0 < within < 60_000 else "seconds"
+    return f"{at.replace(tzinfo=None).isoformat(sep=' ', timespec=precise)} UTC"
+
+
+def listed(items: list[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

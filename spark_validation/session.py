@@ -1,0 +1,193 @@
+"""A Spark session from its start to its end: on this machine, on a cluster, or through Spark Connect."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import signal
+import tempfile
+import threading
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_validation import jvm
+from spark_validation.configuration import SESSION_SETTINGS, SessionSettings, configuration
+from spark_validation.errors import SparkMissing, SparkUnavailable
+from spark_validation.executors import wait_for_executors
+from spark_validation.masters import check_master, check_remote
+from spark_validation.shipping import zipped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+__all__ = ["SessionSettings", "start"]
+
+_NEEDED = ("pyspark", "numpy", "pandas", "pyarrow")
+_CONNECT = {"grpc": "grpcio", "grpc_status": "grpcio-status", "google.rpc": "googleapis-common-protos"}
+_STOP_S = 15.0
+_START_S = {"local": 60.0, "spark": 30.0}
+_LONGEST_START_S = 300.0
+"""YARN and Kubernetes may let an application wait in a queue."""
+
+
+@contextmanager
+def start(settings: SessionSettings) -> Iterator[SparkSession]:
+    """A session, which is stopped afterwards however the body ends; no JVM of its own stays.
+
+    Raises:
+        SparkMissing: A Python package is not installed.
+        SparkUnavailable: Java does not start, or nobody answers at the master's address.
+    """
+    missing = [name for name in _NEEDED if not _installed(name)]
+    if missing:
+        raise SparkMissing(
+            f"the skew of keys is counted by Spark, and {', '.join(missing)} is not installed",
+            hint="pip install 'kafkaform[spark]'",
+        )
+    with ExitStack() as stack:
+        stack.enter_context(_quiet(debug=settings.debug))
+        # Sockets and threads of a JVM that is gone are nobody's concern, nor are files that it left open.
+        folder = Path(
+            stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="kafkaform-spark-", ignore_cleanup_errors=True)
+            )
+        ).resolve()
+        if settings.remote is not None:
+            yield stack.enter_context(_connected(settings.remote, settings, folder))
+        else:
+            yield stack.enter_context(_own(settings, folder))
+
+
+def _installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+@contextmanager
+def _quiet(*, debug: bool) -> Iterator[None]:
+    """Py4J logs its whole traffic when asked to, and a JVM that ended as an error: it is ended here."""
+    logger = logging.getLogger("py4j")
+    before = logger.level
+    logger.setLevel(logging.WARNING if debug else logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+@contextmanager
+def _own(settings: SessionSettings, folder: Path) -> Iterator[SparkSession]:
+    """A session with a JVM of its own as the driver."""
+    check_master(settings.effective_master)
+    wanted = configuration(settings, folder)
+    (folder / "local").mkdir()
+    with _signals(), jvm.environment(settings), jvm.running(settings, wanted, folder) as gateway:
+        spark = _begin(gateway, wanted, settings, folder)
+        try:
+            if not settings.local:
+                spark.sparkContext.addPyFile(str(zipped(folder)))
+                wait_for_executors(spark)
+            yield spark
+        finally:
+            _stop(spark)
+
+
+def _begin(gateway: Any, wanted: dict[str, str], settings: SessionSettings, folder: Path) -> SparkSession:
+    from py4j.protocol import Py4JError
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    patience = _START_S.get(settings.effective_master.partition(":")[0].partition("[")[0], _LONGEST_START_S)
+    late = threading.Event()
+
+    def give_up() -> None:
+        late.set()
+        gateway.proc.kill()
+
+    timer = threading.Timer(patience, give_up)
+    timer.start()
+    try:
+        SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(wanted.items())), gateway=gateway)
+        return SparkSession.builder.getOrCreate()
+    except (Py4JError, OSError) as error:
+        master = settings.effective_master
+        if late.is_set():
+            raise SparkUnavailable(
+                f"the Spark master {master} gave no answer within {patience:.0f} s",
+                hint="see whether it runs Spark 4 and reaches this machine; --debug shows Spark's log",
+            ) from None
+        raise SparkUnavailable(
+            f"Spark did not start on {master}{_cause(error) or jvm.why(folder)}",
+            hint="--debug shows Spark's log",
+        ) from error
+    finally:
+        timer.cancel()
+
+
+def _cause(error: Exception) -> str:
+    """The innermost Java exception in one line, as the end of a sentence."""
+    from spark_validation.translation import chain
+
+    causes = chain(error)
+    return f": {causes[-1].line}" if causes else ""
+
+
+def _stop(spark: SparkSession) -> None:
+    """Stop a session, from a thread of its own: an interrupted call left this one's connection unusable."""
+
+    def stop() -> None:
+        from py4j.protocol import Py4JError
+
+        try:
+            spark.stop()
+        except (Py4JError, OSError) as error:
+            logging.getLogger(__name__).debug("Spark's JVM ended before it was stopped: %s", error)
+
+    thread = threading.Thread(target=stop, daemon=True)
+    thread.start()
+    thread.join(_STOP_S)
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """PySpark's handler of Ctrl-C talks to the JVM in the middle of whatever is said to it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _connected(url: str, settings: SessionSettings, folder: Path) -> Iterator[SparkSession]:
+    """A session of somebody else's driver."""
+    missing = [package for name, package in _CONNECT.items() if not _installed(name)]
+    if missing:
+        raise SparkMissing(
+            f"Spark Connect needs {', '.join(missing)}",
+            hint="pip install 'pyspark[connect]==4.0.0'",
+        )
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    check_remote(url)
+    try:
+        spark = SparkSession.builder.remote(url).getOrCreate()
+    except PySparkException as error:
+        raise SparkUnavailable(f"Spark Connect refused the session: {error}", hint=None) from error
+    try:
+        for name, value in {**SESSION_SETTINGS, **settings.conf}.items():
+            spark.conf.set(name, value)
+        spark.addArtifacts(*map(str, settings.jars))
+        spark.addArtifacts(str(zipped(folder)), pyfile=True)
+        yield spark
+    finally:
+        spark.stop()

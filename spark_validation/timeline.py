@@ -1,0 +1,158 @@
+"""When the records of each partition were written, so that partitions can be compared at one time.
+
+Windows lie at equal steps of offsets. A partition that is hot for an hour has most of its windows in this
+hour, so that windows of the same number are of different times. Here the timestamps at which windows begin
+and end are taken as points of a curve for each partition, offset over time, and partitions are compared in
+intervals of time that each hold the same number of the topic's records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from spark_validation.observation import Observation
+    from spark_validation.tally import Floats
+
+INTERVALS = 48
+"""Intervals of time; a burst that is much shorter than one is not seen."""
+FEWEST_TIMES = 4
+"""Distinct timestamps for each slice, below which they are too coarse."""
+OUT_OF_ORDER = 0.1
+"""The part of windows that may begin before the one before them has ended, by as much of the whole time."""
+LATE = 2.0
+"""In slices: a partition that begins so much later than the first began late; nothing is missing of it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """One partition: for each point its time, and the cell whose density holds up to the next point.
+
+    Attributes:
+        partition: The partition.
+        times: In milliseconds since 1970, ascending.
+        offsets: The offset at each.
+        slices: The windows to which the points belong.
+    """
+
+    partition: int
+    times: Floats
+    offsets: Floats
+    slices: np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timeline:
+    """The curves of the partitions that have records, and the time in which all can be compared.
+
+    Attributes:
+        curves: By partition.
+        partitions: How many the topic has.
+        edges: Where intervals of time begin and end, ascending; they hold equally many records.
+    """
+
+    curves: tuple[Curve, ...]
+    partitions: int
+    edges: Floats
+
+    def spread(self, density: Floats) -> Floats:
+        """How much of something falls into each interval, by partition and interval.
+
+        Args:
+            density: How much of it each offset has, by partition and slice.
+        """
+        return _spread(self.curves, self.partitions, self.edges, density)
+
+
+def timeline(seen: Observation) -> Timeline | None:
+    """The timeline of a topic; None where timestamps are too coarse, or not in the order of the offsets."""
+    curves = [curve for number in range(seen.partitions) if (curve := _curve(seen, number)) is not None]
+    if not curves:
+        return None
+    every = np.concatenate([curve.times for curve in curves])
+    start, end = float(every.min()), float(every.max())
+    if end <= start or len(np.unique(every)) < FEWEST_TIMES * seen.layout.slices:
+        return None
+    if _out_of_order(seen, end - start):
+        return None
+    late = LATE * (end - start) / seen.layout.slices
+    firsts = [float(curve.times[0]) for curve in curves]
+    lasts = [float(curve.times[-1]) for curve in curves]
+    # Where retention has removed the start of a partition, earlier times say nothing of it.
+    trimmed = [
+        first
+        for curve, first in zip(curves, firsts, strict=True)
+        if seen.plan.spans[curve.partition].start > 0
+    ]
+    low = max([first for first in firsts if first - start <= late] + trimmed)
+    high = min(last for last in lasts if end - last <= late)
+    if high <= low:
+        return None
+    return Timeline(tuple(curves), seen.partitions, _edges(curves, seen, low, high))
+
+
+def _curve(seen: Observation, partition: int) -> Curve | None:
+    tally = seen.tally
+    times: list[float] = []
+    offsets: list[float] = []
+    slices: list[int] = []
+    for window in seen.plan.windows:
+        if window.partition == partition and tally.records[partition, window.slice]:
+            times += [tally.first_ms[partition, window.slice], tally.last_ms[partition, window.slice]]
+            offsets += [window.start, window.end]
+            slices += [window.slice, window.slice]
+    if not times:
+        return None
+    span = seen.plan.spans[partition]
+    ascending = np.maximum.accumulate(np.array(times, dtype=np.float64))
+    at = np.array(offsets, dtype=np.float64)
+    before = ascending[0] - (at[0] - span.start) * _pace(ascending[::2], at[::2], slice(0, 2))
+    after = ascending[-1] + (span.end - at[-1]) * _pace(ascending[1::2], at[1::2], slice(-2, None))
+    return Curve(
+        partition,
+        np.concatenate(([before], ascending, [after])),
+        np.concatenate(([span.start], at, [span.end])),
+        np.array([slices[0], *slices, slices[-1]]),
+    )
+
+
+def _pace(times: Floats, offsets: Floats, two: slice) -> float:
+    """Milliseconds for each offset between two windows: what lies outside of all windows goes on at that."""
+    steps = float(np.diff(offsets[two]).sum())
+    return float(np.diff(times[two]).sum()) / steps if steps else 0.0
+
+
+def _out_of_order(seen: Observation, whole: float) -> bool:
+    """Whether windows begin clearly before the window before them has ended."""
+    steps = early = 0
+    for partition in range(seen.partitions):
+        held = np.flatnonzero(seen.tally.records[partition])
+        first, last = seen.tally.first_ms[partition, held], seen.tally.last_ms[partition, held]
+        steps += max(0, len(held) - 1)
+        early += int(np.count_nonzero(last[:-1] - first[1:] > OUT_OF_ORDER * whole))
+    return early > OUT_OF_ORDER * steps
+
+
+def _edges(curves: list[Curve], seen: Observation, low: float, high: float) -> Floats:
+    points = np.unique(np.concatenate([[low, high], *[curve.times for curve in curves]]).clip(low, high))
+    ones = np.ones((seen.partitions, seen.layout.slices))
+    in_each = _spread(curves, seen.partitions, points, ones).sum(axis=0)
+    total = np.concatenate(([0.0], np.cumsum(in_each)))
+    edges = np.interp(np.linspace(0, total[-1], INTERVALS + 1), total, points)
+    return np.asarray(np.unique(edges), dtype=np.float64)
+
+
+def _spread(
+    curves: list[Curve] | tuple[Curve, ...], partitions: int, edges: Floats, density: Floats
+) -> Floats:
+    found = np.zeros((partitions, len(edges) - 1))
+    for curve in curves:
+        at = density[curve.partition, curve.slices]
+        # Between two windows neither is nearer: the mean of both.
+        steps = np.diff(curve.offsets) * (at[:-1] + at[1:]) / 2
+        so_far = np.concatenate(([0.0], np.cumsum(steps)))
+        found[curve.partition] = np.diff(np.interp(edges, curve.times, so_far))
+    return found

@@ -1,0 +1,179 @@
+"""Windows over the offsets of a topic."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_validation.windows import (
+    FEWEST_PER_PARTITION,
+    MOST_PER_PARTITION,
+    SMALLEST,
+    WINDOWS,
+    SamplePlan,
+    Span,
+    Window,
+    plan_windows,
+)
+
+
+@st.composite
+def all_spans(draw: st.DrawFn) -> list[Span]:
+    lengths = draw(
+        st.lists(st.integers(0, 400) | st.integers(0, 10**6) | st.just(0), min_size=1, max_size=150)
+    )
+    starts = draw(
+        st.lists(st.integers(0, 10**12), min_size=len(lengths), max_size=len(lengths)) | st.just([])
+    )
+    begin = starts or [0] * len(lengths)
+    return [Span(number, begin[number], begin[number] + length) for number, length in enumerate(lengths)]
+
+
+plans = st.builds(
+    lambda spans, records, seed: plan_windows(spans, records=records, seed=seed),
+    all_spans(),
+    st.integers(0, 10**6),
+    st.integers(0, 2**32),
+)
+
+
+def by_partition(plan: SamplePlan) -> dict[int, list[Window]]:
+    found = defaultdict(list)
+    for window in plan.windows:
+        found[window.partition].append(window)
+    return found
+
+
+@given(plans)
+def test_windows_lie_inside_their_span_and_do_not_overlap(plan: SamplePlan) -> None:
+    for partition, windows in by_partition(plan).items():
+        span = plan.spans[partition]
+        assert span.start <= windows[0].start
+        assert windows[-1].end <= span.end
+        assert all(window.start < window.end for window in windows)
+        assert all(one.end <= other.start for one, other in itertools.pairwise(windows))
+
+
+@given(plans)
+def test_a_partition_has_at_most_one_window_in_each_slice(plan: SamplePlan) -> None:
+    for windows in by_partition(plan).values():
+        slices = [window.slice for window in windows]
+        assert slices == sorted(set(slices))
+        assert all(0 <= number < plan.slices for number in slices)
+
+
+@given(plans)
+def test_a_sampled_partition_has_a_window_of_one_size_in_every_stratum(plan: SamplePlan) -> None:
+    for partition, windows in by_partition(plan).items():
+        if plan.census[partition]:
+            continue
+        span = plan.spans[partition]
+        assert len(windows) == plan.slices
+        assert len({window.end - window.start for window in windows}) == 1
+        assert windows[0].end - windows[0].start >= SMALLEST
+        for window in windows:
+            assert span.start + span.records * window.slice // plan.slices <= window.start
+            assert window.end <= span.start + span.records * (window.slice + 1) // plan.slices
+
+
+@given(plans)
+def test_a_partition_read_whole_is_read_without_a_gap(plan: SamplePlan) -> None:
+    windows = by_partition(plan)
+    for span in plan.spans:
+        if plan.census[span.partition] and span.records:
+            mine = windows[span.partition]
+            assert (mine[0].start, mine[-1].end) == (span.start, span.end)
+            assert all(one.end == other.start for one, other in itertools.pairwise(mine))
+
+
+@given(plans)
+def test_weights_bring_back_the_population(plan: SamplePlan) -> None:
+    for span, read, weight, census in zip(
+        plan.spans, plan.offsets_read, plan.weights, plan.census, strict=True
+    ):
+        assert abs(read * weight - span.records) <= 1e-6 * max(1, span.records)
+        assert (read == 0) == (span.records == 0)
+        assert census == (read == span.records)
+    assert plan.full == all(plan.census)
+    assert plan.records == sum(plan.offsets_read)
+
+
+@given(all_spans(), st.integers(0, 10**6), st.integers(0, 2**32))
+def test_about_as_many_records_are_read_as_are_wanted(spans: list[Span], records: int, seed: int) -> None:
+    plan = plan_windows(spans, records=records, seed=seed)
+    total = sum(span.records for span in spans)
+    least = sum(min(span.records, SMALLEST * plan.slices) for span in spans)
+    assert plan.records >= min(total, records) - (plan.slices + 1) * len(spans)
+    # A tenth more where what would be skipped is read; half a record of each partition from rounding.
+    assert plan.records <= (max(records, 0) + least + len(spans)) / 0.9
+
+
+@given(all_spans(), st.integers(0, 10**6))
+def test_the_same_seed_gives_the_same_windows(spans: list[Span], seed: int) -> None:
+    assert plan_windows(spans, records=10_000, seed=seed) == plan_windows(spans, records=10_000, seed=seed)
+
+
+def test_another_seed_gives_other_windows() -> None:
+    spans = [Span(0, 0, 10**6), Span(1, 0, 10**6)]
+    seen = {plan_windows(spans, records=1_000, seed=seed).windows for seed in range(20)}
+    assert len(seen) == 20
+
+
+def test_a_window_is_at_any_place_of_its_stratum() -> None:
+    """Also at its very beginning and end: records at the edges are as likely to be seen."""
+    span = Span(0, 1_000, 1_000 + 4_000)
+    firsts = set()
+    for seed in range(2_000):
+        plan = plan_windows([span], records=3_120, seed=seed, windows=4)
+        assert plan.slices == 4
+        firsts |= {(window.slice, window.start) for window in plan.windows}
+    for number in range(4):
+        edge = 1_000 + number * 1_000
+        starts = {start for which, start in firsts if which == number}
+        assert starts == set(range(edge, edge + 1_000 - 780 + 1))
+
+
+def test_a_larger_partition_is_read_in_proportion() -> None:
+    plan = plan_windows([Span(0, 0, 900_000), Span(1, 0, 100_000)], records=16_000, seed=1)
+    assert plan.offsets_read[0] == 9 * plan.offsets_read[1]
+    assert plan.weights[0] == plan.weights[1]
+
+
+def test_slices_shrink_with_the_partitions_of_a_topic_and_stay_enough() -> None:
+    def slices(partitions: int) -> int:
+        spans = [Span(number, 0, 10**6) for number in range(partitions)]
+        return plan_windows(spans, records=10**6, seed=1).slices
+
+    assert slices(1) == MOST_PER_PARTITION
+    assert slices(12) == WINDOWS // 12
+    assert slices(120) == FEWEST_PER_PARTITION
+    assert slices(1_000) == FEWEST_PER_PARTITION
+
+
+def test_empty_partitions_do_not_cost_windows() -> None:
+    spans = [Span(number, 50, 50 + (10**6 if number < 8 else 0)) for number in range(120)]
+    plan = plan_windows(spans, records=10_000, seed=1)
+    assert plan.slices == MOST_PER_PARTITION
+    assert {window.partition for window in plan.windows} == set(range(8))
+
+
+def test_a_topic_without_records_has_no_windows() -> None:
+    plan = plan_windows([Span(0, 7, 7), Span(1, 9, 3)], records=10_000, seed=1)
+    assert plan.windows == ()
+    assert plan.full
+    assert plan.weights == (0.0, 0.0)
+
+
+def test_a_short_topic_is_read_whole() -> None:
+    plan = plan_windows([Span(0, 0, 3_000), Span(1, 5, 1_005)], records=4_000, seed=1)
+    assert plan.full
+    assert plan.weights == (1.0, 1.0)
+
+
+def test_a_short_partition_is_read_whole_beside_long_ones() -> None:
+    plan = plan_windows([Span(0, 0, 10**6), Span(1, 0, 90)], records=10_000, seed=1)
+    assert plan.census == (False, True)
+    assert not plan.full

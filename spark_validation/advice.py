@@ -5,21 +5,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from spark_validation.observation import listed, percent, times_mean
+from spark_validation import advice_keys
+from spark_validation.observation import percent
 from spark_validation.occupancy import keys_needed, most_partitions
-from spark_validation.salting import salts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_validation.results import Estimate, GroupResult, HotKeyResult, Limits, TopicResult, WhatIf
+    from spark_validation.results import Cause, Estimate, GroupResult, Limits, TopicResult, WhatIf
 
-REACHABLE_RATIO = 1.5
-"""The ratio that advice aims at where no policy says another."""
 WORTH_MOVING = 0.1
 """By so much another partition count must lower the ratio, beyond the intervals, to be worth it."""
-STANDS_OUT = 3.0
-"""As in causes_hot: a key is salted if it has so many times the average key's share."""
+UNPLACED = 0.25
+"""The share of records that no partitioner explains, from which predictions of other counts mean nothing."""
 _STRAYS = 0.001
 _TWO = 2
 
@@ -32,126 +30,64 @@ def advise(result: TopicResult, limits: Limits) -> tuple[str, ...]:
         limits: The topic's policy; advice aims at a ratio of 1.5 where it has none.
     """
     names = [cause.name for cause in result.causes]
-    found: list[str] = []
-    for name in names:
-        match name:
-            case "hot_keys" | "bursty":
-                found += _hot(result, limits, bursty=name == "bursty")
-            case "few_keys":
-                found += _few(result, limits)
-            case "null_keys":
-                found += _nulls(result)
-            case "mixed_partitioners":
-                found += _mixed(result)
-            case "repartitioned":
-                found += _repartitioned(result)
-            case _:
-                pass
+    if "empty" in names:
+        return ()
+    partitions = list(_partitions(result, limits))
+    found = [sentence for cause in result.causes for sentence in _of(result, cause, limits, partitions)]
+    if limits.max_key_share is not None and not {"hot_keys", "few_keys"} & set(names):
+        found += _over_policy(result, limits)
     found += _another_partitioner(result, names)
-    if "empty" not in names:
-        found += _partitions(result, limits)
-        for group in result.groups:
-            found += _consumers(result, group)
-    # Two causes may lead to the same sentence.
-    return tuple(dict.fromkeys(found))
+    found += partitions
+    for group in result.groups:
+        found += _consumers(result, group)
+    return tuple(found)
 
 
-def _ratio(result: TopicResult, limits: Limits) -> Estimate:
-    return (result.by_bytes if limits.by == "bytes" else result.by_records).max_mean_ratio
+def _of(result: TopicResult, cause: Cause, limits: Limits, partitions: list[str]) -> Iterator[str]:
+    """What one cause asks for; `partitions` is what is said of other partition counts."""
+    match cause.name:
+        case "hot_keys":
+            yield from _hot(result, limits, partitions)
+        case "bursty":
+            yield from advice_keys.bursting(result, cause)
+        case "few_keys":
+            yield from _few(result, limits)
+        case "null_keys":
+            yield from _nulls(result)
+        case "mixed_partitioners":
+            yield from _mixed(result)
+        case "repartitioned":
+            yield from _repartitioned(result)
+        case _:
+            return
+
+
+def _ratio(result: TopicResult, by: str) -> Estimate:
+    return (result.by_bytes if by == "bytes" else result.by_records).max_mean_ratio
 
 
 def _target(limits: Limits) -> float:
-    return limits.max_partition_ratio or REACHABLE_RATIO
+    return limits.max_partition_ratio or advice_keys.REACHABLE_RATIO
 
 
-def _share(key: HotKeyResult, by: str) -> float:
-    return key.byte_share.value if by == "bytes" else key.share.value
-
-
-def _hottest(result: TopicResult, by: str) -> list[HotKeyResult]:
-    """Keys that stand out, largest first."""
-    keys = sorted(result.hot_keys, key=lambda key: -_share(key, by))
-    left = 1 - result.null_key_share.value
-    found = []
-    for number, key in enumerate(keys, start=1):
-        left -= _share(key, by)
-        others = max(1.0, result.distinct_keys.value - number)
-        if _share(key, by) < STANDS_OUT * max(0.0, left) / others:
-            break
-        found.append(key)
-    return found
-
-
-def _hot(result: TopicResult, limits: Limits, *, bursty: bool) -> Iterator[str]:
-    by = limits.by
-    if _ratio(result, limits).value <= _target(limits) and result.by_bytes.max_mean_ratio.value > _target(
-        limits
-    ):
+def _hot(result: TopicResult, limits: Limits, partitions: list[str]) -> Iterator[str]:
+    by, target = limits.by, _target(limits)
+    if _ratio(result, by).value <= target < _ratio(result, "bytes").value:
         by = "bytes"
-    keys = _hottest(result, by)
-    if not keys:
-        return
-    count = len(result.partitions)
-    largest = keys[0]
-    if bursty and largest.peak > _TWO:
-        yield (
-            f"Look at what writes key {largest.key_hash} at the time given: its share is then "
-            f"{largest.peak:.1f} times what it is overall, so size consumers for that, or spread its writes."
-        )
-    yield from _salting(result, limits, keys, by)
-    share = _share(largest, by)
-    if share * count > _target(limits):
-        counts = [one.partitions for one in result.what_if if one.partitions > count] or [2 * count]
-        bounds = [f"{share * many:.1f} times on {many}" for many in counts]
-        yield (
-            f"More partitions will not help: key {largest.key_hash} stays on one of them, which has at least "
-            f"{share * count:.1f} times the mean by {by} on {count}, {listed(bounds)}."
-        )
+    keys = advice_keys.hottest(result, by)
+    key_share = limits.max_key_share if by == limits.by else None
+    yield from advice_keys.salting(result, keys, by, ratio=target, key_share=key_share)
+    if keys and not partitions:
+        yield from advice_keys.no_help(result, keys[0], by, ratio=target)
 
 
-def _salting(result: TopicResult, limits: Limits, keys: list[HotKeyResult], by: str) -> Iterator[str]:
-    """Split as few of the largest keys as suffices."""
-    target, count = _target(limits), len(result.partitions)
-    share_limit = limits.max_key_share if by == limits.by else None
-    shares = [_share(key, by) for key in keys]
-    over = sum(1 for share in shares if share_limit is not None and share > share_limit)
-    ratio = (result.by_bytes if by == "bytes" else result.by_records).max_mean_ratio.value
-    if ratio <= target and not over:
-        return
-    aim = f"a ratio of {target:g}" + (f" and a key share of {percent(share_limit)}" if share_limit else "")
-    tried = [
-        split
-        for number in range(max(1, over), len(keys) + 1)
-        if (rest := _ratio_without(result, keys[:number], by))
-        and (split := salts(shares[:number], rest, count, ratio=target, key_share=share_limit))
+def _over_policy(result: TopicResult, limits: Limits) -> Iterator[str]:
+    """Keys that make no skew, and yet have more than the policy allows."""
+    most = limits.max_key_share or 1.0
+    over = [
+        key for key in advice_keys.hottest(result, limits.by) if advice_keys.share_of(key, limits.by) > most
     ]
-    # The fewest salts in all: to split one more key can spare many salts of the first.
-    split = min(tried, key=lambda one: sum(one.counts), default=None)
-    if split is not None:
-        parts = [f"{key.key_hash} into {many}" for key, many in zip(keys, split.counts, strict=False)]
-        many = [part for part, salted in zip(parts, split.counts, strict=True) if salted > 1]
-        yield (
-            f"To keep {aim}, split key {listed(many)} salts (key#0, key#1, …): the fullest partition "
-            f"then has about {times_mean(split.ratio)} at most; order is kept within a salt only."
-        )
-        return
-    yield (
-        f"Splitting the {len(keys)} most frequent keys that were seen is not enough for {aim}: without them "
-        f"the fullest partition still has {times_mean(_ratio_without(result, keys, by))} of the rest."
-    )
-
-
-def _ratio_without(result: TopicResult, keys: list[HotKeyResult], by: str) -> float:
-    """The ratio of what is left without keys, each taken from the partition where most of it lies."""
-    left = [
-        one.byte_share.value if by == "bytes" else one.share.value
-        for one in sorted(result.partitions, key=lambda one: one.partition)
-    ]
-    for key in keys:
-        if key.partitions:
-            left[key.partitions[0]] = max(0.0, left[key.partitions[0]] - _share(key, by))
-    total = sum(left)
-    return max(left) * len(left) / total if total > 0 else 1.0
+    yield from advice_keys.salting(result, over, limits.by, ratio=_target(limits), key_share=most)
 
 
 def _few(result: TopicResult, limits: Limits) -> Iterator[str]:
@@ -233,23 +169,33 @@ def _repartitioned(result: TopicResult) -> Iterator[str]:
 
 
 def _partitions(result: TopicResult, limits: Limits) -> Iterator[str]:
-    """The count with the least predicted ratio, if that is lower than the present one for sure."""
-    now, count = _ratio(result, limits), len(result.partitions)
+    """The count with the least predicted ratio, if that is lower than the present one for sure.
+
+    Where earlier placements made the present ratio, the prediction for the present count is what another
+    count has to beat.
+    """
+    count = len(result.partitions)
 
     def ratio(one: WhatIf) -> Estimate:
         return one.byte_max_mean_ratio if limits.by == "bytes" else one.max_mean_ratio
 
+    names = {cause.name for cause in result.causes}
+    replaced = bool({"repartitioned", "mixed_partitioners"} & names)
+    if result.partitioners.get("other", 0.0) > UNPLACED and "repartitioned" not in names:
+        return
+    same = [ratio(one) for one in result.what_if if one.partitions == count]
+    now = same[0] if replaced and same else _ratio(result, limits.by)
     larger = [one for one in result.what_if if one.partitions > count]
-    if not larger or now.value <= 1:
+    if not larger:
         return
     best = min(larger, key=lambda one: (round(ratio(one).value, 2), one.partitions))
-    gain = ratio(best)
-    if gain.high < now.low and gain.value <= now.value - WORTH_MOVING:
+    then = ratio(best)
+    if then.high < now.low and then.value <= now.value - WORTH_MOVING:
         yield (
-            f"Of the counts tried, {best.partitions} partitions have the least ratio: {gain.value:.2f} "
-            f"({gain.low:.2f} to {gain.high:.2f}) after {now.value:.2f}; {percent(best.keys_moved)} of the "
-            f"keys move, with {percent(best.records_moved.value)} of the records, and the order of these "
-            f"keys breaks at that point."
+            f"Of the counts tried, {best.partitions} partitions have the least ratio by {limits.by}: "
+            f"{then.value:.2f} ({then.low:.2f} to {then.high:.2f}) after {now.value:.2f}; "
+            f"{percent(best.keys_moved)} of the keys move, with {percent(best.records_moved.value)} of the "
+            f"records, and the order of these keys breaks at that point."
         )
 
 

@@ -78,30 +78,32 @@ def placing(seen: Observation) -> Placing | None:
     for name, fit in fits.items():
         if 1 - fit < WORTH_NAMING:
             return Placing(name, 1 - fit, {name: 1.0}, shared)
-    beyond = _beyond_chance(seen)
-    main = "murmur2" if "murmur2" in beyond else max(fits, key=lambda name: fits[name])
     none = float(seen.weighted(seen.tally.fits_none).sum()) / keyed
-    return Placing(
-        main, 1 - fits[main], _shares(beyond, main, 1 - fits[main], none, 1 / seen.partitions), shared
-    )
+    main, shares = _shares(fits, _beyond_chance(seen), none, 1 / seen.partitions)
+    return Placing(main, 1 - fits[main], shares, shared)
 
 
 def _shares(
-    beyond: dict[str, float], main: str, misplaced: float, none: float, chance: float
-) -> dict[str, float]:
-    foreign = min(1.0, misplaced / (1 - chance))
-    if foreign > 1 - WORTH_NAMING or main not in beyond:
-        return {"other": 1.0}
+    fits: dict[str, float], beyond: dict[str, float], none: float, chance: float
+) -> tuple[str, dict[str, float]]:
+    """The main partitioner, and all shares."""
+    # Of the records of no known partitioner, a chance part fits one of them.
+    other = min(1.0, none / (1 - chance) ** len(PARTITIONERS))
+    main = "murmur2" if "murmur2" in beyond else max(fits, key=lambda name: fits[name])
+    if main not in beyond and other >= LEAST_ASCRIBED:
+        return main, {"other": 1.0}
+    foreign = min(1.0, (1 - fits[main]) / (1 - chance))
     others = {name: fit for name, fit in beyond.items() if name != main}
-    # Of the others' records, a chance part fits a partitioner that has nothing to do with them.
-    other = min(foreign, none / (1 - chance) ** len(PARTITIONERS))
-    if not others or other > (1 - LEAST_ASCRIBED) * foreign:
-        return {main: 1 - foreign, "other": foreign}
     if other < LEAST_ASCRIBED * foreign:
         other = 0.0
+        if not others:
+            # Chance hides who it is, with so few keys, but known it must be: who fits most.
+            others = {max(set(fits) - {main}, key=lambda name: fits[name]): 1.0}
+    if not others or other > (1 - LEAST_ASCRIBED) * foreign:
+        return main, {main: 1 - foreign, "other": foreign}
     total = sum(others.values())
     shares = {main: 1 - foreign} | {name: (foreign - other) * fit / total for name, fit in others.items()}
-    return shares | ({"other": other} if other else {})
+    return main, shares | ({"other": other} if other else {})
 
 
 def _beyond_chance(seen: Observation) -> dict[str, float]:

@@ -55,7 +55,7 @@ class SessionSettings:
     @property
     def local(self) -> bool:
         """Whether Spark runs in one process on this machine."""
-        return self.remote is None and self.effective_master.startswith("local")
+        return self.remote is None and is_local(self.effective_master)
 
     @property
     def effective_master(self) -> str:
@@ -91,6 +91,8 @@ def configuration(settings: SessionSettings, folder: Path) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(folder / "local"),
         }
+    if settings.debug:
+        ours["spark.log.level"] = "INFO"
     own = dict(settings.conf)
     result = {**ours, **own, "spark.master": settings.effective_master}
     for name in _MERGED:
@@ -104,6 +106,22 @@ def configuration(settings: SessionSettings, folder: Path) -> dict[str, str]:
 def widened(own: Mapping[str, str]) -> dict[str, str]:
     """The patterns of names whose values Spark hides: ours, and with them the user's."""
     return {name: f"{SENSITIVE}|{own[name]}" if own.get(name) else SENSITIVE for name in _REDACTION}
+
+
+def is_local(master: str | None) -> bool:
+    """Whether a master's URL says that Spark runs in one process of this machine."""
+    return master is not None and master.startswith("local") and not master.startswith("local-cluster")
+
+
+def session_settings(own: Mapping[str, str], partitions: int = 0) -> dict[str, str]:
+    """What a session is given that somebody else starts.
+
+    Args:
+        own: The settings that it has; ours are added where these say nothing.
+        partitions: The most partitions that a topic has.
+    """
+    ours = {**SESSION_SETTINGS, "spark.kafka.consumer.cache.capacity": str(max(_CONSUMERS, partitions))}
+    return {**{name: value for name, value in ours.items() if name not in own}, **widened(own)}
 
 
 def _java_options(settings: SessionSettings, folder: Path) -> str:

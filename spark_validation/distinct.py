@@ -26,7 +26,8 @@ def distinct_keys(tally: Tally, weighting: Weighting) -> Estimate:
     against those in two) is right where keys come and go within a window. The value is their geometric mean:
     they agree where keys are spread evenly. The lower end is that of the lower one. The upper end holds for
     every distribution, in expectation (Charikar et al. 2000, with slices in the place of records): each key
-    of only one slice stands for as many keys as the part that was read goes into the whole.
+    of only one slice stands for as many keys as the part that was read goes into the whole. Where nobody
+    knows how large the whole is, it is the upper limit of the higher estimate.
     """
     seen = tally.distinct
     if weighting.fraction >= 1.0:
@@ -40,18 +41,20 @@ def distinct_keys(tally: Tally, weighting: Weighting) -> Estimate:
     single, double = (int(n) for n in tally.incidence[:2])
     by_records = _chao(once, twice, read, weighting.fraction)
     by_slices = _chao(single, double, weighting.slices, weighting.fraction)
-    most = min(unread, _at_most(single) * (1.0 / weighting.fraction - 1.0))
-    low = min(least for _, least in (by_records, by_slices))
-    more = math.sqrt((seen + by_records[0]) * (seen + by_slices[0])) - seen
+    if weighting.fraction > 0.0:
+        most = min(unread, _at_most(single) * (1.0 / weighting.fraction - 1.0))
+    else:
+        most = max(by_records.high, by_slices.high)
+    more = math.sqrt((seen + by_records.value) * (seen + by_slices.value)) - seen
     more = min(more, most)
-    return Estimate(seen + more, seen + min(low, more), seen + most)
+    return Estimate(seen + more, seen + min(by_records.low, by_slices.low, more), seen + most)
 
 
-def _chao(once: int, twice: int, units: int, fraction: float) -> tuple[float, float]:
-    """Keys that were not seen: the estimate and its lower limit.
+def _chao(once: int, twice: int, units: int, fraction: float) -> Estimate:
+    """Keys that were not seen.
 
     For sampling without replacement: Chao and Lin 2012, "Nonparametric lower bounds for species richness";
-    the variance and the log-normal limit are those of Chao 1987.
+    the variance and the log-normal limits are those of Chao 1987.
 
     Args:
         once: Keys seen in one unit.
@@ -60,14 +63,14 @@ def _chao(once: int, twice: int, units: int, fraction: float) -> tuple[float, fl
         fraction: The part of all units that this is.
     """
     if not once:
-        return 0.0, 0.0
+        return Estimate.exact(0.0)
     odds = fraction / (1.0 - fraction)
     doubled = 2.0 * max(twice, 1) * units / max(1, units - 1)
     unseen = once**2 / (doubled + odds * once)
     ratio = once / max(twice, 1)
     variance = max(twice, 1) * (ratio**2 / 2 + ratio**3 + ratio**4 / 4)
     factor = math.exp(_Z * math.sqrt(math.log1p(variance / unseen**2)))
-    return unseen, unseen / factor
+    return Estimate(unseen, unseen / factor, unseen * factor)
 
 
 def _at_most(count: int) -> float:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _SUFFIX = r"\.(parquet|json|jsonl|ndjson)(\.(gz|zst|bz2|lz4|snappy|deflate))?$"
 _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _NEEDED = ("partition", "size")
+_COUNTS = (*_NEEDED, "offset")
 _HINT = "columns are key, partition and size, and if known offset, timestamp and topic"
 NO_TIME = -1
 """In milliseconds: a record whose time nobody tells."""
@@ -38,8 +39,8 @@ def is_json_list(spark: SparkSession, path: str) -> bool:
 def normalised(raw: DataFrame, path: str) -> DataFrame:
     """Records as `topic`, `partition` (int), `offset`, `key` (binary), `size` and `at` (long).
 
-    A value that is no number is null. Columns that are not there are left out: `topic` and `offset`; a record
-    without a time has NO_TIME.
+    A column `flawed` names the first column of a record whose value cannot be; it is null where all can.
+    `topic` and `offset` are left out where they are not there; a record without a time has NO_TIME.
 
     Raises:
         ReadingFailed: A column is missing, or of a type that says nothing.
@@ -53,23 +54,26 @@ def normalised(raw: DataFrame, path: str) -> DataFrame:
     if missing:
         there = ", ".join(sorted(present)[:10])
         raise ReadingFailed(f"{path} has no column {', '.join(missing)}; it has {there}", hint=_HINT)
-    columns = [
-        _number("partition", present, path).cast("int").alias("partition"),
-        _key(present, path).alias("key"),
-        _number("size", present, path).alias("size"),
-        F.coalesce(_time(present, path), F.lit(NO_TIME)).cast("long").alias("at"),
-    ]
-    if "offset" in present:
-        columns.append(_number("offset", present, path).alias("offset"))
-    if "topic" in present:
-        if not isinstance(present["topic"], T.StringType):
-            raise _wrong("topic", present, path, "text")
-        columns.append(F.col("topic"))
-    return raw.select(*columns)
+    if "topic" in present and not isinstance(present["topic"], T.StringType):
+        raise _wrong("topic", present, path, "text")
+    key, given = _key(present, path)
+    columns = {
+        "partition": _number("partition", present, path).cast("int"),
+        "size": _number("size", present, path),
+        "key": key,
+        "at": F.coalesce(_time(present, path), F.lit(NO_TIME)).cast("long"),
+        **({"offset": _number("offset", present, path)} if "offset" in present else {}),
+        **({"topic": F.col("topic")} if "topic" in present else {}),
+    }
+    counts = [(name, columns[name]) for name in _COUNTS if name in columns]
+    flaws = [F.when(column.isNull() | (column < 0), name) for name, column in counts]
+    flaws.append(F.when(given.isNotNull() & key.isNull(), "key_base64"))
+    named = [column.alias(name) for name, column in columns.items()]
+    return raw.select(*named, F.coalesce(*flaws).alias("flawed"))
 
 
 def _number(name: str, present: dict[str, T.DataType], path: str) -> Column:
-    """A column of whole numbers, which JSON gives as text."""
+    """A column of whole numbers, which JSON gives as text; null where it holds none."""
     if isinstance(present[name], _WHOLE):
         return F.col(name).cast("long")
     if isinstance(present[name], T.StringType):
@@ -77,17 +81,17 @@ def _number(name: str, present: dict[str, T.DataType], path: str) -> Column:
     raise _wrong(name, present, path, "a whole number")
 
 
-def _key(present: dict[str, T.DataType], path: str) -> Column:
+def _key(present: dict[str, T.DataType], path: str) -> tuple[Column, Column]:
+    """The bytes of keys, and what they were given as."""
     if "key_base64" in present:
-        if not isinstance(present["key_base64"], T.StringType):
+        if not isinstance(present["key_base64"], T.StringType | T.NullType):
             raise _wrong("key_base64", present, path, "text")
-        return F.unbase64("key_base64")
-    if isinstance(present["key"], T.BinaryType):
-        return F.col("key")
-    if isinstance(present["key"], T.StringType):
-        return F.encode("key", "UTF-8")
-    if isinstance(present["key"], T.NullType):
-        return F.lit(None).cast("binary")
+        return F.try_to_binary(F.col("key_base64").cast("string"), F.lit("base64")), F.col("key_base64")
+    kind, given = present["key"], F.col("key")
+    if isinstance(kind, T.BinaryType):
+        return given, given
+    if isinstance(kind, T.StringType | T.NullType):
+        return F.encode(given.cast("string"), "UTF-8"), given
     raise _wrong("key", present, path, "bytes or text")
 
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Window as Frame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 _NAMED = 5
 _MOST_PARTITIONS = 100_000
+_DAMAGED = "_not_json"
+_SPARKS = (PySparkException, Py4JError)
+_COUNT = "a whole number from 0 up"
+_MEANT = {"key_base64": "Base64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +94,12 @@ def opened(
     Raises:
         ReadingFailed: They cannot be read, or are not what they should be.
     """
-    name = called or path
+    name, topics = called or path, tuple(dict.fromkeys(topics))
     try:
         raw = _read(spark, path, name)
         rows = normalised(raw, name)
-    except PySparkException as error:
-        raise _unreadable(name, error) from error
+    except _SPARKS as error:
+        raise _unreadable(name, error) from None
     ordered = "offset" in raw.columns
     if "topic" not in raw.columns:
         if len(topics) > 1:
@@ -102,17 +107,20 @@ def opened(
                 f"{name} has no column topic, and {len(topics)} topics are named",
                 hint="name the one that its records are of",
             )
-        return RecordFiles(name, rows, tuple(topics) or (_stem(name),), by_topic=False, ordered=ordered)
+        return RecordFiles(name, rows, topics or (_stem(name),), by_topic=False, ordered=ordered)
     try:
-        found = sorted(str(row[0]) for row in rows.select("topic").distinct().collect())
-    except PySparkException as error:
-        raise _unreadable(name, error) from error
+        found = [row[0] for row in rows.select("topic").distinct().collect()]
+    except _SPARKS as error:
+        raise _unreadable(name, error) from None
+    if None in found:
+        raise ReadingFailed(f"{name} has records without a topic", hint="give the topic of each, or of none")
+    found.sort()
     missing = [one for one in topics if one not in found]
     if missing:
         raise ReadingFailed(
             f"{name} has no record of topic {missing[0]}", hint=f"it has those of {_listed(found)}"
         )
-    return RecordFiles(name, rows, tuple(topics) or tuple(found), by_topic=True, ordered=ordered)
+    return RecordFiles(name, rows, topics or tuple(found), by_topic=True, ordered=ordered)
 
 
 def run_file(
@@ -160,8 +168,8 @@ def run_file(
         parts = reducers(plan.records, slots(spark))
         with following(spark, tell, parts):
             counted = tally(_sliced(rows, files, slices, settings.seed), layout, reducers=parts)
-    except PySparkException as error:
-        raise _unreadable(files.name, error) from error
+    except _SPARKS as error:
+        raise _unreadable(files.name, error) from None
     notes.append(
         "shares of partitions are those of the files: nobody tells whether these hold the same part of each"
     )
@@ -180,7 +188,8 @@ def _read(spark: SparkSession, path: str, name: str) -> DataFrame:
     kinds = suffixes(spark, path)
     if not kinds:
         raise ReadingFailed(
-            f"{name} holds no parquet or JSON file", hint="names end in .parquet, .json, .jsonl or .ndjson"
+            f"{name} holds no parquet or JSON file, or only empty ones",
+            hint="names end in .parquet, .json, .jsonl or .ndjson",
         )
     if len(kinds) > 1:
         raise ReadingFailed(
@@ -188,31 +197,31 @@ def _read(spark: SparkSession, path: str, name: str) -> DataFrame:
         )
     if kinds == {"parquet"}:
         return spark.read.parquet(path)
-    reader = spark.read.option("mode", "FAILFAST").option("primitivesAsString", "true")
-    return reader.option("multiLine", str(is_json_list(spark, path)).lower()).json(path)
-
-
-def _counts(rows: DataFrame, path: str) -> dict[int, int]:
-    """Records by partition, after a look at each."""
-    wrong = F.when(
-        F.col("partition").isNull() | (F.col("partition") < 0) | F.col("size").isNull() | (F.col("size") < 0),
-        1,
-    )
-    found = rows.groupBy("partition").agg(F.count(F.lit(1)), F.count(wrong)).limit(_MOST_PARTITIONS + 1)
-    counts: dict[int, int] = {}
-    bad = 0
-    for partition, records, wrong_here in found.collect():
-        bad += wrong_here
-        counts[-1 if partition is None else partition] = records
-    if not counts:
-        raise ReadingFailed(f"{path} holds no record", hint="there is nothing to analyse")
-    if bad:
+    # An error of Spark's own would repeat the record, and with it the key.
+    reader = spark.read.option("primitivesAsString", "true").option("columnNameOfCorruptRecord", _DAMAGED)
+    rows = reader.option("multiLine", str(is_json_list(spark, path)).lower()).json(path)
+    if _DAMAGED in rows.columns:
         raise ReadingFailed(
-            f"{path}: partition or size is missing, or no whole number from 0 up, in {bad:,} of"
-            f" {sum(counts.values()):,} records",
-            hint="give the number of each record's partition, and the bytes of its key and value",
+            f"{name} has records that are not JSON objects", hint="write a record a line, or one list of all"
         )
-    return counts
+    return rows
+
+
+def _counts(rows: DataFrame, name: str) -> dict[int, int]:
+    """Records by partition, after a look at each."""
+    sums = F.count(F.lit(1)), F.count("flawed"), F.min("flawed")
+    found = rows.groupBy("partition").agg(*sums).limit(_MOST_PARTITIONS + 1).collect()
+    if not found:
+        raise ReadingFailed(f"{name} holds no record", hint="there is nothing to analyse")
+    flaws = {flaw for *_, flaw in found if flaw is not None}
+    if flaws:
+        total, bad = sum(row[1] for row in found), sum(row[2] for row in found)
+        column = min(flaws)
+        raise ReadingFailed(
+            f"{name}: column {column} is not {_MEANT.get(column, _COUNT)} in {bad:,} of {total:,} records",
+            hint="give each record's partition, and the bytes of its key and value as its size",
+        )
+    return {partition: records for partition, records, *_ in found}
 
 
 def _partitions(
@@ -256,15 +265,15 @@ def _sliced(rows: DataFrame, files: RecordFiles, slices: int, seed: int) -> Data
     return rows.select("partition", number.cast("int").alias("slice"), "key", "size", "at")
 
 
-def _unreadable(path: str, error: PySparkException) -> ReadingFailed:
-    condition = error.getCondition() or ""
+def _unreadable(name: str, error: Exception) -> ReadingFailed:
+    """Why files cannot be read; never in Spark's own words, which may repeat records."""
+    condition = (error.getCondition() if isinstance(error, PySparkException) else None) or ""
     if condition.startswith("PATH_NOT_FOUND"):
-        return ReadingFailed(f"{path}: no such file or folder", hint="give a file, or a folder of files")
-    if condition.startswith(("MALFORMED_RECORD", "_LEGACY_ERROR_TEMP_2167", "FAILED_READ_FILE")):
-        return ReadingFailed(f"{path} is damaged, or not of the format that its name says")
-    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    # An excerpt of the records may follow.
-    return ReadingFailed(f"{path} cannot be read: {re.sub(r'[:.] .*', '', first)[:200]}")
+        return ReadingFailed(f"{name}: no such file or folder", hint="give a file, or a folder of files")
+    why = f" ({condition})" if condition else ""
+    return ReadingFailed(
+        f"{name} cannot be read{why}", hint="it may be damaged, or not of the format that its name says"
+    )
 
 
 def _stem(path: str) -> str:

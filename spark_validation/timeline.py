@@ -23,8 +23,6 @@ FEWEST_TIMES = 4
 """Distinct timestamps for each slice, below which they are too coarse."""
 OUT_OF_ORDER = 0.1
 """The part of windows that may begin before the one before them has ended, by as much of the whole time."""
-LATE = 2.0
-"""In slices: a partition that begins so much later than the first began late; nothing is missing of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,23 +76,23 @@ def timeline(seen: Observation) -> Timeline | None:
         return None
     if _out_of_order(seen, end - start):
         return None
-    late = LATE * (end - start) / seen.layout.slices
-    firsts = [float(curve.times[0]) for curve in curves]
-    lasts = [float(curve.times[-1]) for curve in curves]
+    most = (end - start) / seen.layout.slices
+    starts = [max(_start(seen, curve), start - most) for curve in curves]
+    low, high = min(starts), max(min(_end(seen, curve), end + most) for curve in curves)
     # Where retention has removed the start of a partition, earlier times say nothing of it.
-    trimmed = [
-        first
-        for curve, first in zip(curves, firsts, strict=True)
-        if seen.plan.spans[curve.partition].start > 0
-    ]
-    low = max([first for first in firsts if first - start <= late] + trimmed)
-    high = min(last for last in lasts if end - last <= late)
+    trimmed = [seen.plan.spans[curve.partition].start > 0 for curve in curves]
+    whole = tuple(
+        _to_the_ends(seen, curve, first if cut else low, high)
+        for curve, first, cut in zip(curves, starts, trimmed, strict=True)
+    )
+    low = max([low, *(first for first, cut in zip(starts, trimmed, strict=True) if cut)])
     if high <= low:
         return None
-    return Timeline(tuple(curves), seen.partitions, _edges(curves, seen, low, high))
+    return Timeline(whole, seen.partitions, _edges(whole, seen, low, high))
 
 
 def _curve(seen: Observation, partition: int) -> Curve | None:
+    """The curve through the ends of windows."""
     tally = seen.tally
     times: list[float] = []
     offsets: list[float] = []
@@ -106,23 +104,37 @@ def _curve(seen: Observation, partition: int) -> Curve | None:
             slices += [window.slice, window.slice]
     if not times:
         return None
-    span = seen.plan.spans[partition]
     ascending = np.maximum.accumulate(np.array(times, dtype=np.float64))
-    at = np.array(offsets, dtype=np.float64)
-    before = ascending[0] - (at[0] - span.start) * _pace(ascending[::2], at[::2], slice(0, 2))
-    after = ascending[-1] + (span.end - at[-1]) * _pace(ascending[1::2], at[1::2], slice(-2, None))
+    return Curve(partition, ascending, np.array(offsets, dtype=np.float64), np.array(slices))
+
+
+def _start(seen: Observation, curve: Curve) -> float:
+    """When the first offset was written, at the pace from the first window to the second."""
+    before = curve.offsets[0] - seen.plan.spans[curve.partition].start
+    return float(curve.times[0] - before * _pace(curve.times[:3:2], curve.offsets[:3:2]))
+
+
+def _end(seen: Observation, curve: Curve) -> float:
+    """When the last offset was written, at the pace from the last window but one to the last."""
+    after = seen.plan.spans[curve.partition].end - curve.offsets[-1]
+    return float(curve.times[-1] + after * _pace(curve.times[-3::2], curve.offsets[-3::2]))
+
+
+def _to_the_ends(seen: Observation, curve: Curve, low: float, high: float) -> Curve:
+    """The curve with the offsets before the first window, and after the last."""
+    span = seen.plan.spans[curve.partition]
     return Curve(
-        partition,
-        np.concatenate(([before], ascending, [after])),
-        np.concatenate(([span.start], at, [span.end])),
-        np.array([slices[0], *slices, slices[-1]]),
+        curve.partition,
+        np.concatenate(([min(low, curve.times[0])], curve.times, [max(high, curve.times[-1])])),
+        np.concatenate(([span.start], curve.offsets, [span.end])),
+        np.concatenate((curve.slices[:1], curve.slices, curve.slices[-1:])),
     )
 
 
-def _pace(times: Floats, offsets: Floats, two: slice) -> float:
-    """Milliseconds for each offset between two windows: what lies outside of all windows goes on at that."""
-    steps = float(np.diff(offsets[two]).sum())
-    return float(np.diff(times[two]).sum()) / steps if steps else 0.0
+def _pace(times: Floats, offsets: Floats) -> float:
+    """Milliseconds for each offset; 0 where there is one window only."""
+    steps = float(np.diff(offsets).sum())
+    return float(np.diff(times).sum()) / steps if steps else 0.0
 
 
 def _out_of_order(seen: Observation, whole: float) -> bool:
@@ -136,7 +148,7 @@ def _out_of_order(seen: Observation, whole: float) -> bool:
     return early > OUT_OF_ORDER * steps
 
 
-def _edges(curves: list[Curve], seen: Observation, low: float, high: float) -> Floats:
+def _edges(curves: tuple[Curve, ...], seen: Observation, low: float, high: float) -> Floats:
     points = np.unique(np.concatenate([[low, high], *[curve.times for curve in curves]]).clip(low, high))
     ones = np.ones((seen.partitions, seen.layout.slices))
     in_each = _spread(curves, seen.partitions, points, ones).sum(axis=0)
@@ -145,9 +157,7 @@ def _edges(curves: list[Curve], seen: Observation, low: float, high: float) -> F
     return np.asarray(np.unique(edges), dtype=np.float64)
 
 
-def _spread(
-    curves: list[Curve] | tuple[Curve, ...], partitions: int, edges: Floats, density: Floats
-) -> Floats:
+def _spread(curves: tuple[Curve, ...], partitions: int, edges: Floats, density: Floats) -> Floats:
     found = np.zeros((partitions, len(edges) - 1))
     for curve in curves:
         at = density[curve.partition, curve.slices]

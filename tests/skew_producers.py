@@ -5,7 +5,9 @@ The fixture `skewed` makes a scene on its first use; scenes share the broker of 
 
 from __future__ import annotations
 
+import itertools
 import logging
+import time
 import uuid
 from collections import Counter
 from dataclasses import dataclass, field
@@ -108,12 +110,19 @@ def producer(servers: str, partitioner: str = "murmur2_random", **properties: An
     return Producer(chosen)
 
 
-def send(servers: str, topic: str, keys: Iterable[Key], partitioner: str = "murmur2_random") -> None:
-    """Produce a record for each key; its value's length depends on the key."""
+def send(
+    servers: str,
+    topic: str,
+    keys: Iterable[Key],
+    partitioner: str = "murmur2_random",
+    times: Iterator[int] | None = None,
+) -> None:
+    """Produce a record for each key, with these timestamps or the client's; its key tells its value's length."""
     client = producer(servers, partitioner)
     pending = 0
     for key in keys:
-        client.produce(topic, value_of(key), key)
+        # 0 is the client's own time.
+        client.produce(topic, value_of(key), key, timestamp=next(times) if times else 0)
         pending += 1
         if pending == _QUEUE // 2:
             client.flush(TIMEOUT_S)
@@ -124,6 +133,12 @@ def send(servers: str, topic: str, keys: Iterable[Key], partitioner: str = "murm
 def value_of(key: Key) -> bytes:
     """20 to 83 bytes, by the key."""
     return b"v" * (20 + (key[-1] if key else 0) % 64)
+
+
+def steadily() -> Iterator[int]:
+    """Timestamps of records at a steady rate, all RECORDS of a topic in the last six hours."""
+    hours = 6 * 3_600_000
+    return itertools.count(int(time.time() * 1_000) - hours, hours // RECORDS)
 
 
 def named(numbers: Iterable[int]) -> list[Key]:
@@ -214,11 +229,17 @@ def _zipf(exponent: float) -> Callable[[str, str, np.random.Generator], None]:
 
 def _make(servers: str, topic: str, keys: list[Key]) -> None:
     create_topic(servers, topic, PARTITIONS)
-    send(servers, topic, keys)
+    send(servers, topic, keys, times=steadily())
 
 
 def _even(servers: str, topic: str, random: np.random.Generator) -> None:
     _make(servers, topic, _uniform(random))
+
+
+def _loaded(servers: str, topic: str, random: np.random.Generator) -> None:
+    """All records were written in a fraction of a second."""
+    create_topic(servers, topic, PARTITIONS)
+    send(servers, topic, _uniform(random))
 
 
 def _hot(servers: str, topic: str, random: np.random.Generator) -> None:
@@ -241,16 +262,18 @@ def _without_keys(servers: str, topic: str, random: np.random.Generator) -> None
 def _mixed(servers: str, topic: str, random: np.random.Generator) -> None:
     """Two applications write alike keys, by two partitioners, in turn."""
     create_topic(servers, topic, PARTITIONS)
+    times = steadily()
     for _ in range(20):
         for partitioner in ("murmur2_random", "consistent"):
-            send(servers, topic, _uniform(random, RECORDS // 40), partitioner)
+            send(servers, topic, _uniform(random, RECORDS // 40), partitioner, times)
 
 
 def _repartitioned(servers: str, topic: str, random: np.random.Generator) -> None:
     create_topic(servers, topic, PARTITIONS // 2)
-    send(servers, topic, _uniform(random, RECORDS // 2))
+    times = steadily()
+    send(servers, topic, _uniform(random, RECORDS // 2), times=times)
     add_partitions(servers, topic, PARTITIONS)
-    send(servers, topic, _uniform(random, RECORDS // 2))
+    send(servers, topic, _uniform(random, RECORDS // 2), times=times)
 
 
 def _bursty(servers: str, topic: str, random: np.random.Generator) -> None:
@@ -265,6 +288,7 @@ def _bursty(servers: str, topic: str, random: np.random.Generator) -> None:
 
 SCENES: Mapping[str, Callable[[str, str, np.random.Generator], None]] = {
     "uniform": _even,
+    "loaded": _loaded,
     "zipf-0.8": _zipf(0.8),
     "zipf-1.1": _zipf(1.1),
     "zipf-1.5": _zipf(1.5),

@@ -131,7 +131,8 @@ def spread(shares: Sequence[float], relative: float = 0.0) -> Spread:
     gini = math.fsum((2 * rank - size - 1) * one for rank, one in enumerate(ordered, 1)) / size
     chaos = -math.fsum(one * math.log(one) for one in shares if one) / math.log(size) if size > 1 else 1.0
     figures = (max(shares) / mean, cv, gini, chaos, 1 / max(shares))
-    return Spread(*(estimate(value, value * relative) for value in figures))
+    made = Spread(*(estimate(value, value * relative) for value in figures))
+    return replace(made, entropy=replace(made.entropy, high=min(1.0, made.entropy.high)))
 
 
 def what_if(*counts: int, ratio: float = 1.1, half_width: float = 0.03) -> tuple[WhatIf, ...]:

@@ -45,7 +45,7 @@ def test_an_empty_topic_gives_nothing_to_anybody() -> None:
 
 
 def test_an_unknown_assignor_is_named() -> None:
-    with pytest.raises(ValueError, match="group g: assignor 'com.acme.Own' is not known"):
+    with pytest.raises(ValueError, match=r"group g: assignor 'com\.acme\.Own' is not known"):
         assign(Group("g", "com.acme.Own", 2), SHARES)
 
 

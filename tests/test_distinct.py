@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -54,15 +56,22 @@ def test_keys_of_one_moment_each_may_be_many_more_than_were_seen() -> None:
 
 
 def test_there_are_no_more_keys_than_records() -> None:
-    topic = uniform(50_000, 10_000_000)
-    found, _ = estimate(topic, 5_000)
-    assert topic.distinct <= found.high <= 50_000
+    topic = produced(np.random.default_rng(1).permutation(50_000), named(50_000), 12)
+    found, seen = estimate(topic, 5_000)
+    assert seen < found.low <= found.value <= found.high <= 50_000
+    assert found.high == pytest.approx(50_000, rel=0.01)
 
 
 def test_records_without_a_key_are_no_key() -> None:
     topic = null_keys(40_000, 10, share=1.0)
     found, seen = estimate(topic, 4_000)
     assert (found.value, found.low, seen) == (0.0, 0.0, 0)
+
+
+def test_a_sample_of_nobody_knows_what_has_a_finite_interval() -> None:
+    tally, plan, _ = drawn(uniform(100_000, 5_000), records=10_000)
+    found = distinct_keys(tally, replace(Weighting.of(plan), fraction=0.0))
+    assert tally.distinct < found.low < 5_000 < found.high < 20_000
 
 
 def test_an_empty_topic_has_none() -> None:

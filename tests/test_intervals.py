@@ -52,8 +52,8 @@ def test_a_positive_value_stays_positive() -> None:
 
 def test_what_was_read_whole_is_exact() -> None:
     whole = replicated(0.1, 0.2, 0.0, 0.1, fraction=1.0)
-    assert intervals.share(whole) == Estimate.exact(whole.total)
-    assert intervals.positive(whole) == Estimate.exact(whole.total)
+    assert intervals.share(whole) == Estimate.exact(float(whole.total))
+    assert intervals.positive(whole) == Estimate.exact(float(whole.total))
     assert intervals.share(replicated(0.0, 0.0, fraction=1.0), windows=100) == Estimate.exact(0.0)
 
 

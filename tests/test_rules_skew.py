@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkaform import rules
+from kafkaform.manifests.loader import Context, load
 from kafkaform.model import Location, Severity
 from kafkaform.rules import Stage
 from kafkaform.skew_policy import limits_of
@@ -17,7 +18,9 @@ from tests.skew_scenes import FINE, SURE, UNSURE, empty, hot, measured, policed,
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
+    from kafkaform.kinds.base import Layer
     from kafkaform.model import Desired, Diagnostic
     from spark_validation.results import TopicResult
 
@@ -216,8 +219,10 @@ def test_a_single_record_without_a_key_is_told_as_more_than_none() -> None:
 # --- all of them -------------------------------------------------------------------------------------
 
 
-def strict(**more: object) -> Desired:
-    return policed(keyed=True, maxPartitionRatio=1.01, maxKeyShare=0.001, minDistinctKeys=10**9, **more)
+def strict(waivers: Mapping[str, str] | None = None) -> Desired:
+    limits = {"maxPartitionRatio": 1.01, "maxKeyShare": 0.001, "minDistinctKeys": 10**9}
+    topic = policed(keyed=True, waivers=waivers)
+    return replace(topic, intent=replace(topic.intent, spec={"skew": limits}))
 
 
 def worst() -> TopicResult:
@@ -269,3 +274,45 @@ def test_a_policy_is_read_with_its_unit() -> None:
     assert limits_of(policed(maxKeyShare=0.05).intent) == Limits(max_key_share=0.05)
     every = policed(maxPartitionRatio=2, maxKeyShare=0.1, minDistinctKeys=5, by="bytes")
     assert limits_of(every.intent) == Limits(2, 0.1, 5, "bytes")
+
+
+ORDERS = """\
+apiVersion: kafkaform/v1
+kind: Topic
+metadata: {name: orders}
+spec:
+  partitions: 3
+  replicationFactor: 1
+  skew:
+    maxPartitionRatio: 2.0
+    maxKeyShare: 0.05
+  overrides:
+    dev: {skew: {}}
+    prod:
+      skew:
+        maxPartitionRatio: 1.5
+        by: bytes
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected", "line"),
+    [
+        ("dev", Limits(2.0, 0.05, 9), 8),
+        ("prod", Limits(1.5, 0.05, 9, "bytes"), 14),
+    ],
+)
+def test_a_policy_is_merged_limit_by_limit_and_found_where_it_was_set(
+    tmp_path: Path, environment: str, expected: Limits, line: int
+) -> None:
+    file = tmp_path / "orders.yaml"
+    file.write_text(ORDERS)
+    defaults: dict[str, tuple[Layer, ...]] = {
+        "Topic": ({"skew": {"minDistinctKeys": 9, "maxPartitionRatio": 9.0}},)
+    }
+    (topic,) = load([file], Context(("dev", "prod"), environment, defaults))
+    assert limits_of(topic.intent) == expected
+    ((_, one),) = rules.check(scene(topic, measured("orders", ratio=SURE)), {}, (Stage.SKEW,))
+    assert (one.code, one.severity) == ("KF501", Severity.ERROR)
+    assert one.location is not None
+    assert (one.location.file, one.location.line) == (str(file), line)

@@ -54,7 +54,7 @@ def width(judged: Judged) -> float:
 
 
 def key_share(tally: Tally, plan: SamplePlan, topic: SimulatedTopic, code: int = 0) -> Estimate:
-    """The estimate of one key; a key that the sample does not have has no interval that could hold its share."""
+    """The estimate of one key; a key that the sample does not have has no interval to hold its share."""
     digest = hashlib.sha256(topic.keys[code]).hexdigest()
     for key in estimates.hot_keys(tally, Weighting.of(plan)):
         if digest.startswith(key.key_hash):

@@ -78,7 +78,7 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:
         return st.lists(of_type(get_args(hint)[0]), max_size=2).map(tuple)
     if get_origin(hint) is dict:
         return st.dictionaries(st.text(max_size=4), of_type(get_args(hint)[1]), max_size=2)
-    if is_dataclass(hint):
+    if isinstance(hint, type) and is_dataclass(hint):
         hints = get_type_hints(hint)
         parts = {one.name: field(hint.__name__, one.name, hints[one.name]) for one in fields(hint)}
         return st.builds(hint, **parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -31,6 +31,7 @@ pytestmark = pytest.mark.timeout(120)
 Read: TypeAlias = Counter[tuple[int, int, Key, int]]
 """Records by partition, slice, key and size."""
 
+LARGE: dict[str, Any] = {"message.max.bytes": 3 * 2**20}
 CLEANER_PAUSE = "log.cleaner.backoff.ms"
 
 
@@ -147,9 +148,7 @@ def test_records_that_compaction_removed_are_not_there(spark: SparkSession, topi
     assert made.offsets() == offsets > 6_600
 
 
-def test_only_committed_records_are_read_and_nobody_waits_for_others(
-    spark: SparkSession, topic: Make
-) -> None:
+def test_only_committed_records_are_read_and_none_is_waited_for(spark: SparkSession, topic: Make) -> None:
     made = topic(2)
     client = producer(made.servers, **{"transactional.id": made.name})
     client.init_transactions(TIMEOUT_S)
@@ -226,8 +225,7 @@ def delete_before(topic: Topic, partition: int, offset: int) -> None:
 
 def test_empty_partitions_are_skipped(spark: SparkSession, topic: Make) -> None:
     made = topic(7)
-    keys = [b"one key"] * 3_000
-    made.send(keys)
+    made.send([b"one key"] * 3_000)
     spans = made.spans()
     assert sorted(span.records for span in spans) == [0] * 6 + [3_000]
     for plan in (whole(spans), sampled(spans)):
@@ -254,7 +252,7 @@ def test_a_topic_of_120_partitions_is_sampled_in_few_windows(spark: SparkSession
 
 def test_large_records_and_tombstones_are_measured(spark: SparkSession, topic: Make) -> None:
     made = topic(2, max_message_bytes=str(3 * 2**20))
-    client = producer(made.servers, **{"message.max.bytes": 3 * 2**20})
+    client = producer(made.servers, **LARGE)
     for number in range(10):
         client.produce(made.name, bytes(2 * 2**20), b"large-%d" % number)
     for number in range(1_000):

@@ -38,3 +38,16 @@ def thinned(count: int, most: int) -> range:
     """Which of `count` places get a label: every first, second, fifth, … of them, at most `most` in all."""
     steps = (base * 10**power for power in range(12) for base in (1, 2, 5))
     return range(0, count, next(step for step in steps if count <= step * most))
+
+
+def percent_tick(value: float) -> str:
+    """A part of 1 on an axis, `2.5 %`."""
+    return f"{100 * value:.6g} %"
+
+
+def number_tick(value: float) -> str:
+    """A number on an axis, where there is little room: `1.5`, `200 k`, `3 M`."""
+    for least, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= least:
+            return f"{value / least:.6g} {unit}"
+    return f"{value:.6g}"

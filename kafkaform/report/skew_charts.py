@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from kafkaform.report.skew_axes import axis, thinned
+from kafkaform.report.skew_axes import axis, number_tick, percent_tick, thinned
 from kafkaform.report.skew_values import ratio
 
 if TYPE_CHECKING:
@@ -169,13 +169,13 @@ def column_chart(
         place,
         100 - 100 * scale.place(top.share.high),
         f"{ratio(top.share.value / mean)} times the mean" if mean else "",
-        "start" if place < 20 else "end" if place > 80 else "middle",
+        _anchor(place, 20.0),
     )
     return Chart(
         title,
         text,
         item,
-        y_ticks=tuple(Label(0, 100 - 100 * scale.place(tick), words(tick)) for tick in scale.ticks),
+        y_ticks=tuple(Label(0, 100 - 100 * scale.place(tick), percent_tick(tick)) for tick in scale.ticks),
         x_ticks=tuple(
             Label(slot * (index + 0.5), 100, found[index].short)
             for index in thinned(len(found), _MOST_LABELS)
@@ -202,7 +202,7 @@ def _whiskers(intervals: Sequence[tuple[float, float, float]]) -> tuple[Curve, .
 
 def _grouping(items: int, found: int, item: str) -> str:
     size = -(-items // found)
-    return f"A column stands for {size} neighbouring {item}s: pale is the fullest of them, dark their mean."
+    return f"A column stands for up to {size} neighbouring {item}s: pale is the fullest of them, dark their mean."
 
 
 def lorenz_chart(shares: Sequence[float], *, title: str, text: str, most: int = 120) -> Chart:
@@ -219,7 +219,7 @@ def lorenz_chart(shares: Sequence[float], *, title: str, text: str, most: int = 
         text,
         "partitions, emptiest first",
         y_ticks=tuple(Label(0, 100 - tick, f"{tick} %") for tick in ticks),
-        x_ticks=tuple(Label(tick, 100, f"{tick} %") for tick in ticks),
+        x_ticks=tuple(Label(tick, 100, f"{tick} %", _anchor(tick)) for tick in ticks),
         curves=(
             Curve("gap", f"{line}L0 1000Z"),
             Curve("even", "M0 1000L1000 0"),
@@ -250,8 +250,9 @@ def curve_chart(
     text: str,
     x_ticks: Sequence[tuple[float, str]],
     span: tuple[float, float],
-    floor: float = 0.0,
+    tick_words: Callable[[float], str] = number_tick,
     least: float = 0.0,
+    level: float | None = None,
     mark: tuple[float, str] | None = None,
     measured: Point | None = None,
 ) -> Chart:
@@ -265,13 +266,14 @@ def curve_chart(
         text: The chart in words.
         x_ticks: Places of the horizontal axis that get a label.
         span: The ends of the horizontal axis.
-        floor: Where the vertical axis begins.
-        least: Where it ends at least, so that noise does not look like change.
+        tick_words: How one is written on the vertical axis, which begins with 0.
+        least: Where the vertical axis ends at least, so that noise does not look like change.
+        level: A height to mark.
         mark: A place of the horizontal axis to mark, and its label.
         measured: A point beside the curve.
     """
     shown = [*points, *([measured] if measured else [])]
-    scale = axis(floor, max(least, *(point.value.high for point in shown)), 3)
+    scale = axis(0.0, max(least, *(point.value.high for point in shown)), 3)
     low, high = span
 
     def across(at: float) -> float:
@@ -297,7 +299,7 @@ def curve_chart(
         title,
         text,
         x_name,
-        y_ticks=tuple(Label(0, down(tick), words(tick)) for tick in scale.ticks),
+        y_ticks=tuple(Label(0, down(tick), tick_words(tick)) for tick in scale.ticks),
         x_ticks=tuple(Label(across(at), 100, name, _anchor(across(at))) for at, name in x_ticks),
         curves=(
             *((Curve("band", _line([*upper, *reversed(lower)]) + "Z"),) if len(points) > 1 else ()),
@@ -310,11 +312,12 @@ def curve_chart(
             ),
         ),
         dots=tuple(dots),
+        levels=() if level is None else (down(level),),
         marks=tuple(marks),
-        labels=(Label(marks[0], 0, mark[1], _anchor(marks[0])),) if mark else (),
+        labels=(Label(marks[0], 0, mark[1], _anchor(marks[0], 8.0)),) if mark else (),
     )
 
 
-def _anchor(place: float) -> str:
-    """Labels at an end stay inside."""
-    return "start" if place < 8 else "end" if place > 92 else "middle"
+def _anchor(place: float, edge: float = 3.0) -> str:
+    """A label that is nearer to an end than that stays inside."""
+    return "start" if place < edge else "end" if place > 100 - edge else "middle"

@@ -1,4 +1,4 @@
-"""A skew report as terminal text: what is wrong first, the figures behind it, and last what to do about it."""
+"""A skew report as terminal text: what is wrong first, the figures behind it, what to do about it last."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class _Page:
     def note(self, lead: str, prose: str, style: str = "dim", body: str = "") -> None:
         """Add a paragraph behind a lead, its further lines under the first word."""
         shown = printable(lead)
-        lines = [clipped(prose, _PROSE).replace(" %", f"{_GLUE}%").replace("± ", f"±{_GLUE}")]
+        lines = [clipped(prose, _PROSE).replace(" %", f"{_GLUE}%")]
         hang = len(shown) if self.room is None or self.room - len(shown) >= _LEAST_ROOM else 0
         if self.room is not None:
             lines = textwrap.wrap(
@@ -167,9 +167,8 @@ def _figures(page: _Page, topic: TopicResult, *, verbose: bool) -> None:
     page.note("Without a key: ", f"{estimated(topic.null_key_share, share)} of the records.")
     placed = topic.partitioners
     if placed and (verbose or max(placed.values()) < _CERTAIN):
-        parts = ", ".join(f"{share(part)} where {name}" for name, part in placed.items() if name != "other")
-        if parts:
-            page.note("Placement: ", f"of the records with a key, {parts} puts them.")
+        parts = ", ".join(f"{name} {share(part, 1)}" for name, part in placed.items())
+        page.note("Partitioners: ", f"records with a key lie where each would put them: {parts}.")
 
 
 def _keys(page: _Page, topic: TopicResult, *, verbose: bool) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkaform.report.skew_axes import number_tick, percent_tick
 from kafkaform.report.skew_charts import Point, column_chart, curve_chart, lorenz_chart
-from kafkaform.report.skew_values import VERDICTS, count, interval, is_empty, ratio, share, verdict
+from kafkaform.report.skew_values import VERDICTS, count, interval, is_empty, moment, ratio, share, verdict
 from kafkaform.wording import counted
 from spark_validation.results import Estimate
 
@@ -74,6 +75,7 @@ class TopicView:
         anchor: The id of its heading.
         verdict: pass, warn, fail or none.
         verdict_words: The same in words.
+        reasons: What the policy's verdict says beyond the findings.
         tiles: The figures in large.
         charts: Partition shares by records and by bytes.
         lorenz: The Lorenz curve of the records.
@@ -89,6 +91,7 @@ class TopicView:
     anchor: str
     verdict: str
     verdict_words: str
+    reasons: tuple[str, ...] = ()
     tiles: tuple[Tile, ...] = ()
     charts: tuple[Chart, ...] = ()
     lorenz: Chart | None = None
@@ -104,12 +107,13 @@ def topic_view(topic: TopicResult, anchor: str, trend: Trend | None, detail: Det
     """One topic's part of the page; of a topic without records only its name and its verdict."""
     status = verdict(topic)
     if is_empty(topic):
-        return TopicView(topic, anchor, status, VERDICTS[status])
+        return TopicView(topic, anchor, status, VERDICTS[status], _reasons(topic))
     return TopicView(
         topic,
         anchor,
         status,
         VERDICTS[status],
+        reasons=_reasons(topic),
         tiles=_tiles(topic),
         charts=_partition_charts(topic, detail),
         lorenz=_lorenz(topic),
@@ -122,10 +126,16 @@ def topic_view(topic: TopicResult, anchor: str, trend: Trend | None, detail: Det
     )
 
 
+def _reasons(topic: TopicResult) -> tuple[str, ...]:
+    """A finding of a rule words the same reason again."""
+    reasons = topic.policy.reasons if topic.policy else ()
+    return tuple(one for one in reasons if not any(one in finding.message for finding in topic.findings))
+
+
 def _tiles(topic: TopicResult) -> tuple[Tile, ...]:
     spread = topic.by_records
     tiles = [
-        _tile("Fullest partition", spread.max_mean_ratio, ratio, "times the mean of all; 1 is even"),
+        _tile("Fullest partition", spread.max_mean_ratio, ratio, "times the mean; 1 is even"),
         _tile(
             "Useful consumers", spread.effective_parallelism, ratio, f"of {len(topic.partitions)}, by records"
         ),
@@ -167,7 +177,7 @@ def _lorenz(topic: TopicResult) -> Chart:
     gini = ratio(topic.by_records.gini.value)
     return lorenz_chart(
         [one.share.value for one in topic.partitions],
-        title=f"Lorenz curve, Gini {gini}",
+        title=f"Lorenz curve of the records, Gini {gini}",
         text=f"Lorenz curve of the records over the partitions, emptiest first. Gini coefficient {gini}: "
         "0 is even, near 1 one partition has everything.",
     )
@@ -184,7 +194,7 @@ def _prediction(topic: TopicResult) -> Chart:
             Point(places[number], counted(number, "partition"), predicted[number])
             for number in sorted(predicted)
         ],
-        title="Fullest partition over the mean, predicted",
+        title="Fullest / mean",
         x_name="partitions",
         words=ratio,
         text="Predicted ratio of the fullest partition to the mean: "
@@ -195,8 +205,8 @@ def _prediction(topic: TopicResult) -> Chart:
         + f". Measured with the present {present}: {ratio(topic.by_records.max_mean_ratio.value)}.",
         x_ticks=[(place, str(number)) for number, place in places.items()],
         span=(-0.3, len(counts) - 0.7),
-        floor=1.0,
         least=2.0,
+        level=1.0,
         mark=(places[present], f"now: {present}"),
         measured=Point(places[present], "measured now", topic.by_records.max_mean_ratio),
     )
@@ -232,39 +242,48 @@ def _group_view(group: GroupResult, detail: Detail) -> GroupView:
     return GroupView(group, chart, idle)
 
 
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    """What a trend is of: how to find it in a topic, how to write it, and what its axis shows at least."""
+
+    title: str
+    pick: Callable[[TopicResult], Estimate]
+    words: Callable[[float], str]
+    tick_words: Callable[[float], str] = number_tick
+    least: float = 1.0
+
+
+def _hottest(topic: TopicResult) -> Estimate:
+    return topic.hot_keys[0].share if topic.hot_keys else Estimate.exact(0.0)
+
+
+_FIGURES = (
+    _Figure("Fullest partition over the mean", lambda topic: topic.by_records.max_mean_ratio, ratio, least=2.0),
+    _Figure("Hottest key's share", _hottest, share, percent_tick, least=0.01),
+    _Figure("Distinct keys", lambda topic: topic.distinct_keys, count),
+)
+
+
 def _trend_charts(trend: Trend) -> tuple[Chart, ...]:
     moments = trend.moments
     first, last = moments[0], moments[-1]
     days = [moment.created_at[:10] for moment in (first, last)]
     ends = days if days[0] != days[1] else [moment.created_at[11:16] for moment in (first, last)]
-    nothing = Estimate.exact(0.0)
-    figures: tuple[
-        tuple[str, float, float, Callable[[float], str], Callable[[TopicResult], Estimate]], ...
-    ] = (
-        ("Fullest partition over the mean", 1.0, 2.0, ratio, lambda one: one.by_records.max_mean_ratio),
-        (
-            "Hottest key's share",
-            0.0,
-            0.01,
-            share,
-            lambda one: one.hot_keys[0].share if one.hot_keys else nothing,
-        ),
-        ("Distinct keys", 0.0, 1.0, count, lambda one: one.distinct_keys),
-    )
     return tuple(
         curve_chart(
-            [Point(one.time, one.created_at, pick(one.topic)) for one in moments],
-            title=title,
+            [Point(one.time, moment(one.created_at), figure.pick(one.topic)) for one in moments],
+            title=figure.title,
             x_name="",
-            words=words,
-            text=f"{title} over {counted(len(moments), 'report')}: {words(pick(first.topic).value)} at "
-            f"{first.created_at}, {words(pick(last.topic).value)} at {last.created_at}.",
+            words=figure.words,
+            text=f"{figure.title} over {counted(len(moments), 'report')}: "
+            f"{figure.words(figure.pick(first.topic).value)} at {moment(first.created_at)}, "
+            f"{figure.words(figure.pick(last.topic).value)} at {moment(last.created_at)}.",
             x_ticks=[(first.time, ends[0]), (last.time, ends[1])],
             span=(first.time, last.time),
-            floor=floor,
-            least=least,
+            tick_words=figure.tick_words,
+            least=figure.least,
         )
-        for title, floor, least, words, pick in figures
+        for figure in _FIGURES
     )
 
 

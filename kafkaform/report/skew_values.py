@@ -6,7 +6,7 @@ import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kafkaform.report.printable import clipped, printable
+from kafkaform.report.printable import clipped
 from kafkaform.units import rounded_size
 from kafkaform.wording import counted
 
@@ -48,6 +48,8 @@ _CAUSES = {
 }
 _WORST = (FAIL, WARN, NONE, PASS)
 _FEW_NUMBERS = 6
+_LEAST_HALF_WIDTH = 1e-6
+_MUCH_MORE = 1.25
 
 
 # --- single figures --------------------------------------------------------------------------------
@@ -92,7 +94,7 @@ def size(value: float | None) -> str:
     """Bytes, `1.3 GiB`."""
     if value is None or not math.isfinite(value):
         return NOTHING
-    return rounded_size(round(value)) if value >= 0.5 else "0 B"
+    return rounded_size(round(value)) if value >= 1024 else f"{round(value)} B"
 
 
 def interval(estimate: Estimate, words: Callable[[float], str]) -> str:
@@ -159,7 +161,7 @@ def _places(percent: float) -> int:
 
 def cause(name: str) -> str:
     """A diagnosis or a cause in words: `hot keys`."""
-    return _CAUSES.get(name) or printable(name.replace("_", " "))
+    return _CAUSES.get(name) or clipped(name.replace("_", " "), 60)
 
 
 def verdict(topic: TopicResult) -> str:
@@ -208,7 +210,7 @@ def headline(topic: TopicResult) -> str:
 
 
 def sampled(sample: SampleResult) -> str:
-    """What was read: `1,000,000 of 30,000,000 records in 120 windows, seed 7, …`."""
+    """What was read: `1,000,000 of 30,000,000 records in 120 windows, seed 7`."""
     read = counted(sample.records, "record")
     match sample.mode:
         case "full":
@@ -227,8 +229,8 @@ def sampled(sample: SampleResult) -> str:
     if sample.since_ms is not None:
         parts.append(f"since {moment(sample.since_ms)}")
     if sample.achieved:
-        wanted = f" (wanted ± {share(sample.precision)})" if sample.precision else ""
-        parts.append(f"shares within ± {share(sample.achieved)}{wanted}")
+        wanted = f" (wanted {_points(sample.precision)})" if sample.precision else ""
+        parts.append(f"shares to within {_points(sample.achieved)} percentage points{wanted}")
     return ", ".join(parts)
 
 
@@ -245,5 +247,13 @@ def summary(topics: Sequence[TopicResult]) -> str:
     return f"{counted(len(topics), 'topic')}{': ' if found else ''}{', '.join(found)}"
 
 
+def _points(half_width: float) -> str:
+    """Half the width of the interval of a share, in points of percent, to two digits."""
+    return f"{100 * half_width:.2g}" if half_width >= _LEAST_HALF_WIDTH else "0.0001"
+
+
 def _times_mean(topic: TopicResult) -> str:
-    return f"{ratio(topic.by_records.max_mean_ratio.value)} times the mean"
+    records, by_bytes = (one.max_mean_ratio.value for one in (topic.by_records, topic.by_bytes))
+    if by_bytes > records * _MUCH_MORE:
+        return f"{ratio(records)} times the mean by records, {ratio(by_bytes)} by bytes"
+    return f"{ratio(records)} times the mean"

@@ -13,6 +13,7 @@ from kafkaform.model import Desired, ResourceRef, Severity
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
 from kafkaform.skew_policy import limits_of, ratio_of
 from kafkaform.skew_wording import count, percent, plain, ratio, share
+from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +72,7 @@ def key_share(scene: Scene) -> Iterator[Finding]:
         others = f"; {more} other key{'s are' if more > 1 else ' is'} above it too" if more and beyond else ""
         yield Finding(
             subject,
-            f"{result.name}: the key {key.key_hash} ({key.key_length} bytes) has {share(worst, limit)} of "
+            f"{result.name}: the key {key.key_hash} ({counted(key.key_length, 'byte')}) has {share(worst, limit)} of "
             f"the {limits.by}; the policy allows {percent(limit)}{others}",
             f"split it over at least {ceil(worst.high / limit)} keys, or give it a topic of its own"
             if beyond

@@ -16,6 +16,8 @@ from spark_validation.document import FORMAT_VERSION, from_document
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from jsonschema.exceptions import ValidationError
+
     from spark_validation.results import Report
 
 CLOCKS_DIFFER = timedelta(minutes=5)
@@ -139,7 +141,23 @@ def _first_problem(document: dict[str, Any]) -> str | None:
     if error is None:
         return None
     place = error.json_path.removeprefix("$").removeprefix(".")
-    return f"{place or 'the document'}: {error.message}"
+    return f"{place or 'the document'}: {_worded(error)}"
+
+
+def _worded(error: ValidationError) -> str:
+    """What is wrong, without the value: a report may hold keys, which are personal data."""
+    rule, wanted = str(error.validator), error.validator_value
+    match rule:
+        case "required" | "additionalProperties":
+            return str(error.message)  # these name fields only
+        case "type":
+            return f"must be {' or '.join([wanted] if isinstance(wanted, str) else wanted)}"
+        case "enum" | "const":
+            return f"must be {', '.join(map(str, wanted)) if rule == 'enum' else wanted}"
+        case "minimum":
+            return f"must be at least {wanted}"
+        case _:
+            return f"does not have the form of one ({rule})"
 
 
 def _require_fresh(report: Report, file: str, now: datetime, max_age: timedelta | None) -> None:

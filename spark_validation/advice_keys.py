@@ -1,0 +1,124 @@
+"""What to do about frequent keys: split them, and what more partitions would not do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_validation.observation import listed, percent, times_mean
+from spark_validation.occupancy import expected_ratio
+from spark_validation.salting import Salts, salts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_validation.results import Cause, HotKeyResult, TopicResult
+
+REACHABLE_RATIO = 1.5
+"""The ratio that advice aims at where no policy says another."""
+STANDS_OUT = 3.0
+"""As in causes_hot: a key is split if it has so many times the share of the average key less frequent."""
+LEAST_LIFT = 0.05
+"""As there: and if it alone fills a partition by this part of the mean."""
+_NAMED = 3
+_BURST_PEAK = 2.0
+
+
+def hottest(result: TopicResult, by: str) -> list[HotKeyResult]:
+    """Keys that stand out by records or bytes, largest first."""
+    keys = sorted(result.hot_keys, key=lambda key: -share_of(key, by))
+    left = 1 - result.null_key_share.value
+    found = []
+    for number, key in enumerate(keys, start=1):
+        share = share_of(key, by)
+        left -= share
+        others = max(1.0, result.distinct_keys.value - number)
+        if share < STANDS_OUT * max(0.0, left) / others or share * len(result.partitions) < LEAST_LIFT:
+            break
+        found.append(key)
+    return found
+
+
+def share_of(key: HotKeyResult, by: str) -> float:
+    """A key's share of the records or bytes."""
+    return key.byte_share.value if by == "bytes" else key.share.value
+
+
+def bursting(result: TopicResult, cause: Cause) -> Iterator[str]:
+    """What to look at, if the evidence names a key that is hot in some slices more than overall."""
+    for key in result.hot_keys:
+        if key.key_hash in cause.evidence:
+            peak = f", up to {key.peak:.1f} times what it is overall" if key.peak >= _BURST_PEAK else ""
+            yield (
+                f"Look at what writes key {key.key_hash} at the time given: spread its writes over more time, or "
+                f"size consumers for its share then{peak}."
+            )
+
+
+def salting(
+    result: TopicResult, keys: list[HotKeyResult], by: str, *, ratio: float, key_share: float | None
+) -> Iterator[str]:
+    """Into how many salts keys must be split to keep a ratio, and a share of each key.
+
+    As few salts in all as suffice, whichever number of the largest keys they take; see salting.salts for the
+    formula.
+    """
+    shares = [share_of(key, by) for key in keys]
+    over = sum(1 for share in shares if key_share is not None and share > key_share)
+    spread = result.by_bytes if by == "bytes" else result.by_records
+    if not keys or (spread.max_mean_ratio.value <= ratio and not over):
+        return
+    aim = f"a ratio of {ratio:g} by {by}" + (f" and a key share of {percent(key_share)}" if key_share else "")
+    best: Salts | None = None
+    for number in range(max(1, over), len(keys) + 1):
+        rest = ratio_without(result, keys[:number], by)
+        split = salts(shares[:number], rest, len(result.partitions), ratio=ratio, key_share=key_share)
+        if split is not None and (best is None or sum(split.counts) < sum(best.counts)):
+            best = split
+    if best is None:
+        yield (
+            f"Splitting the {len(keys)} most frequent keys is not enough for {aim}: what is left of the topic "
+            f"has {times_mean(ratio_without(result, keys, by))} on its fullest partition. Look for a finer key."
+        )
+        return
+    parts = [
+        f"{key.key_hash} into {many}"
+        for key, many in zip(keys, best.counts, strict=False)
+        if many > 1  # fmt: skip
+    ]
+    more = [many for many in best.counts if many > 1][_NAMED:]
+    rest_of = f", and the {len(more)} next into {more[-1]} to {more[0]}" if more else ""
+    yield (
+        f"To keep {aim}, split {'keys' if len(parts) > 1 else 'key'} {listed(parts[:_NAMED])} salts{rest_of}: the "
+        f"fullest partition then has {times_mean(best.ratio)} at most, in nine of ten cases; order is kept "
+        f"within a salt only."
+    )
+
+
+def ratio_without(result: TopicResult, keys: list[HotKeyResult], by: str) -> float:
+    """The ratio of what is left without some keys.
+
+    Where one of them lies on several partitions, its part on each is not known: then that of equal keys.
+    """
+    if any(len(key.partitions) > 1 for key in keys):
+        return expected_ratio(max(1.0, result.distinct_keys.value - len(keys)), len(result.partitions))
+    left = {
+        one.partition: one.byte_share.value if by == "bytes" else one.share.value for one in result.partitions
+    }
+    for key in keys:
+        for partition in key.partitions:
+            left[partition] = max(0.0, left[partition] - share_of(key, by))
+    total = sum(left.values())
+    return max(left.values()) * len(left) / total if total > 0 else 1.0
+
+
+def no_help(result: TopicResult, key: HotKeyResult, by: str, *, ratio: float) -> Iterator[str]:
+    """That more partitions do not help: a key stays on one, so that the ratio is its share times their count."""
+    share, count = share_of(key, by), len(result.partitions)
+    counts = [one.partitions for one in result.what_if if one.partitions > count] or [2 * count]
+    if share * counts[-1] <= ratio:
+        return
+    bounds = [f"{share * many:.1f} times the mean on {many}" for many in (count, *counts)]
+    yield (
+        f"More partitions will not help: key {key.key_hash} stays on one of them, which has at least "
+        f"{listed(bounds)}, by {by}."
+    )

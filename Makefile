@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-demo: $(READY) ## Start a real Kafka, plan and apply topics/, find a manual change, see a refusal
+demo: $(READY) ## Start a real Kafka, plan and apply topics/, find a manual change, see a refusal, find a hot key
 	@$(BIN)/python scripts/demo.py
 
 test: $(READY) ## Run all tests, on real Kafka brokers
@@ -31,10 +31,11 @@ typecheck: $(READY) ## Check types (mypy --strict)
 
 check: lint typecheck test ## Everything that CI checks
 
-bench: $(READY) ## Measure plan, status and doctor on large clusters against the raw client calls
+bench: $(READY) ## Measure plan, status, doctor and skew on large clusters against the raw client calls
 	@$(BIN)/python -m benchmarks.plan
 	@$(BIN)/python -m benchmarks.status
 	@$(BIN)/python -m benchmarks.doctor
+	@$(BIN)/python -m benchmarks.skew
 
 picture: $(READY) ## Draw the plan of the README anew, from a real run
 	@$(BIN)/python scripts/picture.py

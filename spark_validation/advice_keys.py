@@ -44,14 +44,16 @@ def share_of(key: HotKeyResult, by: str) -> float:
 
 
 def bursting(result: TopicResult, cause: Cause) -> Iterator[str]:
-    """What to look at, if the evidence names a key that is hot in some slices more than overall."""
+    """What to look at, by the key that the evidence names, if it names one."""
     for key in result.hot_keys:
         if key.key_hash in cause.evidence:
             peak = f", up to {key.peak:.1f} times what it is overall" if key.peak >= _BURST_PEAK else ""
             yield (
-                f"Look at what writes key {key.key_hash} at the time given: spread its writes over more time, or "
-                f"size consumers for its share then{peak}."
+                f"Look at what writes key {key.key_hash} at the time given: spread its writes over time, "
+                f"or size consumers for its share then{peak}."
             )
+            return
+    yield "Look at what is written to that partition at the time given: no single frequent key explains it."
 
 
 def salting(
@@ -76,21 +78,18 @@ def salting(
             best = split
     if best is None:
         yield (
-            f"Splitting the {len(keys)} most frequent keys is not enough for {aim}: what is left of the topic "
-            f"has {times_mean(ratio_without(result, keys, by))} on its fullest partition. Look for a finer key."
+            f"Splitting the {len(keys)} most frequent keys is not enough for {aim}: what is left of the "
+            f"topic has {times_mean(ratio_without(result, keys, by))} on its fullest partition."
         )
         return
-    parts = [
-        f"{key.key_hash} into {many}"
-        for key, many in zip(keys, best.counts, strict=False)
-        if many > 1  # fmt: skip
-    ]
-    more = [many for many in best.counts if many > 1][_NAMED:]
+    split_keys = [(key, many) for key, many in zip(keys, best.counts, strict=False) if many > 1]
+    parts = [f"{key.key_hash} into {many}" for key, many in split_keys]
+    more = [many for _, many in split_keys[_NAMED:]]
     rest_of = f", and the {len(more)} next into {more[-1]} to {more[0]}" if more else ""
+    what = "keys" if len(parts) > 1 else "key"
     yield (
-        f"To keep {aim}, split {'keys' if len(parts) > 1 else 'key'} {listed(parts[:_NAMED])} salts{rest_of}: the "
-        f"fullest partition then has {times_mean(best.ratio)} at most, in nine of ten cases; order is kept "
-        f"within a salt only."
+        f"To keep {aim}, split {what} {listed(parts[:_NAMED])} salts{rest_of}: the fullest partition then has "
+        f"{times_mean(best.ratio)} at most, in nine of ten cases; order is kept within a salt only."
     )
 
 
@@ -112,13 +111,13 @@ def ratio_without(result: TopicResult, keys: list[HotKeyResult], by: str) -> flo
 
 
 def no_help(result: TopicResult, key: HotKeyResult, by: str, *, ratio: float) -> Iterator[str]:
-    """That more partitions do not help: a key stays on one, so that the ratio is its share times their count."""
+    """That more partitions do not help: a key stays on one, of at least its share times the mean."""
     share, count = share_of(key, by), len(result.partitions)
     counts = [one.partitions for one in result.what_if if one.partitions > count] or [2 * count]
     if share * counts[-1] <= ratio:
         return
-    bounds = [f"{share * many:.1f} times the mean on {many}" for many in (count, *counts)]
+    bounds = [f"{share * many:.1f} on {many}" for many in counts]
     yield (
         f"More partitions will not help: key {key.key_hash} stays on one of them, which has at least "
-        f"{listed(bounds)}, by {by}."
+        f"{share * count:.1f} times the mean by {by} on {count} partitions, and {listed(bounds)}."
     )

@@ -22,7 +22,10 @@ ODDS = 2.5
 """So many times its usual odds (share over the rest's share) a partition or key must have at its peak. A key
 that simply began half-way has twice its overall odds or little more: that is no burst."""
 PEAK_RATIO = 1.5
-"""And the partition, or the key alone, must then have so many times the mean of all partitions."""
+"""And the partition must then have so many times the mean of all partitions."""
+KEY_PEAK_RATIO = 1.0
+"""Or, where only slices can be compared, the key alone as much as a partition has in the mean. Since slices
+are equal parts of a partition, a key cannot have more of one than its whole partition has of the topic."""
 DEVIATIONS = 6.0
 """And be so many standard deviations above what chance gives (Poisson for records; for bytes by the median
 absolute deviation over all partitions and intervals): among thousands of intervals chance does not do it."""
@@ -155,7 +158,7 @@ def _by_slice(seen: Observation) -> Burst | None:
         usual = float(own.sum()) / max(float(totals.sum()), 1e-12)
         share = own / np.maximum(totals, 1e-12)
         peak = int(np.argmax(share))
-        if usual * seen.partitions < LEAST_LIFT or share[peak] * seen.partitions < PEAK_RATIO:
+        if usual * seen.partitions < LEAST_LIFT or share[peak] * seen.partitions < KEY_PEAK_RATIO:
             continue
         expected = usual * float(read[peak])
         surely = key.records[:, peak].sum() - expected > DEVIATIONS * np.sqrt(max(expected, 1.0))

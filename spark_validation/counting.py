@@ -9,117 +9,61 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_validation.hashing import PARTITIONERS, Int64s, Keys
-from spark_validation.tally import (
-    HOT_BY_BYTES,
-    HOT_KEYS,
-    MULTIPLICITIES,
-    HotKey,
-    Layout,
-    Tally,
-    hottest,
-)
+from spark_validation.tally import HOT_BY_BYTES, HOT_KEYS, MULTIPLICITIES, HotKey, Layout, Tally, hottest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from spark_validation.rows import Rows
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
-_COMPACT_ROWS = 1_000_000
 
-
-def count(batches: Iterable[Any], layout: Layout) -> Tally:
+def count(rows: Rows | None, layout: Layout) -> Tally:
     """Count the records of a reducer's keys.
 
     Args:
-        batches: Arrow record batches of `partition` (int32), `slice` (int32), `key` (binary, null for none),
-            `size` (int64, bytes of key and value) and `at` (int64, milliseconds since 1970). All records of a
-            key are here.
+        rows: All records of these keys; None where there is none.
         layout: The topic's.
     """
     tally = Tally.empty(layout)
-    table = _grouped(batches, layout.slices)
-    if table is None:
-        return tally
-    _Counting(table, layout, tally).run()
+    if rows is not None:
+        _Counting(rows, layout, tally).run()
     return tally
 
 
-def _grouped(batches: Iterable[Any], slices: int) -> Any:
-    """The records as one row for each key and cell; memory grows with these, not with the records."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    schema = pa.schema(
-        [("key", pa.binary()), ("cell", pa.int32()), ("records", pa.int64()), ("bytes", pa.int64()),
-         ("first", pa.int64()), ("last", pa.int64())]
-    )  # fmt: skip
-    held: list[Any] = []
-    rows = 0
-    limit = _COMPACT_ROWS
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        cell = pc.add(
-            pc.multiply(batch.column("partition"), pa.scalar(slices, pa.int32())), batch.column("slice")
-        )
-        ones = pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)
-        at = batch.column("at")
-        columns = [batch.column("key"), cell, ones, batch.column("size"), at, at]
-        held.append(pa.Table.from_arrays(columns, schema=schema))
-        rows += batch.num_rows
-        if rows >= limit:
-            held = [_compact(held, schema)]
-            rows = held[0].num_rows
-            limit = max(_COMPACT_ROWS, 2 * rows)
-    return _compact(held, schema) if held else None
-
-
-def _compact(tables: list[Any], schema: Any) -> Any:
-    import pyarrow as pa
-
-    grouped = pa.concat_tables(tables).group_by(["key", "cell"], use_threads=False)
-    sums = [("records", "sum"), ("bytes", "sum"), ("first", "min"), ("last", "max")]
-    return grouped.aggregate(sums).select(
-        ["key", "cell", "records_sum", "bytes_sum", "first_min", "last_max"]
-    ).rename_columns(schema.names)  # fmt: skip
-
-
 class _Counting:
-    """One pass over the grouped rows of a reducer."""
+    """One pass over the rows of a reducer; rows without a key are only part of the totals."""
 
-    def __init__(self, table: Any, layout: Layout, tally: Tally) -> None:
+    def __init__(self, rows: Rows, layout: Layout, tally: Tally) -> None:
         self.layout = layout
         self.tally = tally
         self.weights = np.array(layout.weights)
-        keys = table.column("key").combine_chunks()
-        present = np.asarray(keys.is_valid())
-        columns = {
-            name: table.column(name).to_numpy() for name in ("cell", "records", "bytes", "first", "last")
-        }
-        self._totals(columns, present)
-        encoded = keys.filter(keys.is_valid()).dictionary_encode()
+        present = np.asarray(rows.keys.is_valid())
+        everything = np.ones(len(present), dtype=bool)
+        self.partition, self.records, self.bytes = rows.partition, rows.records, rows.bytes
+        tally.records += self._by_partition(self.records, everything)
+        tally.bytes += self._by_partition(self.bytes, everything)
+        tally.null_records += self._by_partition(self.records, ~present)
+        tally.null_bytes += self._by_partition(self.bytes, ~present)
+        np.minimum(tally.first_ms, rows.first_ms, out=tally.first_ms)
+        np.maximum(tally.last_ms, rows.last_ms, out=tally.last_ms)
+        encoded = rows.keys.filter(rows.keys.is_valid()).dictionary_encode()
         self.keys = Keys.of_arrow(encoded.dictionary)
         self.code = np.asarray(encoded.indices).astype(np.int64)
-        self.cell, self.n, self.size, self.first, self.last = (
-            column[present].astype(np.int64) for column in columns.values()
-        )
-        self.partition = self.cell // layout.slices
-        self.slice = self.cell % layout.slices
+        if not present.all():
+            self.partition, self.records, self.bytes = (
+                column[present] for column in (self.partition, self.records, self.bytes)
+            )
+        self.first, self.last = rows.first[present], rows.last[present]
+        self.n = self.records.sum(axis=1)
 
-    def _totals(self, columns: dict[str, Any], present: Bools) -> None:
-        tally, shape = self.tally, self.tally.records.shape
-        cell = columns["cell"].astype(np.int64)
-        tally.records += self._by_cell(cell, columns["records"], shape)
-        tally.bytes += self._by_cell(cell, columns["bytes"], shape)
-        tally.null_records += self._by_cell(cell[~present], columns["records"][~present], shape)
-        tally.null_bytes += self._by_cell(cell[~present], columns["bytes"][~present], shape)
-        np.minimum.at(tally.first_ms.reshape(-1), cell, columns["first"])
-        np.maximum.at(tally.last_ms.reshape(-1), cell, columns["last"])
-
-    @staticmethod
-    def _by_cell(cell: Int64s, what: Any, shape: tuple[int, ...]) -> Int64s:
-        size = int(np.prod(shape))
-        return np.bincount(cell, weights=what, minlength=size).reshape(shape).astype(np.int64)
+    def _by_partition(self, what: Int64s, chosen: Bools) -> Int64s:
+        """The sum of the chosen rows, by partition and slice."""
+        shape = self.tally.records.shape
+        total = np.empty(shape, dtype=np.int64)
+        partition = self.partition[chosen]
+        for number in range(shape[1]):
+            total[:, number] = np.bincount(partition, what[chosen, number], shape[0])
+        return total
 
     def run(self) -> None:
         if not len(self.keys):
@@ -136,22 +80,24 @@ class _Counting:
         records = np.bincount(self.code, weights=self.n, minlength=count).astype(np.int64)
         tally.distinct += count
         tally.multiplicity += np.bincount(np.minimum(records, MULTIPLICITIES) - 1, minlength=MULTIPLICITIES)
-        on = np.unique(self.code * self.layout.partitions + self.partition)
-        tally.keys += np.bincount(on % self.layout.partitions, minlength=self.layout.partitions)
-        shared = np.bincount(on // self.layout.partitions, minlength=count) > 1
+        tally.keys += np.bincount(self.partition, minlength=self.layout.partitions)
+        shared = np.bincount(self.code, minlength=count) > 1
         tally.shared_keys += int(shared.sum())
         tally.shared_records += int(records[shared].sum())
-        seen = np.unique(self.code * self.layout.slices + self.slice) // self.layout.slices
-        tally.incidence += np.bincount(np.bincount(seen, minlength=count) - 1, minlength=self.layout.slices)
+        seen = np.zeros(count, dtype=np.int64)
+        for number in range(self.layout.slices):
+            here = np.zeros(count, dtype=bool)
+            here[self.code[self.records[:, number] > 0]] = True
+            seen += here
+        tally.incidence += np.bincount(seen - 1, minlength=self.layout.slices)
 
     def _fits(self, hashes: list[Int64s]) -> list[Bools]:
         """For each partitioner the rows that lie where it puts them."""
-        tally, shape = self.tally, self.tally.records.shape
+        tally = self.tally
         fits = [hashed[self.code] % self.layout.partitions == self.partition for hashed in hashes]
         for number, fit in enumerate(fits):
-            tally.fits[number] += self._by_cell(self.cell[fit], self.n[fit], shape)
-        none = ~np.logical_or.reduce(fits)
-        tally.fits_none += self._by_cell(self.cell[none], self.n[none], shape)
+            tally.fits[number] += self._by_partition(self.records, fit)
+        tally.fits_none += self._by_partition(self.records, ~np.logical_or.reduce(fits))
         return fits
 
     def _earlier(self, hashed: Int64s, fit: Bools) -> None:
@@ -184,37 +130,43 @@ class _Counting:
             here &= unplaced
             chosen[here] = hashed[here]
             unplaced &= ~here
-        census = np.array(self.layout.census)[self.partition]
-        column = np.where(census, self.layout.slices, self.slice)
-        weight = self.weights[self.partition]
-        columns = self.layout.slices + 1
+        records, size = self._columns(self.records), self._columns(self.bytes)
         for count, placement in self.tally.placements.items():
             to = chosen % count
             moved = to != current
             placement.keys_moved += int(moved.sum())
-            cell, size = to[self.code] * columns + column, count * columns
-            placement.records += np.bincount(cell, self.n * weight, size).reshape(count, columns)
-            placement.bytes += np.bincount(cell, self.size * weight, size).reshape(count, columns)
-            rows = moved[self.code]
-            placement.records_moved += np.bincount(column[rows], (self.n * weight)[rows], columns)
+            of_row, leaving = to[self.code], moved[self.code]
+            for number, (n, b) in enumerate(zip(records, size, strict=True)):
+                placement.records[:, number] += np.bincount(of_row, n, count)
+                placement.bytes[:, number] += np.bincount(of_row, b, count)
+                placement.records_moved[number] += n[leaving].sum()
+
+    def _columns(self, what: Int64s) -> list[npt.NDArray[np.float64]]:
+        """The weighted columns of a placement: a replicate each, and then what was read whole."""
+        census = np.array(self.layout.census)[self.partition]
+        sampled = np.where(census, 0.0, self.weights[self.partition])
+        whole = np.where(census, self.weights[self.partition] * what.sum(axis=1), 0.0)
+        return [*(what[:, number] * sampled for number in range(self.layout.slices)), whole]
 
     def _hot(self, hashed: Int64s) -> None:
-        weight = self.weights[self.partition]
-        records = np.bincount(self.code, weights=self.n * weight, minlength=len(self.keys))
-        size = np.bincount(self.code, weights=self.size * weight, minlength=len(self.keys))
+        weight, keys = self.weights[self.partition], len(self.keys)
+        records = np.bincount(self.code, weights=self.n * weight, minlength=keys)
+        size = np.bincount(self.code, weights=self.bytes.sum(axis=1) * weight, minlength=keys)
         chosen = np.union1d(_most(records, HOT_KEYS, hashed), _most(size, HOT_BY_BYTES, hashed))
         rows_of = np.flatnonzero(np.isin(self.code, chosen))
         for code in chosen.tolist():
             rows = rows_of[self.code[rows_of] == code]
-            shape = self.tally.records.shape
             key = self.keys.at(code)
+            by_records, by_bytes = np.zeros((2, *self.tally.records.shape), dtype=np.int64)
+            by_records[self.partition[rows]] = self.records[rows]
+            by_bytes[self.partition[rows]] = self.bytes[rows]
             self.tally.hot.append(
                 HotKey(
                     hashlib.sha256(key).hexdigest(),
                     len(key),
                     key if self.layout.keep_keys else None,
-                    self._by_cell(self.cell[rows], self.n[rows], shape),
-                    self._by_cell(self.cell[rows], self.size[rows], shape),
+                    by_records,
+                    by_bytes,
                 )
             )
         self.tally.hot = hottest(self.tally.hot, self.weights)

@@ -95,23 +95,18 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> None:
     kafka = _client_properties(spark, given)
     settings = job_settings(given)
     hide = secrets(kafka)
-    results = []
     with _one_line("the brokers", hide), admin(spark, kafka) as client:
         cluster_id = client.cluster_id()
+        spans = {}
         for topic in sorted({*given.topics}):
             with _one_line(topic, hide):
-                spans = client.spans(topic, since_ms=settings.since_ms)
-                results.append(
-                    run_topic(
-                        spark,
-                        topic,
-                        spans,
-                        kafka,
-                        settings,
-                        limits=Limits(),
-                        spans_now=partial(client.spans, topic),
-                    )
-                )
+                spans[topic] = client.spans(topic, since_ms=settings.since_ms)
+        results = []
+        for topic, found in spans.items():
+            with _one_line(topic, hide):
+                now = partial(client.spans, topic)
+                result = run_topic(spark, topic, found, kafka, settings, limits=Limits(), spans_now=now)
+                results.append(result)
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     report = Report(__version__, cluster_id, given.cluster_name, created, tuple(results))
     try:

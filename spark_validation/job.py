@@ -135,4 +135,4 @@ def _counted(
         return Tally.empty(layout)
     parts = reducers(plan.records, slots(spark))
     with following(spark, tell, parts):
-        return tally(records(spark, name, plan, kafka), layout, reducers=parts)
+        return tally(records(spark, name, plan, kafka), layout, reducers=parts, group=plan.full)

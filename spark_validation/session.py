@@ -86,7 +86,7 @@ def _own(settings: SessionSettings, folder: Path) -> Iterator[SparkSession]:
     check_master(settings.effective_master)
     wanted = configuration(settings, folder)
     (folder / "local").mkdir()
-    with _signals(), jvm.environment(settings), jvm.running(settings, wanted, folder) as gateway:
+    with jvm.environment(settings), jvm.running(settings, wanted, folder) as gateway:
         spark = _begin(gateway, wanted, settings, folder)
         try:
             if not settings.local:
@@ -102,6 +102,7 @@ def _begin(gateway: Any, wanted: dict[str, str], settings: SessionSettings, fold
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
+    interrupted = signal.getsignal(signal.SIGINT)
     patience = _START_S.get(settings.effective_master.partition(":")[0].partition("[")[0], _LONGEST_START_S)
     late = threading.Event()
 
@@ -127,6 +128,9 @@ def _begin(gateway: Any, wanted: dict[str, str], settings: SessionSettings, fold
         ) from error
     finally:
         timer.cancel()
+        if threading.current_thread() is threading.main_thread():
+            # PySpark's handler of Ctrl-C talks to the JVM in the middle of whatever is said to it.
+            signal.signal(signal.SIGINT, interrupted)
 
 
 def _cause(error: Exception) -> str:
@@ -151,19 +155,6 @@ def _stop(spark: SparkSession) -> None:
     thread = threading.Thread(target=stop, daemon=True)
     thread.start()
     thread.join(_STOP_S)
-
-
-@contextmanager
-def _signals() -> Iterator[None]:
-    """PySpark's handler of Ctrl-C talks to the JVM in the middle of whatever is said to it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from spark_validation import counting
 from spark_validation.hashing import PARTITIONERS, Keys
+from spark_validation.rows import of_records
 from spark_validation.tally import MULTIPLICITIES, NEVER, HotKey, Layout, Tally
 
 if TYPE_CHECKING:
@@ -45,6 +47,11 @@ def batches(records: Sequence[Record], size: int = 1_000) -> Iterator[Any]:
             [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)],
             schema=SCHEMA,
         )
+
+
+def count(batches: Iterable[Any], layout: Layout) -> Tally:
+    """What the counting finds in Arrow batches of records."""
+    return counting.count(of_records(batches, layout.partitions, layout.slices), layout)
 
 
 def hashes(key: bytes) -> list[int]:

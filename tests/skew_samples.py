@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 CREATED = "2026-11-01T06:30:00Z"
 RECORD_BYTES = 214
+FEW_KEYS = 1000
+"""A sample sees all of so few keys."""
 HOSTILE_NAME = 'orders\x1b[31m|`x`\n## @team #1 </details> --> [a](https://evil.example) %%{init}%% "] \u202e'
 """More than Kafka allows in a name: a report may come from a file."""
 HOSTILE_KEY = (
@@ -112,8 +114,10 @@ def topic(
         partitions=partitions,
         by_records=spread(shares, relative),
         by_bytes=spread(shares, relative),
-        distinct_keys=Estimate.exact(keys) if full else Estimate(keys, keys * 0.98, keys * 1.03),
-        sampled_distinct_keys=keys if full else keys // 2,
+        distinct_keys=Estimate.exact(keys)
+        if full or keys < FEW_KEYS
+        else Estimate(keys, keys * 0.98, keys * 1.03),
+        sampled_distinct_keys=keys if full or keys < FEW_KEYS else keys // 2,
         null_key_share=estimate(null_share, null_share * relative),
         partitioners=partitioners or {"murmur2": 1.0, "crc32": 1 / len(weights), "fnv1a": 0.08, "other": 0.0},
         hot_keys=tuple(hot_keys),
@@ -206,7 +210,9 @@ def few(name: str = "regions.v1") -> TopicResult:
         keys=10,
         causes=[Cause("few_keys", "10 distinct keys on 12 partitions: 4 partitions have none.", 1.0)],
         advice=["Add a second field to the key, or use at most 6 partitions."],
-        hot_keys=[key(f"region-{number}", 0.1, [number]) for number in range(10)],
+        hot_keys=[
+            key(f"region-{one}", 0.1, [place]) for one, place in enumerate((0, 2, 2, 3, 6, 7, 9, 9, 10, 11))
+        ],
         what_if=what_if(6, 12, 24, ratio=1.8),
     )
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from spark_validation.counting import count
 from spark_validation.hashing import PARTITIONERS, Int64s, Keys
 from spark_validation.tally import Layout, Tally
 from spark_validation.windows import SamplePlan, Span, plan_windows
+from tests.skew_records import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,10 +7,9 @@ import pickle
 import pytest
 from hypothesis import given
 
-from spark_validation.counting import count
 from spark_validation.packing import pack, unpack
 from spark_validation.tally import Layout, Tally
-from tests.skew_records import Record, assert_same, batches
+from tests.skew_records import Record, assert_same, batches, count
 from tests.test_counting import samples
 
 

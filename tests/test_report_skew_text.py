@@ -54,7 +54,10 @@ def test_a_topic_begins_with_diagnosis_verdict_and_what_was_read() -> None:
         "",
         "payments.v1: hot keys, breaks its policy",
         "  The hottest key has 30.0 % of the records; the fullest of 12 partitions has 4.30 times the mean.",
-        "  Read: 1,000,000 of 30,000,000 records in 120 windows, seed 7, shares to within 0.72 percentage points.",
+        (
+            "  Read: 1,000,000 of 30,000,000 records in 120 windows, seed 7, "
+            "shares to within 0.72 percentage points."
+        ),
         "",
     ]
 
@@ -80,7 +83,7 @@ def test_an_empty_topic_keeps_its_notes_and_findings() -> None:
 
 def test_several_topics_end_with_a_summary() -> None:
     assert lines(samples.failing(samples.hot()), samples.balanced())[-1] == (
-        "2 topics: 1 breaks its policy, 1 without a judged policy."
+        "2 topics: 1 breaks its policy, 1 not judged."
     )
 
 
@@ -172,7 +175,7 @@ def test_of_many_partitions_the_fullest_and_the_emptiest_are_shown() -> None:
     assert len(rows) == 17
     assert rows[0][:2] == ["77", "6.39"]
     assert rows[12][:5] == ["…", "104", "more", "81.30", "%"]
-    assert rows[12][-6:] == ["0.71", "%", "to", "0.85", "%", "each"]
+    assert rows[12][-5:] == ["0.71", "to", "0.85", "%", "each"]
     assert [row[0] for row in rows[13:]] == ["46", "69", "92", "115"]
     shares = [float(row[1]) for row in rows if row[0] != "…"]
     assert shares == sorted(shares, reverse=True)
@@ -187,8 +190,7 @@ def test_verbose_shows_every_partition_by_number() -> None:
 def test_what_is_summed_up_is_said_in_records_too() -> None:
     made = samples.large()
     rows = body(lines(made), "PARTITION")
-    place = 3 if rows[0][0] != "…" else 5
-    total = sum(int(row[place if row[0] != "…" else 5].replace(",", "")) for row in rows)
+    total = sum(int(row[5 if row[0] == "…" else 3].replace(",", "")) for row in rows)
     assert total == pytest.approx(sum(one.records.value for one in made.partitions), abs=20)
 
 
@@ -209,7 +211,7 @@ def test_a_key_is_shown_only_if_the_report_has_it() -> None:
 
 
 def test_a_bursty_key_has_its_peak() -> None:
-    assert " ".join(body(lines(samples.bursty()), "KEY SHA-256")[0]).endswith(" 11 4.80 x in 2/10")
+    assert " ".join(body(lines(samples.bursty()), "KEY SHA-256")[0]).endswith(" 11 4.80 x")
 
 
 def test_the_what_if_marks_the_present_count() -> None:
@@ -232,9 +234,9 @@ def test_a_group_shows_what_each_member_gets() -> None:
 def test_a_group_without_members_is_no_error() -> None:
     made = samples.hot()
     nobody = replace(made.groups[0], members=(), max_mean_ratio=0.0)
-    assert "  Group checkout-aggregator: 0 members with the assignor range; the busiest" not in "\n".join(
-        lines(replace(made, groups=(nobody,)), width=None)
-    )
+    shown = lines(replace(made, groups=(nobody,)), width=None)
+    assert "  Group checkout-aggregator: 0 members with the assignor range." in shown
+    assert not any("MEMBER" in line for line in shown)
 
 
 # --- widths and hostile text -----------------------------------------------------------------------
@@ -248,7 +250,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 
 
 def test_a_percent_sign_stays_with_its_number() -> None:
-    for width in range(60, 121):
+    for width in range(80, 121):
         for line in lines(*samples.everything(), width=width):
             assert not line.strip().startswith("%"), line
 

@@ -95,6 +95,7 @@ def test_what_was_counted_has_no_interval() -> None:
 
 
 def test_an_interval_too_narrow_to_see_is_one_number() -> None:
+    assert estimated(Estimate(10, 9.9, 10.1), count) == "10"
     assert interval(Estimate(0.5, 0.49999, 0.50001), share) == "50.0 %"
 
 
@@ -138,7 +139,9 @@ def test_a_skew_by_bytes_is_in_the_headline() -> None:
 
 def test_a_diagnosis_of_a_later_version_is_shown_by_its_name() -> None:
     assert cause("slow_disks\x1b") == r"slow disks\x1b"
-    assert headline(replace(samples.balanced(), diagnosis="slow_disks")).startswith("Slow disks; the fullest")
+    assert headline(replace(samples.balanced(), diagnosis="slow_disks")).startswith(
+        "Keys are not spread evenly;"
+    )
 
 
 def test_hot_keys_without_a_key_are_not_an_error() -> None:
@@ -163,9 +166,9 @@ def test_what_was_read() -> None:
 def test_verdicts_are_summed_up_the_worst_first() -> None:
     topics = samples.everything()
     assert summary(topics) == (
-        "10 topics: 1 breaks its policy, 1 may break its policy, "
-        "7 without a judged policy, 1 keeps its policy"
+        "10 topics: 1 breaks its policy, 1 may break its policy, 7 not judged, 1 keeps its policy"
     )
+    assert summary((samples.hot(), samples.large(), samples.empty())) == "3 topics: 2 hot keys, 1 empty"
     assert summary(()) == "0 topics"
     assert [verdict(one) for one in sorted(topics, key=severity)] == ["fail", "warn", *["none"] * 7, "pass"]
     assert next(one.name for one in sorted(topics[:3], key=severity)) == "events.v1"

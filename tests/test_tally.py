@@ -8,7 +8,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_validation.counting import count
 from spark_validation.hashing import Keys, crc32
 from spark_validation.tally import (
     HOT_BY_BYTES,
@@ -19,7 +18,7 @@ from spark_validation.tally import (
     Tally,
     hottest,
 )
-from tests.skew_records import Record, assert_same, batches, is_empty
+from tests.skew_records import Record, assert_same, batches, count, is_empty
 from tests.test_counting import LAYOUT, drawn, samples
 
 

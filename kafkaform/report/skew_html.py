@@ -31,10 +31,10 @@ _MOST_LISTED = 1_000
 _NOTE = 2_000
 """Bytes to keep free for what the page says of topics that it leaves out."""
 _DETAILS = (
-    Detail(columns=60, rows=200, keys=20, points=60, by_bytes=True),
-    Detail(columns=60, rows=40, keys=10, points=60, by_bytes=True),
-    Detail(columns=40, rows=0, keys=6, points=40, by_bytes=True),
-    Detail(columns=24, rows=0, keys=3, points=20, by_bytes=False),
+    Detail(columns=60, rows=200, keys=20, points=60, dots=15, by_bytes=True),
+    Detail(columns=60, rows=40, keys=10, points=60, dots=15, by_bytes=True),
+    Detail(columns=40, rows=0, keys=6, points=40, dots=8, by_bytes=True),
+    Detail(columns=24, rows=0, keys=3, points=20, dots=1, by_bytes=False),
 )
 # The filters of templates that are worded as in every other format.
 _WORDS = (

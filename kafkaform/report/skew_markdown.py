@@ -9,6 +9,7 @@ from kafkaform.report.markdown import LIMIT
 from kafkaform.report.markdown_escape import code, html, prose
 from kafkaform.report.skew_markdown_details import details
 from kafkaform.report.skew_values import (
+    CAUSES,
     FAIL,
     NONE,
     NOTHING,
@@ -98,9 +99,10 @@ def _left_out(noun: str) -> Callable[[Sequence[object]], str]:
 def _row(topic: TopicResult, longest: int) -> str:
     state = verdict(topic)
     judged = NOTHING if state == NONE else VERDICTS[state]
+    words = cause(topic.diagnosis)
     cells = [
         code(topic.name, longest, cell=True),
-        prose(cause(topic.diagnosis)),
+        words if topic.diagnosis in CAUSES else code(words, cell=True),
         f"**{judged}**" if state in (FAIL, WARN) else judged,
     ]
     if is_empty(topic):

@@ -27,24 +27,25 @@ from kafkaform.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from spark_validation.results import GroupResult, HotKeyResult, PartitionResult, TopicResult
+    from spark_validation.results import Cause, GroupResult, HotKeyResult, PartitionResult, TopicResult
 
 MOST_ROWS = 24
 _LAST_ROWS = 4
 _MOST_KEYS = 10
-_MOST_GROUPS = 10
-_MOST_NOTES = 10
+_MOST_ITEMS = 12
 _BURSTY = 2.0
 
 
 def details(topic: TopicResult) -> str:
     """The parts of a topic that has records, with an empty line between them."""
     parts = [headline(topic), f"Read: {_sentence(sampled(topic.sample))}"]
-    reasons = topic.policy.reasons if topic.policy else ()
-    parts += _list("Policy", (_sentence(one) for one in reasons))
-    parts += _list("Causes", (_cause(one.name, one.evidence, one.explains) for one in topic.causes))
-    parts += _list("Advice", (_sentence(one) for one in topic.advice))
-    parts += _list("Notes", (_sentence(one) for one in topic.sample.notes))
+    points = [
+        *(f"Policy: {_sentence(one)}" for one in (topic.policy.reasons if topic.policy else ())),
+        *(f"Cause: {_cause(one)}" for one in topic.causes),
+        *(f"Advice: {_sentence(one)}" for one in topic.advice),
+    ]
+    parts += _list(points)
+    parts += _list([f"Note: {_sentence(one)}" for one in topic.sample.notes])
     chart = partition_chart(topic)
     if chart:
         parts.append(code_block("mermaid", chart))
@@ -54,25 +55,21 @@ def details(topic: TopicResult) -> str:
         parts.append(_keys(topic))
     if topic.what_if:
         parts.append(_predictions(topic))
-    parts += _list("Groups", map(_group, topic.groups[:_MOST_GROUPS]))
-    more = len(topic.groups) - _MOST_GROUPS
-    if more > 0:
-        parts.append(f"… {counted(more, 'more group')}")
+    parts += _list([f"Group {_group(one)}" for one in topic.groups])
     return "\n\n".join(parts)
 
 
-def _list(title: str, items: Iterable[str]) -> list[str]:
-    """A title and its list, bounded; nothing without items."""
-    found = list(items)
-    shown = [f"- {item}" for item in found[:_MOST_NOTES]]
-    if len(found) > _MOST_NOTES:
-        shown.append(f"- … {len(found) - _MOST_NOTES:,} more")
-    return [f"**{title}**", "\n".join(shown)] if found else []
+def _list(items: Sequence[str]) -> list[str]:
+    """A list, bounded; none without items."""
+    shown = [f"- {item}" for item in items[:_MOST_ITEMS]]
+    if len(items) > _MOST_ITEMS:
+        shown.append(f"- … {len(items) - _MOST_ITEMS:,} more")
+    return ["\n".join(shown)] if items else []
 
 
-def _cause(name: str, evidence: str, explains: float | None) -> str:
-    part = "" if explains is None else f" It explains {share(explains, 0)} of the skew."
-    return f"{prose(cause(name).capitalize())}: {_sentence(evidence)}{part}"
+def _cause(one: Cause) -> str:
+    part = "" if one.explains is None else f" It explains {share(one.explains, 0)} of the skew."
+    return f"{prose(cause(one.name))}. {_sentence(one.evidence)}{part}"
 
 
 def _partitions(topic: TopicResult) -> str:

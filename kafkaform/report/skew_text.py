@@ -69,7 +69,7 @@ def render_skew(report: Report, *, width: int | None, verbose: bool = False) -> 
     if len(report.topics) != 1:
         page.blank()
         worst = next((v for v in VERDICTS if any(verdict(one) == v for one in report.topics)), NONE)
-        page.line((f"{summary(report.topics)}.", _STYLES[worst]), indent=0)
+        page.note("", f"{summary(report.topics)}.", body=_STYLES[worst], indent=0)
     return page.text
 
 
@@ -91,7 +91,7 @@ class _Page:
             text, style = (part, "") if isinstance(part, str) else part
             self.text.append(printable(text), style)
 
-    def note(self, lead: str, prose: str, style: str = "dim", body: str = "") -> None:
+    def note(self, lead: str, prose: str, style: str = "dim", body: str = "", indent: int = _INDENT) -> None:
         """Add a paragraph behind a lead, its further lines under the first word."""
         shown = printable(lead)
         lines = [clipped(prose, _PROSE).replace(" %", f"{_GLUE}%")]
@@ -107,7 +107,7 @@ class _Page:
             ) or [""]
             lines[0] = lines[0].removeprefix(" " * len(shown))
         for number, line in enumerate(lines):
-            self.line((shown if number == 0 else "", style), (line.replace(_GLUE, " "), body))
+            self.line((shown if number == 0 else "", style), (line.replace(_GLUE, " "), body), indent=indent)
 
     def table(self, table: Text) -> None:
         """Add a table under an empty line."""
@@ -176,7 +176,7 @@ def _keys(page: _Page, topic: TopicResult, *, verbose: bool) -> None:
         return
     most = _FEW_KEYS if topic.diagnosis == "balanced" else _MOST_KEYS
     shown = topic.hot_keys if verbose else topic.hot_keys[:most]
-    page.table(key_table(topic, shown, page.room))
+    page.table(key_table(shown, page.room))
     more = len(topic.hot_keys) - len(shown)
     if more:
         page.line((f"… {counted(more, 'more key')} (--verbose lists them)", "dim"))

@@ -20,6 +20,7 @@ from kafkaform.report.skew_values import (
     size,
 )
 from kafkaform.report.tables import Cell, Column, table
+from spark_validation.results import Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +80,7 @@ def figure_table(topic: TopicResult, width: int | None) -> Text:
     return table(columns, rows, width)
 
 
-def key_table(topic: TopicResult, keys: Sequence[HotKeyResult], width: int | None) -> Text:
+def key_table(keys: Sequence[HotKeyResult], width: int | None) -> Text:
     """Hot keys; columns for intervals, texts and peaks are there only where there is something in them."""
     with_text = any(key.key is not None for key in keys)
     with_interval = not all(is_exact(key.share) for key in keys)
@@ -89,7 +90,7 @@ def key_table(topic: TopicResult, keys: Sequence[HotKeyResult], width: int | Non
     columns += [Column("SHARE", right=True)]
     columns += [Column("95 % INTERVAL")] if with_interval else []
     columns += [Column("OF BYTES", right=True), Column("PARTITIONS", least=10)]
-    columns += [Column("PEAK")] if with_peak else []
+    columns += [Column("PEAK", right=True)] if with_peak else []
     places = 2 if keys[0].share.value >= _RARE else 4
 
     def percent(value: float) -> str:
@@ -102,7 +103,7 @@ def key_table(topic: TopicResult, keys: Sequence[HotKeyResult], width: int | Non
         row += [percent(key.share.value)]
         row += [interval(key.share, percent)] if with_interval else []
         row += [percent(key.byte_share.value), numbers(key.partitions)]
-        row += [_peak(topic, key)] if with_peak else []
+        row += [f"{ratio(key.peak)} x"] if with_peak else []
         rows.append(row)
     return table(columns, rows, width)
 
@@ -203,12 +204,9 @@ def _bar(scale: Scale, one: PartitionResult, fullest: bool) -> Cell:
 
 
 def _between(values: Sequence[float], places: int) -> str:
-    low, high = share(min(values), places), share(max(values), places)
-    return f"{low} each" if low == high else f"{low} to {high} each"
-
-
-def _peak(topic: TopicResult, key: HotKeyResult) -> str:
-    return f"{ratio(key.peak)} x in {key.slices_seen:,}/{topic.sample.slices:,}"
+    low, high = min(values), max(values)
+    ends = interval(Estimate(high, low, high), lambda value: share(value, places))
+    return f"{ends or share(low, places)} each"
 
 
 def _room(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ SPREAD_FIGURES = {
 }
 """The fields of a spread and what each is called."""
 
-_CAUSES = {
+CAUSES = {
     "balanced": "balanced",
     "hot_keys": "hot keys",
     "few_keys": "too few keys",
@@ -46,6 +47,7 @@ _CAUSES = {
     "bursty": "bursty",
     "empty": "empty",
 }
+"""What is found in a topic, in words."""
 _WORST = (FAIL, WARN, NONE, PASS)
 _FEW_NUMBERS = 6
 _LEAST_HALF_WIDTH = 1e-6
@@ -112,9 +114,9 @@ def interval(estimate: Estimate, words: Callable[[float], str]) -> str:
 
 
 def estimated(estimate: Estimate, words: Callable[[float], str]) -> str:
-    """A value and its interval, `8.33 % (8.12 to 8.57 %)`; only the value where it is exact."""
-    ends = interval(estimate, words)
-    return f"{words(estimate.value)} ({ends})" if ends else words(estimate.value)
+    """A value and its interval, `8.33 % (8.12 to 8.57 %)`; only the value where that says it all."""
+    value, ends = words(estimate.value), interval(estimate, words)
+    return f"{value} ({ends})" if ends not in ("", value) else value
 
 
 def is_exact(estimate: Estimate) -> bool:
@@ -161,7 +163,7 @@ def _places(percent: float) -> int:
 
 def cause(name: str) -> str:
     """A diagnosis or a cause in words: `hot keys`."""
-    return _CAUSES.get(name) or clipped(name.replace("_", " "), 60)
+    return CAUSES.get(name) or clipped(name.replace("_", " "), 60)
 
 
 def verdict(topic: TopicResult) -> str:
@@ -181,7 +183,7 @@ def is_empty(topic: TopicResult) -> bool:
 
 
 def headline(topic: TopicResult) -> str:
-    """The diagnosis with its figures, in one sentence."""
+    """The diagnosis with its figures, in one sentence that has no foreign text in it."""
     if is_empty(topic):
         return "There is no record to judge."
     fullest = f"the fullest of {counted(len(topic.partitions), 'partition')} has {_times_mean(topic)}"
@@ -204,8 +206,8 @@ def headline(topic: TopicResult) -> str:
             lead = "Producers place the same keys differently, so order per key is broken"
         case "repartitioned":
             lead = "Keys lie on several partitions since some were added, so order per key is broken"
-        case other:
-            lead = cause(other).capitalize()
+        case _:
+            lead = "Keys are not spread evenly"
     return f"{lead}; {fullest}."
 
 
@@ -235,15 +237,20 @@ def sampled(sample: SampleResult) -> str:
 
 
 def summary(topics: Sequence[TopicResult]) -> str:
-    """All topics in one sentence: `3 topics: 1 breaks its policy, 2 keep theirs`."""
+    """All topics by verdict, or by diagnosis without one: `3 topics: 1 breaks its policy, 2 not judged`."""
     states = [verdict(topic) for topic in topics]
     words = {
         FAIL: ("breaks its policy", "break their policy"),
         WARN: ("may break its policy", "may break their policy"),
-        NONE: ("without a judged policy", "without a judged policy"),
+        NONE: ("not judged", "not judged"),
         PASS: ("keeps its policy", "keep their policy"),
     }
     found = [f"{number:,} {words[state][number != 1]}" for state in _WORST if (number := states.count(state))]
+    if set(states) == {NONE}:
+        found = [
+            f"{number:,} {name}"
+            for name, number in Counter(CAUSES.get(one.diagnosis, "other") for one in topics).items()
+        ]
     return f"{counted(len(topics), 'topic')}{': ' if found else ''}{', '.join(found)}"
 
 

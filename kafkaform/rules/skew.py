@@ -30,8 +30,9 @@ def partition_ratio(scene: Scene) -> Iterator[Finding]:
     The brokers and the consumer that hold it carry that much more than the others, and a group is as slow
     as the member that reads it. The limit is `skew.maxPartitionRatio` of the manifest, by records, or by
     bytes with `by: bytes`. A topic without this limit is left alone. It is an error where the whole
-    interval of the estimate lies above the limit, and a warning where the limit lies within. The diagnosis
-    of `kafkaform skew` says where the skew is from and what helps.
+    interval of the estimate lies above the limit, and a warning where the limit lies within. A plan
+    shows it as a warning at most, as it is so already. The diagnosis of `kafkaform skew` says where the
+    skew is from and what helps.
     """
     for subject, result, limits in _measured(scene):
         if limits is None or limits.max_partition_ratio is None:
@@ -70,10 +71,11 @@ def key_share(scene: Scene) -> Iterator[Finding]:
         worst, key = max(suspects, key=lambda pair: pair[0].value)
         more = len(suspects) - 1
         others = f"; {more} other key{'s are' if more > 1 else ' is'} above it too" if more and beyond else ""
+        named = f"the key {key.key_hash} ({counted(key.key_length, 'byte')})"
         yield Finding(
             subject,
-            f"{result.name}: the key {key.key_hash} ({counted(key.key_length, 'byte')}) has {share(worst, limit)} of "
-            f"the {limits.by}; the policy allows {percent(limit)}{others}",
+            f"{result.name}: {named} has {share(worst, limit)} of the {limits.by}; the policy allows "
+            f"{percent(limit)}{others}",
             f"split it over at least {ceil(worst.high / limit)} keys, or give it a topic of its own"
             if beyond
             else UNSURE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform.errors import SkewReportError
 from kafkaform.report.printable import clipped, printable
@@ -146,7 +146,7 @@ def _first_problem(document: dict[str, Any]) -> str | None:
 
 def _worded(error: ValidationError) -> str:
     """What is wrong, without the value: a report may hold keys, which are personal data."""
-    rule, wanted = str(error.validator), error.validator_value
+    rule, wanted = str(error.validator), cast("Any", error.validator_value)
     match rule:
         case "required" | "additionalProperties":
             return str(error.message)  # these name fields only

@@ -84,11 +84,12 @@ def salting(
         return
     split_keys = [(key, many) for key, many in zip(keys, best.counts, strict=False) if many > 1]
     parts = [f"{key.key_hash} into {many}" for key, many in split_keys]
-    more = [many for _, many in split_keys[_NAMED:]]
-    rest_of = f", and the {len(more)} next into {more[-1]} to {more[0]}" if more else ""
+    more = split_keys[_NAMED:]
+    if len(more) > 1:
+        parts[_NAMED:] = [f"the {len(more)} next into {more[-1][1]} to {more[0][1]}"]
     what = "keys" if len(parts) > 1 else "key"
     yield (
-        f"To keep {aim}, split {what} {listed(parts[:_NAMED])} salts{rest_of}: the fullest partition then has "
+        f"To keep {aim}, split {what} {listed(parts)} salts: the fullest partition then has "
         f"{times_mean(best.ratio)} at most, in nine of ten cases; order is kept within a salt only."
     )
 

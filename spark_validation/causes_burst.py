@@ -78,7 +78,9 @@ def _by_records(seen: Observation, line: Timeline) -> Burst | None:
     mass = line.spread(seen.keyed / read)
     usual, in_all = _usual(mass)
     expected = usual[:, None] * in_all
-    surely = (mass - expected) > DEVIATIONS * np.sqrt(np.maximum(expected, 1.0))
+    # When an offset was written is known; how many of them have a key only as far as windows tell it.
+    units = np.ones(seen.partitions) if seen.clumps is None else seen.weights * max(1.0, seen.clumps)
+    surely = (mass - expected) > DEVIATIONS * np.sqrt(np.maximum(expected, 1.0) * units[:, None])
     found = _strongest(seen, line, mass, surely, "records")
     if found is None:
         return None

@@ -91,8 +91,6 @@ def configuration(settings: SessionSettings, folder: Path) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(folder / "local"),
         }
-    if settings.debug:
-        ours["spark.log.level"] = "INFO"
     own = dict(settings.conf)
     result = {**ours, **own, "spark.master": settings.effective_master}
     for name in _MERGED:

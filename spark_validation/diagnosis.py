@@ -19,7 +19,7 @@ from spark_validation.occupancy import expected_ratio
 from spark_validation.results import Cause, TopicResult
 
 if TYPE_CHECKING:
-    from spark_validation.tally import Floats, Layout, Tally
+    from spark_validation.tally import Layout, Tally
     from spark_validation.windows import SamplePlan
 
 NULLS_WORTH_NAMING = 0.01
@@ -112,7 +112,8 @@ def few_cause(seen: Observation) -> Cause | None:
     if distinct < 1 or not seen.skewed("records"):
         return None
     expected = expected_ratio(distinct, seen.partitions)
-    explains = min(1.0, (expected - 1) / (ratio - 1))
+    keyed = 1 - seen.result.null_key_share.value
+    explains = min(1.0, keyed * (expected - 1) / (ratio - 1))
     if explains < CHANCE_IS_ENOUGH and distinct >= seen.partitions:
         return None
     keyless = int(np.count_nonzero(seen.tally.keys == 0))
@@ -135,7 +136,7 @@ def null_cause(seen: Observation) -> Cause | None:
         return None
     nulls = seen.nulls("records")
     ratio = max_over_mean(nulls)
-    clumps = _clumps(seen)
+    clumps = seen.clumps
     if clumps is not None and clumps >= CLUMPED:
         how = f"in batches (their share varies {clumps:.0f} times as much between windows as by chance)"
     elif ratio <= BALANCED_RATIO:
@@ -150,18 +151,6 @@ def null_cause(seen: Observation) -> Cause | None:
         f"order among each other.",
         explains,
     )
-
-
-def _clumps(seen: Observation) -> float | None:
-    """The variance of the share of null keys between windows over that of independent records."""
-    read, nulls = seen.tally.records, seen.tally.null_records
-    there = read > 0
-    share = nulls.sum() / read.sum()
-    if not 0 < share < 1 or np.count_nonzero(there) < 2:
-        return None
-    chance: Floats = read[there] * share * (1 - share)
-    squares = (nulls[there] - read[there] * share) ** 2 / chance
-    return float(squares.sum() / (np.count_nonzero(there) - 1))
 
 
 def _unexplained(seen: Observation, placing: causes_partitioners.Placing | None, note: str) -> Cause:

@@ -83,6 +83,21 @@ class Observation:
         ratio = self.ratio(by)
         return self.partitions > 1 and ratio.value > BALANCED_RATIO and ratio.low > SURELY
 
+    @cached_property
+    def clumps(self) -> float | None:
+        """The variance of the share of null keys between windows over that of independent records.
+
+        Producers send them in batches to one partition after another. None where all, or none, have a key.
+        """
+        read, nulls = self.tally.records, self.tally.null_records
+        there = read > 0
+        share = nulls.sum() / read.sum()
+        if not 0 < share < 1 or np.count_nonzero(there) < 2:
+            return None
+        chance = read[there] * share * (1 - share)
+        squares = (nulls[there] - read[there] * share) ** 2 / chance
+        return float(squares.sum() / (np.count_nonzero(there) - 1))
+
     def explained(self, part: Floats, by: str) -> float:
         """The part of the excess of the fullest partition over the mean that goes away with some records.
 
@@ -111,7 +126,7 @@ def percent(share: float) -> str:
     for digits, least in ((0, 99.95), (1, 0.95), (2, 0.0095)):
         if value >= least:
             text = f"{value:.{digits}f}"
-            return f"{text.removesuffix('.0')} %"
+            return f"{text.rstrip('0').rstrip('.') if digits else text} %"
     return "0 %" if value == 0 else "less than 0.01 %"
 
 

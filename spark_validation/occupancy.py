@@ -8,6 +8,7 @@ fullest is the sum over x of 1 - F(x) ** partitions (Raab and Steger, "Balls int
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from spark_validation.tally import Floats
 
 _GAUSSIAN_FROM = 5_000.0
-"""The mean from which the fullest is mean + sqrt(2 mean ln partitions): at most 6 % above the mean."""
+"""The mean from which a Poisson variable is as good as normal: the fullest is then found by Blom's formula
+for the expected largest of normal variables (*Transformed Beta-Variables*, 1958)."""
 
 
 def expected_ratio(keys: float, partitions: int) -> float:
@@ -25,7 +27,7 @@ def expected_ratio(keys: float, partitions: int) -> float:
     if partitions == 1 or mean <= 0:
         return 1.0
     if mean >= _GAUSSIAN_FROM:
-        return 1 + math.sqrt(2 * math.log(partitions) / mean)
+        return 1 + NormalDist().inv_cdf((partitions - 0.375) / (partitions + 0.25)) / math.sqrt(mean)
     if keys <= 1:
         return float(partitions)
     return float(np.sum(1 - _no_fuller(mean, partitions))) / mean

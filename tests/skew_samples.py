@@ -193,7 +193,7 @@ def hot(name: str = "payments.v1") -> TopicResult:
         ],
         hot_keys=[
             key("tenant-0", 0.3, [4]),
-            *(key(f"tenant-{number}", 0.004 / number, [number % 12]) for number in range(1, 14)),
+            *(key(f"tenant-{number}", 0.02 / number, [number % 12]) for number in range(1, 14)),
         ],
         what_if=what_if(12, 24, 48, ratio=4.3, half_width=0.2),
         groups=(group("checkout-aggregator", [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]], shares),),

@@ -345,23 +345,26 @@ def test_the_whole_way_from_kafka(project: Project, real_cluster: KafkaCluster) 
     assert (by_name[empty]["diagnosis"], by_name[empty]["policy"]["status"]) == ("empty", "pass")
     assert hot in call.out
     assert "INFO" in call.err, "Spark's log is shown with --debug"
+    policy(project, "hot", 8)
+    planned = project.run("plan", "--skew", "a.json", "--format", "markdown").needs(0)
+    assert hot in planned.out
     everything = {path.name: path.read_text() for path in project.folder.rglob("*") if path.is_file()}
     assert len([name for name in everything if name.startswith("skew-")]) == 1
-    for name, text in {**everything, "stdout": call.out, "stderr": call.err}.items():
+    for name, text in {**everything, "stdout": call.out, "stderr": call.err, "plan": planned.both}.items():
         assert KEY not in text, name
         assert KEY.encode().hex() not in text, name
 
 
 def test_keys_are_in_every_report_only_if_they_are_asked_for(tmp_path: Path) -> None:
-    """From a file, without a cluster."""
+    """From a file, without a cluster, and judged by a policy all the same."""
+    Project(tmp_path, "", "").topic("orders", partitions=4, skew={"maxKeyShare": 0.2})
     rows = [{"key": key, "partition": 0, "size": 10, "offset": n} for n, key in enumerate(hot_keys())]
     (tmp_path / "orders.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    arguments = ["skew", "--from", "orders.jsonl", "--partitions", "4"]
     call = kafkaform(
-        *arguments,
+        *("skew", "--from", "orders.jsonl"),
         *("--show-keys", "--json", "a.json", "--markdown", "a.md", "--html", "a.html", "--history", "old"),
         cwd=tmp_path,
-    ).needs(0)
+    ).needs(2)
     assert call.err == ""
     assert KEY in call.out
     reports = [tmp_path / "a.json", tmp_path / "a.md", tmp_path / "a.html", *(tmp_path / "old").iterdir()]
@@ -370,8 +373,9 @@ def test_keys_are_in_every_report_only_if_they_are_asked_for(tmp_path: Path) -> 
         assert KEY in path.read_text(), path.name
     document = json.loads((tmp_path / "a.json").read_text())
     assert (document["cluster_id"], document["cluster_name"]) == (None, None)
-    assert (document["topics"][0]["name"], document["topics"][0]["policy"]) == ("orders", None)
-    assert len(document["topics"][0]["partitions"]) == 4
+    (topic,) = document["topics"]
+    assert (topic["name"], topic["policy"]["status"]) == ("orders", "fail")
+    assert len(topic["partitions"]) == 4
 
 
 def test_a_topic_that_may_not_be_read_does_not_keep_the_others(

@@ -147,7 +147,7 @@ def test_of_many_keys_groups_and_notes_the_rest_is_counted() -> None:
         sample=replace(made.sample, notes=tuple(f"note {number}" for number in range(13))),
     )
     text = markdown(made)
-    assert "\n… 4 more keys\n" in text
+    assert "\n… 9 more keys\n" in text
     assert "\n- … 1 more\n" in text
     assert "\n- … 3 more\n" in text
 

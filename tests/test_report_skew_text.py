@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from kafkaform.report.printable import is_plain
 from kafkaform.report.skew_bars import MARK, Scale, selected
 from kafkaform.report.skew_text import render_skew
-from spark_validation.results import Cause, Finding, Verdict
+from spark_validation.results import Cause, Estimate, Finding, Verdict
 from tests import skew_samples as samples
 from tests.strategies import hostile_text
 
@@ -195,10 +195,17 @@ def test_what_is_summed_up_is_said_in_records_too() -> None:
 
 
 def test_at_most_ten_hot_keys_are_listed() -> None:
-    shown = lines(samples.hot())
+    made = replace(samples.hot(), hot_keys=tuple(samples.key(f"k{one}", 0.02) for one in range(14)))
+    shown = lines(made)
     assert len(body(shown, "KEY SHA-256")) == 11
     assert "  … 4 more keys (--verbose lists them)" in shown
-    assert len(body(lines(samples.hot(), verbose=True), "KEY SHA-256")) == 14
+    assert len(body(lines(made, verbose=True), "KEY SHA-256")) == 14
+
+
+def test_an_exact_share_is_said_to_be_exact_beside_estimates() -> None:
+    made = samples.hot()
+    sure = replace(made.hot_keys[0], share=Estimate.exact(0.3))
+    assert "exact" in body(lines(replace(made, hot_keys=(sure, *made.hot_keys[1:]))), "KEY SHA-256")[0]
 
 
 def test_a_key_is_shown_only_if_the_report_has_it() -> None:

@@ -16,7 +16,10 @@ from kafkaform.report.skew_values import (
     estimated,
     headline,
     interval,
+    is_bursty,
+    is_notable,
     moment,
+    notable_keys,
     numbers,
     ratio,
     sampled,
@@ -163,12 +166,31 @@ def test_what_was_read() -> None:
     assert sampled(replace(sample, mode="file", records=1, achieved=None)) == "1 record of a file"
 
 
+def test_keys_too_small_to_matter_are_not_shown_beyond_a_few() -> None:
+    made = samples.hot()
+    assert len(notable_keys(made, 10)) == 5
+    assert len(notable_keys(samples.balanced(), 10)) == 2
+    assert len(notable_keys(replace(made, hot_keys=made.hot_keys[9:]), 10)) == 3
+    equal = replace(made, hot_keys=tuple(samples.key(f"k{number}", 0.02) for number in range(14)))
+    assert notable_keys(equal, 10) == equal.hot_keys[:10]
+    heavy = replace(made.hot_keys[5], byte_share=made.hot_keys[0].share)
+    assert is_notable(made, heavy)
+
+
+def test_a_peak_of_a_rare_key_is_chance() -> None:
+    made = samples.bursty()
+    assert is_bursty(made, made.hot_keys[0])
+    assert not is_bursty(made, samples.key("rare", 0.0001, peak=4.0))
+    assert not is_bursty(made, samples.key("steady", 0.1))
+
+
 def test_verdicts_are_summed_up_the_worst_first() -> None:
     topics = samples.everything()
     assert summary(topics) == (
         "10 topics: 1 breaks its policy, 1 may break its policy, 7 not judged, 1 keeps its policy"
     )
-    assert summary((samples.hot(), samples.large(), samples.empty())) == "3 topics: 2 hot keys, 1 empty"
+    assert summary((samples.hot(), samples.large(), samples.empty())) == "3 topics: hot keys (2), empty (1)"
+    assert summary((samples.hot(),)) == "1 topic: hot keys"
     assert summary(()) == "0 topics"
     assert [verdict(one) for one in sorted(topics, key=severity)] == ["fail", "warn", *["none"] * 7, "pass"]
     assert next(one.name for one in sorted(topics[:3], key=severity)) == "events.v1"

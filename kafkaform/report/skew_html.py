@@ -130,8 +130,8 @@ def _shown(value: object) -> object:
 
 
 def _ends(estimate: Estimate, words: str) -> str:
-    """An interval for a table's cell, in one of our wordings."""
-    return skew_values.interval(estimate, getattr(skew_values, words)) or "exact"
+    """An interval in one of our wordings, by its name."""
+    return skew_values.interval(estimate, getattr(skew_values, words))
 
 
 def _place(number: float) -> str:

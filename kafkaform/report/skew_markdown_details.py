@@ -16,6 +16,8 @@ from kafkaform.report.skew_values import (
     count,
     estimated,
     headline,
+    is_bursty,
+    notable_keys,
     numbers,
     ratio,
     sampled,
@@ -33,7 +35,6 @@ MOST_ROWS = 24
 _LAST_ROWS = 4
 _MOST_KEYS = 10
 _MOST_ITEMS = 12
-_BURSTY = 2.0
 
 
 def details(topic: TopicResult) -> str:
@@ -120,7 +121,7 @@ def _figures(topic: TopicResult) -> str:
 
 def _keys(topic: TopicResult) -> str:
     with_text = any(key.key is not None for key in topic.hot_keys)
-    shown = topic.hot_keys[:_MOST_KEYS]
+    shown = notable_keys(topic, _MOST_KEYS)
     header = [
         "Key (SHA-256)",
         *(["Key"] if with_text else []),
@@ -145,7 +146,7 @@ def _key(topic: TopicResult, key: HotKeyResult, *, with_text: bool) -> list[str]
         estimated(key.share, share),
         share(key.byte_share.value),
         numbers(key.partitions),
-        peak if key.peak > _BURSTY else NOTHING,
+        peak if is_bursty(topic, key) else NOTHING,
     ]
 
 

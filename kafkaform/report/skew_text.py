@@ -28,6 +28,7 @@ from kafkaform.report.skew_values import (
     headline,
     is_empty,
     moment,
+    notable_keys,
     ratio,
     sampled,
     share,
@@ -45,8 +46,9 @@ _NAME = 240
 _PROSE = 1200
 _INDENT = 2
 _LEAST_ROOM = 20
+_LONGEST_HANG = 8
+_SHORT_HANG = 4
 _MOST_KEYS = 10
-_FEW_KEYS = 3
 _CERTAIN = 0.9995
 _GLUE = "\0"
 """Holds a number and its sign together where lines are wrapped; printable text has none of it."""
@@ -92,10 +94,10 @@ class _Page:
             self.text.append(printable(text), style)
 
     def note(self, lead: str, prose: str, style: str = "dim", body: str = "", indent: int = _INDENT) -> None:
-        """Add a paragraph behind a lead, its further lines under the first word."""
+        """Add a paragraph behind a lead, its further lines indented."""
         shown = printable(lead)
         lines = [clipped(prose, _PROSE).replace(" %", f"{_GLUE}%")]
-        hang = len(shown) if self.room is None or self.room - len(shown) >= _LEAST_ROOM else 0
+        hang = len(shown) if len(shown) <= _LONGEST_HANG else _SHORT_HANG
         if self.room is not None:
             lines = textwrap.wrap(
                 lines[0],
@@ -174,9 +176,8 @@ def _figures(page: _Page, topic: TopicResult, *, verbose: bool) -> None:
 def _keys(page: _Page, topic: TopicResult, *, verbose: bool) -> None:
     if not topic.hot_keys:
         return
-    most = _FEW_KEYS if topic.diagnosis == "balanced" else _MOST_KEYS
-    shown = topic.hot_keys if verbose else topic.hot_keys[:most]
-    page.table(key_table(shown, page.room))
+    shown = topic.hot_keys if verbose else notable_keys(topic, _MOST_KEYS)
+    page.table(key_table(topic, shown, page.room))
     more = len(topic.hot_keys) - len(shown)
     if more:
         page.line((f"… {counted(more, 'more key')} (--verbose lists them)", "dim"))

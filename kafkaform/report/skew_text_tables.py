@@ -13,6 +13,7 @@ from kafkaform.report.skew_values import (
     count,
     estimated,
     interval,
+    is_bursty,
     is_exact,
     numbers,
     ratio,
@@ -43,7 +44,6 @@ _LONGEST_BAR = 40
 _SHORTEST_BAR = 8
 _WIDE = 100
 _GAP = 2
-_BURSTY = 2.0
 _RARE = 0.01
 
 
@@ -80,11 +80,11 @@ def figure_table(topic: TopicResult, width: int | None) -> Text:
     return table(columns, rows, width)
 
 
-def key_table(keys: Sequence[HotKeyResult], width: int | None) -> Text:
+def key_table(topic: TopicResult, keys: Sequence[HotKeyResult], width: int | None) -> Text:
     """Hot keys; columns for intervals, texts and peaks are there only where there is something in them."""
     with_text = any(key.key is not None for key in keys)
     with_interval = not all(is_exact(key.share) for key in keys)
-    with_peak = any(key.peak > _BURSTY for key in keys)
+    with_peak = any(is_bursty(topic, key) for key in keys)
     columns = [Column("KEY SHA-256"), Column("LENGTH", right=True)]
     columns += [Column("KEY", least=8)] if with_text else []
     columns += [Column("SHARE", right=True)]
@@ -101,9 +101,9 @@ def key_table(keys: Sequence[HotKeyResult], width: int | None) -> Text:
         row = [key.key_hash, f"{key.key_length:,} B"]
         row += [NOTHING if key.key is None else brief(key.key)] if with_text else []
         row += [percent(key.share.value)]
-        row += [interval(key.share, percent)] if with_interval else []
+        row += [interval(key.share, percent) or "exact"] if with_interval else []
         row += [percent(key.byte_share.value), numbers(key.partitions)]
-        row += [f"{ratio(key.peak)} x"] if with_peak else []
+        row += [f"{ratio(key.peak)} x" if is_bursty(topic, key) else NOTHING] if with_peak else []
         rows.append(row)
     return table(columns, rows, width)
 

@@ -61,7 +61,7 @@ def prediction(topic: TopicResult) -> Chart:
             Point(places[number], counted(number, "partition"), predicted[number])
             for number in sorted(predicted)
         ],
-        title="Fullest / mean",
+        title="Predicted fullest / mean",
         x_name="partitions",
         words=ratio,
         text="Predicted ratio of the fullest partition to the mean: "
@@ -95,9 +95,7 @@ def _hottest(topic: TopicResult) -> Estimate:
 
 
 _FIGURES = (
-    _Figure(
-        "Fullest partition over the mean", lambda topic: topic.by_records.max_mean_ratio, ratio, least=2.0
-    ),
+    _Figure("Fullest / mean", lambda topic: topic.by_records.max_mean_ratio, ratio, least=2.0),
     _Figure("Hottest key's share", _hottest, share, percent_tick, least=0.01),
     _Figure("Distinct keys", lambda topic: topic.distinct_keys, count),
 )

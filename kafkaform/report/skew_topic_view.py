@@ -14,14 +14,13 @@ from kafkaform.report.skew_topic_charts import (
 )
 from kafkaform.report.skew_values import VERDICTS, count, interval, is_empty, ratio, share, verdict
 from kafkaform.wording import counted
-from spark_validation.results import Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkaform.report.skew_marks import Chart
     from kafkaform.report.skew_trend import Trend
-    from spark_validation.results import GroupResult, HotKeyResult, PartitionResult, TopicResult
+    from spark_validation.results import Estimate, GroupResult, HotKeyResult, PartitionResult, TopicResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from kafkaform.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spark_validation.results import Estimate, SampleResult, TopicResult
+    from spark_validation.results import Estimate, HotKeyResult, SampleResult, TopicResult
 
 NOTHING = "-"
 """Stands for a figure that nobody knows."""
@@ -52,6 +52,9 @@ _WORST = (FAIL, WARN, NONE, PASS)
 _FEW_NUMBERS = 6
 _LEAST_HALF_WIDTH = 1e-6
 _MUCH_MORE = 1.25
+_FEW_KEYS = 3
+_NOTABLE = 0.05
+_BURSTY = 2.0
 
 
 # --- single figures --------------------------------------------------------------------------------
@@ -182,6 +185,22 @@ def is_empty(topic: TopicResult) -> bool:
     return topic.diagnosis == "empty" or not topic.partitions
 
 
+def notable_keys(topic: TopicResult, most: int) -> tuple[HotKeyResult, ...]:
+    """The keys to show: those that are notable, and the first few in any case."""
+    seen = sum(is_notable(topic, key) for key in topic.hot_keys)
+    return topic.hot_keys[: min(most, max(seen, _FEW_KEYS))]
+
+
+def is_notable(topic: TopicResult, key: HotKeyResult) -> bool:
+    """Whether a key alone fills a twentieth of a mean partition."""
+    return max(key.share.value, key.byte_share.value) * len(topic.partitions) >= _NOTABLE
+
+
+def is_bursty(topic: TopicResult, key: HotKeyResult) -> bool:
+    """Whether a key has a peak worth showing; those of keys that are not notable are chance."""
+    return key.peak > _BURSTY and is_notable(topic, key)
+
+
 def headline(topic: TopicResult) -> str:
     """The diagnosis with its figures, in one sentence that has no foreign text in it."""
     if is_empty(topic):
@@ -247,10 +266,8 @@ def summary(topics: Sequence[TopicResult]) -> str:
     }
     found = [f"{number:,} {words[state][number != 1]}" for state in _WORST if (number := states.count(state))]
     if set(states) == {NONE}:
-        found = [
-            f"{number:,} {name}"
-            for name, number in Counter(CAUSES.get(one.diagnosis, "other") for one in topics).items()
-        ]
+        causes = Counter(CAUSES.get(one.diagnosis, "other") for one in topics)
+        found = [f"{name} ({number:,})" if len(topics) > 1 else name for name, number in causes.items()]
     return f"{counted(len(topics), 'topic')}{': ' if found else ''}{', '.join(found)}"
 
 

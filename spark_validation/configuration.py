@@ -21,6 +21,12 @@ SESSION_SETTINGS = {
 }
 """What a session can still be given when its JVM runs already."""
 
+_FORGETTING = {
+    # Spark keeps what a consumer has fetched beyond a window, for five minutes: a hundred megabytes a sample.
+    "spark.kafka.consumer.fetchedData.cache.timeout": "1s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "1s",
+}
+
 _MERGED = ("spark.jars", "spark.driver.extraJavaOptions")
 _REDACTION = ("spark.redaction.regex", "spark.sql.redaction.options.regex")
 _CONSUMERS = 64
@@ -83,6 +89,7 @@ def configuration(settings: SessionSettings, folder: Path) -> dict[str, str]:
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         **SESSION_SETTINGS,
+        **_FORGETTING,
         **dict.fromkeys(_REDACTION, SENSITIVE),
     }
     if settings.local:
@@ -118,7 +125,8 @@ def session_settings(own: Mapping[str, str], partitions: int = 0) -> dict[str, s
         own: The settings that it has; ours are added where these say nothing.
         partitions: The most partitions that a topic has.
     """
-    ours = {**SESSION_SETTINGS, "spark.kafka.consumer.cache.capacity": str(max(_CONSUMERS, partitions))}
+    capacity = {"spark.kafka.consumer.cache.capacity": str(max(_CONSUMERS, partitions))}
+    ours = {**SESSION_SETTINGS, **_FORGETTING, **capacity}
     return {**{name: value for name, value in ours.items() if name not in own}, **widened(own)}
 
 

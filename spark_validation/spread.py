@@ -69,7 +69,7 @@ def drawn_together(relative: Replicated) -> Floats:
         return level
     seen = float(level.var(ddof=1))
     chance = float(np.mean(relative.noise**2))
-    if chance == 0.0:
+    if chance == 0.0 or seen == 0.0:
         return level
     return np.asarray(1.0 + (level - 1.0) * math.sqrt(max(0.0, seen - chance) / seen))
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,27 +34,23 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafkaform.devcluster.cluster import DevCluster
-    from spark_validation.results import TopicResult
     from tests.kafka_fixtures import Account
 
 ROOT = Path(__file__).parents[1]
 RECORDS = 9_000
 PARTITIONS = 3
+BEGIN = int(time.time() * 1000) - 3_600_000
 
 
 def filled(servers: str, topic: str) -> None:
-    """Records of 300 keys where murmur2 puts them, a millisecond apart, the first at time 1000."""
+    """Records of 300 keys where murmur2 puts them, a millisecond apart, the first at BEGIN."""
     admin = admin_client(servers)
     for future in admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).values():
         future.result(30)
     producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random"})
     for number in range(RECORDS):
-        producer.produce(topic, key=f"key-{number % 300}", value="x" * 10, timestamp=1000 + number)
+        producer.produce(topic, key=f"key-{number % 300}", value="x" * 10, timestamp=BEGIN + number)
     assert producer.flush(60) == 0
-
-
-def spans_of(result: TopicResult) -> list[Span]:
-    return [Span(p.partition, p.start_offset, p.end_offset, p.log_bytes) for p in result.partitions]
 
 
 # --- arguments -------------------------------------------------------------------------------------
@@ -178,9 +175,9 @@ def test_java_finds_the_spans_that_other_clients_find(
     assert [(s.start, s.end, s.log_bytes) for s in mine] == [
         (theirs[pair].start, theirs[pair].end, sizes[pair]) for pair in pairs
     ]
-    later = spans_read(spark, kafka, topic, since_ms=1000 + RECORDS - 600)
+    later = spans_read(spark, kafka, topic, since_ms=BEGIN + RECORDS - 600)
     assert sum(span.records for span in later) == 600
-    assert all(span.records == 0 for span in spans_read(spark, kafka, topic, since_ms=2_000_000))
+    assert all(span.records == 0 for span in spans_read(spark, kafka, topic, since_ms=BEGIN + 2_000_000))
     with admin(spark, {"bootstrap.servers": kafka.bootstrap_servers}) as client:
         assert client.cluster_id() == real_cluster.facts().cluster_id
 
@@ -208,7 +205,7 @@ def test_a_report_is_written_whole_and_replaces_an_older_one(spark: SparkSession
 
     target = tmp_path / "new folder" / "report.json"
     for text in ("a longer text with ü", "short"):
-        write(spark, target.as_uri(), text)
+        write(spark, f"file:{target}", text)
         assert target.read_text(encoding="utf-8") == text
         assert [path.name for path in target.parent.iterdir()] == ["report.json"]
 
@@ -326,10 +323,11 @@ def test_a_standalone_cluster_counts_what_this_machine_counts(
     report = from_document(json.loads((tmp_path / "report.json").read_text()))
     assert report.topics == (local,)
     assert report.cluster_id == cluster_id
-    assert "note: group.id in" in submitted.stderr
+    # spark-submit passes its script's stderr on as stdout.
+    assert "note: group.id in" in submitted.stdout
     assert "ConsumerConfig values" in "".join(logs.values()), "the executors' logs are there to be looked at"
-    shown = {**logs, "stdout": submitted.stdout, "stderr": submitted.stderr, "own": through_master.stderr}
-    assert not [place for place, text in shown.items() if secret in text or 'password="' in text]
+    shown = [*logs.values(), submitted.stdout, submitted.stderr, through_master.stderr]
+    assert not [text for text in shown if secret in text or 'password="' in text]
 
 
 def _escaped(value: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafkaform.cli.output import verbose_option
 from kafkaform.errors import UsageError
 from kafkaform.offset_spec import parse_initial, time_of
 from kafkaform.skew.scene import is_glob
@@ -42,6 +43,7 @@ class SkewOptions:
         show_keys: Keys are reported, and not their hashes alone.
         output_format: What goes to stdout: one of FORMATS.
         out: Where that goes instead; None for stdout.
+        verbose: Text lists what it otherwise only counts.
         artefacts: More files to write, by format.
         history: The folder that keeps reports; None for none.
         master: A Spark master's URL; None for this machine.
@@ -60,6 +62,7 @@ class SkewOptions:
     show_keys: bool = False
     output_format: str = "text"
     out: Path | None = None
+    verbose: bool = False
     artefacts: dict[str, Path] = field(default_factory=dict)
     history: Path | None = None
     master: str | None = None
@@ -82,6 +85,7 @@ class _Given:
     show_keys: bool
     output_format: str
     out: Path | None
+    verbose: bool
     json_file: Path | None
     markdown_file: Path | None
     html_file: Path | None
@@ -136,6 +140,7 @@ _OPTIONS = (
         help="What to print: text for people, json for programs (schemas/skew.schema.json).",
     ),
     click.option("-o", "--out", type=_FILE, help="Write that to this file, and not to stdout."),
+    verbose_option,
     click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Also write the report as JSON."),
     click.option("--markdown", "markdown_file", type=_FILE, metavar="FILE", help="Also as Markdown."),
     click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Also as a page for browsers."),
@@ -188,6 +193,7 @@ def understood(given: _Given, topics: Sequence[str]) -> SkewOptions:
         given.show_keys,
         given.output_format,
         given.out,
+        given.verbose,
         written,
         given.history,
         given.master,

@@ -44,16 +44,16 @@ def publish(report: Report, options: SkewOptions) -> None:
     for form, path in options.artefacts.items():
         write_file(path, rendered(report, form, before))
     if options.out is not None:
-        write_file(options.out, rendered(report, options.output_format, before))
+        write_file(options.out, rendered(report, options.output_format, before, verbose=options.verbose))
     elif options.output_format == "text":
         from kafkaform.report.skew_text import render_skew
 
-        print_text(render_skew(report, width=prose_width(sys.stdout)))
+        print_text(render_skew(report, width=prose_width(sys.stdout), verbose=options.verbose))
     else:
         click.echo(rendered(report, options.output_format, before), nl=False)
 
 
-def rendered(report: Report, form: str, before: Sequence[Report] = ()) -> str:
+def rendered(report: Report, form: str, before: Sequence[Report] = (), *, verbose: bool = False) -> str:
     """A report in one format, with a newline at its end."""
     match form:
         case "json":
@@ -71,4 +71,4 @@ def rendered(report: Report, form: str, before: Sequence[Report] = ()) -> str:
         case _:
             from kafkaform.report.skew_text import render_skew
 
-            return render_skew(report, width=None).plain + "\n"
+            return render_skew(report, width=None, verbose=verbose).plain + "\n"

@@ -117,8 +117,8 @@ def no_help(result: TopicResult, key: HotKeyResult, by: str, *, ratio: float) ->
     counts = [one.partitions for one in result.what_if if one.partitions > count] or [2 * count]
     if share * counts[-1] <= ratio:
         return
-    bounds = [f"{share * many:.1f} on {many}" for many in counts]
+    bounds = [f"{share * many:.1f} on {many}" for many in dict.fromkeys((counts[0], counts[-1]))]
     yield (
-        f"More partitions will not help: key {key.key_hash} stays on one of them, which has at least "
-        f"{share * count:.1f} times the mean by {by} on {count} partitions, and {listed(bounds)}."
+        f"More partitions will not help: key {key.key_hash} stays on one of them, and alone fills it by that "
+        f"many times the mean of all by {by}: {listed(bounds)} partitions."
     )

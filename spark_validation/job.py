@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from spark_validation import analysis
 from spark_validation.candidates import candidates
+from spark_validation.errors import ReadingFailed
 from spark_validation.measure import reducers, tally
 from spark_validation.progress import following
+from spark_validation.redaction import is_sensitive
 from spark_validation.retention import removed
-from spark_validation.slots import slots
+from spark_validation.slots import is_connect, slots
 from spark_validation.source import records
 from spark_validation.tally import Layout, Tally
 from spark_validation.windows import SamplePlan, plan_windows
@@ -81,8 +83,15 @@ def run_topic(
         spans_now: Reads the spans once more, to find what retention removed during the job.
 
     Raises:
+        ReadingFailed: Secrets would be sent to a Spark Connect server.
         Exception: As Spark raises it; `errors.translated` makes one line of it.
     """
+    if is_connect(spark) and (secret := sorted(filter(is_sensitive, kafka))):
+        raise ReadingFailed(
+            f"Spark Connect keeps what it is asked in its server's log and event log: {', '.join(secret)}"
+            " would be there to read",
+            hint="use --master, or a listener and account that need no secret",
+        )
     placed = _placed(kafka)
 
     def once(wanted: int) -> tuple[TopicResult, SamplePlan]:

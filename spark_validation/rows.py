@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from spark_validation.hashing import Int64s
 
 _COMPACT_ROWS = 1_000_000
+_CLOSE = 0.1
+"""Up to this part of a slice's time, it is known when a slice begins."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +88,7 @@ def of_groups(batches: Iterable[Any], partitions: int, slices: int) -> Rows | No
     """Take records that Spark has grouped already; None where there is none.
 
     Bytes are known of a row, not of its slices, and are divided among them as its records are. Timestamps are
-    known likewise: the earliest one of a row belongs to its first slice, and the latest to its last.
+    known likewise, so that a slice may have records and no timestamps: see `_times`.
 
     Args:
         batches: Arrow record batches with the columns of `measure.GROUPED`, and one for the records of each
@@ -107,10 +109,7 @@ def of_groups(batches: Iterable[Any], partitions: int, slices: int) -> Rows | No
     together = records.cumsum(axis=1)
     # Rounded on the running total, so that the parts add up to the whole.
     shares = np.rint(size[:, None] * (together / together[:, -1:])).astype(np.int64)
-    first_ms, last_ms = _no_times(partitions, slices)
-    seen = records > 0
-    np.minimum.at(first_ms, (partition, seen.argmax(axis=1)), first)
-    np.maximum.at(last_ms, (partition, slices - 1 - seen[:, ::-1].argmax(axis=1)), last)
+    first_ms, last_ms = _times(partition, records, first, last, (partitions, slices))
     return Rows(
         table.column(0).combine_chunks(),
         partition,
@@ -121,6 +120,32 @@ def of_groups(batches: Iterable[Any], partitions: int, slices: int) -> Rows | No
         first_ms,
         last_ms,
     )
+
+
+def _times(
+    partition: Int64s, records: Int64s, first: Int64s, last: Int64s, shape: tuple[int, int]
+) -> tuple[Int64s, Int64s]:
+    """The first and last timestamps of slices, as far as rows tell them.
+
+    The earliest timestamp of a row belongs to its first slice, and the latest to its last. As times ascend
+    along a log, two slices meet between the latest time that is known before and the earliest that is known
+    after. Where these are far apart, the one slice has no last time and the other no first.
+    """
+    partitions, slices = shape
+    seen = records > 0
+    earliest, latest = _no_times(partitions, slices)
+    for number, at in ((seen.argmax(axis=1), first), (slices - 1 - seen[:, ::-1].argmax(axis=1), last)):
+        np.minimum.at(earliest, (partition, number), at)
+        np.maximum.at(latest, (partition, number), at)
+    before = np.maximum.accumulate(latest, axis=1)[:, :-1]
+    after = np.minimum.accumulate(earliest[:, ::-1], axis=1)[:, ::-1][:, 1:]
+    whole = latest.max(axis=1, keepdims=True) - earliest.min(axis=1, keepdims=True).clip(max=NEVER - 1)
+    outermost = (before < 0) | (after == NEVER)
+    close = outermost | (after.astype(np.float64) - before <= _CLOSE * whole / slices)
+    filled = np.stack([np.bincount(partition, column, partitions) > 0 for column in records.T], axis=1)
+    earliest[:, 1:] = np.where(close & filled[:, 1:], after, NEVER)
+    latest[:, :-1] = np.where(close & filled[:, :-1], before, -1)
+    return earliest, latest
 
 
 def _no_times(partitions: int, slices: int) -> tuple[Int64s, Int64s]:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spark_validation.tally import NEVER
+
 if TYPE_CHECKING:
     from spark_validation.observation import Observation
     from spark_validation.tally import Floats
@@ -21,6 +23,8 @@ INTERVALS = 48
 """Intervals of time; a burst that is much shorter than one is not seen."""
 FEWEST_TIMES = 4
 """Distinct timestamps for each slice, below which they are too coarse."""
+LEAST_MS = 60_000
+"""A log that was written in less time shows the batches of its producers, and no bursts."""
 OUT_OF_ORDER = 0.1
 """The part of windows that may begin before the one before them has ended, by as much of the whole time."""
 
@@ -72,7 +76,7 @@ def timeline(seen: Observation) -> Timeline | None:
         return None
     every = np.concatenate([curve.times for curve in curves])
     start, end = float(every.min()), float(every.max())
-    if end <= start or len(np.unique(every)) < FEWEST_TIMES * seen.layout.slices:
+    if end - start < LEAST_MS or len(np.unique(every)) < FEWEST_TIMES * seen.layout.slices:
         return None
     if _out_of_order(seen, end - start):
         return None
@@ -98,10 +102,17 @@ def _curve(seen: Observation, partition: int) -> Curve | None:
     offsets: list[float] = []
     slices: list[int] = []
     for window in seen.plan.windows:
-        if window.partition == partition and tally.records[partition, window.slice]:
-            times += [tally.first_ms[partition, window.slice], tally.last_ms[partition, window.slice]]
-            offsets += [window.start, window.end]
-            slices += [window.slice, window.slice]
+        if window.partition != partition:
+            continue
+        # A slice that was read whole may have records whose times are not known.
+        for at, offset in (
+            (int(tally.first_ms[partition, window.slice]), window.start),
+            (int(tally.last_ms[partition, window.slice]), window.end),
+        ):
+            if 0 <= at < NEVER:
+                times.append(at)
+                offsets.append(offset)
+                slices.append(window.slice)
     if not times:
         return None
     ascending = np.maximum.accumulate(np.array(times, dtype=np.float64))
@@ -141,7 +152,8 @@ def _out_of_order(seen: Observation, whole: float) -> bool:
     """Whether windows begin clearly before the window before them has ended."""
     steps = early = 0
     for partition in range(seen.partitions):
-        held = np.flatnonzero(seen.tally.records[partition])
+        known = (seen.tally.last_ms[partition] >= 0) & (seen.tally.first_ms[partition] < NEVER)
+        held = np.flatnonzero(known)
         first, last = seen.tally.first_ms[partition, held], seen.tally.last_ms[partition, held]
         steps += max(0, len(held) - 1)
         early += int(np.count_nonzero(last[:-1] - first[1:] > OUT_OF_ORDER * whole))

@@ -72,6 +72,7 @@ _REFUSALS: dict[str, tuple[str, str]] = {
     ),
 }
 _READING = (_KAFKA, "javax.security", "org.apache.kafka", "java.util.concurrent.TimeoutException")
+_CAUSE = re.compile(r"^(?:Caused by: )?([a-z]\w*(?:\.[\w$]+)+)(?:: (.*))?$", re.MULTILINE)
 _PYTHON = "org.apache.spark.api.python.PythonException"
 _PYTHON_ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Warning)\b.*|\[[A-Z_]+\].*)$", re.MULTILINE)
 _PACKAGES = "executors need Python {version}.x with numpy, pandas and pyarrow: see spark.pyspark.python"
@@ -122,7 +123,10 @@ def translated(error: BaseException, *, topic: str, secrets: Iterable[str] = ())
 
 
 def chain(error: BaseException) -> list[JavaCause]:
-    """The Java exceptions behind a Python one, outermost first; none where no JVM is to be asked."""
+    """The Java exceptions behind a Python one, outermost first; none where there is no Java behind it."""
+    if hasattr(error, "getStackTrace") and isinstance(trace := error.getStackTrace(), str):
+        # Spark Connect sends names and messages, one exception a line, between the places.
+        return [JavaCause((name,), message) for name, message in _CAUSE.findall(trace)][:_DEEPEST]
     java: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     found: list[JavaCause] = []
     while java is not None and len(found) < _DEEPEST:

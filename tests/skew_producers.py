@@ -117,7 +117,7 @@ def send(
     partitioner: str = "murmur2_random",
     times: Iterator[int] | None = None,
 ) -> None:
-    """Produce a record for each key, with these timestamps or the client's; its key tells its value's length."""
+    """Produce a record for each key, with these timestamps or the client's; see `value_of` for its value."""
     client = producer(servers, partitioner)
     pending = 0
     for key in keys:

@@ -16,6 +16,7 @@ import pytest
 from tests.cli_helpers import ROOT, called, environment
 from tests.group_clients import produce
 from tests.kafka_fixtures import guarded
+from tests.skew_producers import send
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
     from kafkaform.devcluster.cluster import DevCluster
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-NOT_RUN: dict[str, str] = {}
+_CLUSTER = "needs a Spark cluster; test_skew_submit.py has one"
+NOT_RUN: dict[str, str] = {
+    "kafkaform skew orders.v1 --master spark://spark.example.com:7077 "
+    "--spark-conf spark.executor.memory=4g": _CLUSTER,
+    "kafkaform skew orders.v1 --master yarn": _CLUSTER,
+}
 """Command lines that no test runs, and why."""
 
 _BLOCK = re.compile(
@@ -32,7 +38,7 @@ _BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _EXITS = re.compile(r"#.*\bexits (\d+)")
-_AFTER_TRAFFIC = {"reset"}
+_AFTER_TRAFFIC = {"reset", "skew"}
 """Blocks before which the example set is applied, and topics are written to."""
 _STARTS_ITS_OWN = {"quickstart": "my-topics", "dev-cluster": "."}
 """Blocks that start a broker by themselves, and the folder in which they do."""
@@ -117,6 +123,8 @@ def test_a_block_does_what_it_says(block: Block, tmp_path: Path, request: pytest
     if block.name in _AFTER_TRAFFIC:
         called("apply", "--auto-approve", cwd=tmp_path, env=variables).needs(0)
         produce(variables["KAFKAFORM_BOOTSTRAP_SERVER"], "orders.v1", dict.fromkeys(range(3), 20))
+        if block.name == "skew":
+            send(variables["KAFKAFORM_BOOTSTRAP_SERVER"], "orders.v1", (b"%d" % n for n in range(20_000)))
     with ended(tmp_path / _STARTS_ITS_OWN.get(str(block.name), "") / ".kafkaform" / "dev"):
         done = subprocess.run(
             ["bash", "-e", "-u", "-o", "pipefail", "-c", script(block.text)],
@@ -125,7 +133,7 @@ def test_a_block_does_what_it_says(block: Block, tmp_path: Path, request: pytest
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=200,
             check=False,
         )
     assert done.returncode == 0, done.stdout + done.stderr

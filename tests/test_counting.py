@@ -93,11 +93,12 @@ def test_rows_that_do_not_group_are_not_grouped_again_and_again(monkeypatch: pyt
     records = [Record(0, 0, b"%d" % number, 1, number) for number in range(6_400)]
     sizes: list[int] = []
     compact = rows._compact
-    monkeypatch.setattr(
-        rows,
-        "_compact",
-        lambda held, *a: sizes.append(sum(t.num_rows for t in held)) or compact(held, *a),
-    )
+
+    def noted(held: list[Any], schema: Any) -> Any:
+        sizes.append(sum(table.num_rows for table in held))
+        return compact(held, schema)
+
+    monkeypatch.setattr(rows, "_compact", noted)
     monkeypatch.setattr(rows, "_COMPACT_ROWS", 100)
     assert count(batches(records, 50), LAYOUT).distinct == 6_400
     # 100, 200, 400, …: each row is grouped a few times, not once for every hundred rows.

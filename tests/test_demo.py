@@ -38,8 +38,17 @@ def test_the_tour_ends_well() -> None:
     assert "group.id=payment-service" in advice
     found, _, settled = after_apply.partition("# With consent")
     assert "retention.ms          14d → 7d" in found
+    settled, _, measured = settled.partition("# A release of the shop writes")
     refused, _, untouched = settled.partition("# Nothing of orders.v1 was touched")
     assert "update refused: Kafka cannot take partitions away from a topic (3 → 2)" in refused
     assert "Topic/carts.v1  updated: segment.ms = 12h (43200000)" in refused
     assert "retention.ms          7d → 10d" in untouched
     assert "carts.v1" not in untouched
+    report, _, judged = measured.partition("# Would 6 partitions help?")
+    assert "orders.v1: hot keys, breaks its policy" in report
+    assert re.search(r"error KF502 .* has 29\.\d % of the records; the policy allows 1 %", report)
+    assert "update refused: KF506: orders.v1: with 6 partitions the fullest is predicted to have" in judged
+    assert re.search(r"% of the sampled keys with .* of the records move", judged)
+    page = Path(re.search(r"a page for a browser: (\S+)", report)[1])  # type: ignore[index]
+    assert "79326c2c826c" in page.read_text("utf-8")
+    page.unlink()

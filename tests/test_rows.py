@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -68,18 +69,38 @@ def test_grouped_records_count_as_single_ones(sample: tuple[list[Record], Layout
         assert np.array_equal(key.records, of_key[key.digest].records)
 
 
-def test_times_of_grouped_records_are_those_of_the_slices_where_keys_begin_and_end() -> None:
-    records = [
-        Record(0, slice_, key, 10, at)
-        for slice_, key, at in [(0, b"a", 5), (0, b"b", 7), (2, b"a", 20), (2, b"c", 22)]
-    ]
-    rows = of_groups(grouped(records, 3), 1, 3)
+def times(records: list[Record], slices: int) -> tuple[Any, Any, Any, Any]:
+    """The first and last timestamps by slice of grouped records of one partition, and of the same singly."""
+    rows = of_groups(grouped(records, slices), 1, slices)
+    exact = of_records(batches(records), 1, slices)
     assert rows is not None
-    assert rows.first_ms.tolist() == [[5, NEVER, 22]]
-    assert rows.last_ms.tolist() == [[7, -1, 22]]
-    exact = of_records(batches(records), 1, 3)
     assert exact is not None
-    assert exact.first_ms.tolist() == [[5, NEVER, 20]]
+    return rows.first_ms[0], rows.last_ms[0], exact.first_ms[0], exact.last_ms[0]
+
+
+def test_times_of_grouped_records_are_nearly_those_of_their_slices_where_keys_are_many() -> None:
+    place = random.Random(1)
+    records = [Record(0, at // 1_000, b"k%d" % place.randrange(2_000), 10, at) for at in range(10_000)]
+    first, last, exact_first, exact_last = times(records, 10)
+    assert abs(first - exact_first).max() < 100
+    assert abs(last - exact_last).max() < 100
+
+
+def test_times_that_grouped_records_do_not_tell_are_left_open() -> None:
+    """Both keys are in each slice; only the beginning and the end of all is known."""
+    records = [Record(0, at // 1_000, b"k%d" % (at % 2), 10, at) for at in range(10_000)]
+    first, last, _, _ = times(records, 10)
+    assert first.tolist() == [0] + [NEVER] * 9
+    assert last.tolist() == [-1] * 9 + [9_999]
+
+
+def test_slices_without_records_have_no_times() -> None:
+    records = [Record(0, 1, b"a", 10, 5), Record(0, 3, b"a", 10, 20)]
+    first, last, exact_first, exact_last = times(records, 5)
+    assert exact_first.tolist() == [NEVER, 5, NEVER, 20, NEVER]
+    assert first.tolist() == [NEVER, 5, NEVER, NEVER, NEVER]
+    assert exact_last.tolist() == [-1, 5, -1, 20, -1]
+    assert last.tolist() == [-1, -1, -1, 20, -1]
 
 
 def test_nothing_grouped_is_nothing() -> None:

@@ -326,6 +326,21 @@ def test_the_class_decides_and_not_the_words() -> None:
     assert found.message == "this account may not read topic t"
 
 
+class FromConnectError(Exception):
+    def getStackTrace(self) -> str:  # noqa: N802 - PySpark's
+        return (
+            "java.util.concurrent.ExecutionException\n"
+            "\tat java.util.concurrent.CompletableFuture.reportGet(CompletableFuture.java:396)\n"
+            "Caused by: org.apache.kafka.common.errors.SaslAuthenticationException: Authentication: no\n"
+            "\tat a.b.c(D.java:1)"
+        )
+
+
+def test_what_spark_connect_sends_is_told_apart_by_class_too() -> None:
+    found = translated(FromConnectError(), topic="t")
+    assert found.message == "the broker did not accept the account that Spark logs in with"
+
+
 # --- real Kafka, real Spark ------------------------------------------------------------------------
 
 

@@ -132,6 +132,15 @@ def test_a_topic_without_records_needs_no_spark() -> None:
     assert result.sample.records == 0
 
 
+def test_no_secret_is_sent_to_a_connect_server() -> None:
+    session: Any = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    kafka = {"bootstrap.servers": "a:1", "sasl.jaas.config": "s3cret"}
+    with pytest.raises(ReadingFailed, match=r"sasl\.jaas\.config would be there to read") as raised:
+        run_topic(session, "t", [Span(0, 0, 5)], kafka, JobSettings(), limits=Limits())
+    assert "s3cret" not in raised.value.message
+    assert "--master" in str(raised.value.hint)
+
+
 def test_a_precision_that_is_missed_is_read_again_with_more_records_once(
     spark: SparkSession, kafka: DevCluster, prefix: str
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -81,7 +80,7 @@ def analysed(spark: SparkSession, kafka: DevCluster, skewed: OfScene) -> Analyse
     return of
 
 
-@pytest.mark.parametrize("settings", [FULL, SAMPLE, OTHER_SAMPLE], ids=["full", "sample", "other-sample"])
+@pytest.mark.parametrize("settings", [FULL, SAMPLE], ids=["full", "sample"])
 @pytest.mark.parametrize("scene", SCENES)
 def test_the_diagnosis_is_the_right_one(analysed: Analysed, scene: str, settings: JobSettings) -> None:
     result = analysed(scene, settings)
@@ -90,7 +89,7 @@ def test_the_diagnosis_is_the_right_one(analysed: Analysed, scene: str, settings
     assert result.sample.records == RECORDS if settings.full else 15_000 < result.sample.records < 25_000
 
 
-@pytest.mark.parametrize("settings", [FULL, SAMPLE, OTHER_SAMPLE], ids=["full", "sample", "other-sample"])
+@pytest.mark.parametrize("settings", [FULL, SAMPLE], ids=["full", "sample"])
 @pytest.mark.parametrize("scene", ["uniform", "loaded", "zipf-1.1", "hot", "few", "mixed", "repartitioned"])
 def test_nothing_is_said_that_is_not_so(analysed: Analysed, scene: str, settings: JobSettings) -> None:
     """These have no bursts, no keys that are missing, and one cause."""
@@ -131,17 +130,17 @@ def test_a_full_count_has_the_most_frequent_keys_and_their_counts(
         assert hot.share.value * RECORDS == pytest.approx(counts[key], abs=1e-6)
         assert set(hot.partitions) == set(truth.keys[key])
         found.append(counts[key])
-    assert found == [records for _, records in counts.most_common(len(found))]
-    assert found
+    assert found[:10] == [records for _, records in counts.most_common(10)]
 
 
 def test_the_shares_of_partitioners_are_those_of_the_producers(analysed: Analysed) -> None:
     """Each wrote half; a twelfth of the other's records lie where it would have put them."""
-    for settings in (FULL, SAMPLE):
+    # They wrote in turn, 3,000 records at a time: windows see more of the one or of the other.
+    for settings, near in ((FULL, 0.005), (SAMPLE, 0.06)):
         shares = analysed("mixed", settings).partitioners
         assert shares["other"] == 0.0
         for name in ("murmur2", "crc32"):
-            assert shares[name] == pytest.approx(0.5 + 0.5 / PARTITIONS, abs=0.02)
+            assert shares[name] == pytest.approx(0.5 + 0.5 / PARTITIONS, abs=near)
 
 
 @pytest.mark.parametrize("scene", SCENES)
@@ -158,10 +157,12 @@ def test_a_sample_knows_the_records_of_partitions_exactly(
 def test_intervals_of_samples_cover_the_truth(analysed: Analysed, skewed: OfScene) -> None:
     """At least nine of ten; how often they do over hundreds of draws is simulated elsewhere."""
     covers = []
-    for scene, settings in itertools.product(FREQUENT, (SAMPLE, OTHER_SAMPLE)):
+    for scene, settings in [*((scene, SAMPLE) for scene in FREQUENT), ("hot", OTHER_SAMPLE)]:
         result, truth = analysed(scene, settings), skewed(scene).truth
         shares = {hot.key: hot.share for hot in result.hot_keys}
         for key, records in truth.of_keys.most_common(3):
+            if records < RECORDS / 100:
+                continue
             share = shares[key.decode()]
             assert share.high - share.low < 0.2
             covers.append(share.low <= records / RECORDS <= share.high)

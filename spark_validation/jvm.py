@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from spark_validation.configuration import NEW_ARCHIVE
 from spark_validation.errors import SparkUnavailable
 from spark_validation.redaction import is_sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from spark_validation.configuration import SessionSettings
 
 LOG = "spark.log"
 
 _END_S = 10.0
+_ARCHIVE_S = 60.0
+"""How long a JVM may take to write its class archive: about three seconds on an idle machine."""
 _LINES = 400
 _JAVA_HINT = "Spark 4 needs Java 17 or 21: install one, and point JAVA_HOME at it"
 _TOO_OLD = "java.lang.UnsupportedClassVersionError"
@@ -116,24 +122,44 @@ def running(settings: SessionSettings, configuration: Mapping[str, str], folder:
     process: subprocess.Popen[bytes] = gateway.proc
     try:
         yield gateway
+    except BaseException:
+        _end(gateway, process, _END_S)
+        raise
+    else:
+        archive = settings.class_archive if settings.local else None
+        making = archive is not None and not archive.exists()
+        _end(gateway, process, _ARCHIVE_S if making else _END_S)
+        if archive is not None and making:
+            _keep(folder / NEW_ARCHIVE, archive)
     finally:
-        _end(gateway, process)
         # A later session of this process starts a JVM of its own.
         SparkContext._gateway = None  # noqa: SLF001 - PySpark has no other way
         SparkContext._jvm = None  # noqa: SLF001
 
 
-def _end(gateway: Any, process: subprocess.Popen[bytes]) -> None:
+def _end(gateway: Any, process: subprocess.Popen[bytes], patience_s: float) -> None:
     quietly = threading.Thread(target=gateway.shutdown, daemon=True)
     quietly.start()
     quietly.join(_END_S)
     if process.stdin is not None:
         process.stdin.close()
     try:
-        process.wait(_END_S)
+        process.wait(patience_s)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def _keep(made: Path, archive: Path) -> None:
+    """Move a class archive to where the next run looks for it; to have none only costs time."""
+    try:
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=archive.parent, prefix=".unfinished-") as beside:
+            whole = Path(beside) / archive.name
+            shutil.copyfile(made, whole)
+            whole.replace(archive)
+    except OSError as error:
+        logging.getLogger(__name__).debug("no class archive was kept: %s", error)
 
 
 def why(folder: Path) -> str:

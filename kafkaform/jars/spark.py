@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from importlib import metadata
 from typing import TYPE_CHECKING
 
 from kafkaform.errors import JavaError
-from kafkaform.jars.cache import fetched
+from kafkaform.jars.cache import cache_directory, fetched
 from kafkaform.jars.ivy import Dependency, JarSet, pyspark_jars
 from kafkaform.progress import Progress, silent
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from kafkaform.jars.java import Java
@@ -37,6 +39,18 @@ def connector_jars(*, java: Java | None = None, progress: Progress = silent) -> 
     wanted = JarSet("Spark's Kafka connector", "spark", connector.version, (connector,), _EXCLUDED)
     there = {jar.name for jar in pyspark_jars()}
     return [jar for jar in fetched(wanted, java=java, progress=progress) if jar.name not in there]
+
+
+def class_archive(java: Java, jars: Sequence[Path]) -> Path:
+    """Where the classes of a Spark session are kept, prepared for Java: a file for all that they depend on.
+
+    Args:
+        java: What runs the session.
+        jars: The connector's jars.
+    """
+    parts = [str(java.path.resolve()), str(java.major), *map(str, (*pyspark_jars(), *jars))]
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    return cache_directory() / "spark" / f"classes-{digest}.jsa"
 
 
 def _pyspark_version() -> str:

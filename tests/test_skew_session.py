@@ -46,7 +46,7 @@ def test_a_session_is_local_and_reads_with_two_tasks_for_each_core(tmp_path: Pat
     found = configuration(SessionSettings(jars=(Path("/a.jar"), Path("/b.jar"))), tmp_path)
     assert found["spark.master"] == f"local[{2 * len(os.sched_getaffinity(0))}]"
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
-    assert found["spark.jars"] == "/a.jar,/b.jar"
+    assert found["spark.driver.extraClassPath"] == "/a.jar:/b.jar"
     assert found["spark.sql.sources.useV1SourceList"] == ""
 
 
@@ -55,13 +55,15 @@ def test_the_users_settings_win_and_add_to_ours(tmp_path: Path) -> None:
         "spark.driver.memory": "9g",
         "spark.ui.enabled": "true",
         "spark.jars": "/own.jar",
+        "spark.driver.extraClassPath": "/own",
         "spark.driver.extraJavaOptions": "-Dmine=1",
     }
     settings = SessionSettings(jars=(Path("/a.jar"),), conf=own)
     found = configuration(settings, tmp_path)
     assert found["spark.driver.memory"] == "9g"
     assert found["spark.ui.enabled"] == "true"
-    assert found["spark.jars"] == "/a.jar,/own.jar"
+    assert found["spark.jars"] == "/own.jar"
+    assert found["spark.driver.extraClassPath"] == "/a.jar:/own"
     assert found["spark.driver.extraJavaOptions"].endswith(" -Dmine=1")
     assert "log4j2.configurationFile" in found["spark.driver.extraJavaOptions"]
 
@@ -75,9 +77,18 @@ def test_a_pattern_of_the_users_hides_more_and_never_less(tmp_path: Path) -> Non
 
 
 def test_a_cluster_gets_nothing_that_only_holds_on_this_machine(tmp_path: Path) -> None:
-    found = configuration(SessionSettings(master="spark://host:7077"), tmp_path)
+    settings = SessionSettings((Path("/a.jar"),), "spark://host:7077", class_archive=tmp_path / "classes.jsa")
+    found = configuration(settings, tmp_path)
     assert found["spark.master"] == "spark://host:7077"
-    assert not {"spark.driver.host", "spark.driver.bindAddress", "spark.local.dir"} & set(found)
+    assert found["spark.jars"] == "/a.jar"
+    only_here = {
+        "spark.driver.host",
+        "spark.driver.bindAddress",
+        "spark.local.dir",
+        "spark.driver.extraClassPath",
+    }
+    assert not only_here & set(found)
+    assert "Archive" not in found["spark.driver.extraJavaOptions"]
 
 
 def test_a_long_run_is_compiled_better_than_a_sample(tmp_path: Path) -> None:
@@ -573,3 +584,38 @@ def test_an_interrupt_leaves_no_java_behind(tmp_path: Path) -> None:
     assert errors.rstrip().endswith("KeyboardInterrupt")
     eventually(java_process.is_running, lambda running: not running)
     assert list(tmp_path.iterdir()) == []
+
+
+PREPARED = """
+import sys
+from pathlib import Path
+from spark_validation.session import SessionSettings, start
+with start(SessionSettings(master="local[1]", memory="512m", class_archive=Path(sys.argv[1]))) as spark:
+    runtime = spark._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
+    used = [option for option in runtime.getInputArguments() if "Archive" in option]
+    print(spark.range(10).count(), *used, sep=chr(10))
+"""
+
+
+def test_a_first_session_prepares_classes_for_the_next_and_a_damaged_file_stops_none(tmp_path: Path) -> None:
+    archive = tmp_path / "cache" / "classes.jsa"
+
+    def session() -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", PREPARED, archive],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout.splitlines()
+
+    assert session()[1].startswith("-XX:ArchiveClassesAtExit=")
+    assert archive.stat().st_size > 10_000_000
+    assert sorted(archive.parent.iterdir()) == [archive]
+    assert session()[1] == f"-XX:SharedArchiveFile={archive}"
+    archive.write_bytes(b"not what Java expects")
+    assert session()[0] == "10"

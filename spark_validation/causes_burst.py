@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_validation.causes_hot import LEAST_LIFT
-from spark_validation.observation import Observation, percent, utc
+from spark_validation.observation import NULLS_WORTH_NAMING, Observation, percent, utc
 from spark_validation.results import Cause
 from spark_validation.timeline import Timeline, timeline
 
@@ -67,7 +67,9 @@ def burst(seen: Observation) -> Burst | None:
     line = timeline(seen)
     if line is not None:
         found = _by_records(seen, line) or _by_bytes(seen, line)
-        if found is not None:
+        # Batches of records without a key come and go by themselves: then only a key makes a burst.
+        batches = seen.result.null_key_share.value >= NULLS_WORTH_NAMING
+        if found is not None and (found.key is not None or not batches):
             return found
     return _by_slice(seen)
 

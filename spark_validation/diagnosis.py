@@ -10,6 +10,7 @@ from spark_validation import causes_burst, causes_hot, causes_partitioners, caus
 from spark_validation.observation import (
     BALANCED_RATIO,
     MEASURES,
+    NULLS_WORTH_NAMING,
     Observation,
     max_over_mean,
     percent,
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from spark_validation.tally import Layout, Tally
     from spark_validation.windows import SamplePlan
 
-NULLS_WORTH_NAMING = 0.01
-"""The share of records without a key from which they are a cause: one in a hundred is no stray producer."""
 CHANCE_IS_ENOUGH = 0.5
 """The part of the excess that the number of keys alone must explain by chance."""
 SERIOUS = 0.05

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from spark_validation.tally import Floats, HotKey, Layout, Tally
     from spark_validation.windows import SamplePlan
 
+NULLS_WORTH_NAMING = 0.01
+"""The share of records without a key from which they are a cause: one in a hundred is no stray producer."""
 BALANCED_RATIO = 1.2
 """Up to this ratio of the fullest partition to the mean nothing is called skewed: consumers that are a fifth
 busier than others are within what providers plan for, and 12 partitions with 700 equal keys reach it by

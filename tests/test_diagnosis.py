@@ -195,6 +195,18 @@ def test_batches_of_null_keys_are_no_burst_and_no_lack_of_keys(records: int) -> 
             assert names(analysed(topic, read, seed))[0] == "null_keys"
 
 
+def test_large_batches_of_null_keys_are_no_second_cause() -> None:
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        codes = random.integers(0, KEYS, 120_000)
+        at = murmur2_of(codes) % 12
+        null = np.flatnonzero(random.random(len(codes)) < 0.5)
+        codes[null] = NULL
+        at[null] = np.repeat(random.integers(0, 12, len(null) // 3_000 + 1), 3_000)[: len(null)]
+        for read in (FULL, 20_000):
+            assert "bursty" not in names(analysed(placed(codes, at, 12), read, seed))
+
+
 @pytest.mark.parametrize("keep", [5_000, 18_000])
 def test_partitions_of_which_retention_keeps_unequal_times_do_not_burst(keep: int) -> None:
     topic = hot_key(300_000, KEYS)

@@ -102,6 +102,8 @@ def configuration(settings: SessionSettings, folder: Path) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(folder / "local"),
+            # Spark's own 200 are for a cluster: here each is a short task of its own.
+            "spark.sql.shuffle.partitions": str(2 * _cores()),
             # Nothing is copied, and only this class path can be archived.
             "spark.driver.extraClassPath": os.pathsep.join(map(str, settings.jars)),
         }

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-RECORDS_PER_REDUCER = 400_000
+RECORDS_PER_REDUCER = 750_000
+"""About 250 MB of a Python worker where every record has a key of its own."""
+MOST_COLLECTED = 16
+"""How many tallies come to the driver: more are merged before, so that its memory does not grow with them."""
 GROUPED = ("key", "partition", "size", "first", "last")
 """The columns of grouped records, before those of each slice's records."""
 
@@ -39,18 +42,30 @@ def tally(records: DataFrame, layout: Layout, *, reducers: int, group: bool = Fa
     """
     of = grouping.of_groups if group else grouping.of_records
 
-    def summarise(batches: Iterable[Any]) -> Iterator[Any]:
-        import pyarrow as pa
+    def counted(batches: Iterable[Any]) -> Iterator[Any]:
+        yield _packed(count(of(batches, layout.partitions, layout.slices), layout))
 
-        counted = count(of(batches, layout.partitions, layout.slices), layout)
-        yield pa.RecordBatch.from_pydict({"tally": pa.array([pack(counted)], pa.binary())})
+    def merged(batches: Iterable[Any]) -> Iterator[Any]:
+        parts = (part.as_py() for batch in batches for part in batch.column("tally"))
+        yield _packed(_merged(parts, layout))
 
     prepared = _grouped(records, layout.slices) if group else records
-    packed = prepared.repartition(reducers, "key").mapInArrow(summarise, "tally binary")
+    packed = prepared.repartition(reducers, "key").mapInArrow(counted, "tally binary")
+    if reducers > MOST_COLLECTED:
+        packed = packed.repartition(MOST_COLLECTED).mapInArrow(merged, "tally binary")
+    return _merged((bytes(row.tally) for row in packed.collect()), layout)
+
+
+def _packed(tally: Tally) -> Any:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pydict({"tally": pa.array([pack(tally)], pa.binary())})
+
+
+def _merged(parts: Iterable[bytes], layout: Layout) -> Tally:
     total = Tally.empty(layout)
-    # One at a time: however many reducers there are, the driver holds two tallies.
-    for row in packed.toLocalIterator(prefetchPartitions=True):
-        total.merge(unpack(bytes(row.tally), layout), layout)
+    for part in parts:
+        total.merge(unpack(part, layout), layout)
     return total
 
 

@@ -3,14 +3,14 @@
 Four questions, each with its answer as a ratio within one run:
 
 - whole: records per second of `kafkaform skew --full` against one confluent-kafka consumer that counts
-  records by key and partition. The consumer has its fetch sizes raised and takes 10,000 messages a call: with
-  its defaults it is slower. Both are also measured cold, as a user meets them.
+  records by key and partition. The consumer has its fetch and queue sizes raised (with its defaults it is
+  several times slower), and takes one message a call, or 10,000. Spark's first round is its cold one.
 - sample: seconds of the default sample of a long topic over those of a short one; whole commands, with
   Spark's start.
 - cores: the whole read with one core and with two.
 - keys: peak memory of the driver (Python, and the heap of its JVM is bounded) with few and with many keys.
 
-Rounds alternate between what is compared, and medians are taken: the machine's other work hits both.
+Medians are taken; the rounds of samples alternate between what is compared.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ VALUE = b"x" * 188
 CONSUMER = """
 import json, sys, time
 from confluent_kafka import Consumer, TopicPartition
-address, topic, partitions, records = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+address, topic, partitions, records, batch = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
 consumer = Consumer({
     "bootstrap.servers": address, "group.id": "bench", "enable.auto.commit": False,
     "max.partition.fetch.bytes": 16 * 2**20, "fetch.max.bytes": 64 * 2**20,
@@ -47,7 +47,7 @@ consumer = Consumer({
 consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
 began, seen, counts = time.perf_counter(), 0, {}
 while seen < records:
-    messages = consumer.consume(10_000, 1.0)
+    messages = consumer.consume(batch, 1.0) if batch > 1 else [m for m in [consumer.poll(1.0)] if m]
     for message in messages:
         key = message.partition(), message.key()
         counts[key] = counts.get(key, 0) + 1
@@ -144,7 +144,7 @@ def produce(address: str, topic: str, records: int, *, keys: int) -> list[int]:
 
 
 def whole(address: str, ends: list[int], rounds: int) -> dict[str, float]:
-    """Medians of alternating rounds; Spark's first round is its cold one."""
+    """Medians of rounds in one session; the first of them is the cold one."""
     spark = subprocess.Popen(
         [sys.executable, "-c", WHOLE, address, "short", json.dumps(ends), str(rounds + 1)],
         stdout=subprocess.PIPE,
@@ -154,26 +154,25 @@ def whole(address: str, ends: list[int], rounds: int) -> dict[str, float]:
     cold = json.loads(spark.stdout.readline())
     warm = [json.loads(line)["seconds"] for line in spark.stdout]
     spark.wait()
-    consumer = [
-        json.loads(
-            subprocess.run(
-                [sys.executable, "-c", CONSUMER, address, "short", str(PARTITIONS), str(sum(ends))],
-                stdout=subprocess.PIPE,
-                text=True,
-                check=True,
-            ).stdout
-        )["seconds"]
-        for _ in range(rounds)
-    ]
-    spark_s, consumer_s = statistics.median(warm), statistics.median(consumer)
+    one = statistics.median(consumed(address, ends, 1) for _ in range(rounds))
+    many = statistics.median(consumed(address, ends, 10_000) for _ in range(rounds))
+    spark_s = statistics.median(warm)
     return {
         "records": sum(ends),
         "spark_s": spark_s,
         "spark_cold_s": cold["seconds"],
-        "consumer_s": consumer_s,
-        "ratio": consumer_s / spark_s,
-        "ratio_cold": consumer_s / cold["seconds"],
+        "consumer_one_s": one,
+        "consumer_many_s": many,
+        "ratio_one": one / spark_s,
+        "ratio_many": many / spark_s,
     }
+
+
+def consumed(address: str, ends: list[int], batch: int) -> float:
+    """Seconds of one consumer that takes so many messages a call."""
+    command = [sys.executable, "-c", CONSUMER, address, "short", str(PARTITIONS), str(sum(ends)), str(batch)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return float(json.loads(done.stdout)["seconds"])
 
 
 def cores(address: str, ends: list[int]) -> dict[str, float]:

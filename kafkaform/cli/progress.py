@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from contextlib import contextmanager, suppress
 from threading import Event
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from kafkaform.cli.terminal import has_colour
+from kafkaform.cli.terminal import progress_bar
 from kafkaform.executor import Observer
 from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
+
+    from rich.progress import Progress
 
     from kafkaform.errors import ClusterError
     from kafkaform.operations import Operation
@@ -32,17 +31,10 @@ _LEAST_STEP = 100
 @contextmanager
 def progress() -> Iterator[Observer]:
     """A progress bar on a terminal that moves its cursor, a line now and then elsewhere; both on stderr."""
-    if not has_colour(sys.stderr):
+    bar = progress_bar()
+    if bar is None:
         yield _Lines()
         return
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True, highlight=False),
-        transient=True,
-    )
     with bar:
         yield _Bar(bar)
 

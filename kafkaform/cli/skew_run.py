@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafkaform.cli.terminal import has_colour
+from kafkaform.cli.terminal import progress_bar
 from kafkaform.errors import KafkaformError
 
 if TYPE_CHECKING:
@@ -113,7 +112,8 @@ def ours(error: SkewError) -> KafkaformError:
 @contextmanager
 def _progress() -> Iterator[Callable[[str], AbstractContextManager[Tell | None]]]:
     """What shows how far each topic is: a bar on a terminal that moves its cursor, nothing elsewhere."""
-    if not has_colour(sys.stderr):
+    bar = progress_bar()
+    if bar is None:
 
         @contextmanager
         def silent(_: str) -> Iterator[None]:
@@ -121,18 +121,8 @@ def _progress() -> Iterator[Callable[[str], AbstractContextManager[Tell | None]]
 
         yield silent
         return
-    from rich.console import Console
     from rich.markup import escape
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True, highlight=False),
-        transient=True,
-    )
     with bar:
         task = bar.add_task("Starting Spark", total=None)
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import TextIO
 
+    from rich.progress import Progress
+
 _NARROWEST = 60
 _WIDEST = 120
 
@@ -36,3 +38,20 @@ def tolerate_encoding() -> None:
     for stream in (sys.stdout, sys.stderr):
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
             reconfigure(errors="backslashreplace")
+
+
+def progress_bar() -> Progress | None:
+    """A bar with counts and time on stderr; None where that is no terminal that moves its cursor."""
+    if not has_colour(sys.stderr):
+        return None
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True, highlight=False),
+        transient=True,
+    )

@@ -166,7 +166,7 @@ def run_file(
             settings.show_keys,
         )
         parts = reducers(plan.records, slots(spark))
-        with following(spark, tell, parts):
+        with following(spark, tell):
             counted = tally(_sliced(rows, files, slices, settings.seed), layout, reducers=parts)
     except _SPARKS as error:
         raise _unreadable(files.name, error) from None

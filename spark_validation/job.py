@@ -143,5 +143,5 @@ def _counted(
     if not plan.records:
         return Tally.empty(layout)
     parts = reducers(plan.records, slots(spark))
-    with following(spark, tell, parts):
+    with following(spark, tell):
         return tally(records(spark, name, plan, kafka), layout, reducers=parts, group=plan.full)

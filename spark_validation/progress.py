@@ -25,13 +25,12 @@ _JOIN_S = 5.0
 
 
 @contextmanager
-def following(spark: SparkSession, tell: Tell | None, reducers: int) -> Iterator[None]:
+def following(spark: SparkSession, tell: Tell | None) -> Iterator[None]:
     """Tell how far Spark is while the body runs; through Spark Connect nobody can.
 
     Args:
         spark: Runs one count at a time.
         tell: What to call, whenever something changed; None for nobody.
-        reducers: The parts of the count: each is a job of its own, the first of which also reads.
     """
     if tell is None or is_connect(spark):
         yield
@@ -39,7 +38,7 @@ def following(spark: SparkSession, tell: Tell | None, reducers: int) -> Iterator
     from pyspark import InheritableThread
 
     over = threading.Event()
-    watch = _Watch(spark.sparkContext, tell, reducers)
+    watch = _Watch(spark.sparkContext, tell)
     # Its JVM side ends with it.
     thread = InheritableThread(target=watch.run, args=(over,), session=spark)
     thread.daemon = True
@@ -52,11 +51,11 @@ def following(spark: SparkSession, tell: Tell | None, reducers: int) -> Iterator
 
 
 class _Watch:
-    def __init__(self, context: Any, tell: Tell, reducers: int) -> None:
+    """Watches the job of a count: its first stage reads, the others count."""
+
+    def __init__(self, context: Any, tell: Tell) -> None:
         self._tracker = context.statusTracker()
         self._tell = tell
-        self._reducers = reducers
-        self._first: int | None = None
         self._last: tuple[int, int, str] | None = None
 
     def run(self, over: threading.Event) -> None:
@@ -67,21 +66,16 @@ class _Watch:
                 self._tell(*now)
 
     def _now(self) -> tuple[int, int, str] | None:
-        jobs = [
-            (job, info)
-            for job in self._tracker.getActiveJobsIds()
-            if (info := self._tracker.getJobInfo(job)) is not None
-        ]
-        if not jobs:
+        active = self._tracker.getActiveJobsIds()
+        info = self._tracker.getJobInfo(min(active)) if active else None
+        if info is None:
             return None
-        job, info = min(jobs, key=lambda one: one[0])
-        if self._first is None:
-            self._first = job
-        stages = [
-            stage
-            for number in sorted(info.stageIds)
-            if (stage := self._tracker.getStageInfo(number)) is not None
-        ]
-        if job == self._first and stages and stages[0].numCompletedTasks < stages[0].numTasks:
-            return stages[0].numCompletedTasks, stages[0].numTasks, READING
-        return min(job - self._first, self._reducers), self._reducers, COUNTING
+        known = map(self._tracker.getStageInfo, sorted(info.stageIds))
+        stages = [stage for stage in known if stage is not None]
+        if not stages:
+            return None
+        first, *rest = stages
+        if first.numCompletedTasks < first.numTasks or not rest:
+            return first.numCompletedTasks, first.numTasks, READING
+        done = sum(stage.numCompletedTasks for stage in rest)
+        return done, sum(stage.numTasks for stage in rest), COUNTING

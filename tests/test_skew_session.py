@@ -376,7 +376,7 @@ def counted(
 
     plan = plan_windows([Span(number, 0, RECORDS // 2) for number in range(partitions)], records=80, seed=1)
     layout = Layout(partitions, plan.slices, plan.weights, plan.census)
-    with following(spark, tell, 2):
+    with following(spark, tell):
         return tally(records(spark, topic, plan, kafka), layout, reducers=2)
 
 

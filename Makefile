@@ -42,7 +42,7 @@ picture: $(READY) ## Draw the plan of the README anew, from a real run
 
 lock: $(READY) ## Pin all dependencies anew, with hashes and without naming a package index
 	@$(BIN)/python -m pip install --quiet uv
-	@$(BIN)/uv pip compile pyproject.toml --extra spark --extra dev --universal --python-version 3.11 \
+	@$(BIN)/uv pip compile pyproject.toml --extra spark --extra github --extra dev --universal --python-version 3.11 \
 	  --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	  --quiet --output-file requirements.lock
 

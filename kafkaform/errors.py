@@ -7,11 +7,16 @@
     ├── SkewReportError            a skew report cannot be read, is of another cluster, or is too old
     ├── DevClusterError            the local development cluster cannot do what was asked
     ├── JavaError                  Java, or the jars that it is to run, cannot be had
+    ├── LockHeld                   another apply holds the cluster's lock
+    ├── AuditError                 the record of applies cannot be written or read
+    ├── RepositoryError            Git cannot tell what is asked of it
+    ├── ForgeError                 GitHub did not do what was asked
     └── ClusterError               the Kafka cluster said no, or nothing
         ├── Unreachable            no broker answered within the time allowed
         ├── AuthenticationFailed   credentials or TLS were not accepted
         ├── PermissionDenied       the account may not do this
         ├── OutcomeUnknown         a request was sent and its answer never came
+        ├── LockLost               the lock went to another apply: nothing more is sent
         └── RequestRejected        a broker answered with an error code
 
 Client errors are translated into these at the edge (`kafkaform.cluster`), so nothing else matches on
@@ -90,6 +95,22 @@ class JavaError(KafkaformError):
     """Java, or the jars that it is to run, are not there and cannot be had."""
 
 
+class LockHeld(KafkaformError):  # noqa: N818 - a state of the cluster, not an accident
+    """Another apply holds the cluster's lock, and did not let go of it in time."""
+
+
+class AuditError(KafkaformError):
+    """The record of applies cannot be written, or not be read."""
+
+
+class RepositoryError(KafkaformError):
+    """Git cannot tell what is asked of it: no repository here, no such commit, or no git at all."""
+
+
+class ForgeError(KafkaformError):
+    """GitHub did not do what was asked, or cannot be reached."""
+
+
 class ClusterError(KafkaformError):
     """The Kafka cluster refused, or did not answer."""
 
@@ -108,6 +129,10 @@ class PermissionDenied(ClusterError):  # noqa: N818
 
 class OutcomeUnknown(ClusterError):  # noqa: N818
     """A request was sent, but its answer never came: it may or may not have been carried out."""
+
+
+class LockLost(ClusterError):  # noqa: N818
+    """This apply does not hold the cluster's lock any more; the request was not sent."""
 
 
 class RequestRejected(ClusterError):  # noqa: N818

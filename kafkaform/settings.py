@@ -19,6 +19,7 @@ from kafkaform.model import Location, Undeclared
 from kafkaform.policies import read_policies
 from kafkaform.severities import check_severities
 from kafkaform.spelling import quoted
+from kafkaform.units import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -36,6 +37,24 @@ DEFAULT_IGNORE = ("__*", "_schemas", "*-changelog", "*-repartition")
 
 
 @dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """Where the applies to one cluster write down what they do.
+
+    Attributes:
+        topic: Whether to the topic `__kafkaform_audit` of that cluster.
+        file: To which file of JSON lines; None: to none.
+    """
+
+    topic: bool = True
+    file: Path | None = None
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is written down at all."""
+        return self.topic or self.file is not None
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterSettings:
     """One cluster of the configuration file.
 
@@ -46,6 +65,10 @@ class ClusterSettings:
         cluster_id: The id that it must have.
         forbid: Hazards (globs) that are refused on it whatever the consent.
         brokers: How many brokers it is meant to have, at the least.
+        lock: Whether an apply holds the cluster's lock while it is at work.
+        audit: Where applies write down what they do.
+        verify_key: The public key (PEM) of whoever may sign saved plans; None: plans need no signature.
+        max_plan_age: How old a saved plan may be, in milliseconds; None: any age.
     """
 
     name: str
@@ -54,6 +77,10 @@ class ClusterSettings:
     cluster_id: str | None = None
     forbid: tuple[str, ...] = ()
     brokers: int | None = None
+    lock: bool = True
+    audit: AuditSettings = AuditSettings()
+    verify_key: Path | None = None
+    max_plan_age: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +214,9 @@ def _settings(path: Path, document: Document, problems: list[Problem]) -> Settin
         file=str(path),
         manifests=tuple(path.parent / folder for folder in data.get("manifests", DEFAULT_MANIFESTS)),
         environments=environments,
-        clusters={c.name: c for c in _clusters(document, data.get("clusters", {}), known, problems)},
+        clusters={
+            c.name: c for c in _clusters(path.parent, document, data.get("clusters", {}), known, problems)
+        },
         defaults=_defaults(document, data.get("defaults", {}), known, problems),
         undeclared=Undeclared(data.get("undeclared", Undeclared.REPORT.value)),
         rules=severities,
@@ -200,6 +229,7 @@ def _settings(path: Path, document: Document, problems: list[Problem]) -> Settin
 
 
 def _clusters(
+    folder: Path,
     document: Document,
     clusters: Mapping[str, Mapping[str, Any]],
     environments: Collection[str] | None,
@@ -221,8 +251,36 @@ def _clusters(
             if meant is not None:
                 at = document.locate([*path, "forbid", index])
                 problems.append(Problem(f"there is no hazard {quoted(hazard)}", at, meant))
-        brokers = cluster.get("brokers")
-        yield ClusterSettings(name, client, environment, cluster.get("clusterId"), forbid, brokers)
+        yield ClusterSettings(
+            name,
+            client,
+            environment,
+            cluster.get("clusterId"),
+            forbid,
+            cluster.get("brokers"),
+            cluster.get("lock", True),
+            _audit(folder, cluster.get("audit", {})),
+            folder / cluster["verifyKey"] if "verifyKey" in cluster else None,
+            _age(document, (*path, "maxPlanAge"), cluster.get("maxPlanAge"), problems),
+        )
+
+
+def _audit(folder: Path, said: Mapping[str, Any]) -> AuditSettings:
+    file = said.get("file")
+    return AuditSettings(said.get("topic", True), None if file is None else folder / file)
+
+
+def _age(
+    document: Document, path: tuple[str, ...], said: str | int | None, problems: list[Problem]
+) -> int | None:
+    """A duration in milliseconds."""
+    if said is None:
+        return None
+    try:
+        return parse_duration(str(said))
+    except (ValueError, OverflowError) as error:
+        problems.append(Problem(f"maxPlanAge: {error}", document.locate(path)))
+        return None
 
 
 def _policies(

@@ -30,6 +30,21 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("kafkaform.cli.plan", "Show what would change on the cluster, and change nothing."),
     "show": ("kafkaform.cli.show", "Show a saved plan; needs no cluster."),
     "apply": ("kafkaform.cli.apply", "Carry out a plan, and prove it by reading the cluster again."),
+    "drift": (
+        "kafkaform.cli.drift",
+        "Say how the live cluster differs from the manifests, since when, and how to settle it.",
+    ),
+    "import": ("kafkaform.cli.import_", "Write manifests of what a live cluster has."),
+    "history": ("kafkaform.cli.history", "Show what applies did to the cluster, from the audit record."),
+    "revert": (
+        "kafkaform.cli.revert",
+        "Change the manifests back to what an apply found; changes no cluster.",
+    ),
+    "compare": ("kafkaform.cli.compare", "Say how two clusters, or two environments, differ."),
+    "github": (
+        "kafkaform.cli.github",
+        "Comment on a pull request, keep an issue, fetch the reviewed plan: for workflows.",
+    ),
     "reset": (
         "kafkaform.cli.reset",
         "Plan to move the committed offsets of a group; `apply RESET.json` carries it out.",
@@ -73,7 +88,8 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(COMMANDS[cmd_name][0])
-        command = getattr(module, cmd_name.replace("-", "_"))
+        name = cmd_name.replace("-", "_")
+        command = getattr(module, name, None) or getattr(module, f"{name}_")
         assert isinstance(command, click.Command)  # noqa: S101 - the table above is ours
         return command
 

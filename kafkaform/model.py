@@ -326,15 +326,36 @@ class Consent:
     reason: str
 
 
+class Origin(StrEnum):
+    """Where a change comes from, as seen from a branch."""
+
+    BRANCH = "branch"
+    DRIFT = "drift"
+    MIXED = "mixed"
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """A change, and what an apply will do with it; a refused one says why, and what to do instead."""
+    """A change, and what an apply will do with it; a refused one says why, and what to do instead.
+
+    Attributes:
+        change: The change.
+        status: What an apply will do with it.
+        location: Where its manifest begins.
+        reason: Why it has its status.
+        remedy: What to do instead of a refused change.
+        origin: Whether the branch's edits ask for it (`BRANCH`), or it would be there without them
+            (`DRIFT`); None where nobody asked.
+        earlier: The fields of a `MIXED` change that would change without the branch's edits too.
+    """
 
     change: Change
     status: Status
     location: Location | None = None
     reason: str | None = None
     remedy: str | None = None
+    origin: Origin | None = None
+    earlier: tuple[str, ...] = ()
 
     @property
     def ref(self) -> ResourceRef:

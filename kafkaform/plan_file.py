@@ -101,10 +101,12 @@ def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
-    """The digest of a plan document's content: no times, no line numbers, no tool version."""
+    """The digest of a plan document's content: no times, no line numbers, no origins, no tool version."""
     content = {key: document[key] for key in _CONTENT}
     content["cluster"] = document["cluster"]["id"]
-    content["changes"] = [{k: v for k, v in c.items() if k != "source"} for c in document["changes"]]
+    content["changes"] = [
+        {k: v for k, v in c.items() if k not in {"source", "origin"}} for c in document["changes"]
+    ]
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
 
@@ -122,6 +124,7 @@ def _change(planned: PlannedChange) -> _Json:
     # The risk of a create or a delete is that of the whole; its fields repeat it, so that no reader of
     # fields alone takes a field of a destructive delete for safe.
     whole = None if isinstance(change, Update) else risk
+    origin = {} if planned.origin is None else {"origin": _origin(planned)}
     return {
         **_ref(change.ref),
         "id": uid,
@@ -134,8 +137,13 @@ def _change(planned: PlannedChange) -> _Json:
         "reason": planned.reason,
         "remedy": planned.remedy,
         "source": _source(planned.location),
+        **origin,
         "fields": [_field(f, whole or f.judgement.risk.label) for f in fields_of(change)],
     }
+
+
+def _origin(planned: PlannedChange) -> _Json:
+    return {"from": planned.origin, "earlier": list(planned.earlier)}
 
 
 def _field(field: FieldChange, risk: str) -> _Json:

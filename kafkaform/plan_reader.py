@@ -21,6 +21,7 @@ from kafkaform.model import (
     FieldValue,
     Judgement,
     Location,
+    Origin,
     Plan,
     PlannedChange,
     ResourceRef,
@@ -67,6 +68,7 @@ _FIELD = (
 )
 _OF_WHOLE = ("effective_before", "effective_after", "hazard", "reason", "remedy", "deferred")
 _RISKS = {risk.label: risk for risk in Risk}
+_ORIGINS = {origin.value: origin for origin in Origin}
 _STATUSES = {status.value: status for status in Status}
 _SEVERITIES = {severity.value: severity for severity in Severity}
 _CREATED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z")
@@ -150,7 +152,7 @@ def _plan(document: _Object) -> Plan:
 
 
 def _change(value: object, at: str) -> PlannedChange:
-    o = _object(value, at, _CHANGE)
+    o = _object(value, at, _CHANGE, ("origin",))
     whole = Judgement(
         _one_of(o, "risk", at, _RISKS),
         _optional(o, "hazard", at, least=1) or "",
@@ -185,7 +187,24 @@ def _change(value: object, at: str) -> PlannedChange:
         _source(o, at),
         _optional(o, "reason", at),
         _optional(o, "remedy", at),
+        *(_origin(o["origin"], f"{at}.origin", fields) if "origin" in o else ()),
     )
+
+
+def _origin(value: object, at: str, fields: tuple[FieldChange, ...]) -> tuple[Origin, tuple[str, ...]]:
+    o = _object(value, at, ("from", "earlier"))
+    origin = _one_of(o, "from", at, _ORIGINS)
+    earlier = _each(o, "earlier", at, _path)
+    known = {field.path for field in fields}
+    if bool(earlier) != (origin is Origin.MIXED) or not known.issuperset(earlier):
+        _fail(at, "earlier", "not the fields that a mixed change has of its own")
+    return origin, earlier
+
+
+def _path(value: object, at: str) -> str:
+    if not isinstance(value, str):
+        raise _Violation(f"{at}: not a string")
+    return value
 
 
 def _plain_fields(change: _Object, at: str, unset: str) -> None:
@@ -260,14 +279,14 @@ def _no_fraction(number: str) -> NoReturn:
     raise ValueError(number)
 
 
-def _object(value: object, at: str, keys: tuple[str, ...]) -> _Object:
+def _object(value: object, at: str, keys: tuple[str, ...], optional: tuple[str, ...] = ()) -> _Object:
     if not isinstance(value, dict):
         raise _Violation(f"{at}: not an object")
-    if len(value) != len(keys) or not all(key in value for key in keys):
-        for key in keys:
-            if key not in value:
-                _fail(at, key, "missing")
-        raise _Violation(f"{at}: unknown key {clipped(min(value.keys() - set(keys)), 60)!r}")
+    for key in keys:
+        if key not in value:
+            _fail(at, key, "missing")
+    if len(value) > len(keys) and (unknown := value.keys() - {*keys, *optional}):
+        raise _Violation(f"{at}: unknown key {clipped(min(unknown), 60)!r}")
     return value
 
 

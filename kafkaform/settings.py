@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -100,6 +100,7 @@ class Settings:
         rules: Severities by rule code; `off` switches a rule off.
         limits: What rules take for normal.
         policies: The project's own rules.
+        root: The folder that the paths of manifests are told from; None: as they were given.
     """
 
     file: str | None = None
@@ -114,6 +115,14 @@ class Settings:
     rules: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = DEFAULT_LIMITS
     policies: tuple[Rule, ...] = ()
+    root: Path | None = None
+
+    def elsewhere(self, folder: Path) -> Settings:
+        """The same for manifests that lie below another folder, as they lie below this file's own."""
+        home = Path(self.file).parent if self.file is not None else Path()
+        return replace(
+            self, manifests=tuple(folder / p.relative_to(home) for p in self.manifests), root=folder
+        )
 
     def context(self, environment: str | None) -> Context:
         """What manifests are read with, in one environment.
@@ -130,7 +139,7 @@ class Settings:
         for kind, (base, overrides) in self.defaults.items():
             over = overrides.get(environment) if environment is not None else None
             layers[kind] = (base,) if over is None else (base, over)
-        return Context(self.environments, environment, layers, self.undeclared)
+        return Context(self.environments, environment, layers, self.undeclared, self.root)
 
     def cluster(self, name: str | None) -> ClusterSettings | None:
         """The cluster of that name; the only one if no name is given; None if there are none.

@@ -68,7 +68,8 @@ def environment(**more: str) -> dict[str, str]:
     for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "BOOTSTRAP_SERVERS"):
         kept.pop(name, None)
     kept["PATH"] = f"{BIN}{os.pathsep}{kept.get('PATH', '')}"
-    return {**kept, **more}
+    # Tests share clusters, and those that are not about the lock or the record are spared the time of both.
+    return {**kept, "KAFKAFORM_LOCK": "false", "KAFKAFORM_AUDIT": "false", **more}
 
 
 def command(*arguments: object) -> list[str]:

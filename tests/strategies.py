@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from kafkaform.model import (
     FieldValue,
     Judgement,
     Location,
+    Origin,
     Plan,
     PlannedChange,
     ResourceRef,
@@ -28,6 +30,7 @@ from kafkaform.model import (
     Update,
 )
 from kafkaform.plan_file import PlanHeader
+from kafkaform.report.changes import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -191,8 +194,8 @@ def changes(*, legal: bool = False) -> SearchStrategy[Change]:
 
 
 def planned_changes(*, legal: bool = False, columns: bool = False) -> SearchStrategy[PlannedChange]:
-    """Changes of any status."""
-    return st.builds(
+    """Changes of any status and origin."""
+    planned = st.builds(
         PlannedChange,
         changes(legal=legal),
         st.sampled_from(Status),
@@ -200,6 +203,17 @@ def planned_changes(*, legal: bool = False, columns: bool = False) -> SearchStra
         st.none() | hostile_text(),
         st.none() | hostile_text(),
     )
+    return planned.flatmap(_with_origin)
+
+
+def _with_origin(planned: PlannedChange) -> SearchStrategy[PlannedChange]:
+    found = [st.just(planned)]
+    found += [st.just(replace(planned, origin=origin)) for origin in (Origin.BRANCH, Origin.DRIFT)]
+    paths = [field.path for field in fields_of(planned.change)]
+    if paths:
+        some = st.lists(st.sampled_from(paths), min_size=1, unique=True).map(tuple)
+        found.append(some.map(lambda earlier: replace(planned, origin=Origin.MIXED, earlier=earlier)))
+    return st.one_of(found)
 
 
 def diagnostics(*, columns: bool = False) -> SearchStrategy[Diagnostic]:

@@ -52,8 +52,10 @@ def retention(before: FieldValue, after: FieldValue, judgement: Judgement = CUT)
     return FieldChange("config.retention.ms", before, after, before, after, judgement)
 
 
-def plan_of(change: Change, status: Status = Status.PLANNED, **rest: str | None) -> Plan:
-    return Plan("c1", (PlannedChange(change, status, Location("topics/t.yaml", 7), **rest),))
+def plan_of(
+    change: Change, status: Status = Status.PLANNED, reason: str | None = None, remedy: str | None = None
+) -> Plan:
+    return Plan("c1", (PlannedChange(change, status, Location("topics/t.yaml", 7), reason, remedy),))
 
 
 def lines_of(plan: Plan, *, verbose: bool = False, width: int | None = None) -> list[str]:

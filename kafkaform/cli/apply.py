@@ -17,7 +17,7 @@ from kafkaform.cli.options import (
     where_options,
 )
 from kafkaform.cli.output import header, print_plan, print_text, verbose_option
-from kafkaform.cli.plan import plan_now
+from kafkaform.cli.plan import Scope, plan_now
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import PLAN_SUFFIX, read_plan_file
 from kafkaform.cli.terminal import is_terminal
@@ -82,7 +82,8 @@ def apply(
     session.require_cluster()
     with session.cluster() as cluster:
         if reviewed is None:
-            plan, about = plan_now(session, cluster, paths, targets, grants, prune=prune), header(session)
+            scope = Scope(paths, targets, grants, prune)
+            plan, about = plan_now(session, cluster, scope), header(session, paths, exact=True)
         else:
             plan, about = reviewed
             _check_cluster(plan, about, session, cluster)

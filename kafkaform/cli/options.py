@@ -24,6 +24,13 @@ config_option = click.option(
     show_envvar=True,
     help="The configuration file.  [default: kafkaform.yaml, if there is one]",
 )
+manifests_option = click.option(
+    "--manifests-from",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="DIR",
+    help="Read the manifests from here, and not from the configuration file's folder: for a branch that is "
+    "not trusted, whose own configuration is not read.",
+)
 environment_option = click.option(
     "-e",
     "--environment",

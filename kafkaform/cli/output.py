@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,13 +13,13 @@ import click
 
 from kafkaform import __version__
 from kafkaform.cli.terminal import has_colour, prose_width
-from kafkaform.errors import InvalidInput, KafkaformError
+from kafkaform.errors import InvalidInput, KafkaformError, RepositoryError
 from kafkaform.report.diagnostics import ANNOTATING, render
 from kafkaform.report.findings import Workspace, everywhere, from_problems
 from kafkaform.report.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.text import Text
 
@@ -41,32 +40,36 @@ plan_format_option = click.option(
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="List what is otherwise only counted.")
 
 
-def header(session: Session) -> PlanHeader:
-    """What a plan made now says about its making."""
+def header(session: Session, paths: Sequence[Path] = (), *, exact: bool = False) -> PlanHeader:
+    """What a plan made now says about its making.
+
+    Args:
+        session: What it is made with.
+        paths: The manifests, as the command line has them.
+        exact: Mark the commit where files of these differ from it, which means reading all of them again.
+    """
     from kafkaform.plan_file import PlanHeader
 
     return PlanHeader(
         tool_version=__version__,
-        commit=_commit(),
+        commit=_commit(session, paths, exact=exact),
         cluster_name=session.target.name if session.target else None,
         environment=session.environment,
         created_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
 
 
-def _commit() -> str | None:
-    """The Git commit that is checked out here, if this is a repository."""
+def _commit(session: Session, paths: Sequence[Path], *, exact: bool) -> str | None:
+    """The Git commit that the manifests are of, if they are in a repository."""
+    from kafkaform.repository import Repository
+
+    looked_at = [path.resolve() for path in session.paths(paths)]
+    folder = next((path if path.is_dir() else path.parent for path in looked_at), Path.cwd())
     try:
-        answer = subprocess.run(
-            ["git", "rev-parse", "HEAD"],  # noqa: S607 - the user's own git
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        repository = Repository.at(folder)
+        return repository.describe(looked_at) if exact else repository.head()
+    except RepositoryError:
         return None
-    return answer.stdout.strip() if answer.returncode == 0 else None
 
 
 def workspace() -> Workspace:

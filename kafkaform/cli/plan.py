@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import click
 from kafkaform.cli.options import (
     Where,
     allow_option,
+    manifests_option,
     paths_argument,
     prune_option,
     target_option,
@@ -38,16 +40,25 @@ from kafkaform.skew_report import read_skew_report
 from kafkaform.units import parse_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kafkaform.cluster.protocol import Cluster
+    from kafkaform.model import Desired
     from spark_validation.results import Report
 
 
 @click.command()
 @paths_argument
 @where_options
+@manifests_option
 @target_option
 @allow_option
 @prune_option
+@click.option(
+    "--changed-since",
+    metavar="REF",
+    help="Tell the changes that this branch asks for, since it left REF, from those that were there before.",
+)
 @click.option(
     "--skew",
     "skew_report",
@@ -76,9 +87,11 @@ if TYPE_CHECKING:
 def plan(
     paths: tuple[Path, ...],
     where: Where,
+    manifests_from: Path | None,
     targets: tuple[str, ...],
     allow: tuple[str, ...],
     prune: bool,
+    changed_since: str | None,
     skew_report: Path | None,
     max_age: str,
     out: Path | None,
@@ -93,17 +106,16 @@ def plan(
     """
     if out is not None and out.suffix != PLAN_SUFFIX:
         raise UsageError(f"--out {out}: the name of a saved plan ends in {PLAN_SUFFIX}")
-    grants = tuple(map(Grant.parse, allow))
+    scope = Scope(paths, targets, tuple(map(Grant.parse, allow)), prune, changed_since=changed_since)
     oldest = _oldest(max_age)
     with telling_problems(output_format):
-        session = Session.start(where)
+        session = Session.start(where, manifests_from=manifests_from)
         session.require_cluster()
-        skew = None
         if skew_report is not None:
-            skew = read_skew_report(skew_report, max_age=oldest)
+            scope = replace(scope, skew=read_skew_report(skew_report, max_age=oldest))
         with session.cluster() as cluster:
-            made = plan_now(session, cluster, paths, targets, grants, prune=prune, skew=skew)
-    about = header(session)
+            made = plan_now(session, cluster, scope)
+    about = header(session, paths, exact=out is not None)
     if out is not None:
         from kafkaform.plan_file import plan_to_json
 
@@ -116,31 +128,64 @@ def plan(
     return exit_code(made, detailed=detailed_exitcode, strict=strict)
 
 
-def plan_now(
-    session: Session,
-    cluster: Cluster,
-    paths: tuple[Path, ...],
-    targets: tuple[str, ...],
-    grants: tuple[Grant, ...],
-    *,
-    prune: bool,
-    skew: Report | None = None,
-) -> Plan:
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a plan is asked to cover, as the command line says.
+
+    Attributes:
+        paths: Manifests or folders of them; none: those of the configuration.
+        targets: Only these resources.
+        grants: Consents.
+        prune: Whether undeclared topics are to be deleted.
+        skew: What was measured of topics' records.
+        changed_since: Where the branch began whose changes are to be told from drift.
+    """
+
+    paths: tuple[Path, ...] = ()
+    targets: tuple[str, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    prune: bool = False
+    skew: Report | None = None
+    changed_since: str | None = None
+
+
+def plan_now(session: Session, cluster: Cluster, scope: Scope) -> Plan:
     """Read the manifests and the cluster, and plan."""
     plugins.load()
-    subset = session.is_subset(paths, targets)
-    if prune and subset:
+    subset = session.is_subset(scope.paths, scope.targets)
+    _check_prune(session, scope, subset=subset)
+    desired = session.manifests(scope.paths, scope.targets)
+    request = Request(desired, subset, scope.prune, scope.grants, session.environment, scope.skew)
+    made = make_plan(request, cluster, session.settings, session.target, tell=tell)
+    if scope.changed_since is not None or session.settings.root is not None:
+        made = _seen_from_branch(made, desired, session, scope)
+    return made
+
+
+def _check_prune(session: Session, scope: Scope, *, subset: bool) -> None:
+    if not scope.prune:
+        return
+    if subset or scope.changed_since is not None:
         raise UsageError(
             "--prune needs all manifests: with a part of them, everything else would look undeclared",
-            hint="leave out --target and PATH",
+            hint="leave out --target, PATH and --changed-since",
         )
-    if prune and not session.settings.owns:
+    if not session.settings.owns:
         raise UsageError(
             "--prune deletes only inside owns:, which is empty", hint="set owns: in kafkaform.yaml"
         )
-    desired = session.manifests(paths, targets)
-    request = Request(desired, subset, prune, grants, session.environment, skew)
-    return make_plan(request, cluster, session.settings, session.target, tell=tell)
+
+
+def _seen_from_branch(made: Plan, desired: Sequence[Desired], session: Session, scope: Scope) -> Plan:
+    from kafkaform.branch import against_branch, ignored_configuration
+
+    if scope.changed_since is not None:
+        paths = session.paths(scope.paths)
+        made = against_branch(
+            made, desired, scope.changed_since, paths, session.settings, session.environment
+        )
+    ignored = ignored_configuration(session.settings)
+    return made if ignored is None else replace(made, diagnostics=(ignored, *made.diagnostics))
 
 
 def _oldest(max_age: str) -> timedelta:

@@ -39,9 +39,16 @@ class Session:
     environment: str | None
 
     @classmethod
-    def start(cls, where: Where) -> Session:
-        """Read the configuration and choose the cluster and the environment."""
+    def start(cls, where: Where, *, manifests_from: Path | None = None) -> Session:
+        """Read the configuration and choose the cluster and the environment.
+
+        Args:
+            where: What the command line says of both.
+            manifests_from: The folder below which the manifests lie, if it is not the configuration's own.
+        """
         settings = find_settings(where.config_file)
+        if manifests_from is not None:
+            settings = settings.elsewhere(manifests_from)
         if where.bootstrap_server is not None and where.cluster_name is None:
             # The credentials of a configured cluster must not reach a host that it does not name.
             target: ClusterSettings | None = ClusterSettings(

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform import rules
-from kafkaform.cli.options import config_option, environment_option, paths_argument
+from kafkaform.cli.options import (
+    config_option,
+    environment_option,
+    manifests_option,
+    paths_argument,
+)
 from kafkaform.cli.output import telling_problems, workspace
 from kafkaform.cli.session import Session
 from kafkaform.errors import InvalidInput
@@ -34,6 +39,7 @@ _STAGES = (rules.Stage.MANIFESTS,)
 @click.command()
 @paths_argument
 @config_option
+@manifests_option
 @environment_option
 @click.option(
     "--format",
@@ -44,7 +50,11 @@ _STAGES = (rules.Stage.MANIFESTS,)
     help="text for people, json for programs, github for annotations on a pull request, sarif for scanners.",
 )
 def validate(
-    paths: tuple[Path, ...], config_file: Path | None, environment: str | None, output_format: str
+    paths: tuple[Path, ...],
+    config_file: Path | None,
+    manifests_from: Path | None,
+    environment: str | None,
+    output_format: str,
 ) -> int:
     """Check manifests and configuration, offline: every problem in one run.
 
@@ -53,6 +63,8 @@ def validate(
     with telling_problems(output_format):
         try:
             settings = find_settings(config_file)
+            if manifests_from is not None:
+                settings = settings.elsewhere(manifests_from)
             plugins.load()
             settings.check_environment(environment)
             declared = _load(paths or settings.manifests, settings, environment)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform import consent
@@ -41,12 +42,14 @@ class Context:
         environment: The one that was chosen, or None.
         defaults: For each kind, the layers (normal form, least specific first) under every spec.
         undeclared: The default of `spec.undeclared`.
+        root: The folder that the paths of locations are told from; None: as they were given.
     """
 
     environments: tuple[str, ...] | None = None
     environment: str | None = None
     defaults: Mapping[str, tuple[Layer, ...]] = field(default_factory=dict)
     undeclared: Undeclared = Undeclared.REPORT
+    root: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,11 @@ def load_all(paths: Iterable[Path], contexts: Sequence[Context]) -> list[list[De
         InvalidInput: With every problem of every file, each once.
     """
     problems: list[Problem] = []
-    manifests = [m for path in manifest_files(paths, problems) for m in _read(path, problems)]
+    root = contexts[0].root
+    files = manifest_files(paths if root is None else _inside(root, paths, problems), problems)
+    if root is not None:
+        problems = [_told_from(root, problem) for problem in problems]
+    manifests = [m for file in files for m in _read(file, root, problems)]
     _check_duplicates(manifests, problems)
     resolved = [list(_resolve_all(manifests, context, problems)) for context in contexts]
     if problems:
@@ -93,16 +100,41 @@ def _place(problem: Problem) -> tuple[str, int, int]:
     return (place.file, place.line, place.column) if place else ("", 0, 0)
 
 
-def _read(path: Path, problems: list[Problem]) -> Iterator[_Manifest]:
-    raw = read_bytes(path, problems)
+def _inside(root: Path, paths: Iterable[Path], problems: list[Problem]) -> list[Path]:
+    """The paths that lie below the root, whatever links are on the way: what is there is not trusted."""
+    inside = []
+    for path in paths:
+        if path.resolve().is_relative_to(root.resolve()):
+            inside.append(path)
+        else:
+            problems.append(Problem(f"leads out of {root}: not read", Location(str(path))))
+    return inside
+
+
+def _shown(root: Path | None, path: str) -> str:
+    """A path as locations tell it."""
+    inside = root is not None and PurePath(path).is_relative_to(root)
+    return str(PurePath(path).relative_to(cast("Path", root))) if inside else path
+
+
+def _told_from(root: Path, problem: Problem) -> Problem:
+    place = problem.location
+    return replace(problem, location=replace(place, file=_shown(root, place.file))) if place else problem
+
+
+def _read(path: Path, root: Path | None, problems: list[Problem]) -> Iterator[_Manifest]:
+    found: list[Problem] = []
+    raw = read_bytes(path, found)
+    problems.extend(found if root is None else [_told_from(root, problem) for problem in found])
     if raw is None:
         return
     before = len(problems)
-    documents = read_documents(raw, str(path), problems.append, verbatim=VERBATIM)
+    shown = _shown(root, str(path))
+    documents = read_documents(raw, shown, problems.append, verbatim=VERBATIM)
     given = [document for document in documents if document.data is not None]
     if not given and len(problems) == before:
         hint = "write one, or delete the file"
-        problems.append(Problem("the file holds no manifest", Location(str(path)), hint))
+        problems.append(Problem("the file holds no manifest", Location(shown), hint))
     for document in given:
         if b"${" in raw:
             problems.extend(_references(document))

@@ -117,6 +117,27 @@ NOTES: dict[str, Note] = {
             "a group looks as if it did not exist. Grant DescribeConfigs on the cluster.",
         ),
         Note(
+            "KF424",
+            Severity.WARNING,
+            "A branch takes a manifest away.\n\n"
+            "Nothing is deleted because a manifest is gone: the resource stays on the cluster, and nobody\n"
+            "manages it. Said by `plan --changed-since`, as no change of the plan shows it. To delete it, keep\n"
+            "the manifest with `state: absent`.",
+        ),
+        Note(
+            "KF425",
+            Severity.WARNING,
+            "A branch has another configuration file than the one in use.\n\n"
+            "With `--manifests-from`, a branch is data: who may connect where, with whose credentials, is not\n"
+            "for it to say. Its kafkaform.yaml holds once it is merged.",
+        ),
+        Note(
+            "KF426",
+            Severity.WARNING,
+            "What the manifests declared where a branch began could not be read.\n\n"
+            "`plan --changed-since` then cannot tell a branch's own changes from drift that was there before.",
+        ),
+        Note(
             "KF507",
             Severity.WARNING,
             "The skew report does not say what a planned partition increase comes to.\n\n"

@@ -17,6 +17,7 @@ from kafkaform.model import (
     FieldChange,
     Judgement,
     Location,
+    Origin,
     Plan,
     PlannedChange,
     ResourceRef,
@@ -42,6 +43,8 @@ WITHOUT_HTML = MarkdownIt("commonmark", {"html": False}).enable(["table", "strik
 
 HEADINGS = {
     "Held back",
+    "Consent given",
+    "Not from this branch",
     "Not visible to this account",
     "Findings",
     "Changes",
@@ -322,6 +325,35 @@ def test_a_limit_that_notes_alone_would_break_is_a_mistake() -> None:
         render_markdown(Plan("c"), limit=5_999)
 
 
+# --- consent, and what is not from the branch -------------------------------------------------------
+
+
+def test_consents_stand_at_the_top_with_their_reasons() -> None:
+    consent = Consent("Topic/a", "retention-cut", "legal hold ended, TICKET-1")
+    markdown = render_markdown(Plan("c", (planned("a"),), consents=(consent,)))
+    assert "`Topic/a`: `retention-cut`. legal hold ended" in section(markdown, "Consent given")
+    assert markdown.index("### Consent given") < markdown.index("### Changes")
+
+
+def test_what_is_not_from_the_branch_is_named_before_the_changes() -> None:
+    own = replace(planned("own"), origin=Origin.BRANCH)
+    drift = replace(planned("drifted"), origin=Origin.DRIFT)
+    mixed = replace(planned("mixed"), origin=Origin.MIXED, earlier=("partitions",))
+    markdown = render_markdown(Plan("c", (drift, mixed, own)))
+    foreign = section(markdown, "Not from this branch")
+    assert "`Topic/drifted`" in foreign
+    assert "`Topic/mixed`: `partitions`" in foreign
+    assert "own" not in foreign.replace("known", "")
+    assert markdown.index("### Not from this branch") < markdown.index("### Changes")
+    rows = [line for line in markdown.splitlines() if line.startswith("| `")]
+    assert ["this branch" in row for row in rows] == ["Topic/own" in row for row in rows]
+    assert "2 of them are not from this branch" in markdown
+
+
+def test_without_a_branch_nothing_is_said_of_one() -> None:
+    assert "branch" not in render_markdown(Plan("c", (planned("a"),)))
+
+
 # --- what foreign text cannot do -------------------------------------------------------------------
 
 
@@ -358,12 +390,13 @@ def test_hostile_text_changes_nothing_of_the_structure(plan: Plan, header: PlanH
 
     assert len(found.rows) == (len(plan.changes) + 1 if plan.changes else 0)
     ordered = [c for status in reversed(Status) for c in plan.with_status(status)]
+    cells = 6 if any(change.origin for change in ordered) else 5
     for row, change in zip(found.rows[1:], ordered, strict=True):
-        assert len(row) == 5
+        assert len(row) == cells
         assert [token.content for token in row[1]] == [shown_in_code(str(change.ref))]
         place = change.location
         source = [shown_in_code(f"{place.file}:{place.line}")] if place else []
-        assert [token.content for token in row[4]] == source
+        assert [token.content for token in row[-1]] == source
     with_fields = [c for c in ordered if not isinstance(c.change, Create | Delete) or c.change.state]
     assert len(found.fences) == len(with_fields)
     for name in (*plan.unknown, *plan.unmanaged):

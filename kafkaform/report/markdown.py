@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.model import Create, Delete, Risk, Severity, Status, Update, judgements, risk_of
+from kafkaform.model import Create, Delete, Origin, Risk, Severity, Status, Update, judgements, risk_of
 from kafkaform.report.budget import Block, fit_all, left_out_changes, left_out_others
 from kafkaform.report.changes import action_of, fields_of, is_deferred
 from kafkaform.report.consents import Ledger, allow_flags, annotation
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kafkaform.model import (
+        Consent,
         Diagnostic,
         FieldChange,
         Judgement,
@@ -41,7 +42,17 @@ _TABLE = """
 | | Resource | Change | Risk | Manifest |
 | --- | --- | --- | --- | --- |
 """
+_TABLE_WITH_ORIGIN = """
+### Changes
 
+| | Resource | Change | Risk | From | Manifest |
+| --- | --- | --- | --- | --- | --- |
+"""
+_FOREIGN = (
+    "\n### Not from this branch\n\nThe manifests asked for these before it, and the cluster differs: somebody "
+    "changed it, or an apply is due. Whoever approves this plan approves them too.\n\n"
+)
+_ORIGINS = {Origin.BRANCH: "this branch", Origin.DRIFT: "**before it**", Origin.MIXED: "**both**"}
 
 _FEW_UNMANAGED = 30
 """A reviewer wants to see what sort of topics nobody declares, not all of them."""
@@ -77,6 +88,8 @@ def _head(plan: Plan, header: PlanHeader | None) -> str:
 def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
     ledger = Ledger(plan)
     ordered = [c for status in reversed(Status) for c in plan.with_status(status)]
+    foreign = [c for c in ordered if c.origin in {Origin.DRIFT, Origin.MIXED}]
+    told = any(c.origin is not None for c in ordered)
     held = [c for c in ordered if c.status is not Status.PLANNED]
     findings = [d for d in plan.diagnostics if d.severity is not Severity.INFO or d.waived]
     notes = [d for d in plan.diagnostics if d.severity is Severity.INFO and not d.waived]
@@ -92,6 +105,8 @@ def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
             _left_out(""),
             brief=_held_brief,
         ),
+        Block("\n### Consent given\n\n", plan.consents, _consent, left_out_others("consent"), share=0.3),
+        Block(_FOREIGN, foreign, _foreign, _left_out(""), share=0.3),
         Block(
             "\n### Not visible to this account\n\nThey may exist or not, and are left alone.\n\n",
             plan.unknown,
@@ -100,7 +115,13 @@ def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
             share=0.3,
         ),
         Block("\n### Findings\n\n", findings, _diagnostic, left_out_others("finding"), share=0.3),
-        Block(_TABLE, ordered, _row, _left_out(""), share=0.5),
+        Block(
+            _TABLE_WITH_ORIGIN if told else _TABLE,
+            ordered,
+            lambda planned: _row(planned, told=told),
+            _left_out(""),
+            share=0.5,
+        ),
         Block(undeclared, plan.undeclared, _undeclared, left_out_others("config"), share=0.3),
         Block(
             f"\n<details><summary>Notes: {len(notes):,}</summary>\n\n",
@@ -184,7 +205,19 @@ def _judgement(judgement: Judgement, planned: PlannedChange) -> str:
 # --- the table -------------------------------------------------------------------------------------
 
 
-def _row(planned: PlannedChange) -> str:
+def _consent(consent: Consent) -> str:
+    """Whoever approves a plan answers for these: nothing asks again."""
+    return f"- {code(consent.resource)}: {code(consent.hazard)}. {_sentence(consent.reason)}\n"
+
+
+def _foreign(planned: PlannedChange) -> str:
+    what = f"{action_of(planned.change)} {code(str(planned.ref))}"
+    if planned.origin is Origin.MIXED:
+        what += f": {', '.join(code(label(path)) for path in planned.earlier)}"
+    return f"- {what}\n"
+
+
+def _row(planned: PlannedChange, *, told: bool) -> str:
     action = action_of(planned.change)
     symbol = _SYMBOLS[action] if planned.status is Status.PLANNED else "!"
     cells = (
@@ -192,6 +225,7 @@ def _row(planned: PlannedChange) -> str:
         code(str(planned.ref), cell=True),
         _change_cell(planned, action),
         _risk_cell(planned),
+        *((_ORIGINS[planned.origin] if planned.origin else "",) if told else ()),
         _source(planned.location, cell=True),
     )
     return f"| {' | '.join(cells)} |\n"

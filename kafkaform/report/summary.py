@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkaform.model import Severity, Status
+from kafkaform.model import Origin, Severity, Status
 from kafkaform.report.changes import action_of, is_deferred
 from kafkaform.wording import counted
 
@@ -75,6 +75,9 @@ def summary_sentence(plan: Plan) -> str:
     if s.refused:
         parts.append(f"{s.refused:,} refused")
     also = f" Also {', '.join(opened)}." if opened else ""
+    foreign = sum(c.origin in {Origin.DRIFT, Origin.MIXED} for c in plan.changes)
+    if foreign:
+        also += f" {foreign:,} of them {'is' if foreign == 1 else 'are'} not from this branch, or not only."
     validated = "Validated by the brokers." if plan.broker_validated else "Not validated by the broker."
     return f"Plan: {', '.join([*parts, unchanged])}.{also} {validated}"
 

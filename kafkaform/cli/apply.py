@@ -18,13 +18,16 @@ from kafkaform.cli.options import (
 )
 from kafkaform.cli.output import header, print_plan, print_text, verbose_option
 from kafkaform.cli.plan import Scope, plan_now
+from kafkaform.cli.safeguards import Safeguards, safeguard_options
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import PLAN_SUFFIX, read_plan_file
 from kafkaform.cli.terminal import is_terminal
+from kafkaform.cli.trusting import Trust, require_same, trust_options
 from kafkaform.consent import Grant
 from kafkaform.errors import KafkaformError, PlanFileError, UsageError
 from kafkaform.gates import grant, hold_back, moves_data
 from kafkaform.model import Plan, Risk, Status, risk_of
+from kafkaform.plan_file import digest_of_plan
 from kafkaform.planner import narrow
 from kafkaform.planning import check_identity
 from kafkaform.report.printable import printable
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.cluster.protocol import Cluster
+    from kafkaform.executor import Journal
+    from kafkaform.lock import Guard
     from kafkaform.outcome import ApplyReport
     from kafkaform.plan_file import PlanHeader
 
@@ -44,6 +49,8 @@ if TYPE_CHECKING:
 @target_option
 @allow_option
 @prune_option
+@trust_options
+@safeguard_options
 @click.option(
     "--apply-while-unhealthy",
     is_flag=True,
@@ -65,6 +72,8 @@ def apply(
     targets: tuple[str, ...],
     allow: tuple[str, ...],
     prune: bool,
+    trust: Trust,
+    safeguards: Safeguards,
     apply_while_unhealthy: bool,
     auto_approve: bool,
     output_format: str,
@@ -77,25 +86,52 @@ def apply(
     """
     saved = _saved_plan_path(paths, prune=prune)
     grants = tuple(map(Grant.parse, allow))
-    reviewed = read_plan_file(saved) if saved is not None else None
-    session = Session.start(where) if reviewed is None else _session_for(reviewed[1], where)
-    session.require_cluster()
+    kept = saved or trust.reviewed
+    given = read_plan_file(kept) if kept is not None else None
+    session = Session.start(where) if given is None else _session_for(given[1], where)
+    target = session.require_cluster()
+    trust.check_options(saved, target)
+    if given is not None and kept is not None:
+        trust.check(given[1], kept, session, target)
     with session.cluster() as cluster:
-        if reviewed is None:
-            scope = Scope(paths, targets, grants, prune)
-            plan, about = plan_now(session, cluster, scope), header(session, paths, exact=True)
-        else:
-            plan, about = reviewed
-            _check_cluster(plan, about, session, cluster)
-            plan = grant(_narrowed(plan, targets), grants)
-        if not apply_while_unhealthy:
-            plan = _checked(plan, session, cluster)
-        print_plan(plan, about, "text", verbose=verbose, err=output_format == "json")
-        if plan.with_status(Status.PLANNED) and not auto_approve:
-            _confirm(plan, session)
-        report = _carry_out(plan, cluster)
-    _print_report(report, output_format)
+        if given is not None:
+            _check_cluster(*given, session, cluster)
+        with safeguards.held(cluster, target, _purpose(given)) as guard:
+            if saved is not None and given is not None:
+                plan, about = given
+            else:
+                plan, about = _planned(session, cluster, Scope(paths, targets, grants, prune), given)
+            digest = digest_of_plan(plan, about)
+            plan = grant(_narrowed(plan, targets), grants) if saved is not None else plan
+            if not apply_while_unhealthy:
+                plan = _checked(plan, session, cluster)
+            print_plan(plan, about, "text", verbose=verbose, err=output_format == "json")
+            if plan.with_status(Status.PLANNED) and not auto_approve:
+                _confirm(plan, session)
+            journal = safeguards.journal(cluster, target, plan, about, digest)
+            report = _carry_out(plan, cluster, guard, journal)
+            _print_report(report, output_format)
+            journal.conclude(report)
     return 0 if report.complete else 1
+
+
+def _planned(
+    session: Session, cluster: Cluster, scope: Scope, reviewed: tuple[Plan, PlanHeader] | None
+) -> tuple[Plan, PlanHeader]:
+    """A plan made now, which must do what the reviewed one did, if there was one."""
+    plan, desired = plan_now(session, cluster, scope)
+    about = header(session, scope.paths, exact=True)
+    if reviewed is not None:
+        require_same(reviewed, (plan, about), desired)
+    return plan, about
+
+
+def _purpose(given: tuple[Plan, PlanHeader] | None) -> str:
+    """What the lock is wanted for, for whoever waits for it."""
+    if given is None:
+        return "apply of manifests"
+    commit = f" from commit {given[1].commit[:12]}" if given[1].commit else ""
+    return f"apply of plan {digest_of_plan(*given).removeprefix('sha256:')[:12]}{commit}"
 
 
 def _saved_plan_path(paths: tuple[Path, ...], *, prune: bool) -> Path | None:
@@ -185,12 +221,12 @@ def _confirm(plan: Plan, session: Session) -> None:
         raise KafkaformError("not confirmed; nothing was applied")
 
 
-def _carry_out(plan: Plan, cluster: Cluster) -> ApplyReport:
+def _carry_out(plan: Plan, cluster: Cluster, guard: Guard, journal: Journal) -> ApplyReport:
     from kafkaform.cli.progress import interruptible, progress
     from kafkaform.executor import apply as execute
 
     with progress() as observer, interruptible() as stop:
-        return execute(plan, cluster, observer=observer, stop=stop)
+        return execute(plan, cluster, observer=observer, stop=stop, guard=guard, journal=journal)
 
 
 def _print_report(report: ApplyReport, output_format: str) -> None:

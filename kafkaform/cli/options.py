@@ -9,10 +9,33 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafkaform.errors import UsageError
+from kafkaform.units import parse_duration
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+class _Duration(click.ParamType[int]):
+    """A duration as people write it; the command gets milliseconds."""
+
+    name = "duration"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ARG002
+        """Read it; raises UsageError."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_duration(value)
+        except (ValueError, OverflowError) as error:
+            option = param.opts[0] if param is not None else "a duration"
+            raise UsageError(f"{option}: {error}") from error
+
+
+DURATION = _Duration()
+"""The type of an option such as `--max-age 7d`."""
 
 paths_argument = click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...")
 

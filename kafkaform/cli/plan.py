@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli.options import (
+    DURATION,
     Where,
     allow_option,
     manifests_option,
@@ -37,10 +39,11 @@ from kafkaform.planning import Request, make_plan
 from kafkaform.report.printable import printable
 from kafkaform.rules import plugins
 from kafkaform.skew_report import read_skew_report
-from kafkaform.units import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.model import Desired
@@ -69,6 +72,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--max-age",
+    type=DURATION,
     metavar="DURATION",
     default="7d",
     show_default=True,
@@ -79,6 +83,12 @@ if TYPE_CHECKING:
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Also save the plan, for apply and show.",
+)
+@click.option(
+    "--sign-key",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Sign the saved plan with this ed25519 key (PEM); or put the key's text into KAFKAFORM_SIGN_KEY.",
 )
 @plan_format_option
 @verbose_option
@@ -93,8 +103,9 @@ def plan(
     prune: bool,
     changed_since: str | None,
     skew_report: Path | None,
-    max_age: str,
+    max_age: int,
     out: Path | None,
+    sign_key: Path | None,
     output_format: str,
     verbose: bool,
     detailed_exitcode: bool,
@@ -104,28 +115,42 @@ def plan(
 
     PATHs are manifests or folders of them; without any, those of kafkaform.yaml (or topics/).
     """
-    if out is not None and out.suffix != PLAN_SUFFIX:
-        raise UsageError(f"--out {out}: the name of a saved plan ends in {PLAN_SUFFIX}")
+    key = _sign_key(out, sign_key)
     scope = Scope(paths, targets, tuple(map(Grant.parse, allow)), prune, changed_since=changed_since)
-    oldest = _oldest(max_age)
     with telling_problems(output_format):
         session = Session.start(where, manifests_from=manifests_from)
         session.require_cluster()
         if skew_report is not None:
-            scope = replace(scope, skew=read_skew_report(skew_report, max_age=oldest))
+            scope = replace(
+                scope, skew=read_skew_report(skew_report, max_age=timedelta(milliseconds=max_age))
+            )
         with session.cluster() as cluster:
-            made = plan_now(session, cluster, scope)
+            made, _ = plan_now(session, cluster, scope)
     about = header(session, paths, exact=out is not None)
     if out is not None:
-        from kafkaform.plan_file import plan_to_json
+        from kafkaform.plan_file import plan_to_json, sign
 
-        write_file(out, plan_to_json(made, about))
+        text = plan_to_json(made, about)
+        write_file(out, text if key is None else sign(text, key))
     policies = {policy.code: policy for policy in session.settings.policies}
     print_plan(made, about, output_format, verbose=verbose, policies=policies)
     if out is not None:
         file = printable(shlex.quote(str(out)))
         click.echo(f"saved: kafkaform apply {file} carries out exactly this", err=True)
     return exit_code(made, detailed=detailed_exitcode, strict=strict)
+
+
+def _sign_key(out: Path | None, file: Path | None) -> Ed25519PrivateKey | None:
+    """The key that the plan is to be signed with, read before anything else is done."""
+    if out is None:
+        if file is not None:
+            raise UsageError("--sign-key signs a saved plan", hint="give --out FILE too")
+        return None
+    if out.suffix != PLAN_SUFFIX:
+        raise UsageError(f"--out {out}: the name of a saved plan ends in {PLAN_SUFFIX}")
+    from kafkaform.signing_keys import read_private_key
+
+    return read_private_key(file, os.environ)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +174,8 @@ class Scope:
     changed_since: str | None = None
 
 
-def plan_now(session: Session, cluster: Cluster, scope: Scope) -> Plan:
-    """Read the manifests and the cluster, and plan."""
+def plan_now(session: Session, cluster: Cluster, scope: Scope) -> tuple[Plan, Sequence[Desired]]:
+    """Read the manifests and the cluster, and plan; returns what is declared, too."""
     plugins.load()
     subset = session.is_subset(scope.paths, scope.targets)
     _check_prune(session, scope, subset=subset)
@@ -159,7 +184,7 @@ def plan_now(session: Session, cluster: Cluster, scope: Scope) -> Plan:
     made = make_plan(request, cluster, session.settings, session.target, tell=tell)
     if scope.changed_since is not None or session.settings.root is not None:
         made = _seen_from_branch(made, desired, session, scope)
-    return made
+    return made, desired
 
 
 def _check_prune(session: Session, scope: Scope, *, subset: bool) -> None:
@@ -186,13 +211,6 @@ def _seen_from_branch(made: Plan, desired: Sequence[Desired], session: Session, 
         )
     ignored = ignored_configuration(session.settings)
     return made if ignored is None else replace(made, diagnostics=(ignored, *made.diagnostics))
-
-
-def _oldest(max_age: str) -> timedelta:
-    try:
-        return timedelta(milliseconds=parse_duration(max_age))
-    except (ValueError, OverflowError) as error:
-        raise UsageError(f"--max-age: {error}") from error
 
 
 def exit_code(made: Plan, *, detailed: bool, strict: bool) -> int:

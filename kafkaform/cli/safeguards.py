@@ -1,0 +1,123 @@
+"""What keeps applies apart, and what they write down: options and wiring of the lock and the record."""
+
+from __future__ import annotations
+
+import functools
+import os
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafkaform.cli.options import DURATION
+from kafkaform.cli.output import tell
+from kafkaform.lock import unguarded
+from kafkaform.settings import AuditSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkaform.audit.journal import AuditJournal
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.lock import Guard
+    from kafkaform.model import Plan
+    from kafkaform.plan_file import PlanHeader
+    from kafkaform.settings import ClusterSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Safeguards:
+    """What the command line says of the lock and the record; None leaves it to the cluster's settings.
+
+    Attributes:
+        lock: Whether to hold the lock.
+        lock_timeout: How long to wait for it, in milliseconds.
+        audit: Whether to keep a record.
+        audit_file: A file to keep it in as well.
+    """
+
+    lock: bool | None = None
+    lock_timeout: int = 90_000
+    audit: bool | None = None
+    audit_file: Path | None = None
+
+    def held(self, cluster: Cluster, target: ClusterSettings, purpose: str) -> AbstractContextManager[Guard]:
+        """The lock of a cluster, waited for when it is entered; its guard lets everything through without."""
+        if not (target.lock if self.lock is None else self.lock):
+            return nullcontext(unguarded)
+        from kafkaform.audit.author import author_here
+        from kafkaform.lock import Holder
+
+        author = author_here(os.environ)
+        holder = Holder(f"{author.who}@{author.host}", purpose, os.getpid())
+        return cluster.lock(holder, timeout_s=self.lock_timeout / 1000, tell=tell)
+
+    def journal(
+        self, cluster: Cluster, target: ClusterSettings, plan: Plan, about: PlanHeader, digest: str
+    ) -> AuditJournal:
+        """The record of an apply; nothing is written where none is kept."""
+        from kafkaform.audit.author import author_here
+        from kafkaform.audit.journal import open_journal
+
+        author = author_here(os.environ)
+        return open_journal(cluster, self.kept(target), plan, about, digest, author)
+
+    def kept(self, target: ClusterSettings) -> AuditSettings:
+        """Where the record of a cluster is kept."""
+        if self.audit is False:
+            return AuditSettings(topic=False, file=self.audit_file)
+        said = target.audit
+        if self.audit and not said.enabled:
+            said = AuditSettings()
+        return said if self.audit_file is None else replace(said, file=self.audit_file)
+
+
+_OPTIONS = (
+    click.option(
+        "--lock/--no-lock",
+        "lock",
+        default=None,
+        envvar="KAFKAFORM_LOCK",
+        show_envvar=True,
+        help="Whether to hold the cluster's lock, so that there is one apply at a time.  [default: as "
+        "kafkaform.yaml says, or --lock]",
+    ),
+    click.option(
+        "--lock-timeout",
+        type=DURATION,
+        metavar="DURATION",
+        default="90s",
+        show_default=True,
+        help="How long to wait for another apply; one that died holds the lock for 45 s.",
+    ),
+    click.option(
+        "--audit/--no-audit",
+        "audit",
+        default=None,
+        envvar="KAFKAFORM_AUDIT",
+        show_envvar=True,
+        help="Whether to write down what is done, to the topic __kafkaform_audit.  [default: as "
+        "kafkaform.yaml says, or --audit]",
+    ),
+    click.option(
+        "--audit-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Also write it to this file of JSON lines.",
+    ),
+)
+
+
+def safeguard_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of `Safeguards`, which it takes as its argument `safeguards`."""
+
+    @functools.wraps(command)
+    def gathered(**given: Any) -> int:
+        safeguards = Safeguards(**{field.name: given.pop(field.name) for field in fields(Safeguards)})
+        return command(safeguards=safeguards, **given)
+
+    for option in reversed(_OPTIONS):
+        gathered = option(gathered)
+    return gathered

@@ -1,0 +1,151 @@
+"""Which saved plans are applied: options and wiring of their signature, age and commit, and of the review."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafkaform.cli.options import DURATION
+from kafkaform.cli.output import tell
+from kafkaform.errors import PlanFileError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kafkaform.cli.session import Session
+    from kafkaform.model import Desired, Plan
+    from kafkaform.plan_file import PlanHeader
+    from kafkaform.settings import ClusterSettings
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """What the command line asks of a saved plan, beyond what the cluster's settings ask.
+
+    Attributes:
+        max_age: How old it may be, in milliseconds.
+        require_commit: Whether it must be of the commit that is checked out.
+        verify_key: The keys of which one must have signed it.
+        reviewed: The plan that was reviewed, to compare one made now with.
+    """
+
+    max_age: int | None = None
+    require_commit: bool = False
+    verify_key: Path | None = None
+    reviewed: Path | None = None
+
+    def check(self, made: PlanHeader, file: Path, session: Session, target: ClusterSettings) -> None:
+        """Refuse a saved plan that is not to be trusted here; raises PlanFileError with what is wrong."""
+        from kafkaform.plan_trust import Checkout, Terms, check_trust
+        from kafkaform.signing_keys import read_public_keys
+
+        key = self.verify_key or target.verify_key
+        checkout = None
+        if self.require_commit:
+            from kafkaform.repository import Repository
+
+            paths = [*session.settings.manifests, *filter(None, [_file(session)])]
+            checkout = Checkout.of(Repository.at(Path.cwd()), paths)
+        age = target.max_plan_age if self.max_age is None else self.max_age
+        terms = Terms(
+            read_public_keys(key) if key is not None else None,
+            timedelta(milliseconds=age) if age is not None else None,
+            checkout,
+        )
+        check_trust(made, terms, now=datetime.now(UTC), file=str(file))
+
+    def check_options(self, saved: Path | None, target: ClusterSettings) -> None:
+        """Refuse options that cannot be meant, and an apply without the plan that the cluster asks for."""
+        if saved is not None and self.reviewed is not None:
+            raise UsageError(
+                "--reviewed compares a plan made now with one that was reviewed",
+                hint="give manifests with it; a saved plan is applied as it is: kafkaform apply PLAN.json",
+            )
+        if saved is None and self.require_commit:
+            raise UsageError("--require-commit is for a saved plan", hint="give PLAN.json")
+        if saved is not None or self.reviewed is not None:
+            return
+        if self.max_age is not None or self.verify_key is not None:
+            raise UsageError(
+                "--max-age and --verify-key are for a saved plan",
+                hint="give PLAN.json, or --reviewed PLAN.json",
+            )
+        if target.verify_key is not None:
+            raise PlanFileError(
+                f"cluster {target.name} takes signed plans only (verifyKey in kafkaform.yaml)",
+                hint="apply a signed PLAN.json, or give the one that was reviewed with --reviewed",
+            )
+
+
+_OPTIONS = (
+    click.option(
+        "--reviewed",
+        type=_FILE,
+        metavar="PLAN.json",
+        help="Plan anew from the manifests, and apply only if that does what this saved plan did.",
+    ),
+    click.option(
+        "--verify-key",
+        type=_FILE,
+        metavar="FILE",
+        help="Apply a saved plan only if it is signed for a key of this file (PEM).  [default: the cluster's "
+        "verifyKey]",
+    ),
+    click.option(
+        "--max-age",
+        type=DURATION,
+        metavar="DURATION",
+        help="Apply a saved plan only if it is not older.  [default: the cluster's maxPlanAge]",
+    ),
+    click.option(
+        "--require-commit",
+        is_flag=True,
+        help="Apply a saved plan only if it is of the commit that is checked out.",
+    ),
+)
+
+
+def trust_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of `Trust`, which it takes as its argument `trust`."""
+
+    @functools.wraps(command)
+    def gathered(**given: Any) -> int:
+        trust = Trust(**{field.name: given.pop(field.name) for field in fields(Trust)})
+        return command(trust=trust, **given)
+
+    for option in reversed(_OPTIONS):
+        gathered = option(gathered)
+    return gathered
+
+
+def require_same(
+    reviewed: tuple[Plan, PlanHeader], now: tuple[Plan, PlanHeader], desired: Sequence[Desired]
+) -> None:
+    """Refuse a plan that would do something else than the one that was reviewed.
+
+    Raises:
+        PlanFileError: It would; every difference is told before.
+    """
+    from kafkaform.reviewed import compare
+
+    found = compare(reviewed, now, desired)
+    for note in found.notes:
+        tell(f"since the review: {note}")
+    for difference in found.differences:
+        tell(f"not as reviewed: {difference}")
+    if found.differences:
+        raise PlanFileError(
+            "the plan is not the one that was reviewed; nothing was applied",
+            hint="review a new plan: open a pull request, or run the plan of this one again",
+        )
+
+
+def _file(session: Session) -> Path | None:
+    return Path(session.settings.file) if session.settings.file is not None else None

@@ -18,24 +18,15 @@ if TYPE_CHECKING:
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-class _Duration(click.ParamType[int]):
-    """A duration as people write it; the command gets milliseconds."""
+def in_milliseconds(_context: click.Context, option: click.Parameter, given: str | None) -> int | None:
+    """The callback of an option such as `--max-age 7d`; raises UsageError where it is no duration."""
+    if given is None:
+        return None
+    try:
+        return parse_duration(given)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"{option.opts[0]}: {error}") from error
 
-    name = "duration"
-
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ARG002
-        """Read it; raises UsageError."""
-        if isinstance(value, int):
-            return value
-        try:
-            return parse_duration(value)
-        except (ValueError, OverflowError) as error:
-            option = param.opts[0] if param is not None else "a duration"
-            raise UsageError(f"{option}: {error}") from error
-
-
-DURATION = _Duration()
-"""The type of an option such as `--max-age 7d`."""
 
 paths_argument = click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...")
 

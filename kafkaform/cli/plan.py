@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli.options import (
-    DURATION,
     Where,
     allow_option,
+    in_milliseconds,
     manifests_option,
     paths_argument,
     prune_option,
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--max-age",
-    type=DURATION,
+    callback=in_milliseconds,
     metavar="DURATION",
     default="7d",
     show_default=True,

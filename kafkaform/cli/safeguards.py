@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkaform.cli.options import DURATION
+from kafkaform.cli.options import in_milliseconds
 from kafkaform.cli.output import tell
 from kafkaform.lock import unguarded
 from kafkaform.settings import AuditSettings
@@ -86,7 +86,7 @@ _OPTIONS = (
     ),
     click.option(
         "--lock-timeout",
-        type=DURATION,
+        callback=in_milliseconds,
         metavar="DURATION",
         default="90s",
         show_default=True,

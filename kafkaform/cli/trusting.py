@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkaform.cli.options import DURATION
+from kafkaform.cli.options import in_milliseconds
 from kafkaform.cli.output import tell
 from kafkaform.errors import PlanFileError, UsageError
 
@@ -100,7 +100,7 @@ _OPTIONS = (
     ),
     click.option(
         "--max-age",
-        type=DURATION,
+        callback=in_milliseconds,
         metavar="DURATION",
         help="Apply a saved plan only if it is not older.  [default: the cluster's maxPlanAge]",
     ),

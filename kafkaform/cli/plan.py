@@ -6,6 +6,7 @@ import os
 import shlex
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.model import Desired
+    from kafkaform.plan_file import PlanHeader
     from spark_validation.results import Report
 
 
@@ -61,6 +63,11 @@ if TYPE_CHECKING:
     "--changed-since",
     metavar="REF",
     help="Tell the changes that this branch asks for, since it left REF, from those that were there before.",
+)
+@click.option(
+    "--all-clusters",
+    is_flag=True,
+    help="Plan every cluster of kafkaform.yaml, side by side; --out plan.json then saves plan.CLUSTER.json.",
 )
 @click.option(
     "--skew",
@@ -102,6 +109,7 @@ def plan(
     allow: tuple[str, ...],
     prune: bool,
     changed_since: str | None,
+    all_clusters: bool,
     skew_report: Path | None,
     max_age: int,
     out: Path | None,
@@ -117,27 +125,55 @@ def plan(
     """
     key = _sign_key(out, sign_key)
     scope = Scope(paths, targets, tuple(map(Grant.parse, allow)), prune, changed_since=changed_since)
+    if skew_report is not None:
+        scope = replace(scope, skew=_read_skew(skew_report, max_age, all_clusters=all_clusters))
+    make = partial(_made, scope=scope, exact=out is not None)
+    judge = partial(exit_code, detailed=detailed_exitcode, strict=strict)
+    if all_clusters:
+        from kafkaform.cli.fleet import plan_all, plan_path
+
+        return plan_all(
+            where,
+            make,
+            judge=judge,
+            output_format=output_format,
+            verbose=verbose,
+            save=None
+            if out is None
+            else lambda name, made, about: _save(plan_path(out, name), made, about, key),
+            manifests_from=manifests_from,
+        )
     with telling_problems(output_format):
         session = Session.start(where, manifests_from=manifests_from)
-        session.require_cluster()
-        if skew_report is not None:
-            scope = replace(
-                scope, skew=read_skew_report(skew_report, max_age=timedelta(milliseconds=max_age))
-            )
-        with session.cluster() as cluster:
-            made, _ = plan_now(session, cluster, scope)
-    about = header(session, paths, exact=out is not None)
+        made, about = make(session)
     if out is not None:
-        from kafkaform.plan_file import plan_to_json, sign
-
-        text = plan_to_json(made, about)
-        write_file(out, text if key is None else sign(text, key))
+        _save(out, made, about, key)
     policies = {policy.code: policy for policy in session.settings.policies}
     print_plan(made, about, output_format, verbose=verbose, policies=policies)
     if out is not None:
         file = printable(shlex.quote(str(out)))
         click.echo(f"saved: kafkaform apply {file} carries out exactly this", err=True)
-    return exit_code(made, detailed=detailed_exitcode, strict=strict)
+    return judge(made)
+
+
+def _made(session: Session, *, scope: Scope, exact: bool) -> tuple[Plan, PlanHeader]:
+    session.require_cluster()
+    with session.cluster() as cluster:
+        made, _ = plan_now(session, cluster, scope)
+    return made, header(session, scope.paths, exact=exact)
+
+
+def _save(file: Path, made: Plan, about: PlanHeader, key: Ed25519PrivateKey | None) -> None:
+    from kafkaform.plan_file import plan_to_json, sign
+
+    text = plan_to_json(made, about)
+    write_file(file, text if key is None else sign(text, key))
+
+
+def _read_skew(file: Path, max_age: int, *, all_clusters: bool) -> Report:
+    if all_clusters:
+        raise UsageError("--skew: a report is of one cluster", hint="plan that cluster alone")
+    return read_skew_report(file, max_age=timedelta(milliseconds=max_age))
 
 
 def _sign_key(out: Path | None, file: Path | None) -> Ed25519PrivateKey | None:

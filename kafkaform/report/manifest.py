@@ -5,30 +5,28 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
 from kafkaform import kafka_configs
-from kafkaform.kafka_configs import ConfigType
 from kafkaform.kinds import KINDS
 from kafkaform.manifests.loader import API_VERSION
-from kafkaform.model import CONFIG_PREFIX, ResourceRef
+from kafkaform.manifests.written import is_plainly_text, written
+from kafkaform.model import CONFIG_PREFIX, ResourceRef, Undeclared
 from kafkaform.report.printable import is_plain, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from kafkaform.config_values import ConfigKey
     from kafkaform.groups import Group
     from kafkaform.model import Observed
 
-_WHOLE = frozenset({ConfigType.INT, ConfigType.LONG, ConfigType.SHORT})
-_PLAIN_WORD = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./,-]*[A-Za-z0-9_./-])?", re.ASCII)
-_PLAIN_AMOUNT = re.compile(r"[0-9]+(?:d|h|m|s|ms|kB|[KMGT]iB|[MGT]B)", re.ASCII)
 _ODD = re.compile(r"[^\n\x20-\x7e]")
-# Words that this project's YAML 1.2, or the YAML 1.1 of other readers, takes for something else than text.
-_NO_TEXT = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+
+NO_DEFAULTS: Mapping[str, object] = MappingProxyType({})
+"""That nothing lies under a manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +62,30 @@ class LiveManifest:
         return _ODD.sub(lambda found: found[0] if is_plain(found[0]) else json.dumps(found[0])[1:-1], text)
 
 
-def live_manifest(observed: Observed) -> LiveManifest:
+def live_manifest(observed: Observed, under: Mapping[str, object] = NO_DEFAULTS) -> LiveManifest:
     """Write a live resource as a manifest: own values only, in human units where they are exact.
 
     What is not to be seen on the cluster (members expected, where to start, whether keys matter) is not
     made up.
+
+    Args:
+        observed: The resource.
+        under: The defaults that will lie under the manifest, as one layer in normal form: what they say
+            is not said again, and what they say and the resource does not have is taken away by a null.
     """
     left_out: list[str] = []
-    config = _config(observed, left_out)
+    config = _config(observed, under, left_out)
     if observed.ref.kind == "Topic":
         spec = {**_topic_spec(observed, left_out), **_retention(config)}
     else:
-        spec = _group_spec(observed.group, left_out)
+        spec = _group_spec(observed.group, under, left_out)
+    spec = {name: value for name, value in spec.items() if name not in under or under[name] != value}
     if config:
         spec["config"] = config
+    if under.get("state") == "absent":
+        spec["state"] = "present"
+    if left_out and under.get("undeclared") == Undeclared.RESET:
+        spec["undeclared"] = Undeclared.REPORT.value  # or a plan would take away what is not written here
     data = {
         "apiVersion": API_VERSION,
         "kind": observed.ref.kind,
@@ -97,56 +105,56 @@ def _topic_spec(observed: Observed, left_out: list[str]) -> dict[str, Any]:
     return {"partitions": observed.state["partitions"], "replicationFactor": replicas}
 
 
-def _group_spec(group: Group | None, left_out: list[str]) -> dict[str, Any]:
+def _group_spec(group: Group | None, under: Mapping[str, object], left_out: list[str]) -> dict[str, Any]:
     topics = sorted(group.topics) if group is not None else []
+    spec: dict[str, Any] = {"topics": topics} if topics else {}
     if not topics:
         left_out.append("topics: the group has no offset or member in any; list those that it reads")
-    protocol = {} if group is None else {"protocol": group.protocol}
-    return {**({"topics": topics} if topics else {}), **protocol}
+    if group is not None:
+        spec["protocol"] = group.protocol
+        if group.protocol == "share" and "offsets" in under:
+            spec["offsets"] = {"initial": None}  # which a share group cannot have
+    return spec
 
 
 def _retention(config: dict[str, Any]) -> dict[str, Any]:
-    """The shorthand for what limits a topic, taken out of its configs."""
-    time, size = config.pop("retention.ms", None), config.pop("retention.bytes", None)
+    """The shorthand for what limits a topic, taken out of its configs; a null stays there."""
+    time, size = (
+        config.pop(name) if config.get(name) is not None else None
+        for name in ("retention.ms", "retention.bytes")
+    )
     if size is None:
         return {} if time is None else {"retention": time}
     return {"retention": {**({} if time is None else {"time": time}), "bytes": size}}
 
 
-def _config(observed: Observed, left_out: list[str]) -> dict[str, Any]:
-    """The resource's own configs, as far as a manifest can declare them."""
+def _config(observed: Observed, under: Mapping[str, object], left_out: list[str]) -> dict[str, Any]:
+    """The resource's own configs, as far as a manifest can declare them and no default says the same."""
     kind = KINDS[observed.ref.kind]
     keys = kafka_configs.topic_configs() if kind.name == "Topic" else kafka_configs.group_configs()
-    config: dict[str, Any] = {}
-    for path, value in sorted(observed.state.items()):
+    defaults = cast("Mapping[str, str | None]", under.get("config", {}))
+    config: dict[str, Any] = {
+        name: None
+        for name, value in defaults.items()
+        if value is not None and CONFIG_PREFIX + name not in observed.state
+    }
+    for path, value in observed.state.items():
         if not path.startswith(CONFIG_PREFIX) or kind.ignores(path):
             continue
         name = path.removeprefix(CONFIG_PREFIX)
         if value is None:
             left_out.append(f"{name}: its value is not shown to anybody")
             continue
-        written = _written(keys.get(name), str(value))
-        problem = _problem(observed.ref, name, str(written), str(value))
+        if name in defaults and kind.equal(path, defaults[name], value):
+            continue
+        said = written(keys.get(name), str(value))
+        problem = _problem(observed.ref, name, str(said), str(value))
         if problem is None:
-            config[name] = written
+            config[name] = said
         else:
             left_out.append(f"{name} = {value}: {problem}")
-    return config
-
-
-def _written(key: ConfigKey | None, value: str) -> str | int | bool:
-    """A value as people write it."""
-    shown = kafka_configs.human(key, value).replace(" ", "") if key is not None else value
-    if key is None:
-        return value
-    if shown != value and kafka_configs.equal(key, shown, value):
-        return shown
-    value = kafka_configs.observed(key, value)
-    if key.type in _WHOLE and value.removeprefix("-").isdecimal():
-        return int(value)
-    if key.type is ConfigType.BOOLEAN and value in {"true", "false"}:
-        return value == "true"
-    return value
+    left_out.sort()
+    return dict(sorted(config.items()))
 
 
 def _problem(ref: ResourceRef, name: str, written: str, value: str) -> str | None:
@@ -190,8 +198,8 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    plain = _PLAIN_AMOUNT.fullmatch(text) or (_PLAIN_WORD.fullmatch(text) and text.lower() not in _NO_TEXT)
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
+    style = None if is_plainly_text(text) else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _Dumper.add_representer(str, _represent_text)

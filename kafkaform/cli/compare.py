@@ -1,0 +1,204 @@
+"""`kafkaform compare`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkaform.cli.options import Where, config_option
+from kafkaform.cli.output import print_text, tell
+from kafkaform.cli.session import Session
+from kafkaform.cli.status import declared_if_any
+from kafkaform.cli.terminal import is_terminal
+from kafkaform.comparison import Side, Thing, compare_sides, declared_states, live_things
+from kafkaform.errors import ClusterError, KafkaformError, UsageError
+from kafkaform.importing import is_own
+from kafkaform.manifests.loader import load_all
+from kafkaform.planning import check_identity
+from kafkaform.report.comparison import comparison_to_json, comparison_to_markdown, render_comparison
+from kafkaform.settings import find_settings
+from kafkaform.standing import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.comparison import Comparison
+    from kafkaform.model import Observation, ResourceRef, State
+
+_KINDS = {"topic": "Topic", "group": "ConsumerGroup"}
+
+
+@click.command()
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@config_option
+@click.option("--environments", is_flag=True, help="A and B are environments: compare manifests, offline.")
+@click.option(
+    "--match",
+    "globs",
+    multiple=True,
+    metavar="GLOB",
+    help="Only topics and groups of such a name (repeatable), such as 'orders.*'.",
+)
+@click.option(
+    "--kind", "kinds", multiple=True, type=click.Choice(list(_KINDS)), help="Only topics, or only groups."
+)
+@click.option(
+    "--manifests/--no-manifests",
+    "with_manifests",
+    default=True,
+    show_default=True,
+    help="Mark what the manifests declare to differ between two clusters, and do not count it.",
+)
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    show_default=True,
+    help="text for people, json for programs, markdown for a pull request.",
+)
+def compare(
+    a: str,
+    b: str,
+    config_file: Path | None,
+    environments: bool,
+    globs: tuple[str, ...],
+    kinds: tuple[str, ...],
+    with_manifests: bool,
+    output_format: str,
+) -> int:
+    """Say how two clusters, or two environments, differ.
+
+    A and B are clusters of kafkaform.yaml, read as they are: topics, and groups with their protocol and
+    configs, not their offsets. Exit codes: 0 the same, or different as declared; 2 different; 1 could not
+    tell.
+    """
+    if a == b:
+        raise UsageError(f"{a!r} is compared with itself", hint="name two different ones")
+    chosen = tuple(_KINDS[kind] for kind in kinds or _KINDS)
+    if environments:
+        sides = _environments(config_file, (a, b), Selection(globs, chosen))
+    else:
+        sides = _clusters(config_file, (a, b), globs, chosen, with_manifests=with_manifests)
+    comparison = compare_sides(*sides)
+    _print(comparison, output_format)
+    if comparison.unknown:
+        return 1
+    return 2 if comparison.unexpected else 0
+
+
+def _environments(
+    config_file: Path | None, names: tuple[str, str], selection: Selection
+) -> tuple[Side, Side]:
+    settings = find_settings(config_file)
+    for name in names:
+        settings.check_environment(name)
+    loaded = load_all(settings.manifests, [settings.context(name) for name in names])
+    sides = [
+        Side(
+            name,
+            {ref: Thing(state) for ref, state in declared_states(desired).items() if selection.takes(ref)},
+        )
+        for name, desired in zip(names, loaded, strict=True)
+    ]
+    return sides[0], sides[1]
+
+
+def _clusters(
+    config_file: Path | None,
+    names: tuple[str, str],
+    globs: tuple[str, ...],
+    kinds: tuple[str, ...],
+    *,
+    with_manifests: bool,
+) -> tuple[Side, Side]:
+    sessions = [Session.start(Where(config_file, cluster_name=name)) for name in names]
+    selection = Selection(globs, kinds, sessions[0].settings.ignore)
+    wanted = [_declared(session) if with_manifests else None for session in sessions]
+    # Prepared here, where the secrets in them become known as such, and used in threads.
+    with ExitStack() as stack, ThreadPoolExecutor(len(sessions)) as pool:
+        clusters = [stack.enter_context(session.cluster()) for session in sessions]
+        readings = list(pool.map(partial(_read, selection), sessions, clusters))
+        chosen = {
+            ref
+            for reading in readings
+            for ref in reading.inventory
+            if selection.takes(ref) and not is_own(ref)
+        }
+        readings = list(pool.map(partial(_completed, chosen), sessions, clusters, readings))
+    chosen -= {ref for reading in readings for ref, one in reading.resources.items() if one.internal}
+    for name, reading in zip(names, readings, strict=True):
+        for note in reading.diagnostics:
+            tell(f"note: {name}: {note.message}")
+    sides = [
+        Side(
+            name,
+            live_things(reading, chosen),
+            {ref: why for ref, why in reading.invisible.items() if ref in chosen},
+            declared,
+        )
+        for name, reading, declared in zip(names, readings, wanted, strict=True)
+    ]
+    return sides[0], sides[1]
+
+
+def _declared(session: Session) -> dict[ResourceRef, State] | None:
+    desired = declared_if_any(session)
+    return None if desired is None else declared_states(desired)
+
+
+def _read(selection: Selection, session: Session, cluster: Cluster) -> Observation:
+    """What a cluster has of the selection."""
+    with _named(session):
+        target = session.require_cluster()
+        if target.cluster_id is not None:
+            check_identity(cluster.facts(), target)
+        return cluster.observe(
+            (), lambda ref: selection.takes(ref) and not is_own(ref), kinds=selection.kinds
+        )
+
+
+def _completed(
+    chosen: set[ResourceRef], session: Session, cluster: Cluster, reading: Observation
+) -> Observation:
+    """The reading, with what it does not show asked for by name: it may be there and hidden."""
+    missing = chosen - reading.inventory
+    if not missing:
+        return reading
+    with _named(session):
+        more = cluster.observe(missing)
+    return replace(
+        reading,
+        resources={**reading.resources, **more.resources},
+        invisible={**reading.invisible, **more.invisible},
+    )
+
+
+@contextmanager
+def _named(session: Session) -> Iterator[None]:
+    """Say which of the two clusters it was."""
+    try:
+        yield
+    except ClusterError as error:
+        name = session.require_cluster().name
+        raise KafkaformError(f"{name}: {error.message}", hint=error.hint) from error
+
+
+def _print(comparison: Comparison, output_format: str) -> None:
+    if output_format == "json":
+        click.echo(comparison_to_json(comparison))
+    elif output_format == "markdown":
+        click.echo(comparison_to_markdown(comparison), nl=False)
+    else:
+        width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
+        print_text(render_comparison(comparison, width=width))

@@ -1,0 +1,150 @@
+"""Planning every cluster of the configuration at once."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+from click.globals import pop_context, push_context
+
+from kafkaform.cli.complaints import Complaints
+from kafkaform.cli.output import print_text
+from kafkaform.cli.session import Session
+from kafkaform.cli.terminal import prose_width
+from kafkaform.errors import InvalidInput, KafkaformError, UsageError
+from kafkaform.fleet import Failed, Made, worst
+from kafkaform.report.fleet import fleet_to_json, fleet_to_markdown, render_fleet
+from kafkaform.rules import plugins
+from kafkaform.settings import find_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from kafkaform.cli.options import Where
+    from kafkaform.fleet import Member
+    from kafkaform.model import Plan
+    from kafkaform.plan_file import PlanHeader
+
+_AT_ONCE = 8
+"""How many clusters are read at the same time."""
+
+
+def plan_all(
+    where: Where,
+    make: Callable[[Session], tuple[Plan, PlanHeader]],
+    *,
+    judge: Callable[[Plan], int],
+    output_format: str,
+    verbose: bool = False,
+    save: Callable[[str, Plan, PlanHeader], None] | None = None,
+    manifests_from: Path | None = None,
+) -> int:
+    """Plan every cluster of the configuration, and print one report.
+
+    A cluster that cannot be planned does not keep the others from it.
+
+    Args:
+        where: What the command line says; it may not choose a cluster or an environment.
+        make: Plans one; called in a thread of its own.
+        judge: The exit code of a plan.
+        output_format: text, json or markdown.
+        verbose: List everything, also what is usually only counted.
+        save: Keeps the plan of the cluster of that name.
+        manifests_from: See `Session.start`.
+
+    Returns:
+        The worst exit code: 1, then 2, then 0.
+
+    Raises:
+        UsageError: A cluster or an environment was chosen, the format is none that holds several plans, or
+            the call is wrong for every cluster.
+    """
+    _check(where, output_format)
+    names = list(find_settings(where.config_file).clusters)
+    if not names:
+        raise UsageError("--all-clusters: kafkaform.yaml names no cluster", hint="name them below clusters:")
+    plugins.load()  # once, and not from several threads
+    context = click.get_current_context()
+    with ThreadPoolExecutor(min(len(names), _AT_ONCE)) as pool:
+        outcomes = list(pool.map(partial(_planned, context, where, make, manifests_from), names))
+    if all(isinstance(outcome, UsageError) for outcome in outcomes):
+        raise next(outcome for outcome in outcomes if isinstance(outcome, UsageError))
+    complaints = context.find_object(Complaints) or Complaints()
+    members = [
+        outcome if isinstance(outcome, Made) else _failed(name, outcome, complaints)
+        for name, outcome in zip(names, outcomes, strict=True)
+    ]
+    for member in members:
+        if save is not None and isinstance(member, Made):
+            save(member.name, member.plan, member.header)
+    _print(members, output_format, verbose=verbose)
+    return worst(judge(member.plan) if isinstance(member, Made) else 1 for member in members)
+
+
+def plan_path(out: Path, cluster: str) -> Path:
+    """Where the plan of one of several clusters is saved: beside `out`, with the cluster in its name.
+
+    Raises:
+        UsageError: The cluster's name cannot be a part of a file's.
+    """
+    if "/" in cluster or "\0" in cluster:
+        raise UsageError(f"--out: the name of cluster {cluster!r} cannot be a part of a file's")
+    return out.with_name(f"{out.stem}.{cluster}{out.suffix}")
+
+
+def _check(where: Where, output_format: str) -> None:
+    chosen = {
+        "--cluster (KAFKAFORM_CLUSTER)": where.cluster_name,
+        "--environment (KAFKAFORM_ENVIRONMENT)": where.environment,
+        "--bootstrap-server (KAFKAFORM_BOOTSTRAP_SERVER)": where.bootstrap_server,
+        "--command-config (KAFKAFORM_COMMAND_CONFIG)": where.command_config,
+    }
+    for option, value in chosen.items():
+        if value is not None:
+            raise UsageError(
+                f"--all-clusters takes every cluster of kafkaform.yaml as it is there; {option} chooses one",
+                hint="leave one of the two out",
+            )
+    if output_format not in {"text", "json", "markdown"}:
+        raise UsageError(
+            f"--all-clusters has no --format {output_format}",
+            hint="choose text, json or markdown, or plan one cluster at a time",
+        )
+
+
+def _planned(
+    context: click.Context,
+    where: Where,
+    make: Callable[[Session], tuple[Plan, PlanHeader]],
+    manifests_from: Path | None,
+    name: str,
+) -> Made | KafkaformError:
+    # click knows the context of a call by thread; without it no secret would be known as one here.
+    push_context(context)
+    try:
+        session = Session.start(replace(where, cluster_name=name), manifests_from=manifests_from)
+        return Made(name, *make(session))
+    except KafkaformError as error:
+        return error
+    finally:
+        pop_context()
+
+
+def _failed(name: str, error: KafkaformError, complaints: Complaints) -> Failed:
+    problems = error.problems if isinstance(error, InvalidInput) else ()
+    said = tuple(complaints.redacted(str(problem)) for problem in problems)
+    return Failed(name, complaints.redacted(error.message), error.hint, said)
+
+
+def _print(members: Sequence[Member], output_format: str, *, verbose: bool) -> None:
+    if output_format == "json":
+        click.echo(fleet_to_json(members), nl=False)
+    elif output_format == "markdown":
+        click.echo(fleet_to_markdown(members), nl=False)
+    else:
+        print_text(render_fleet(members, verbose=verbose, width=prose_width(sys.stdout)))

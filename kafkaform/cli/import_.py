@@ -1,0 +1,164 @@
+"""`kafkaform import`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkaform.cli.options import Where, where_options
+from kafkaform.cli.session import Session
+from kafkaform.errors import KafkaformError, UsageError
+from kafkaform.file_set import write_files
+from kafkaform.importing import By, ImportedFile, Layout, is_own, make_import
+from kafkaform.manifests.files import manifest_files
+from kafkaform.manifests.loader import load
+from kafkaform.model import Location
+from kafkaform.planning import check_identity
+from kafkaform.report.imports import problems_of, render_import
+from kafkaform.report.printable import printable
+from kafkaform.spelling import nearest
+from kafkaform.standing import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkaform.errors import Problem
+    from kafkaform.importing import Import
+    from kafkaform.manifests.loader import Context
+    from kafkaform.model import Observation
+
+_KINDS = {"topic": "Topic", "group": "ConsumerGroup"}
+
+
+@click.command("import")
+@where_options
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="The folder to write to.  [default: the first of manifests: in kafkaform.yaml, or topics]",
+)
+@click.option(
+    "--match",
+    "globs",
+    multiple=True,
+    metavar="GLOB",
+    help="Only topics and groups of such a name (repeatable), such as 'orders.*'.",
+)
+@click.option(
+    "--kind", "kinds", multiple=True, type=click.Choice(list(_KINDS)), help="Only topics, or only groups."
+)
+@click.option(
+    "--by",
+    type=click.Choice([by.value for by in By]),
+    default=By.TOPIC.value,
+    show_default=True,
+    help="A file for each, or one for all that have the same name up to the first dot.",
+)
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Replace files that exist, and lose what people wrote there; otherwise one stops the import.",
+)
+@click.option("--dry-run", is_flag=True, help="Say which files would be written, and write none.")
+def import_(
+    where: Where,
+    out: Path | None,
+    globs: tuple[str, ...],
+    kinds: tuple[str, ...],
+    by: str,
+    overwrite: bool,
+    dry_run: bool,
+) -> int:
+    """Write manifests of what a live cluster has.
+
+    They have what the topics and groups have of their own, as far as the defaults of kafkaform.yaml do not
+    say it: a plan made right after is empty. What a manifest declares already is left out.
+    """
+    session = Session.start(where)
+    target = session.require_cluster()
+    context = session.settings.context(session.environment)
+    folder = out or session.settings.manifests[0]
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file", hint="give a folder: --out DIR")
+    present = [path for path in session.settings.manifests if _with_manifests(path)]
+    declared = {one.ref: one.location for one in load(present, context)}
+    selection = Selection(globs, tuple(_KINDS[kind] for kind in kinds or _KINDS), session.settings.ignore)
+    with session.cluster() as cluster:
+        if target.cluster_id is not None:
+            check_identity(cluster.facts(), target)
+        observation = cluster.observe(
+            (), lambda ref: selection.takes(ref) and not is_own(ref), kinds=selection.kinds
+        )
+    _require_matches(observation, selection)
+    layout = Layout(folder, By(by), _schemas(session.settings.file), overwrite)
+    made = make_import(observation, selection, declared, context, layout)
+    _check_files(made.files, context, overwrite=overwrite)
+    if not dry_run:
+        write_files({file.path: file.text for file in made.files}, overwrite=overwrite)
+    _tell(made, folder, session, dry_run=dry_run)
+    return 1 if made.unread or made.unlike else 0
+
+
+def _with_manifests(path: Path) -> bool:
+    """Whether there is anything to load; a folder that has no manifest yet is where an import begins."""
+    if not path.exists():
+        return False
+    problems: list[Problem] = []
+    files = manifest_files([path], problems)
+    elsewhere = any(problem.location != Location(str(path)) for problem in problems)
+    return bool(files) or elsewhere or not os.access(path, os.R_OK | os.X_OK)
+
+
+def _require_matches(observation: Observation, selection: Selection) -> None:
+    names = [ref.name for ref in observation.inventory if ref.kind in selection.kinds]
+    for glob in selection.globs:
+        if not any(Selection((glob,), selection.kinds).takes(ref) for ref in observation.inventory):
+            near = nearest(glob, names)
+            hint = f"did you mean {near}?" if near else "kafkaform get topics and get groups list the names"
+            raise KafkaformError(f"nothing on the cluster matches {glob!r}; nothing was written", hint=hint)
+
+
+def _schemas(config_file: str | None) -> Path | None:
+    """The schemas that `kafkaform init` wrote beside the configuration file, if it did."""
+    schemas = (Path(config_file).parent if config_file else Path()) / "schemas"
+    return schemas if (schemas / "topic.schema.json").exists() else None
+
+
+def _check_files(files: Sequence[ImportedFile], context: Context, *, overwrite: bool) -> None:
+    """Refuse to replace what nobody allowed to be replaced, or what would be lost."""
+    present = [file for file in files if os.path.lexists(file.path)]
+    if present and not overwrite:
+        more = f" and {len(present) - 1:,} more" if len(present) > 1 else ""
+        raise KafkaformError(
+            f"{present[0].path}{more} exists already; nothing was written",
+            hint="choose another --out, or replace with --overwrite (what people wrote there is lost)",
+        )
+    for file in present:
+        lost = sorted({one.ref for one in load([file.path], context)} - {*file.refs})
+        if lost:
+            names = ", ".join(map(str, lost[:3])) + (", …" if len(lost) > 3 else "")
+            raise KafkaformError(
+                f"{file.path} also declares {names}, which would be lost; nothing was written",
+                hint="move those manifests to a file of their own, or choose another --out",
+            )
+
+
+def _tell(made: Import, folder: Path, session: Session, *, dry_run: bool) -> None:
+    click.echo(render_import(made, folder, dry_run=dry_run))
+    if made.files and not dry_run:
+        known = any(folder.resolve().is_relative_to(path.resolve()) for path in session.settings.manifests)
+        named = "" if known else f" {shlex.quote(str(folder))}"
+        click.echo(printable(f"Next: kafkaform plan{named}"))
+        if not known and session.settings.file is not None:
+            click.echo(
+                printable(f"Note: {folder} is not in manifests: of the configuration: plan it by its name"),
+                err=True,
+            )
+    for line in problems_of(made):
+        click.echo(line, err=True)

@@ -1,0 +1,69 @@
+"""What an import did, in words; all of it printable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkaform.report.printable import clipped, printable
+from kafkaform.wording import counted, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+    from kafkaform.importing import Import
+    from kafkaform.model import ResourceRef
+
+_LONG = 300
+
+
+def render_import(made: Import, folder: Path, *, dry_run: bool = False) -> str:
+    """The files of a dry run, then what was written and what was left out."""
+    lines = [f"{file.path}  {_names(file.refs)}" for file in made.files] if dry_run else []
+    what = f"{_resources(made.refs)} in {counted(len(made.files), 'file')} below {folder}"
+    lines.append(f"{'Would write' if dry_run else 'Written'}: {what}." if made.files else "Nothing to write.")
+    lines += [f"Left out: {line}." for line in _left_out(made)]
+    return "\n".join(printable(line) for line in lines)
+
+
+def problems_of(made: Import) -> list[str]:
+    """What the manifests do not say, or could not be made of; a line each."""
+    lines = [f"not said: {ref}: {line}" for ref, line in made.partial if ref not in made.unlike]
+    lines += [f"not the same: {ref}: {why}{_said(made, ref)}" for ref, why in made.unlike.items()]
+    lines += [f"not read: {ref}: {why}" for ref, why in made.unread.items()]
+    lines += [f"note: {note}" for note in made.notes]
+    return [clipped(line, _LONG) for line in lines]
+
+
+def _said(made: Import, ref: ResourceRef) -> str:
+    """What is known of why a resource differs from its manifest."""
+    lines = "; ".join(line for one, line in made.partial if one == ref)
+    return f" ({lines})" if lines else ""
+
+
+def _left_out(made: Import) -> Iterator[str]:
+    if made.declared:
+        places = {str(place.file) for place in made.declared.values() if place is not None}
+        yield f"{_resources(made.declared)} declared already, in {listed(sorted(places), 3, noun='file')}"
+    if made.ignored:
+        yield f"{_resources(made.ignored)} by ignore: ({_names(made.ignored)})"
+    if made.internal:
+        yield f"{_resources(made.internal)} of Kafka's or kafkaform's own ({_names(made.internal)})"
+    if made.idle:
+        yield (
+            f"{_resources(made.idle)} without an offset or a member in any topic ({_names(made.idle)}): "
+            "declare each with the topics that it reads"
+        )
+    if made.unread:
+        yield f"{_resources(made.unread)} that this account cannot see in full"
+
+
+def _resources(refs: Collection[ResourceRef]) -> str:
+    topics = sum(ref.kind == "Topic" for ref in refs)
+    groups = len(refs) - topics
+    parts = [counted(topics, "topic")] if topics else []
+    return " and ".join([*parts, *([counted(groups, "group")] if groups else [])])
+
+
+def _names(refs: Collection[ResourceRef]) -> str:
+    return listed([ref.name for ref in refs])

@@ -1,0 +1,61 @@
+"""Several files are written, or none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.errors import KafkaformError
+from kafkaform.file_set import write_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def tree(folder: Path) -> dict[str, str]:
+    return {str(file.relative_to(folder)): file.read_text() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_files_and_their_folders_are_made(tmp_path: Path) -> None:
+    write_files({tmp_path / "a/b/c.yaml": "c\n", tmp_path / "d.yaml": "é"})
+    assert tree(tmp_path) == {"a/b/c.yaml": "c\n", "d.yaml": "é"}
+
+
+def test_one_that_exists_stands_in_the_way_of_all(tmp_path: Path) -> None:
+    (tmp_path / "b").write_text("mine")
+    with pytest.raises(KafkaformError, match=r"cannot write .*/b: File exists; nothing was written"):
+        write_files({tmp_path / "new/a": "1", tmp_path / "b": "2", tmp_path / "c": "3"})
+    assert tree(tmp_path) == {"b": "mine"}
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_was_replaced_comes_back_when_a_later_one_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("before")
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(KafkaformError, match="nothing was written"):
+        write_files({tmp_path / "a": "after", tmp_path / "file/b": "2"}, overwrite=True)
+    assert tree(tmp_path) == {"a": "before", "file": "no folder"}
+
+
+def test_replacing_keeps_the_mode_and_follows_a_link(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    real.write_text("before")
+    real.chmod(0o640)
+    (tmp_path / "link").symlink_to(real)
+    write_files({tmp_path / "link": "after", tmp_path / "new": "1"}, overwrite=True)
+    assert (tmp_path / "link").is_symlink()
+    assert (real.read_text(), real.stat().st_mode & 0o777) == ("after", 0o640)
+    assert tree(tmp_path) == {"real": "after", "link": "after", "new": "1"}
+
+
+def test_an_interruption_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_text("before")
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pathlib.Path.replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_files({tmp_path / "new": "1", tmp_path / "a": "after"}, overwrite=True)
+    assert tree(tmp_path) == {"a": "before"}

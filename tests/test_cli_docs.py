@@ -9,13 +9,15 @@ import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka.admin import NewTopic
 
-from tests.cli_helpers import ROOT, called, environment
+from tests.cli_helpers import ROOT, Project, called, environment
 from tests.group_clients import produce
-from tests.kafka_fixtures import guarded
+from tests.kafka_fixtures import TIMEOUT_S, admin_client, eventually, guarded
 from tests.skew_producers import send
 
 if TYPE_CHECKING:
@@ -42,6 +44,13 @@ _AFTER_TRAFFIC = {"reset", "skew"}
 """Blocks before which the example set is applied, and topics are written to."""
 _STARTS_ITS_OWN = {"quickstart": "my-topics", "dev-cluster": "."}
 """Blocks that start a broker by themselves, and the folder in which they do."""
+_FROM_NOTHING = {"quickstart", "gitops"}
+"""Stories that begin in an empty folder, and not with the example set."""
+_IDENTITY = {
+    f"GIT_{role}_{part}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for part, value in (("NAME", "A Reader"), ("EMAIL", "reader@example.com"))
+}
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,10 @@ def blocks() -> list[Block]:
 
 
 RUN = [block for block in blocks() if block.name]
+STORIES = {
+    str(name): list(told) for name, told in groupby(RUN, key=lambda block: str(block.name).partition("/")[0])
+}
+"""Blocks by what stands before a slash in their names: they are run one after the other, in one folder."""
 
 
 def script(text: str) -> str:
@@ -107,37 +120,67 @@ def ended(directory: Path) -> Iterator[None]:
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("block", RUN, ids=[str(block.name) for block in RUN])
-def test_a_block_does_what_it_says(block: Block, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    variables = {}
-    if block.name != "quickstart":
+@pytest.mark.parametrize("story", STORIES)
+def test_the_blocks_do_what_they_say(story: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    told = STORIES[story]
+    variables = {**_IDENTITY, "KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
+    if story not in _FROM_NOTHING:
         for folder in ("topics", "schemas"):
             shutil.copytree(ROOT / folder, tmp_path / folder)
         shutil.copy(ROOT / "kafkaform.yaml", tmp_path)
-    if block.name not in _STARTS_ITS_OWN:
-        broker: DevCluster = request.getfixturevalue("broker_of")(block.page)
-        variables = {
-            "KAFKAFORM_BOOTSTRAP_SERVER": broker.bootstrap_servers,
-            "KAFKAFORM_ENVIRONMENT": "dev",
-        }
-    if block.name in _AFTER_TRAFFIC:
+        if story not in _STARTS_ITS_OWN:
+            variables["KAFKAFORM_ENVIRONMENT"] = "dev"
+    if story not in _STARTS_ITS_OWN:
+        broker: DevCluster = request.getfixturevalue("broker_of")(told[0].page)
+        variables["KAFKAFORM_BOOTSTRAP_SERVER"] = broker.bootstrap_servers
+    if story in _AFTER_TRAFFIC:
         called("apply", "--auto-approve", cwd=tmp_path, env=variables).needs(0)
         produce(variables["KAFKAFORM_BOOTSTRAP_SERVER"], "orders.v1", dict.fromkeys(range(3), 20))
-        if block.name == "skew":
+        if story == "skew":
             send(variables["KAFKAFORM_BOOTSTRAP_SERVER"], "orders.v1", (b"%d" % n for n in range(20_000)))
-    with ended(tmp_path / _STARTS_ITS_OWN.get(str(block.name), "") / ".kafkaform" / "dev"):
-        done = subprocess.run(
-            ["bash", "-e", "-u", "-o", "pipefail", "-c", script(block.text)],
-            cwd=tmp_path,
-            env=environment(**variables),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=False,
-        )
+    with ended(tmp_path / _STARTS_ITS_OWN.get(story, "") / ".kafkaform" / "dev"):
+        for block in told:
+            if block.name in _BEFORE:
+                _BEFORE[block.name](Project(tmp_path, variables["KAFKAFORM_BOOTSTRAP_SERVER"], ""))
+            run_block(block, tmp_path, variables)
+
+
+def run_block(block: Block, folder: Path, variables: dict[str, str]) -> None:
+    """Run a block; what it exports is there for the next one of its story."""
+    exports = folder / ".exports"
+    text = f"{script(block.text)}\nexport -p > {exports}"
+    if exports.exists():
+        text = f". {exports}\n{text}"
+    done = subprocess.run(
+        ["bash", "-e", "-u", "-o", "pipefail", "-c", text],
+        cwd=folder,
+        env=environment(**variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+def make_topics_by_hand(project: Project) -> None:
+    topics = [
+        NewTopic("orders.v1", 6, 1, config={"retention.ms": "604800000"}),
+        NewTopic("payments.v1", 3, 1, config={"cleanup.policy": "compact"}),
+    ]
+    admin = admin_client(project.servers)
+    for future in admin.create_topics(topics).values():
+        future.result(TIMEOUT_S)
+    eventually(project.live, lambda live: len(live) >= len(topics))
+
+
+_BEFORE: dict[str, Callable[[Project], None]] = {
+    "gitops/1-import": make_topics_by_hand,
+    "gitops/4-drift": lambda project: project.set_config("orders.v1", "retention.ms", "86400000"),
+}
+"""What others do to the cluster before a block."""
 
 
 def test_every_command_of_the_docs_is_run_or_says_why_not() -> None:

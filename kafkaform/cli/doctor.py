@@ -12,7 +12,7 @@ import click
 
 from kafkaform.checkup import Checkup, Examination, Verdict, await_health, health_rules
 from kafkaform.cli.options import Where, paths_argument, where_options
-from kafkaform.cli.output import print_text, write_file
+from kafkaform.cli.output import print_text, put, tell, write_file
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import has_colour, prose_width
 from kafkaform.errors import ClusterError, KafkaformError, UsageError
@@ -102,7 +102,7 @@ def doctor(
         if output_format == "prometheus":  # whoever scrapes must not go on reading that it is healthy
             from kafkaform.report.prometheus import metrics
 
-            _put(metrics(None, target.name, time.time()), out)
+            put(metrics(None, target.name, time.time()), out)
         raise
     _report(checkup, target.name, output_format, out)
     return _CODES[checkup.verdict]
@@ -117,10 +117,12 @@ def _seconds(wait: str) -> float:
 
 def _declared(session: Session, paths: tuple[Path, ...]) -> list[Desired]:
     """What manifests declare; a cluster can also be examined where there are none."""
-    missing = not paths and session.settings.file is None
-    if missing and not any(path.exists() for path in session.paths(paths)):
-        return []
-    return session.manifests(paths)
+    folders = session.paths(paths)
+    if paths or any(path.exists() for path in folders):
+        return session.manifests(paths)
+    if session.settings.file is not None:
+        tell(f"no manifests in {', '.join(map(str, folders))}: nothing is compared with what is declared")
+    return []
 
 
 def _chosen(codes: tuple[str, ...], settings: Settings) -> frozenset[str]:
@@ -137,20 +139,13 @@ def _report(checkup: Checkup, name: str, output_format: str, out: Path | None) -
     if output_format == "prometheus":
         from kafkaform.report.prometheus import metrics
 
-        _put(metrics(checkup, name, time.time()), out)
+        put(metrics(checkup, name, time.time()), out)
     elif output_format == "json":
-        _put(checkup_to_json(checkup, name), out)
+        put(checkup_to_json(checkup, name), out)
     elif out is not None:
         write_file(out, render_checkup(checkup, name).plain + "\n")
     else:
         print_text(render_checkup(checkup, name, width=prose_width(sys.stdout)))
-
-
-def _put(text: str, out: Path | None) -> None:
-    if out is not None:
-        write_file(out, text)
-    else:
-        click.echo(text, nl=False)
 
 
 @contextmanager

@@ -1,0 +1,230 @@
+"""`kafkaform github`: what workflows do on GitHub."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafkaform.cli.output import tell, write_file
+from kafkaform.errors import ForgeError, KafkaformError, UsageError
+from kafkaform.report.printable import printable
+
+if TYPE_CHECKING:
+    from kafkaform.forge.client import GitHub
+    from kafkaform.forge.keeping import Kept
+    from kafkaform.forge.marked import Marker
+
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_ARTEFACT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_WORKFLOW = re.compile(r"[A-Za-z0-9._-]+\.ya?ml")
+
+_text = click.argument(
+    "file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True), metavar="FILE.md"
+)
+_repository = click.option(
+    "--repository",
+    envvar="GITHUB_REPOSITORY",
+    show_envvar=True,
+    metavar="OWNER/NAME",
+    help="Which repository.",
+)
+
+
+def _matching(pattern: re.Pattern[str], what: str) -> Any:
+    def check(_context: click.Context, parameter: click.Parameter, value: str) -> str:
+        if not pattern.fullmatch(value):
+            raise UsageError(f"{parameter.opts[0]} {value!r} is not {what}")
+        return value
+
+    return check
+
+
+def _marker(_context: click.Context, _parameter: click.Parameter, value: str) -> Marker:
+    from kafkaform.forge.marked import Marker
+
+    try:
+        return Marker(value)
+    except ValueError as error:
+        raise UsageError(f"--id: {error}") from error
+
+
+@click.group()
+def github() -> None:
+    """Comment on a pull request, keep an issue, fetch the reviewed plan: for workflows.
+
+    The token is taken from GITHUB_TOKEN, and GitHub's address from GITHUB_API_URL. When GitHub limits the
+    rate, or has a failure, the commands wait for up to five minutes in all and say so.
+    """
+
+
+@github.command()
+@_text
+@click.option(
+    "--pull-request",
+    "number",
+    type=click.IntRange(min=1),
+    required=True,
+    metavar="N",
+    help="Its number.",
+)
+@click.option(
+    "--id",
+    "marker",
+    default="plan",
+    show_default=True,
+    callback=_marker,
+    help="Which comment: one is kept for each id, such as plan-prod.",
+)
+@_repository
+def comment(file: Path, number: int, marker: Marker, repository: str | None) -> None:
+    """Let one comment on a pull request say what FILE.md says ('-' for stdin).
+
+    The comment is found again by its id, and updated in place. Only comments by the token's own account
+    are ever touched. What is too long is cut, and says so.
+    """
+    text = _read(file)
+    with _connected(repository) as hub:
+        from kafkaform.forge.comments import keep_comment
+
+        _report("comment", keep_comment(hub, number, marker, text))
+
+
+@github.command()
+@click.argument(
+    "file",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    metavar="[FILE.md]",
+    required=False,
+)
+@click.option(
+    "--id",
+    "marker",
+    required=True,
+    callback=_marker,
+    help="Which issue: one is kept open for each id, such as drift-prod.",
+)
+@click.option("--title", help="The issue's title; needed unless --close is given.")
+@click.option("--label", "labels", multiple=True, help="Put on a new issue (repeatable).")
+@click.option("--close", "is_over", is_flag=True, help="Close the issue, if one is open.")
+@_repository
+def issue(
+    file: Path | None,
+    marker: Marker,
+    title: str | None,
+    labels: tuple[str, ...],
+    is_over: bool,
+    repository: str | None,
+) -> None:
+    """Let one open issue say what FILE.md says ('-' for stdin), or close it.
+
+    An update notifies nobody. An issue that was closed stays closed: what begins anew gets a new one.
+    """
+    if is_over and (file or title or labels):
+        raise UsageError("--close takes no FILE.md, --title or --label")
+    if not is_over and (file is None or not title):
+        raise UsageError("an issue needs FILE.md and --title", hint="or --close, to close it")
+    text = _read(file) if file is not None else ""
+    with _connected(repository) as hub:
+        from kafkaform.forge.issues import close_issues, keep_issue
+
+        if title:
+            _report("issue", keep_issue(hub, marker, title, text, labels))
+            return
+        closed = close_issues(hub, marker, _clean_since(hub.address.run_url))
+    for kept in closed:
+        _report("issue", kept)
+    if not closed:
+        click.echo("no issue is open")
+
+
+@github.command("reviewed-plan")
+@click.option(
+    "--commit",
+    required=True,
+    callback=_matching(_COMMIT, "a commit id in full"),
+    metavar="SHA",
+    help="What the merge made, in full: GITHUB_SHA of a push.",
+)
+@click.option(
+    "--artifact",
+    "prefix",
+    required=True,
+    callback=_matching(_ARTEFACT, "the name of an artefact"),
+    metavar="NAME",
+    help="The artefact's name without '-NUMBER-COMMIT' of the pull request, such as kafkaform-plan-prod.",
+)
+@click.option(
+    "--workflow",
+    default="plan.yml",
+    show_default=True,
+    callback=_matching(_WORKFLOW, "the file name of a workflow"),
+    help="The workflow that made it, on pull_request_target.",
+)
+@click.option("--branch", help="What was merged into.  [default: the default branch]")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    metavar="PLAN.json",
+    help="Where to save it.",
+)
+@_repository
+def reviewed_plan(
+    commit: str, prefix: str, workflow: str, branch: str | None, out: Path, repository: str | None
+) -> None:
+    """Fetch the plan that was reviewed before a commit was merged, for apply --reviewed.
+
+    Exits 1, with a reason of its own, if the commit came without a pull request, if no plan was made of
+    the pull request's last commit, or if the plan has expired.
+    """
+    with _connected(repository) as hub:
+        from kafkaform.forge import reviewed
+
+        found = reviewed.reviewed_plan(hub, commit, prefix, workflow, branch)
+    write_file(out, found.plan)
+    said = f"{out}: the plan of #{found.pull_request} at {found.head[:12]}, made by {found.run_url}"
+    click.echo(printable(said))
+
+
+def _connected(repository: str | None) -> GitHub:
+    from kafkaform.forge.address import Address
+
+    address = Address.of(os.environ, repository)
+    try:
+        from kafkaform.forge.client import GitHub
+    except ModuleNotFoundError as error:
+        if error.name != "github":
+            raise
+        raise ForgeError(
+            "kafkaform github needs PyGithub, which is not installed",
+            hint="pip install 'kafkaform[github]'",
+        ) from error
+    return GitHub(address, tell)
+
+
+def _read(file: Path) -> str:
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
+    except OSError as error:
+        raise KafkaformError(f"{file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise KafkaformError(f"{file}: not UTF-8") from error
+    if not text.strip():
+        raise KafkaformError(f"{file} is empty; nothing was sent")
+    return text
+
+
+def _clean_since(run_url: str | None) -> str:
+    when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"Clean since {when}{f' ({run_url})' if run_url else ''}."
+
+
+def _report(what: str, kept: Kept) -> None:
+    click.echo(printable(f"{what} {kept.outcome}: {kept.url}"))

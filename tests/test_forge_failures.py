@@ -1,0 +1,73 @@
+"""Which failures pass, and how long they are waited for."""
+
+from __future__ import annotations
+
+import pytest
+import requests
+from github import GithubException
+
+from kafkaform.errors import ForgeError
+from kafkaform.forge.failures import passing_trouble
+from kafkaform.forge.patience import TOTAL_S, Patience, Trouble
+
+NOW_S = 1_000_000.0
+
+
+def answered(status: int, **headers: str) -> GithubException:
+    named = {name.replace("_", "-").title(): value for name, value in headers.items()}
+    return GithubException(status, {"message": "no"}, named)
+
+
+@pytest.mark.parametrize(
+    ("error", "wait_s"),
+    [
+        (answered(403, retry_after="7"), 7.0),
+        (answered(429, retry_after="0"), 1.0),
+        (answered(429, retry_after="soon"), 60.0),
+        (answered(429, retry_after="-5"), 60.0),
+        (answered(403, x_ratelimit_remaining="0", x_ratelimit_reset="1000030"), 31.0),
+        (answered(429, x_ratelimit_remaining="0", x_ratelimit_reset="999990"), 1.0),
+        # GraphQL tells it as an error inside of an answer.
+        (answered(400, x_ratelimit_remaining="0", x_ratelimit_reset="1000001"), 2.0),
+        (answered(500), None),
+        (answered(503, retry_after="900"), None),
+        (requests.ConnectionError(), None),
+        (requests.ReadTimeout(), None),
+        (requests.exceptions.ChunkedEncodingError(), None),
+    ],
+    ids=repr,
+)
+def test_what_passes(error: Exception, wait_s: float | None) -> None:
+    trouble = passing_trouble(error, NOW_S)
+    assert trouble is not None
+    assert trouble.wait_s == wait_s
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        answered(403),
+        answered(403, x_ratelimit_remaining="4999", x_ratelimit_reset="1000030"),
+        answered(404, x_ratelimit_remaining="0", x_ratelimit_reset="1000030"),
+        answered(422),
+        requests.exceptions.SSLError(),
+        requests.exceptions.InvalidURL(),
+        ValueError(),
+    ],
+    ids=repr,
+)
+def test_what_does_not_pass(error: Exception) -> None:
+    assert passing_trouble(error, NOW_S) is None
+
+
+def test_all_waits_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr("kafkaform.forge.patience.sleep", waited.append)
+    told: list[str] = []
+    patience = Patience(told.append)
+    patience.wait(Trouble("a failure"))
+    patience.wait(Trouble("the limit", TOTAL_S - 10))
+    with pytest.raises(ForgeError, match="the limit; it asks to wait 10 s, which is too long"):
+        patience.wait(Trouble("the limit", 10.0))
+    assert waited == [1.0, TOTAL_S - 10]
+    assert told == ["GitHub: a failure; trying again in 1 s", "GitHub: the limit; trying again in 290 s"]

@@ -12,15 +12,19 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kafkaform.compatibility import is_compatible
 from kafkaform.errors import PlanFileError
 from kafkaform.model import SAFE, Create, Delete, Update, risk_of
 from kafkaform.plan_reader import parse_document, read_plan
+from kafkaform.plan_signature import ALGORITHM, MEMBER, Signature, covered, signature_member
 from kafkaform.report.changes import action_of, fields_of
-from kafkaform.report.printable import is_plain, printable
+from kafkaform.report.printable import clipped, is_plain, printable
 from kafkaform.report.summary import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from kafkaform.model import Diagnostic, FieldChange, Location, Plan, PlannedChange, ResourceRef
 
@@ -35,10 +39,12 @@ class PlanHeader:
 
     Attributes:
         tool_version: The version of kafkaform.
-        commit: The Git commit of the manifests, where known.
+        commit: The Git commit of the manifests, where known; with `-dirty` behind it, where they differ from
+            that commit.
         cluster_name: The cluster's name in the configuration, where it has one.
         environment: The environment whose overrides were merged.
         created_at: RFC 3339 in UTC, such as `2025-06-01T12:00:00Z`.
+        signature: Its signature, not verified; None where it has none.
     """
 
     tool_version: str
@@ -46,6 +52,7 @@ class PlanHeader:
     cluster_name: str | None
     environment: str | None
     created_at: str
+    signature: Signature | None = None
 
 
 def plan_to_json(plan: Plan, header: PlanHeader) -> str:
@@ -53,6 +60,20 @@ def plan_to_json(plan: Plan, header: PlanHeader) -> str:
 
     Characters that a terminal would act on are written as JSON escapes, so the text is safe to show.
     """
+    document = _document(plan, header)
+    if header.signature is not None:
+        signature = header.signature
+        document[MEMBER] = {"algorithm": ALGORITHM, "key": signature.key, "value": signature.value}
+    return _written(document)
+
+
+def digest_of_plan(plan: Plan, header: PlanHeader) -> str:
+    """The digest that the plan has as a document."""
+    digest: str = _document(plan, header)["digest"]
+    return digest
+
+
+def _document(plan: Plan, header: PlanHeader) -> _Json:
     document: _Json = {
         "format_version": FORMAT_VERSION,
         "tool_version": header.tool_version,
@@ -71,7 +92,13 @@ def plan_to_json(plan: Plan, header: PlanHeader) -> str:
         "broker_validated": plan.broker_validated,
     }
     document["digest"] = digest_of(document)
-    return re.sub(r"[^ -~]", _escaped, json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
+    return document
+
+
+def sign(text: str, key: Ed25519PrivateKey) -> str:
+    """The JSON text of a plan with a signature in it, in place of any that it had."""
+    document = json.loads(text)
+    return _written({**document, MEMBER: signature_member(document, key)})
 
 
 def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
@@ -85,7 +112,15 @@ def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
         PlanFileError: It is not JSON, not a plan, of a newer format, or damaged.
     """
     document = parse_document(text, file, newest=FORMAT_VERSION)
-    plan = read_plan(document, file)
+    try:
+        plan = read_plan(document, file)
+    except PlanFileError as error:
+        version = document.get("tool_version")
+        if isinstance(version, str) and not is_compatible(version):
+            made = f"the plan was made by kafkaform {clipped(version, 40)}; read it with that version"
+            raise PlanFileError(error.message, hint=made) from error
+        raise
+    signature = document.get(MEMBER)
     if document["digest"] != digest_of(document) or document["summary"] != asdict(summarise(plan)):
         raise PlanFileError(
             f"{printable(file)}: the plan is damaged or was edited by hand: its digest does not fit",
@@ -97,6 +132,7 @@ def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
         cluster_name=document["cluster"]["name"],
         environment=document["environment"],
         created_at=document["created_at"],
+        signature=Signature(signature["key"], signature["value"], covered(document)) if signature else None,
     )
 
 
@@ -109,6 +145,10 @@ def digest_of(document: Mapping[str, Any]) -> str:
     ]
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
+
+
+def _written(document: _Json) -> str:
+    return re.sub(r"[^ -~]", _escaped, json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
 
 
 def _change(planned: PlannedChange) -> _Json:

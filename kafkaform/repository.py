@@ -169,8 +169,6 @@ class Repository:
             is_file = mode not in _NO_FILES
             if not any(_counts(path, folder, is_file=is_file) for folder in paths):
                 continue
-            if path.is_absolute() or ".." in path.parts or b"\n" in name:
-                raise _unfit(path, commit, "has a name that nothing here may have")
             target = object_id.decode() if is_file else self._behind(path, commit, mode)
             if any(_counts(path, folder) for folder in paths):
                 found[str(path)] = target
@@ -180,6 +178,8 @@ class Repository:
         """The object id of the file that a link leads to."""
         if mode == _SUBMODULE:
             raise _unfit(path, commit, "is a submodule")
+        if "\n" in str(path):
+            raise _unfit(path, commit, "is a link with a line break in its name")
         asked = os.fsencode(f"{commit}:{path}\n")
         answer = git(self.root, "cat-file", "--batch-check", "--follow-symlinks", given=asked)
         match answer.stdout.split():
@@ -236,18 +236,11 @@ class Repository:
         return hashlib.new(self.object_format, header + content, usedforsecurity=False).hexdigest()
 
 
-def commit_of(folder: Path, paths: Iterable[Path]) -> str | None:
-    """What `Repository.describe` says in a folder; None where Git cannot tell, as outside a repository."""
-    try:
-        return Repository.at(folder).describe(paths)
-    except RepositoryError:
-        return None
-
-
 def _counts(path: PurePosixPath, asked: PurePosixPath, *, is_file: bool = True) -> bool:
     """Whether something is a manifest of a path that is asked about, or (no file) may hold some."""
     if path == asked:
         return True
+    # What a forged tree calls `..` is hidden too, and an absolute path is relative to none.
     if not path.is_relative_to(asked) or any(part.startswith(".") for part in path.relative_to(asked).parts):
         return False
     return not is_file or (path.suffix in SUFFIXES and path.name != CONFIG_FILE)

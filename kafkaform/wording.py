@@ -1,4 +1,4 @@
-"""How messages count and list."""
+"""How messages count, list, and tell ages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from datetime import timedelta
 
 FEW = 5
 """How many names a message has room for."""
@@ -22,3 +23,12 @@ def listed(names: Collection[str], few: int = FEW, *, noun: str = "") -> str:
     more = len(names) - len(shown)
     rest = counted(more, f"more {noun}") if noun else f"{more:,} more"
     return ", ".join(shown) + (f" and {rest}" if more else "")
+
+
+def aged(age: timedelta) -> str:
+    """An age in the largest unit of which there are two."""
+    seconds = int(age.total_seconds())
+    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= 2 * size:
+            return counted(seconds // size, unit)
+    return counted(seconds, "second")

@@ -33,6 +33,7 @@ from kafkaform.plan_file import PlanHeader, digest_of, plan_from_json, plan_to_j
 from kafkaform.report.printable import is_plain
 from kafkaform.schema_files import load_schema
 from tests import strategies
+from tests.json_places import places
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -309,7 +310,17 @@ def test_something_else_is_not_a_plan(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 200_000, '{"format_version": ' + "9" * 5000 + "}", '{"a": 1.5}', "NaN"]
+    "text",
+    [
+        "[" * 200_000,
+        '{"format_version": ' + "9" * 5000 + "}",
+        '{"a": 1.5}',
+        "NaN",
+        "-Infinity",
+        "[1e2]",
+        "[9223372036854775809]",
+        "[-9223372036854775809]",
+    ],
 )
 def test_json_that_no_plan_holds_is_refused_in_one_line(text: str) -> None:
     assert "plan.json: not a plan" in refusal(text)
@@ -319,6 +330,32 @@ def test_a_newer_format_says_so_even_where_its_content_differs() -> None:
     message = refusal(json.dumps({"format_version": 2, "steps": []}))
     assert "format 2" in message
     assert "up to format 1" in message
+
+
+@pytest.mark.parametrize(
+    ("once", "twice", "key"),
+    [
+        ('"format_version": 1', '"format_version": 1, "format_version": 1', "format_version"),
+        ('"format_version": 1', '"format_version": 1, "format\\u005fversion": 2', "format_version"),
+        ('"status": "planned"', '"status": "planned", "status": "refused"', "status"),
+        ('"file": "a.yaml"', '"file": "a.yaml", "x\\u001b": 1, "x\\u001b": 1', "x\\x1b"),
+    ],
+)
+def test_a_key_that_is_there_twice(once: str, twice: str, key: str) -> None:
+    text = plan_to_json(PLAN, HEADER)
+    assert once in text
+    message = refusal(text.replace(once, twice, 1))
+    assert message == f"plan.json: not a valid plan: the key {key!r} is there twice"
+
+
+def test_what_another_version_made_and_this_one_cannot_read() -> None:
+    edited = {**document(), "later": 1}
+    with pytest.raises(PlanFileError, match="unknown key 'later'") as caught:
+        plan_from_json(json.dumps({**edited, "tool_version": "0.9.1\x1b"}), "plan.json")
+    assert caught.value.hint == r"the plan was made by kafkaform 0.9.1\x1b; read it with that version"
+    with pytest.raises(PlanFileError, match="unknown key 'later'") as caught:
+        plan_from_json(json.dumps(edited), "plan.json")
+    assert caught.value.hint == "make it with `kafkaform plan --out`"
 
 
 def test_a_hostile_file_name_stays_in_its_line() -> None:
@@ -361,6 +398,14 @@ def test_a_violation_names_its_place(path: tuple[str | int, ...], value: Any, wh
     assert where in refusal(json.dumps(d))
 
 
+@pytest.mark.parametrize("place", [("changes", 0), ("undeclared", 0), ("unmanaged", 0), ("unknown", 0)])
+def test_a_kind_that_nobody_knows(place: tuple[str, int]) -> None:
+    d = document()
+    key, index = place
+    d[key][index]["kind"] = "Quota"
+    assert f"{key}[0].kind: no kind that this kafkaform knows: 'Quota'" in refusal(sealed(d))
+
+
 def test_one_resource_cannot_change_twice_nor_one_field() -> None:
     d = document()
     d["changes"].append(copy.deepcopy(d["changes"][0]))
@@ -370,16 +415,6 @@ def test_one_resource_cannot_change_twice_nor_one_field() -> None:
     assert "more than one field partitions" in refusal(sealed(d))
 
 
-def _places(node: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    if isinstance(node, dict):
-        children: Any = node.items()
-    elif isinstance(node, list):
-        children = enumerate(node)
-    else:
-        return [path]
-    return [path, *(found for key, child in children for found in _places(child, (*path, key)))]
-
-
 JUNK = st.sampled_from([None, True, 0, -1, 7, "", "x", "safe", "create", "refused", [], {}, [None], {"a": 1}])
 
 
@@ -387,7 +422,7 @@ JUNK = st.sampled_from([None, True, 0, -1, 7, "", "x", "safe", "create", "refuse
 @given(st.data())
 def test_the_reader_and_the_schema_refuse_the_same(data: st.DataObject) -> None:
     d: Any = document()
-    *parents, key = data.draw(st.sampled_from([p for p in _places(d) if p]))
+    *parents, key = data.draw(st.sampled_from([p for p in places(d) if p]))
     node = d
     for step in parents:
         node = node[step]
@@ -403,8 +438,8 @@ def test_the_reader_and_the_schema_refuse_the_same(data: st.DataObject) -> None:
         plan_from_json(json.dumps(d), "plan.json")
     except PlanFileError as error:
         structural = "not a valid plan" in error.message or "has no format_version" in error.message
-        # Beyond the schema the reader checks only that parts of the plan do not contradict each other.
-        contradiction = ("worst risk", "risk of the whole", "more than one")
+        # Beyond the schema the reader checks that it knows the kinds, and that no parts contradict others.
+        contradiction = ("worst risk", "risk of the whole", "more than one", "no kind that")
         known = "damaged" in error.message or any(part in error.message for part in contradiction)
         newer = "reads up to format" in error.message
         assert known if fits else structural or newer

@@ -88,7 +88,7 @@ def apply(
     grants = tuple(map(Grant.parse, allow))
     kept = saved or trust.reviewed
     given = read_plan_file(kept) if kept is not None else None
-    session = Session.start(where) if given is None else _session_for(given[1], where)
+    session = Session.start(where) if given is None else _session_for(given[1], where, anew=saved is None)
     target = session.require_cluster()
     trust.check_options(saved, target)
     if given is not None and kept is not None:
@@ -145,8 +145,8 @@ def _saved_plan_path(paths: tuple[Path, ...], *, prune: bool) -> Path | None:
     return plans[0]
 
 
-def _session_for(about: PlanHeader, where: Where) -> Session:
-    """A session with the cluster that a saved plan was made for."""
+def _session_for(about: PlanHeader, where: Where, *, anew: bool) -> Session:
+    """A session with the cluster that a saved plan was made for; to plan anew, with its environment too."""
     if where.environment is not None and where.environment != about.environment:
         made_for = f"environment {about.environment}" if about.environment else "no environment"
         raise PlanFileError(
@@ -156,7 +156,7 @@ def _session_for(about: PlanHeader, where: Where) -> Session:
     if where.cluster_name is None and where.bootstrap_server is None:
         # With an address on the command line, the plan must not choose whose credentials go there.
         where = replace(where, cluster_name=_known(where.config_file, about))
-    return Session.start(replace(where, environment=None))
+    return Session.start(replace(where, environment=about.environment if anew else None))
 
 
 def _known(config_file: Path | None, about: PlanHeader) -> str | None:

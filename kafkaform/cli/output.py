@@ -67,6 +67,9 @@ def _commit(session: Session, paths: Sequence[Path], *, exact: bool) -> str | No
     folder = next((path if path.is_dir() else path.parent for path in looked_at), Path.cwd())
     try:
         repository = Repository.at(folder)
+        if session.settings.file is not None and session.settings.root is None:
+            config = Path(session.settings.file).resolve()
+            looked_at += [config] if config.is_relative_to(repository.root) else []
         return repository.describe(looked_at) if exact else repository.head()
     except RepositoryError:
         return None
@@ -153,6 +156,14 @@ def print_text(text: Text, *, err: bool = False) -> None:
 def tell(text: str) -> None:
     """Say on stderr what is being waited for."""
     click.echo(printable(text), err=True)
+
+
+def put(text: str, out: Path | None) -> None:
+    """Write a report to a file, whole or not at all, or to stdout if there is none."""
+    if out is not None:
+        write_file(out, text)
+    else:
+        click.echo(text, nl=False)
 
 
 def write_file(path: Path, text: str) -> None:

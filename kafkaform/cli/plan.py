@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -29,10 +28,9 @@ from kafkaform.cli.output import (
     tell,
     telling_problems,
     verbose_option,
-    write_file,
 )
+from kafkaform.cli.saving import Saving, sign_key_option
 from kafkaform.cli.session import Session
-from kafkaform.cli.show import PLAN_SUFFIX
 from kafkaform.consent import Grant
 from kafkaform.errors import UsageError
 from kafkaform.model import Plan, Status
@@ -43,8 +41,6 @@ from kafkaform.skew_report import read_skew_report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.model import Desired
@@ -91,12 +87,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Also save the plan, for apply and show.",
 )
-@click.option(
-    "--sign-key",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Sign the saved plan with this ed25519 key (PEM); or put the key's text into KAFKAFORM_SIGN_KEY.",
-)
+@sign_key_option
 @plan_format_option
 @verbose_option
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 2 if there are changes, 0 if there are none.")
@@ -123,7 +114,7 @@ def plan(
 
     PATHs are manifests or folders of them; without any, those of kafkaform.yaml (or topics/).
     """
-    key = _sign_key(out, sign_key)
+    saving = Saving.prepared(out, sign_key)
     scope = Scope(paths, targets, tuple(map(Grant.parse, allow)), prune, changed_since=changed_since)
     if skew_report is not None:
         scope = replace(scope, skew=_read_skew(skew_report, max_age, all_clusters=all_clusters))
@@ -138,16 +129,13 @@ def plan(
             judge=judge,
             output_format=output_format,
             verbose=verbose,
-            save=None
-            if out is None
-            else lambda name, made, about: _save(plan_path(out, name), made, about, key),
+            save=lambda name, made, about: saving.save(made, about, out and plan_path(out, name)),
             manifests_from=manifests_from,
         )
     with telling_problems(output_format):
         session = Session.start(where, manifests_from=manifests_from)
         made, about = make(session)
-    if out is not None:
-        _save(out, made, about, key)
+    saving.save(made, about)
     policies = {policy.code: policy for policy in session.settings.policies}
     print_plan(made, about, output_format, verbose=verbose, policies=policies)
     if out is not None:
@@ -163,30 +151,10 @@ def _made(session: Session, *, scope: Scope, exact: bool) -> tuple[Plan, PlanHea
     return made, header(session, scope.paths, exact=exact)
 
 
-def _save(file: Path, made: Plan, about: PlanHeader, key: Ed25519PrivateKey | None) -> None:
-    from kafkaform.plan_file import plan_to_json, sign
-
-    text = plan_to_json(made, about)
-    write_file(file, text if key is None else sign(text, key))
-
-
 def _read_skew(file: Path, max_age: int, *, all_clusters: bool) -> Report:
     if all_clusters:
         raise UsageError("--skew: a report is of one cluster", hint="plan that cluster alone")
     return read_skew_report(file, max_age=timedelta(milliseconds=max_age))
-
-
-def _sign_key(out: Path | None, file: Path | None) -> Ed25519PrivateKey | None:
-    """The key that the plan is to be signed with, read before anything else is done."""
-    if out is None:
-        if file is not None:
-            raise UsageError("--sign-key signs a saved plan", hint="give --out FILE too")
-        return None
-    if out.suffix != PLAN_SUFFIX:
-        raise UsageError(f"--out {out}: the name of a saved plan ends in {PLAN_SUFFIX}")
-    from kafkaform.signing_keys import read_private_key
-
-    return read_private_key(file, os.environ)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import click
 
 from kafkaform.cli.options import Where, allow_option, where_options
 from kafkaform.cli.output import header, plan_format_option, print_plan, tell, verbose_option, write_file
+from kafkaform.cli.saving import Saving, sign_key_option
 from kafkaform.cli.session import Session
-from kafkaform.cli.show import PLAN_SUFFIX
 from kafkaform.consent import Grant
 from kafkaform.errors import KafkaformError, UsageError
 from kafkaform.model import Plan, Status
@@ -49,6 +49,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @allow_option
 @click.option("-o", "--out", type=_FILE, metavar="RESET.json", help="Save the plan, for apply.")
+@sign_key_option
 @click.option("--export", type=_FILE, metavar="FILE.csv", help="Save the offsets it leads to as CSV.")
 @plan_format_option
 @verbose_option
@@ -61,6 +62,7 @@ def reset(
     topics: tuple[str, ...],
     allow: tuple[str, ...],
     out: Path | None,
+    sign_key: Path | None,
     export: Path | None,
     output_format: str,
     verbose: bool,
@@ -71,8 +73,7 @@ def reset(
     read again; it is applied only while the group has no active member, and only as long as the group
     still stands where it stood. `--to current --export FILE.csv` keeps a copy of the present offsets.
     """
-    if out is not None and out.suffix != PLAN_SUFFIX:
-        raise UsageError(f"--out {out}: the name of a saved plan ends in {PLAN_SUFFIX}")
+    saving = Saving.prepared(out, sign_key)
     request = _request(group, place, shift_by, from_file, topics, tuple(map(Grant.parse, allow)))
     session = Session.start(where)
     session.require_cluster()
@@ -83,10 +84,7 @@ def reset(
     about = header(session)
     if export is not None:
         write_file(export, write_offsets(made.offsets))
-    if out is not None:
-        from kafkaform.plan_file import plan_to_json
-
-        write_file(out, plan_to_json(made.plan, about))
+    saving.save(made.plan, about)
     print_plan(made.plan, about, output_format, verbose=verbose)
     if out is not None:
         _say_what_next(out, made.plan)

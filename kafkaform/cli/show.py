@@ -22,15 +22,28 @@ plan_file_type = click.Path(path_type=Path, dir_okay=False)
 
 @click.command()
 @click.argument("file", type=plan_file_type, metavar="PLAN.json")
+@click.option(
+    "--verify-key",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Refuse a plan that is not signed with a key of this file (PEM).",
+)
 @plan_format_option
 @verbose_option
-def show(file: Path, output_format: str, verbose: bool) -> int:
+def show(file: Path, verify_key: Path | None, output_format: str, verbose: bool) -> int:
     """Show a saved plan; needs no cluster."""
     saved, made = read_plan_file(file)
+    if verify_key is not None:
+        from kafkaform.plan_signature import require_signed
+        from kafkaform.signing_keys import read_public_keys
+
+        require_signed(made.signature, read_public_keys(verify_key), str(file))
     if output_format == "text":
+        from kafkaform.report.signature import render_signature
         from kafkaform.report.text import render_provenance
 
         print_text(render_provenance(made))
+        print_text(render_signature(made.signature, verified=verify_key is not None))
     print_plan(saved, made, output_format, verbose=verbose)
     return 0
 

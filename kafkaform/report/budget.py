@@ -95,6 +95,6 @@ def left_out_changes(actions: Iterable[str], what: str) -> str:
     return f"… {what}{total:,} more change{'' if total == 1 else 's'} left out: {by_action}; {SEE}"
 
 
-def left_out_others(noun: str) -> Callable[[Sequence[object]], str]:
+def left_out_others(noun: str, see: str = SEE) -> Callable[[Sequence[object]], str]:
     """`… 12 more configs left out; see plan.json …`."""
-    return lambda things: f"… {len(things):,} more {noun}{'' if len(things) == 1 else 's'} left out; {SEE}"
+    return lambda things: f"… {len(things):,} more {noun}{'' if len(things) == 1 else 's'} left out; {see}"

@@ -8,7 +8,8 @@ from kafkaform.model import Create, Delete, Origin, Risk, Severity, Status, Upda
 from kafkaform.report.budget import Block, fit_all, left_out_changes, left_out_others
 from kafkaform.report.changes import action_of, fields_of, is_deferred
 from kafkaform.report.consents import Ledger, allow_flags, annotation
-from kafkaform.report.markdown_escape import code, code_block, html, prose
+from kafkaform.report.markdown_escape import code, code_block, html
+from kafkaform.report.markdown_items import finding, place, resource, sentence
 from kafkaform.report.summary import headline, summary_sentence
 from kafkaform.report.values import label, single, worded
 
@@ -17,13 +18,10 @@ if TYPE_CHECKING:
 
     from kafkaform.model import (
         Consent,
-        Diagnostic,
         FieldChange,
         Judgement,
-        Location,
         Plan,
         PlannedChange,
-        ResourceRef,
         UndeclaredConfig,
     )
     from kafkaform.plan_file import PlanHeader
@@ -49,8 +47,8 @@ _TABLE_WITH_ORIGIN = """
 | --- | --- | --- | --- | --- | --- |
 """
 _FOREIGN = (
-    "\n### Not from this branch\n\nThe manifests asked for these before it, and the cluster differs: somebody "
-    "changed it, or an apply is due. Whoever approves this plan approves them too.\n\n"
+    "\n### Not from this branch\n\nThe manifests asked for these before it, and the cluster differs: "
+    "somebody changed it, or an apply is due. Whoever approves this plan approves them too.\n\n"
 )
 _ORIGINS = {Origin.BRANCH: "this branch", Origin.DRIFT: "**before it**", Origin.MIXED: "**both**"}
 
@@ -110,11 +108,11 @@ def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
         Block(
             "\n### Not visible to this account\n\nThey may exist or not, and are left alone.\n\n",
             plan.unknown,
-            _ref,
+            resource,
             left_out_others("resource"),
             share=0.3,
         ),
-        Block("\n### Findings\n\n", findings, _diagnostic, left_out_others("finding"), share=0.3),
+        Block("\n### Findings\n\n", findings, finding, left_out_others("finding"), share=0.3),
         Block(
             _TABLE_WITH_ORIGIN if told else _TABLE,
             ordered,
@@ -126,7 +124,7 @@ def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
         Block(
             f"\n<details><summary>Notes: {len(notes):,}</summary>\n\n",
             notes,
-            _diagnostic,
+            finding,
             left_out_others("note"),
             "\n</details>\n",
             share=0.2,
@@ -134,7 +132,7 @@ def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
         Block(
             unmanaged,
             plan.unmanaged,
-            _ref,
+            resource,
             left_out_others("resource"),
             "\n</details>\n",
             share=0.2,
@@ -155,7 +153,7 @@ def _left_out(what: str) -> Callable[[Sequence[PlannedChange]], str]:
 
 def _held_brief(planned: PlannedChange) -> str:
     verdict = "needs consent" if planned.status is Status.NEEDS_CONSENT else "refused"
-    source = f" ({_source(planned.location)})" if planned.location else ""
+    source = f" ({place(planned.location)})" if planned.location else ""
     return f"- **{verdict}**: {action_of(planned.change)} {code(str(planned.ref))}{source}\n"
 
 
@@ -165,9 +163,9 @@ def _held(planned: PlannedChange, ledger: Ledger) -> str:
     if missing:
         lines[0] += f": {', '.join(map(code, missing))}"
     elif planned.reason:
-        lines[0] += f": {_sentence(planned.reason)}"
+        lines[0] += f": {sentence(planned.reason)}"
     if planned.remedy:
-        lines.append(f"Instead: {_sentence(planned.remedy)}")
+        lines.append(f"Instead: {sentence(planned.remedy)}")
     lines += _risks(planned)
     if isinstance(planned.change, Update):
         without = " without consent" if planned.status is Status.NEEDS_CONSENT else ""
@@ -195,10 +193,10 @@ def _risks(planned: PlannedChange) -> list[str]:
 def _judgement(judgement: Judgement, planned: PlannedChange) -> str:
     parts = [f"{judgement.risk.label}{f' {code(judgement.hazard)}' if judgement.hazard else ''}."]
     if judgement.reason and judgement.reason != planned.reason:
-        parts.append(f"Why: {_sentence(judgement.reason)}")
+        parts.append(f"Why: {sentence(judgement.reason)}")
     if judgement.remedy and judgement.remedy != planned.remedy:
         lead = "Instead" if judgement.risk is Risk.IMPOSSIBLE else "Safer"
-        parts.append(f"{lead}: {_sentence(judgement.remedy)}")
+        parts.append(f"{lead}: {sentence(judgement.remedy)}")
     return " ".join(parts)
 
 
@@ -207,7 +205,7 @@ def _judgement(judgement: Judgement, planned: PlannedChange) -> str:
 
 def _consent(consent: Consent) -> str:
     """Whoever approves a plan answers for these: nothing asks again."""
-    return f"- {code(consent.resource)}: {code(consent.hazard)}. {_sentence(consent.reason)}\n"
+    return f"- {code(consent.resource)}: {code(consent.hazard)}. {sentence(consent.reason)}\n"
 
 
 def _foreign(planned: PlannedChange) -> str:
@@ -226,7 +224,7 @@ def _row(planned: PlannedChange, *, told: bool) -> str:
         _change_cell(planned, action),
         _risk_cell(planned),
         *((_ORIGINS[planned.origin] if planned.origin else "",) if told else ()),
-        _source(planned.location, cell=True),
+        place(planned.location, cell=True),
     )
     return f"| {' | '.join(cells)} |\n"
 
@@ -255,10 +253,6 @@ def _risk_cell(planned: PlannedChange) -> str:
     return ", ".join(parts)
 
 
-def _source(location: Location | None, *, cell: bool = False) -> str:
-    return code(f"{location.file}:{location.line}", cell=cell) if location else ""
-
-
 # --- details and lists -----------------------------------------------------------------------------
 
 
@@ -267,11 +261,11 @@ def _details(planned: PlannedChange, ledger: Ledger) -> str:
     held = "" if planned.status is Status.PLANNED else f" ({planned.status.value.replace('_', ' ')})"
     notes = [f"- {line}" for line in _risks(planned)]
     notes += [
-        f"- {code(label(f.path))} does not change yet: {_sentence(f.deferred)}"
+        f"- {code(label(f.path))} does not change yet: {sentence(f.deferred)}"
         for f in fields
         if f.deferred is not None
     ]
-    notes += [f"- Consent given to {code(c.hazard)}: {_sentence(c.reason)}" for c in ledger.given(planned)]
+    notes += [f"- Consent given to {code(c.hazard)}: {sentence(c.reason)}" for c in ledger.given(planned)]
     name = html(str(planned.ref), 280)
     parts = [f"<details><summary>{action_of(planned.change)} <code>{name}</code>{held}</summary>"]
     if fields:
@@ -287,25 +281,6 @@ def _diff(planned: PlannedChange, field: FieldChange) -> list[str]:
     return [f"{sign} {label(field.path)}: {side}" for sign, side in sides if side is not None]
 
 
-def _diagnostic(diagnostic: Diagnostic) -> str:
-    where = f" {_source(diagnostic.location)}" if diagnostic.location else ""
-    lead = "waived" if diagnostic.waived else diagnostic.severity.value
-    parts = [f"{lead} {code(diagnostic.code)}{where}: {_sentence(diagnostic.message)}"]
-    if diagnostic.waived:
-        parts.append(f"Because: {_sentence(diagnostic.waived)}")
-    elif diagnostic.suggestion:
-        parts.append(f"Suggestion: {_sentence(diagnostic.suggestion)}")
-    return f"- {' '.join(parts)}\n"
-
-
-def _sentence(text: str) -> str:
-    return f"{prose(text.rstrip().rstrip('.'))}."
-
-
 def _undeclared(config: UndeclaredConfig) -> str:
     shown = f"{label(config.path)} = {single(config.ref.kind, config.path, config.value)}"
     return f"- {code(str(config.ref))} {code(shown, 300)}\n"
-
-
-def _ref(ref: ResourceRef) -> str:
-    return f"- {code(str(ref))}\n"

@@ -1,19 +1,15 @@
-"""A checkup as metrics in Prometheus' text format, for the textfile collector of node_exporter."""
+"""A checkup as metrics."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily
-
 from kafkaform.checkup import Verdict
 from kafkaform.report.doctor import figures
+from kafkaform.report.metrics import Gauges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from kafkaform.checkup import Checkup
 
 _FIGURES = {
@@ -28,63 +24,43 @@ _FIGURES = {
 
 
 def metrics(checkup: Checkup | None, name: str, at: float) -> str:
-    """The metrics of a checkup; every one has the label `cluster`, so that several can stand side by side.
+    """The metrics of a checkup.
 
     Args:
         checkup: What was found; None where the cluster could not be read: it then counts as not healthy.
         name: What the configuration calls the cluster.
         at: When, in seconds since 1970.
     """
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(checkup, name, at))
-    return generate_latest(registry).decode()
+    gauges = Gauges(name)
+    verdict = checkup.verdict if checkup is not None else Verdict.UNKNOWN
+    gauges.add("kafkaform_healthy", "Whether the cluster is known to be healthy.", verdict is Verdict.HEALTHY)
+    gauges.add(
+        "kafkaform_doctor_success",
+        "Whether the last run could tell if the cluster is healthy.",
+        verdict is not Verdict.UNKNOWN,
+    )
+    gauges.add("kafkaform_doctor_last_run_timestamp_seconds", "When the last run ended.", at)
+    if checkup is not None:
+        _add_figures(gauges, checkup)
+    return gauges.exposition()
 
 
-class _Collector:
-    def __init__(self, checkup: Checkup | None, name: str, at: float) -> None:
-        self._checkup = checkup
-        self._name = name
-        self._at = at
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        """The metrics."""
-        checkup = self._checkup
-        verdict = checkup.verdict if checkup is not None else Verdict.UNKNOWN
-        yield self._gauge(
-            "kafkaform_healthy", "Whether the cluster is known to be healthy.", verdict is Verdict.HEALTHY
-        )
-        yield self._gauge(
-            "kafkaform_doctor_success",
-            "Whether the last run could tell if the cluster is healthy.",
-            verdict is not Verdict.UNKNOWN,
-        )
-        yield self._gauge("kafkaform_doctor_last_run_timestamp_seconds", "When the last run ended.", self._at)
-        if checkup is None:
-            return
-        numbers = figures(checkup)
-        for name, documentation in _FIGURES.items():
-            if (number := numbers[name]) is not None:
-                yield self._gauge(f"kafkaform_{name}", documentation, number)
-        yield self._findings(checkup)
-        yield self._lag(checkup)
-
-    def _gauge(self, name: str, documentation: str, value: float) -> GaugeMetricFamily:
-        gauge = GaugeMetricFamily(name, documentation, labels=["cluster"])
-        gauge.add_metric([self._name], float(value))
-        return gauge
-
-    def _findings(self, checkup: Checkup) -> GaugeMetricFamily:
-        documentation = "Findings by rule and severity, without those that manifests waive."
-        gauge = GaugeMetricFamily("kafkaform_finding", documentation, labels=["cluster", "code", "severity"])
-        counts = Counter((f.code, f.severity.value) for f in checkup.findings if f.waived is None)
-        for (code, severity), number in sorted(counts.items()):
-            gauge.add_metric([self._name, code, severity], number)
-        return gauge
-
-    def _lag(self, checkup: Checkup) -> GaugeMetricFamily:
-        documentation = "Records from a group's committed offsets to the ends of the logs."
-        gauge = GaugeMetricFamily("kafkaform_group_lag", documentation, labels=["cluster", "group"])
-        for name, group in sorted(checkup.groups.items()):
-            if group.lag is not None:
-                gauge.add_metric([self._name, name], group.lag)
-        return gauge
+def _add_figures(gauges: Gauges, checkup: Checkup) -> None:
+    numbers = figures(checkup)
+    for name, documentation in _FIGURES.items():
+        if (number := numbers[name]) is not None:
+            gauges.add(f"kafkaform_{name}", documentation, number)
+    counts = Counter((f.code, f.severity.value) for f in checkup.findings if f.waived is None)
+    gauges.add_each(
+        "kafkaform_finding",
+        "Findings by rule and severity, without those that manifests waive.",
+        ("code", "severity"),
+        sorted(counts.items()),
+    )
+    lags = ((name, group.lag) for name, group in sorted(checkup.groups.items()))
+    gauges.add_each(
+        "kafkaform_group_lag",
+        "Records from a group's committed offsets to the ends of the logs.",
+        ("group",),
+        (((name,), lag) for name, lag in lags if lag is not None),
+    )

@@ -117,25 +117,34 @@ NOTES: dict[str, Note] = {
             "a group looks as if it did not exist. Grant DescribeConfigs on the cluster.",
         ),
         Note(
+            "KF422",
+            Severity.INFO,
+            "The record of earlier applies could not be read.\n\n"
+            "Whether a first offset that the plan commits for a group was committed before, and has expired\n"
+            "since, is then not known: the group would begin anew without consent. Grant Read on the topic\n"
+            "__kafkaform_audit.",
+        ),
+        Note(
             "KF424",
             Severity.WARNING,
             "A branch takes a manifest away.\n\n"
             "Nothing is deleted because a manifest is gone: the resource stays on the cluster, and nobody\n"
-            "manages it. Said by `plan --changed-since`, as no change of the plan shows it. To delete it, keep\n"
-            "the manifest with `state: absent`.",
+            "manages it. Said by `plan --changed-since`, as no change of the plan shows it. To delete it,\n"
+            "keep the manifest with `state: absent`.",
         ),
         Note(
             "KF425",
             Severity.WARNING,
             "A branch has another configuration file than the one in use.\n\n"
-            "With `--manifests-from`, a branch is data: who may connect where, with whose credentials, is not\n"
-            "for it to say. Its kafkaform.yaml holds once it is merged.",
+            "With `--manifests-from`, a branch is data: who may connect where, with whose credentials, is\n"
+            "not for it to say. Its kafkaform.yaml holds once it is merged.",
         ),
         Note(
             "KF426",
             Severity.WARNING,
             "What the manifests declared where a branch began could not be read.\n\n"
-            "`plan --changed-since` then cannot tell a branch's own changes from drift that was there before.",
+            "`plan --changed-since` then cannot tell a branch's own changes from drift that was there\n"
+            "before.",
         ),
         Note(
             "KF507",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kafkaform.errors import SkewReportError
 from kafkaform.report.printable import clipped, printable
 from kafkaform.schema_files import load_schema
-from kafkaform.wording import counted
+from kafkaform.wording import aged
 from spark_validation.document import FORMAT_VERSION, from_document
 
 if TYPE_CHECKING:
@@ -176,15 +176,6 @@ def _require_fresh(report: Report, file: str, now: datetime, max_age: timedelta 
         )
     if max_age is not None and now - made > max_age:
         raise SkewReportError(
-            f"{where}: the skew report is {_age(now - made)} old, and may be {_age(max_age)} old",
+            f"{where}: the skew report is {aged(now - made)} old, and may be {aged(max_age)} old",
             hint=f"{_MEASURE}, or allow it with --max-age",
         )
-
-
-def _age(age: timedelta) -> str:
-    """An age in the largest unit of which there are two."""
-    seconds = int(age.total_seconds())
-    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
-        if seconds >= 2 * size:
-            return counted(seconds // size, unit)
-    return counted(seconds, "second")

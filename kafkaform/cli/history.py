@@ -1,0 +1,126 @@
+"""`kafkaform history`."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkaform.audit.record import timestamp
+from kafkaform.audit.trail import read_record, read_record_file
+from kafkaform.cli.options import Where, where_options
+from kafkaform.cli.output import print_text
+from kafkaform.cli.session import Session
+from kafkaform.cli.terminal import prose_width
+from kafkaform.errors import AuditError, UsageError
+from kafkaform.report.history import history_to_json, render_history
+from kafkaform.report.printable import clipped
+from kafkaform.units import parse_duration
+
+if TYPE_CHECKING:
+    from kafkaform.audit.entries import Entry, Log
+
+_LONGEST = 400
+
+record_option = click.option(
+    "--file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="AUDIT.jsonl",
+    help="Read the record from this file, and ask no cluster.",
+)
+
+
+@click.command()
+@click.argument("resource", required=False)
+@where_options
+@record_option
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    metavar="N",
+    help="At most so many changes, the latest.",
+)
+@click.option("--since", metavar="DURATION", help="Only what is not older, such as 7d.")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json has every field of every change.",
+)
+def history(
+    resource: str | None,
+    where: Where,
+    file: Path | None,
+    limit: int,
+    since: str | None,
+    output_format: str,
+) -> int:
+    """Show what applies did to the cluster, from the audit record.
+
+    The latest comes first. RESOURCE is KIND/NAME or NAME (globs allowed), or the id of an apply or of a
+    change, as shown.
+    """
+    oldest = _oldest(since)
+    log = record_of(where, file)
+    found = [
+        entry
+        for entry in reversed(log.entries)
+        if (resource is None or _matches(entry, resource)) and entry.at >= oldest
+    ]
+    shown = found[:limit]
+    if output_format == "json":
+        click.echo(history_to_json(shown, log), nl=False)
+    else:
+        print_text(render_history(shown, len(found) - len(shown), width=prose_width(sys.stdout)))
+        tell_problems(log)
+    return 0
+
+
+def record_of(where: Where, file: Path | None) -> Log:
+    """The record in a file, or that of the cluster that the command line names.
+
+    Raises:
+        AuditError: It cannot be read, or none is kept.
+    """
+    if file is not None:
+        if not file.exists():
+            raise AuditError(f"{file}: no such file", hint="leave out --file to read the cluster's record")
+        return read_record_file(file)
+    session = Session.start(where)
+    target = session.require_cluster()
+    if not target.audit.enabled:
+        raise AuditError(
+            f"no record is kept of the applies to {target.name}",
+            hint="see audit: of the cluster in kafkaform.yaml; --file reads a record from elsewhere",
+        )
+    with session.cluster() as cluster:
+        return read_record(cluster, target.audit)
+
+
+def tell_problems(log: Log) -> None:
+    """Say on stderr what of the record could not be read."""
+    for problem in log.problems:
+        click.echo(f"warning: {clipped(problem, _LONGEST)}", err=True)
+
+
+def _matches(entry: Entry, wanted: str) -> bool:
+    if wanted in {entry.id, entry.run}:
+        return True
+    return fnmatchcase(str(entry.ref) if "/" in wanted else entry.ref.name, wanted)
+
+
+def _oldest(since: str | None) -> str:
+    if since is None:
+        return ""
+    try:
+        return timestamp(datetime.now(UTC) - timedelta(milliseconds=parse_duration(since)))
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"--since: {error}") from error

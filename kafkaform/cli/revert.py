@@ -1,0 +1,164 @@
+"""`kafkaform revert`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkaform.audit.reversal import reversal
+from kafkaform.cli.history import record_of, record_option, tell_problems
+from kafkaform.cli.options import Where, paths_argument, where_options
+from kafkaform.cli.output import print_text
+from kafkaform.cli.session import Session
+from kafkaform.errors import KafkaformError, UsageError
+from kafkaform.file_names import file_names
+from kafkaform.manifests.loader import merge
+from kafkaform.report.edit_diff import edit_diff
+from kafkaform.report.manifest import LiveManifest, live_manifest
+from kafkaform.report.printable import clipped
+from kafkaform.spelling import nearest, quoted
+from kafkaform.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from kafkaform.audit.entries import Entry, Log
+    from kafkaform.manifests.editing import EditedFile
+    from kafkaform.manifests.loader import Context
+    from kafkaform.model import Observed
+
+_LONGEST = 1200
+
+
+@click.command()
+@click.argument("change_id", metavar="ID")
+@paths_argument
+@where_options
+@record_option
+@click.option("--dry-run", is_flag=True, help="Show the edits, and write nothing.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also go back behind later changes, and undo what may not have been carried out.",
+)
+def revert(
+    change_id: str,
+    paths: tuple[Path, ...],
+    where: Where,
+    file: Path | None,
+    dry_run: bool,
+    force: bool,
+) -> int:
+    """Change the manifests back to what an apply found; changes no cluster.
+
+    ID is that of a change, or of an apply with all its changes, as kafkaform history shows it. PATHs are
+    manifests or folders of them; without any, those of kafkaform.yaml (or topics/). What is written goes
+    the way of any other edit: review, plan, apply. Exits 1 where a part of it cannot be undone.
+    """
+    from kafkaform.manifests.editing import EditedFile, edit, write
+
+    log = record_of(where, file)
+    changes = _chosen(log, change_id)
+    session = Session.start(_there(where, changes))
+    desired = session.manifests(paths)
+    found = reversal(changes, log.entries, {declared.ref: declared for declared in desired}, force=force)
+    context = session.settings.context(session.environment)
+    editing = edit(found.edits, desired, context)
+    new = []
+    for one, path in _new_files(found.restored, session.paths(paths)):
+        manifest = _manifest(one, context)
+        new.append(EditedFile(path, "", manifest.to_yaml()))
+        found.notes += [f"{one.ref}: not in its new manifest: {line}" for line in manifest.left_out]
+    files = [*editing.files, *new]
+    if files:
+        print_text(edit_diff(files))
+    if not dry_run:
+        write(editing)
+        for made in new:
+            _write_new(made)
+    tell_problems(log)
+    refused = [*found.refused, *(f"{one.ref}: {one.path}: {why}" for one, why in editing.refused)]
+    _tell("note", found.notes)
+    if new and session.settings.environments:
+        _tell("note", ["a new manifest holds for all environments: see spec.overrides"])
+    _tell("not undone", refused)
+    _tell_end(len(files), dry_run=dry_run)
+    return 1 if refused else 0
+
+
+def _chosen(log: Log, change_id: str) -> list[Entry]:
+    """The change of that id, or all of the apply of that id, the latest first."""
+    wanted = change_id.lower()
+    chosen = [entry for entry in reversed(log.entries) if wanted in {entry.id, entry.run}]
+    if not chosen:
+        near = nearest(wanted, [name for entry in log.entries for name in (entry.id, entry.run)])
+        raise KafkaformError(
+            f"no change or apply {quoted(change_id)} is on record",
+            hint=f"did you mean {near}?" if near else "kafkaform history shows the ids",
+        )
+    return chosen
+
+
+def _there(where: Where, changes: Sequence[Entry]) -> Where:
+    """The same, in the environment in which the changes were made."""
+    made_in = changes[0].environment
+    if where.environment is not None and made_in is not None and where.environment != made_in:
+        raise UsageError(
+            f"{changes[0].id} was made in environment {quoted(made_in)}, not {where.environment}",
+            hint="leave out --environment (and KAFKAFORM_ENVIRONMENT)",
+        )
+    return replace(where, environment=where.environment or made_in)
+
+
+def _new_files(restored: Sequence[Observed], paths: Sequence[Path]) -> list[tuple[Observed, Path]]:
+    """A file for each resource that no manifest declares; raises KafkaformError where one is in the way."""
+    home = paths[0] if paths[0].is_dir() or not paths[0].suffix else paths[0].parent
+    found = []
+    for one in restored:
+        folder = home if one.ref.kind == "Topic" else home / "groups"
+        path = folder / file_names([one.ref.name])[one.ref.name]
+        if path.exists():
+            raise KafkaformError(
+                f"{path} exists, and does not declare {one.ref}",
+                hint="move it away: no file is written over",
+            )
+        found.append((one, path))
+    return found
+
+
+def _manifest(deleted: Observed, context: Context) -> LiveManifest:
+    """The manifest of a resource that was deleted."""
+    under = merge([{"undeclared": context.undeclared.value}, *context.defaults.get(deleted.ref.kind, ())])
+    manifest = live_manifest(deleted, under)
+    spec = {name: value for name, value in manifest.data["spec"].items() if (name, value) != ("protocol", "")}
+    return LiveManifest({**manifest.data, "spec": spec}, manifest.left_out)
+
+
+def _write_new(file: EditedFile) -> None:
+    try:
+        file.path.parent.mkdir(parents=True, exist_ok=True)
+        with file.path.open("x", encoding="utf-8") as stream:
+            stream.write(file.after)
+    except OSError as error:
+        raise KafkaformError(f"cannot write {file.path}: {error.strerror}") from error
+
+
+def _tell(lead: str, lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(f"{lead}: {clipped(line, _LONGEST)}", err=True)
+
+
+def _tell_end(count: int, *, dry_run: bool) -> None:
+    if not count:
+        click.echo("nothing to change in the manifests", err=True)
+    elif dry_run:
+        click.echo(f"{counted(count, 'file')} would change; nothing was written", err=True)
+    else:
+        click.echo(
+            f"{counted(count, 'file')} changed; review that as any other edit: kafkaform plan shows what an "
+            "apply will do",
+            err=True,
+        )

@@ -1,0 +1,63 @@
+"""Saving plans, signed where there is a key."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import click
+
+from kafkaform.cli.output import write_file
+from kafkaform.cli.show import PLAN_SUFFIX
+from kafkaform.errors import UsageError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from kafkaform.model import Plan
+    from kafkaform.plan_file import PlanHeader
+
+sign_key_option = click.option(
+    "--sign-key",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Sign the saved plan with this ed25519 key (PEM); or put the key's text into KAFKAFORM_SIGN_KEY.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """Where a plan is to be saved, and the key that it is signed with; both None where it is not."""
+
+    out: Path | None = None
+    key: Ed25519PrivateKey | None = None
+
+    @classmethod
+    def prepared(cls, out: Path | None, key_file: Path | None) -> Self:
+        """Check the name and read the key, before anything else is done.
+
+        Raises:
+            UsageError: It is no name of a saved plan, or there is a key and nothing to sign.
+            KafkaformError: The key cannot be used.
+        """
+        if out is None:
+            if key_file is not None:
+                raise UsageError("--sign-key signs a saved plan", hint="give --out FILE too")
+            return cls()
+        if out.suffix != PLAN_SUFFIX:
+            raise UsageError(f"--out {out}: the name of a saved plan ends in {PLAN_SUFFIX}")
+        from kafkaform.signing_keys import read_private_key
+
+        return cls(out, read_private_key(key_file, os.environ))
+
+    def save(self, plan: Plan, about: PlanHeader, file: Path | None = None) -> None:
+        """Write the plan to `out`, or to another file that stands for it; nothing where it is not saved."""
+        file = file or self.out
+        if file is None:
+            return
+        from kafkaform.plan_file import plan_to_json, sign
+
+        text = plan_to_json(plan, about)
+        write_file(file, text if self.key is None else sign(text, self.key))

@@ -1,0 +1,122 @@
+"""Drift as JSON for programs, format 1 (schemas/drift.schema.json)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kafkaform.model import risk_of
+from kafkaform.report.diagnostics import as_json
+from kafkaform.report.drift_lines import yaml_of
+from kafkaform.report.drift_ways import accepting, restoring
+from kafkaform.report.drift_wording import tally
+from kafkaform.report.findings import Reported
+
+if TYPE_CHECKING:
+    from kafkaform.audit.trail import Setting
+    from kafkaform.drift import Drift, FieldDrift, Past, ResourceDrift
+    from kafkaform.model import Location, ResourceRef
+    from kafkaform.plan_file import PlanHeader
+    from kafkaform.report.drift_ways import Reach, Way
+
+FORMAT_VERSION = 1
+_Json: TypeAlias = dict[str, Any]
+
+
+def drift_to_json(drift: Drift, header: PlanHeader, reach: Reach) -> str:
+    """Write drift as JSON text with a newline at its end; in ASCII, so the text is safe to show."""
+    document: _Json = {
+        "format_version": FORMAT_VERSION,
+        "tool_version": header.tool_version,
+        "commit": header.commit,
+        "cluster": {"id": drift.plan.cluster_id, "name": header.cluster_name},
+        "environment": header.environment,
+        "created_at": header.created_at,
+        "verdict": drift.verdict.value,
+        "unrecorded": drift.unrecorded,
+        "unmanaged_counts": drift.unmanaged_counts,
+        "summary": asdict(tally(drift)),
+        "resources": [_resource(drifted, drift, reach) for drifted in drift.resources],
+        "unmanaged": None if drift.unmanaged is None else [_ref(ref) for ref in drift.unmanaged],
+        "unknown": [_ref(ref) for ref in drift.unknown],
+        "diagnostics": [_diagnostic(Reported(note)) for note in drift.notes],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _resource(drifted: ResourceDrift, drift: Drift, reach: Reach) -> _Json:
+    planned = drifted.planned
+    return {
+        **_ref(drifted.ref),
+        "drift": drifted.form.value,
+        "source": _source(drifted.desired.location),
+        "since": _past(drifted.past),
+        "fields": [_field(one) for one in drifted.fields],
+        "apply": None
+        if planned is None
+        else {
+            "status": planned.status.value,
+            "risk": risk_of(planned.change).label,
+            "reason": planned.reason,
+            "remedy": planned.remedy,
+        },
+        "restore": _way(restoring(drifted, drift, reach)),
+        "accept": _way(accepting(drifted, reach)),
+    }
+
+
+def _field(one: FieldDrift) -> _Json:
+    change = one.change
+    return {
+        "path": change.path,
+        "declared": one.declared,
+        "manifest": change.after,
+        "live": change.before,
+        "effective_manifest": change.effective_after,
+        "effective_live": change.effective_before,
+        "source": _source(one.place),
+        "risk": change.judgement.risk.label,
+        "hazard": change.judgement.hazard or None,
+        "reason": change.judgement.reason or None,
+        "deferred": change.deferred,
+        "since": _past(one.past),
+    }
+
+
+def _past(past: Past | None) -> _Json | None:
+    if past is None:
+        return None
+    return {"cause": past.cause.value, "last": _setting(past.last), "live_value": _setting(past.source)}
+
+
+def _setting(setting: Setting | None) -> _Json | None:
+    if setting is None:
+        return None
+    return {
+        "value": setting.value,
+        "at": setting.at,
+        "who": setting.who,
+        "commit": setting.commit,
+        "run": setting.run,
+    }
+
+
+def _way(way: Way) -> _Json:
+    lines = [
+        {"source": _source(line.place), "keys": list(line.keys), "new": line.new, "yaml": yaml_of(line)}
+        for line in way.lines
+    ]
+    return {"command": way.command, "reason": way.reason, "instead": way.instead, "lines": lines}
+
+
+def _diagnostic(found: Reported) -> _Json:
+    return {name: value for name, value in as_json(found).items() if name != "environments"}
+
+
+def _ref(ref: ResourceRef) -> _Json:
+    return {"kind": ref.kind, "name": ref.name}
+
+
+def _source(place: Location | None) -> _Json | None:
+    return None if place is None else {"file": place.file, "line": place.line}

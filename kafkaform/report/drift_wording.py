@@ -1,0 +1,217 @@
+"""Drift in words, the same in every format; all of it printable."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkaform.drift import Cause, Form, Verdict
+from kafkaform.group_state import OFFSETS_PREFIX
+from kafkaform.model import Risk, Update, judgements
+from kafkaform.report.printable import clipped, printable
+from kafkaform.report.values import Worded, single, worded
+from kafkaform.wording import counted
+
+if TYPE_CHECKING:
+    from kafkaform.audit.trail import Setting
+    from kafkaform.drift import Drift, FieldDrift, ResourceDrift
+    from kafkaform.model import ResourceRef
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?Z", re.ASCII)
+_OTHERS = "something other than kafkaform"
+_WORD = 120
+_NOUNS = {"Topic": "topic", "ConsumerGroup": "group"}
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A drift in numbers.
+
+    Attributes:
+        drifted: Declared resources that are not as declared: all of the next three.
+        differs: Those of which fields differ.
+        missing: Those that are not there.
+        present: Those that are there and should not be.
+        fields: Fields that differ, a resource that is missing or should not be there counted once.
+        undeclared: Configs among these that nothing declares.
+        unchanged: Declared resources that are as declared.
+        unmanaged: Resources that nobody declares; None where nobody looked for them.
+        unknown: Declared resources of which the account cannot tell whether they exist.
+    """
+
+    drifted: int
+    differs: int
+    missing: int
+    present: int
+    fields: int
+    undeclared: int
+    unchanged: int
+    unmanaged: int | None
+    unknown: int
+
+
+def tally(drift: Drift) -> Tally:
+    """Count what drifted."""
+    forms = Counter(drifted.form for drifted in drift.resources)
+    return Tally(
+        drifted=len(drift.resources),
+        differs=forms[Form.DIFFERS],
+        missing=forms[Form.MISSING],
+        present=forms[Form.PRESENT],
+        fields=sum(drifted.size for drifted in drift.resources),
+        undeclared=sum(one.left_alone for drifted in drift.resources for one in drifted.fields),
+        unchanged=drift.unchanged,
+        unmanaged=None if drift.unmanaged is None else len(drift.unmanaged),
+        unknown=len(drift.unknown),
+    )
+
+
+def headline(drift: Drift) -> str:
+    """The verdict in a few words."""
+    numbers = tally(drift)
+    parts = []
+    if numbers.drifted:
+        parts.append(f"drift in {counted(numbers.drifted, 'resource')}")
+    if drift.unmanaged_counts and numbers.unmanaged:
+        parts.append(unmanaged_words(drift))
+    if numbers.unknown:
+        parts.insert(0, "could not tell")
+    return ", ".join(parts) or "no drift"
+
+
+def summary_sentence(drift: Drift) -> str:
+    """The last line of a report: it says "No drift" only where nothing at all is left open."""
+    numbers = tally(drift)
+    asides = []
+    if numbers.unknown:
+        asides.append(f"{counted(numbers.unknown, 'resource')} not visible to this account")
+    if numbers.unmanaged:
+        asides.append(unmanaged_words(drift))
+    also = f" Also {', '.join(asides)}." if asides else ""
+    if not numbers.drifted:
+        what = "all as declared" if not numbers.unknown else "as declared"
+        return f"{_lead(drift)}: {counted(numbers.unchanged, 'declared resource')}, {what}.{also}"
+    parts = []
+    if numbers.differs:
+        fields = counted(numbers.fields - numbers.missing - numbers.present, "field")
+        verb = "differs" if numbers.differs == 1 else "differ"
+        parts.append(f"{counted(numbers.differs, 'resource')} {verb} in {fields}")
+    if numbers.missing:
+        parts.append(f"{numbers.missing:,} missing")
+    if numbers.present:
+        parts.append(f"{numbers.present:,} not gone")
+    return f"{_lead(drift)}: {', '.join(parts)}; {numbers.unchanged:,} as declared.{also}"
+
+
+def _lead(drift: Drift) -> str:
+    match drift.verdict:
+        case Verdict.UNKNOWN:
+            return "Could not tell"
+        case Verdict.DRIFT:
+            return "Drift"
+        case Verdict.CLEAN:
+            return "No drift"
+
+
+def unmanaged_words(drift: Drift) -> str:
+    """`2 unmanaged topics, 1 unmanaged group`."""
+    kinds = Counter(ref.kind for ref in drift.unmanaged or ())
+    return ", ".join(counted(number, f"unmanaged {_NOUNS.get(kind, kind)}") for kind, number in kinds.items())
+
+
+def form_words(drifted: ResourceDrift) -> str:
+    """How a whole resource drifted; empty where only fields did."""
+    match drifted.form:
+        case Form.MISSING:
+            return "missing"
+        case Form.PRESENT:
+            return "not gone"
+        case Form.DIFFERS:
+            return ""
+
+
+def live_words(ref: ResourceRef, one: FieldDrift) -> str:
+    """A live value."""
+    return str(worded(_update(ref, one), one.change).before)
+
+
+def declared_words(ref: ResourceRef, one: FieldDrift) -> str:
+    """What manifests say of a field."""
+    if one.declared:
+        return str(worded(_update(ref, one), one.change).after)
+    if one.left_alone:
+        return "(not declared)"
+    return "(not declared; undeclared: reset takes it away)"
+
+
+def _update(ref: ResourceRef, one: FieldDrift) -> Update:
+    return Update(ref, None, (one.change,))
+
+
+def since_field(ref: ResourceRef, one: FieldDrift) -> str | None:
+    """Since when a field is as it is, as far as the record of applies tells; None without a record."""
+    past = one.past
+    if past is None:
+        return None
+    if past.last is None:
+        return "before kafkaform's record: no apply on record has set it"
+    when = apply_words(past.last)
+    manifest = "the manifest changed since" if one.declared else "the manifest has let go of it since"
+    if past.cause is Cause.MANIFEST:
+        return f"{when} set the live value; {manifest}"
+    value = _set(ref, one, past.last)
+    away = f"{_gone(one.change.path)} since by {_OTHERS}"
+    if one.change.before is not None:
+        away = f"changed since by {_OTHERS}"
+    both = f", and {manifest}" if past.cause is Cause.BOTH else ""
+    source = f"; the live value is the one that {apply_words(past.source)} set" if past.source else ""
+    return f"{when} {value}; {away}{both}{source}"
+
+
+def since_whole(drifted: ResourceDrift) -> str | None:
+    """Since when a resource is missing, or there; None without a record."""
+    past = drifted.past
+    if past is None:
+        return None
+    missing = drifted.form is Form.MISSING
+    if past.cause is Cause.UNRECORDED:
+        return "no apply on record has made it" if missing else "before kafkaform's record"
+    if past.last is None:
+        deleted = f"an apply deleted it (kafkaform history {printable(shlex.quote(str(drifted.ref)))})"
+        return f"{deleted}; {'the manifest changed since' if missing else f'made again since by {_OTHERS}'}"
+    made = f"{apply_words(past.last)} made or changed it"
+    if past.cause is Cause.MANIFEST:
+        return f"{made}; the manifest changed since"
+    gone = "deleted" if drifted.ref.kind == "Topic" else "expired, or deleted"
+    return f"{made}; {gone} since by {_OTHERS}"
+
+
+def risks(drifted: ResourceDrift) -> tuple[str, ...]:
+    """What restoring the cluster would do besides, where that is not harmless."""
+    planned = drifted.planned
+    if planned is None:
+        return ()
+    risky = [j for j in judgements(planned.change) if j.risk is not Risk.SAFE and j.reason]
+    return tuple(f"{j.risk.label}: {j.reason}" for j in risky if j.reason != planned.reason)
+
+
+def apply_words(setting: Setting) -> str:
+    """Which apply it was: `an apply of 2026-11-03 12:00 UTC by alice (commit 1a2b3c4d5e6f)`."""
+    time = _TIME.fullmatch(setting.at)
+    at = f"{time[1]} {time[2]} UTC" if time else clipped(setting.at, _WORD)
+    commit = f" (commit {clipped(setting.commit[:12], _WORD)})" if setting.commit else ""
+    return f"an apply of {at} by {clipped(setting.who, _WORD)}{commit}"
+
+
+def _gone(path: str) -> str:
+    return "expired, or taken away" if path.startswith(OFFSETS_PREFIX) else "taken away"
+
+
+def _set(ref: ResourceRef, one: FieldDrift, setting: Setting) -> str:
+    if setting.value is None:
+        return "left it without a value of its own"
+    shown: Worded = single(ref.kind, one.change.path, setting.value)
+    return f"set {printable(shown.short)}"

@@ -1,0 +1,66 @@
+"""Terminal text under construction: lines, paragraphs under a hanging lead, and blocks with a title."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TypeAlias
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from kafkaform.report.printable import printable
+
+Part: TypeAlias = str | tuple[str, str]
+"""Plain text, or text and a style."""
+
+FIELD_INDENT = 6
+NOTE_INDENT = 8
+PROSE = 1200
+"""Characters of one reason or message; more than that is not prose."""
+_LEAST_ROOM = 20
+
+
+class Page:
+    """Lines under construction; every piece of text passes the gate against control characters here.
+
+    Args:
+        width: Where to wrap prose, in columns; None leaves it in whole lines.
+
+    Attributes:
+        text: The lines so far.
+        has_body: Whether anything but the head is there.
+    """
+
+    def __init__(self, width: int | None) -> None:
+        self.text = Text()
+        self.has_body = False
+        self._width = width
+
+    def line(self, *parts: Part, indent: int = 0) -> None:
+        """Add one line."""
+        if self.text:
+            self.text.append("\n")
+        self.text.append(" " * indent)
+        for part in parts:
+            text, style = (part, "") if isinstance(part, str) else part
+            self.text.append(printable(text), style)
+
+    def fits(self, text: str) -> bool:
+        """Whether a line of this text is not broken by the terminal."""
+        return self._width is None or cell_len(text) <= self._width
+
+    def note(self, lead: str, prose: str, style: str = "", *, indent: int = NOTE_INDENT) -> None:
+        """Add a paragraph under a hanging lead."""
+        text = printable(prose)
+        room = None if self._width is None else self._width - indent - len(lead)
+        lines = [text]
+        if room is not None and room >= _LEAST_ROOM:
+            lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
+        for number, line in enumerate(lines):
+            self.line((lead if number == 0 else " " * len(lead), "dim"), (line, style), indent=indent)
+
+    def section(self, *parts: Part) -> None:
+        """Start a block: a blank line, and its title."""
+        self.has_body = True
+        self.line()
+        self.line(*parts, indent=2)

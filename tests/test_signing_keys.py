@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    KeySerializationEncryption,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+
+from kafkaform.errors import KafkaformError
+from kafkaform.plan_signature import fingerprint
+from kafkaform.signing_keys import KEY_VARIABLE, PASSPHRASE_VARIABLE, read_private_key, read_public_keys
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+
+KEY = Ed25519PrivateKey.from_private_bytes(b"kafkaform" + bytes(23))
+
+
+def private(
+    key: PrivateKeyTypes = KEY,
+    form: PrivateFormat = PrivateFormat.PKCS8,
+    encryption: KeySerializationEncryption | None = None,
+) -> str:
+    return key.private_bytes(Encoding.PEM, form, encryption or NoEncryption()).decode()
+
+
+def public(key: PrivateKeyTypes = KEY) -> str:
+    made = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return made.decode()
+
+
+ENCRYPTED = private(encryption=BestAvailableEncryption(b"open sesame"))
+RSA = rsa.generate_private_key(65537, 1024)
+CURVE = ec.generate_private_key(ec.SECP256R1())
+
+
+def file_of(folder: Path, text: str | bytes) -> Path:
+    file = folder / "key.pem"
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    file.chmod(0o600)
+    return file
+
+
+def told(error: KafkaformError) -> str:
+    """The message and the hint, in which there is nothing of any key."""
+    text = f"{error.message} | {error.hint}"
+    assert "\n" not in text
+    for key in (KEY, RSA, CURVE):
+        for line in (private(key) + public(key) + ENCRYPTED).splitlines():
+            assert line.startswith("-----") or line not in text
+    return text
+
+
+# --- private keys ----------------------------------------------------------------------------------
+
+
+def test_keys_made_by_openssl(tmp_path: Path) -> None:
+    def openssl(*arguments: str) -> bytes:
+        return subprocess.run(["openssl", *arguments], cwd=tmp_path, capture_output=True, check=True).stdout
+
+    openssl("genpkey", "-algorithm", "ed25519", "-out", "sign.pem")
+    openssl("pkey", "-in", "sign.pem", "-pubout", "-out", "verify.pem")
+    openssl("pkey", "-in", "sign.pem", "-aes256", "-passout", "pass:open sesame", "-out", "locked.pem")
+    for name in ("sign.pem", "locked.pem"):
+        (tmp_path / name).chmod(0o600)
+    key = read_private_key(tmp_path / "sign.pem", {})
+    locked = read_private_key(tmp_path / "locked.pem", {PASSPHRASE_VARIABLE: "open sesame"})
+    (known,) = read_public_keys(tmp_path / "verify.pem")
+    assert key is not None
+    assert locked is not None
+    assert key.public_key() == known == locked.public_key()
+    digest = subprocess.run(
+        "openssl pkey -pubin -in verify.pem -outform DER | openssl dgst -sha256 -r",
+        shell=True, cwd=tmp_path, capture_output=True, check=True, text=True,
+    ).stdout  # fmt: skip
+    assert fingerprint(known) == f"sha256:{digest.split()[0]}"
+
+
+def test_without_a_file_and_a_variable_there_is_no_key() -> None:
+    assert read_private_key(None, {}) is None
+    assert read_private_key(None, {KEY_VARIABLE: ""}) is None  # a secret that a workflow does not have
+
+
+def test_a_key_in_a_variable() -> None:
+    read = read_private_key(None, {KEY_VARIABLE: private()})
+    assert read is not None
+    assert read.public_key() == KEY.public_key()
+    locked = read_private_key(None, {KEY_VARIABLE: ENCRYPTED, PASSPHRASE_VARIABLE: "open sesame"})
+    assert locked is not None
+    assert locked.public_key() == KEY.public_key()
+
+
+def test_a_file_comes_before_the_variable(tmp_path: Path) -> None:
+    read = read_private_key(file_of(tmp_path, private()), {KEY_VARIABLE: "something else"})
+    assert read is not None
+    assert read.public_key() == KEY.public_key()
+
+
+def test_a_passphrase_that_is_not_needed_is_not_used() -> None:
+    assert read_private_key(None, {KEY_VARIABLE: private(), PASSPHRASE_VARIABLE: "x"}) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "message"),
+    [
+        ("c2VjcmV0", {}, "holds nothing in PEM; it must hold one Ed25519 private key"),
+        ("   " + private().replace("\n", "\n   "), {}, "holds nothing in PEM"),
+        (public(), {}, "holds PUBLIC KEY; it must hold one Ed25519 private key"),
+        (private() + private(), {}, "holds PRIVATE KEY and PRIVATE KEY; it must hold one"),
+        (private() + public(), {}, "holds PRIVATE KEY and PUBLIC KEY"),
+        (private(RSA), {}, "is a private key, but not of Ed25519"),
+        (private(CURVE), {}, "is a private key, but not of Ed25519"),
+        (private(RSA, PrivateFormat.TraditionalOpenSSL), {}, "holds RSA PRIVATE KEY"),
+        (private(KEY, PrivateFormat.OpenSSH), {}, "holds OPENSSH PRIVATE KEY"),
+        (private()[:60] + "\n-----END PRIVATE KEY-----\n", {}, "is damaged"),
+        ("-----BEGIN PRIVATE KEY-----\n", {}, "is damaged"),
+        (private().replace("M", "\udcff"), {}, "is damaged"),
+        (ENCRYPTED, {}, f"is encrypted | set {PASSPHRASE_VARIABLE}"),
+        (ENCRYPTED, {PASSPHRASE_VARIABLE: ""}, "is encrypted"),
+        (ENCRYPTED, {PASSPHRASE_VARIABLE: "open barley"}, "cannot be decrypted"),
+    ],
+)
+def test_what_is_no_signing_key_is_told_without_showing_it(
+    text: str, environ: dict[str, str], message: str
+) -> None:
+    with pytest.raises(KafkaformError) as caught:
+        read_private_key(None, {KEY_VARIABLE: text, **environ})
+    assert f"the signing key in {KEY_VARIABLE} {message}" in told(caught.value)
+    assert "open barley" not in told(caught.value)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o777])
+def test_a_key_that_others_can_read_is_refused_as_ssh_does(tmp_path: Path, mode: int) -> None:
+    file = file_of(tmp_path, private())
+    file.chmod(mode)
+    with pytest.raises(KafkaformError, match="can be read by others") as caught:
+        read_private_key(file, {})
+    assert "chmod 600" in told(caught.value)
+
+
+def test_a_key_file_of_somebody_else_is_theirs_to_guard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A secret that an orchestrator mounts belongs to root, and is readable."""
+    file = file_of(tmp_path, private())
+    file.chmod(0o644)
+    monkeypatch.setattr("os.getuid", lambda: file.stat().st_uid + 1)
+    assert read_private_key(file, {}) is not None
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    for read in (lambda f: read_private_key(f, {}), read_public_keys):
+        with pytest.raises(KafkaformError, match="cannot be read: No such file or directory"):
+            read(tmp_path / "missing.pem")
+        with pytest.raises(KafkaformError, match="cannot be read: Is a directory"):
+            read(tmp_path)
+        with pytest.raises(KafkaformError, match="is not in PEM") as caught:
+            read(file_of(tmp_path, b"\x30\x2e\x02\x01\x00\xff"))
+        assert "-inform DER" in told(caught.value)
+
+
+# --- public keys -----------------------------------------------------------------------------------
+
+
+def test_several_public_keys_with_words_between_them(tmp_path: Path) -> None:
+    other = Ed25519PrivateKey.generate()
+    text = f"the new one\r\n{public()}\nthe old one, until 2027\n{public(other)}"
+    keys = read_public_keys(file_of(tmp_path, text))
+    assert keys == (KEY.public_key(), other.public_key())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "holds nothing in PEM; it must hold Ed25519 public keys"),
+        ("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA me\n", "holds nothing in PEM"),
+        (private(), "holds PRIVATE KEY; it must hold Ed25519 public keys in PEM, and nothing else"),
+        (public() + private(), "holds PUBLIC KEY and PRIVATE KEY"),
+        (public(RSA), "is a public key, but not of Ed25519"),
+        (public() + public(CURVE), "is a public key, but not of Ed25519"),
+        (public()[:50] + "\n-----END PUBLIC KEY-----\n", "is damaged"),
+        (public()[:50], "holds PUBLIC KEY; it must hold"),
+        (public()[:50] + "\n" + public(), "holds PUBLIC KEY and PUBLIC KEY; it must hold"),
+    ],
+)
+def test_what_is_no_verifying_key(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(KafkaformError) as caught:
+        read_public_keys(file_of(tmp_path, text))
+    assert message in told(caught.value)
+    assert caught.value.hint

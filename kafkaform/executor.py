@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafkaform.batches import batches
-from kafkaform.errors import ClusterError, OutcomeUnknown, PermissionDenied, RequestRejected
+from kafkaform.errors import ClusterError, LockLost, OutcomeUnknown, PermissionDenied, RequestRejected
+from kafkaform.lock import unguarded
 from kafkaform.model import Status
 from kafkaform.operations import (
     AddPartitions,
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kafkaform.cluster.protocol import Cluster
-    from kafkaform.model import Plan
+    from kafkaform.lock import Guard
+    from kafkaform.model import Plan, PlannedChange
 
 VERIFY_TIMEOUT_S = 30.0
 """How long readings may show nothing new before what is left counts as not verified.
@@ -75,6 +77,28 @@ class Observer:
         """The operations are over; so many resources are still to be read back as planned."""
 
 
+class Journal(Protocol):
+    """The record of what applies do; an apply that cannot write it does nothing."""
+
+    def intend(self, changes: Sequence[PlannedChange]) -> None:
+        """Note what is about to be carried out; nothing is sent if this raises."""
+
+    def conclude(self, report: ApplyReport) -> None:
+        """Note what became of it."""
+
+
+class _NoJournal:
+    def intend(self, changes: Sequence[PlannedChange]) -> None:
+        pass
+
+    def conclude(self, report: ApplyReport) -> None:
+        pass
+
+
+NO_JOURNAL: Journal = _NoJournal()
+"""Keeps no record."""
+
+
 def apply(
     plan: Plan,
     cluster: Cluster,
@@ -82,6 +106,8 @@ def apply(
     observer: Observer | None = None,
     stop: Event | None = None,
     clock: Clock | None = None,
+    guard: Guard = unguarded,
+    journal: Journal = NO_JOURNAL,
 ) -> ApplyReport:
     """Carry out the planned changes of a plan, and read the cluster until it shows them.
 
@@ -94,12 +120,17 @@ def apply(
         observer: Is told of progress.
         stop: Once set, no further request is sent; the one under way is waited for, and verified.
         clock: For tests.
+        guard: Called before every request; once it raises `LockLost`, nothing more is sent.
+        journal: Is told of the changes that are to be carried out, before the first of them, if there are
+            any. The report is for the caller to hand on, who may have more to say about it.
 
     Raises:
         ClusterError: The cluster cannot be read before anything was changed.
+        KafkaformError: The journal cannot be written; nothing was changed.
     """
-    run = _Run(plan, cluster, observer or Observer(), stop or Event(), clock or Clock())
+    run = _Run(plan, cluster, observer or Observer(), stop or Event(), clock or Clock(), guard)
     run.check()
+    run.announce(journal)
     run.execute()
     run.verify()
     return run.report()
@@ -108,8 +139,11 @@ def apply(
 class _Run:
     """One apply; its state is what became of each change so far."""
 
-    def __init__(self, plan: Plan, cluster: Cluster, observer: Observer, stop: Event, clock: Clock) -> None:
+    def __init__(
+        self, plan: Plan, cluster: Cluster, observer: Observer, stop: Event, clock: Clock, guard: Guard
+    ) -> None:
         self._cluster = cluster
+        self._guard = guard
         self._observer = observer
         self._stop = stop
         self._clock = clock
@@ -133,6 +167,12 @@ class _Run:
                     pending.settle(Result.NEEDS_CONSENT, pending.planned.reason or "")
                     pending.operations = ()
 
+    def announce(self, journal: Journal) -> None:
+        """Tell the journal what is about to be carried out."""
+        due = [pending.planned for pending in self._open() if pending.operations]
+        if due and not self._stop.is_set():
+            journal.intend(due)
+
     def execute(self) -> None:
         """Send the operations, stage by stage and batch by batch."""
         self._observer.started(sum(len(pending.operations) for pending in self._open()))
@@ -147,8 +187,8 @@ class _Run:
     def verify(self) -> None:
         """Read back what was sent, until all of it shows, or nothing new does for VERIFY_TIMEOUT_S."""
         for pending in self._open():
-            if not pending.sent and pending.error is None:
-                pending.settle(Result.NOT_TRIED, self._why_not_tried())
+            if not pending.sent and (pending.error is None or isinstance(pending.error, LockLost)):
+                pending.settle(Result.NOT_TRIED, *self._why_not_tried())
         try:
             self._read_back(self._open)
         except KeyboardInterrupt:
@@ -199,22 +239,18 @@ class _Run:
         for operation in batch:
             self._changes[operation.ref].unsure.append(operation)
         try:
-            outcomes = self._cluster.execute(batch)
+            outcomes = self._cluster.execute(batch, self._guard)
         except ClusterError as error:
             outcomes = [error] * len(batch)
         for operation, outcome in zip(batch, outcomes, strict=True):
             self._changes[operation.ref].answered(operation, outcome)
             self._observer.finished(operation, outcome)
-        # Whoever refuses is there; but if nothing comes back at all, there is no use in sending more.
-        if not any(
-            outcome is None or isinstance(outcome, RequestRejected | PermissionDenied) for outcome in outcomes
-        ):
-            self._lost = outcomes[0]
+        self._lost = _end(outcomes)
 
-    def _why_not_tried(self) -> str:
+    def _why_not_tried(self) -> tuple[str, str | None]:
         if self._lost is not None:
-            return f"given up before its turn: {self._lost.message}"
-        return "stopped before its turn"
+            return f"given up before its turn: {self._lost.message}", self._lost.hint
+        return "stopped before its turn", None
 
     def _read_back(self, which: Callable[[], list[Pending]]) -> None:
         deadline = self._clock.now() + VERIFY_TIMEOUT_S
@@ -237,3 +273,13 @@ class _Run:
             if left:
                 self._clock.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_S)
+
+
+def _end(outcomes: Sequence[ClusterError | None]) -> ClusterError | None:
+    """Why nothing more is to be sent after these answers, if so."""
+    for outcome in outcomes:
+        if isinstance(outcome, LockLost):
+            return outcome
+    # Whoever refuses is there; but if nothing comes back at all, there is no use in sending more.
+    answered = any(o is None or isinstance(o, RequestRejected | PermissionDenied) for o in outcomes)
+    return None if answered else outcomes[0]

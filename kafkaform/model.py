@@ -12,6 +12,7 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from kafkaform.audit.trail import Setting
     from kafkaform.groups import Group
     from spark_validation.results import TopicResult
 
@@ -220,6 +221,7 @@ class Facts:
         sizes: Bytes of data of the resources that were asked for, one replica counted.
         group_defaults: The cluster's default of every group config; None where the account may not read it.
         skew: Measurements of topics; empty without a skew report.
+        recommits: First offsets that an earlier apply committed and that are gone: what it set, by path.
     """
 
     cluster_id: str
@@ -229,6 +231,7 @@ class Facts:
     sizes: Mapping[ResourceRef, int] = field(default_factory=dict)
     group_defaults: Mapping[str, str | None] | None = None
     skew: Mapping[ResourceRef, TopicResult] = field(default_factory=dict)
+    recommits: Mapping[ResourceRef, Mapping[str, Setting]] = field(default_factory=dict)
 
 
 # --- changes ---------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafkaform.errors import AuthenticationFailed, PermissionDenied, RequestRejected
+from kafkaform.errors import AuthenticationFailed, LockLost, PermissionDenied, RequestRejected
 from kafkaform.kinds import KINDS
 from kafkaform.model import Delete
 from kafkaform.outcome import ResourceResult, Result
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafkaform.model import FieldChange, Observation, PlannedChange
     from kafkaform.operations import Operation
 
-NOT_CARRIED_OUT = (RequestRejected, PermissionDenied, AuthenticationFailed)
+NOT_CARRIED_OUT = (RequestRejected, PermissionDenied, AuthenticationFailed, LockLost)
 """After any other error, such as no answer, an operation may have been carried out all the same."""
 
 _AGAIN = "run the same apply again: it checks first, and skips what is done"

@@ -186,7 +186,8 @@ class _Planner:
             state = _in_order(kind, desired.state)
             if not state:
                 self._diagnostics.append(nothing_to_make(desired))
-            return Create(desired.ref, state) if state else None
+                return None
+            return Create(desired.ref, state, kind.judge_create(desired.ref, state, self._facts))
         fields = self._fields(kind, desired, desired.state, observed)
         return Update(desired.ref, observed.uid, fields) if fields else None
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkaform import rules
+from kafkaform.audit.recommits import with_recommits
 from kafkaform.batches import batches
 from kafkaform.errors import ClusterError, KafkaformError, RequestRejected
 from kafkaform.gates import PRUNED, Policy, matches
@@ -56,6 +57,9 @@ class Request:
         allow: Consents given on the command line.
         environment: Whose overrides the desired resources have; None if none was chosen.
         skew: What was measured of topics' records; None if nothing.
+        inventory: The kinds of which resources that nobody declares are told.
+        reading: Whether the brokers are asked for readings alone, and nobody is waited for: changes are then
+            not validated, and no group is watched.
     """
 
     desired: Sequence[Desired]
@@ -64,6 +68,8 @@ class Request:
     allow: tuple[Grant, ...] = ()
     environment: str | None = None
     skew: Report | None = None
+    inventory: tuple[str, ...] = ("Topic",)
+    reading: bool = False
 
 
 WATCH_S = 6.0
@@ -109,7 +115,7 @@ def make_plan(
     observation = cluster.observe(
         wanted(desired),
         lambda ref: ref.kind == PRUNED and matches(ref.name, prunable),
-        kinds=["Topic"],
+        kinds=request.inventory,
     )
     scene = Scene(
         desired,
@@ -136,9 +142,12 @@ def make_plan(
     sized = with_sizes(facts, plan, observation, cluster)
     if sized is not facts:
         plan = diff(desired, observation, sized, policy)
-    judged = list(judge_changes(plan, scene, cluster, settings, tell))
+    facts = with_recommits(sized, plan, observation, cluster, target.audit if target else None)
+    if facts is not sized:
+        plan = diff(desired, observation, facts, policy)
+    judged = list(judge_changes(plan, scene, cluster, settings, tell, watch=not request.reading))
     if any(found.severity is Severity.ERROR for _, found in judged):
-        plan = diff(desired, observation, sized, _blocking(policy, judged))
+        plan = diff(desired, observation, facts, _blocking(policy, judged))
     findings += judged
     if request.skew is not None:
         findings += in_plans.as_it_is(scene, settings)
@@ -146,7 +155,8 @@ def make_plan(
     known = {**rules.entries(), **{policy.code: policy for policy in settings.policies}}
     findings += idle_waivers(scene, findings, settings.rules, (*_BEFORE, Stage.CHANGES), known)
     found = [diagnostic for _, diagnostic in findings]
-    return validated(replace(plan, diagnostics=(*found, *plan.diagnostics)), cluster)
+    plan = replace(plan, diagnostics=(*found, *plan.diagnostics))
+    return plan if request.reading else validated(plan, cluster)
 
 
 def wanted(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
@@ -159,17 +169,26 @@ def wanted(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
 
 
 def judge_changes(
-    plan: Plan, scene: Scene, cluster: Cluster, settings: Settings, tell: Callable[[str], None]
+    plan: Plan,
+    scene: Scene,
+    cluster: Cluster,
+    settings: Settings,
+    tell: Callable[[str], None],
+    *,
+    watch: bool = True,
 ) -> Iterator[tuple[ResourceRef | None, Diagnostic]]:
-    """What rules say of the changes of a plan, beside the groups that they may affect."""
-    groups, notes = _groups_concerned(plan, scene, cluster, tell)
+    """What rules say of the changes of a plan, beside the groups that they may affect.
+
+    Without `watch`, nobody waits to see whether the offsets of a group that looks empty still move.
+    """
+    groups, notes = _groups_concerned(plan, scene, cluster, tell, watch=watch)
     scene = replace(scene, changes=plan.changes, groups=groups)
     yield from rules.check(scene, settings.rules, (Stage.CHANGES, Stage.FORECAST))
     yield from ((None, note) for note in notes)
 
 
 def _groups_concerned(
-    plan: Plan, scene: Scene, cluster: Cluster, tell: Callable[[str], None]
+    plan: Plan, scene: Scene, cluster: Cluster, tell: Callable[[str], None], *, watch: bool
 ) -> tuple[Mapping[str, Group], tuple[Diagnostic, ...]]:
     """The groups that the changes of a plan may affect: to read all of them for nothing would take long."""
     changing = [change.change for change in plan.changes if change.status is not Status.REFUSED]
@@ -188,7 +207,7 @@ def _groups_concerned(
     ]
     if not readers and not looks_empty:
         return {}, ()
-    if looks_empty:
+    if looks_empty and watch:
         names = ", ".join(looks_empty[:3]) + ("…" if len(looks_empty) > 3 else "")
         tell(f"reading the offsets of {names} twice, {WATCH_S:.0f} s apart: a consumer may use assign()")
         time.sleep(WATCH_S)

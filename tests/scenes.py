@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.consent import Grant
 from kafkaform.executor import Clock
+from kafkaform.lock import unguarded
 from kafkaform.model import Desired, FieldValue, Intent, ResourceRef, Undeclared
 from kafkaform.operations import CreateTopic
 from kafkaform.planning import Request, make_plan
@@ -15,13 +16,16 @@ from kafkaform.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.errors import ClusterError
     from kafkaform.groups import GroupReading, LogSpan, TopicPartition
     from kafkaform.health import Health
+    from kafkaform.lock import Guard, Holder
     from kafkaform.model import Facts, Observation, Observed, Plan
     from kafkaform.operations import Operation
+    from kafkaform.progress import Progress
 
 DAY = "86400000"
 WEEK = "604800000"
@@ -155,14 +159,23 @@ class Watched:
         self.checks.append(operations)
         return self.cluster.validate(operations)
 
-    def execute(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
+    def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
         self.requests.append(operations)
         if self.before is not None:
             self.before(operations)
-        outcomes = self.cluster.execute(operations)
+        outcomes = self.cluster.execute(operations, guard)
         if self.after is not None:
             self.after(operations)
         return outcomes
+
+    def append_audit(self, lines: Sequence[str]) -> None:
+        self.cluster.append_audit(lines)
+
+    def read_audit(self) -> Sequence[str]:
+        return self.cluster.read_audit()
+
+    def lock(self, holder: Holder, *, timeout_s: float, tell: Progress) -> AbstractContextManager[Guard]:
+        return self.cluster.lock(holder, timeout_s=timeout_s, tell=tell)
 
     def close(self) -> None:
         self.cluster.close()

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkaform import kafka_configs
+from kafkaform.audit.trail import Setting
 from kafkaform.gates import Policy
 from kafkaform.group_state import observed_state
 from kafkaform.groups import Group, Member, Position
 from kafkaform.kinds import KINDS
 from kafkaform.kinds.base import UpdateContext
-from kafkaform.kinds.consumer_group.risk import HAZARDS, judge, judge_delete
+from kafkaform.kinds.consumer_group.risk import HAZARDS, judge, judge_create, judge_delete
 from kafkaform.model import (
     SAFE,
     Create,
@@ -230,7 +231,9 @@ def test_an_empty_group_is_still_a_deletion() -> None:
 def test_the_list_of_hazards_is_complete() -> None:
     changes = [("1", "2"), ("2", "1"), ("read_committed", "read_uncommitted"), ("true", "false")]
     judgements = [judged(name, *pair) for name in (*DEFAULTS, "confluent.x") for pair in changes]
-    found = {judgement.hazard for judgement in (*judgements, moved(1, 2), deletion(live()))}
+    gone = Facts("c", recommits={REF: {"offsets.orders": Setting("earliest", "2026-11-03", "a", None, "r")}})
+    anew = judge_create(REF, {"offsets.orders": "earliest"}, gone)
+    found = {judgement.hazard for judgement in (*judgements, moved(1, 2), deletion(live()), anew)}
     assert found - {""} == HAZARDS
 
 

@@ -16,7 +16,7 @@ from kafkaform.cli.options import (
     target_option,
     where_options,
 )
-from kafkaform.cli.output import header, print_plan, print_text, verbose_option
+from kafkaform.cli.output import header, print_plan, print_text, tell, verbose_option
 from kafkaform.cli.plan import Scope, plan_now
 from kafkaform.cli.safeguards import Safeguards, safeguard_options
 from kafkaform.cli.session import Session
@@ -112,6 +112,8 @@ def apply(
             report = _carry_out(plan, cluster, guard, journal)
             _print_report(report, output_format)
             journal.conclude(report)
+            if journal.written:
+                tell(f"recorded: kafkaform history {journal.run}")
     return 0 if report.complete else 1
 
 

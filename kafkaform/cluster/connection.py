@@ -58,18 +58,22 @@ class Connection:
         """The addresses given, for messages."""
         return str(self._properties.get("bootstrap.servers"))
 
-    @cached_property
-    def admin(self) -> AdminClient:
-        """The librdkafka admin client; raises KafkaformError where a property is not accepted."""
-        options: dict[str, Any] = {
+    @property
+    def options(self) -> dict[str, Any]:
+        """What every librdkafka client of this cluster is made with; consumers and producers add to it."""
+        return {
             "client.id": "kafkaform",
             **self._properties,
             "error_cb": self._on_error,
             "logger": logging.getLogger("kafkaform.librdkafka"),
             "log.connection.close": False,
         }
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        """The librdkafka admin client; raises KafkaformError where a property is not accepted."""
         try:
-            return AdminClient(options)
+            return AdminClient(self.options)
         except KafkaException as error:
             reason = kafka_error(error)
             detail = one_line(reason.str() if reason else str(error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from kafkaform.cluster.connection import Connection
@@ -12,16 +13,21 @@ from kafkaform.cluster.log_spans import read_log_spans, read_partition_counts
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.reader import read
 from kafkaform.cluster.sizes import read_partition_sizes, read_sizes
-from kafkaform.cluster.writer import submit
+from kafkaform.cluster.writer import submit, validate
+from kafkaform.lock import unguarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
+    from kafkaform.cluster.audit_topic import AuditTopic
     from kafkaform.errors import ClusterError
     from kafkaform.groups import GroupReading, LogSpan, TopicPartition
     from kafkaform.health import Health
+    from kafkaform.lock import Guard, Holder
     from kafkaform.model import Facts, Observation, Observed, ResourceRef
     from kafkaform.operations import Operation
+    from kafkaform.progress import Progress
 
 
 class KafkaCluster:
@@ -83,11 +89,31 @@ class KafkaCluster:
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         """See `Cluster.validate`."""
-        return submit(self._connection, operations, validate_only=True)
+        return validate(self._connection, operations)
 
-    def execute(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
+    def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
         """See `Cluster.execute`."""
-        return submit(self._connection, operations, validate_only=False)
+        return submit(self._connection, operations, guard)
+
+    def lock(self, holder: Holder, *, timeout_s: float, tell: Progress) -> AbstractContextManager[Guard]:
+        """See `Cluster.lock`."""
+        from kafkaform.cluster.lock import lock
+
+        return lock(self._connection, holder, timeout_s=timeout_s, tell=tell)
+
+    def append_audit(self, lines: Sequence[str]) -> None:
+        """See `Cluster.append_audit`."""
+        self._audit_topic.append(lines)
+
+    def read_audit(self) -> Sequence[str]:
+        """See `Cluster.read_audit`."""
+        return self._audit_topic.read()
+
+    @cached_property
+    def _audit_topic(self) -> AuditTopic:
+        from kafkaform.cluster.audit_topic import AuditTopic
+
+        return AuditTopic(self._connection)
 
     def close(self) -> None:
         """See `Cluster.close`."""

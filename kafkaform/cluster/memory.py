@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from kafkaform import kafka_configs
+from kafkaform.audit.topic import TOPIC, creation
 from kafkaform.cluster import controller, coordinator
 from kafkaform.cluster.coordinator import NO_GROUP, GroupRecord
 from kafkaform.cluster.memory_health import health_of
 from kafkaform.cluster.memory_levers import Failure, Levers
 from kafkaform.cluster.protocol import none_besides, repeated
-from kafkaform.errors import ClusterError, PermissionDenied
+from kafkaform.errors import ClusterError, LockLost, PermissionDenied
 from kafkaform.group_state import observed_state
 from kafkaform.groups import GroupReading
+from kafkaform.lock import unguarded
 from kafkaform.model import CONFIG_PREFIX, Broker, Facts, Observation, Observed, ResourceRef
 from kafkaform.operations import (
     AddPartitions,
@@ -33,17 +35,22 @@ from kafkaform.operations import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from kafkaform.cluster.controller import Topic
     from kafkaform.cluster.memory_contents import Contents
     from kafkaform.groups import LogSpan, TopicPartition
     from kafkaform.health import Health
+    from kafkaform.lock import Guard, Holder
+    from kafkaform.progress import Progress
 
 _TOPIC, _GROUP = "Topic", "ConsumerGroup"
 _BROKERS = (Broker(1, "rack-1"), Broker(2, "rack-2"), Broker(3, "rack-3"))
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _VALIDATED: tuple[type[Operation], ...] = (CreateTopic, AlterConfigs, AddPartitions)
-_EXECUTED = (*_VALIDATED, CommitInitialOffsets, ResetOffsets, DeleteGroup, DeleteTopic)
+_ALONE: tuple[type[Operation], ...] = (CommitInitialOffsets, ResetOffsets, DeleteGroup)
+"""What takes a request of its own, to the coordinator of the group."""
+_EXECUTED = (*_VALIDATED, *_ALONE, DeleteTopic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,7 @@ class MemoryCluster(Levers):
     ) -> None:
         super().__init__(brokers)
         self.executed: list[Operation] = []
+        self._audit: list[str] = []
         self._cluster_id = cluster_id
         self._defaults = {**kafka_configs.cluster_defaults({}), **(defaults or {})}
         self._group_defaults = {name: key.default for name, key in kafka_configs.group_configs().items()}
@@ -206,34 +214,69 @@ class MemoryCluster(Levers):
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         """See `Cluster.validate`; of offsets and deletions, brokers say nothing beforehand."""
-        return self._answer(operations, _VALIDATED, carry_out=False)
+        return self._answer(operations, _VALIDATED, unguarded, carry_out=False)
 
-    def execute(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
+    def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
         """See `Cluster.execute`."""
         if not self._stale_reads:
             self._stale = self._contents.copy()
         self._stale_reads = self._lag
-        return self._answer(operations, _EXECUTED, carry_out=True)
+        return self._answer(operations, _EXECUTED, guard, carry_out=True)
+
+    def lock(self, holder: Holder, *, timeout_s: float, tell: Progress) -> AbstractContextManager[Guard]:
+        """See `Cluster.lock`."""
+        return self._lock.held(holder, timeout_s=timeout_s, tell=tell)
+
+    def append_audit(self, lines: Sequence[str]) -> None:
+        """See `Cluster.append_audit`."""
+        self._see_audit()
+        if self._denied(TOPIC):
+            raise _denial(TOPIC)
+        topics, brokers = self._contents.topics, [broker.id for broker in self._brokers]
+        if TOPIC.name not in topics:
+            self._made += 1
+            made = controller.result(topics, creation(len(brokers)), brokers=brokers, number=self._made)
+            self._contents.put_topic(*made)
+        self._audit.extend(lines)
+
+    def read_audit(self) -> Sequence[str]:
+        """See `Cluster.read_audit`."""
+        self._see_audit()
+        return tuple(self._audit) if TOPIC.name in self._contents.topics else ()
+
+    def _see_audit(self) -> None:
+        if TOPIC in self._hidden:
+            raise _denial(TOPIC)
 
     def close(self) -> None:
         """See `Cluster.close`."""
 
     def _answer(
-        self, operations: Sequence[Operation], sorts: Sequence[type[Operation]], *, carry_out: bool
+        self,
+        operations: Sequence[Operation],
+        sorts: Sequence[type[Operation]],
+        guard: Guard,
+        *,
+        carry_out: bool,
     ) -> list[ClusterError | None]:
-        outcomes: dict[int, ClusterError] = {}
-        for sort in sorts:
-            request = [o for o in operations if isinstance(o, sort)]
-            outcomes.update(self._request(request, carry_out=carry_out))
+        outcomes: dict[int, ClusterError | None] = {}
+        try:
+            for sort in sorts:
+                every = [o for o in operations if isinstance(o, sort)]
+                outcomes.update(repeated(every))
+                fit = [o for o in every if id(o) not in outcomes]
+                for request in [[o] for o in fit] if sort in _ALONE else [fit] if fit else []:
+                    guard()
+                    outcomes.update(self._request(request, carry_out=carry_out))
+        except LockLost as lost:
+            return [outcomes.get(id(operation), lost) for operation in operations]
         return [outcomes.get(id(operation)) for operation in operations]
 
-    def _request(self, request: Sequence[Operation], *, carry_out: bool) -> dict[int, ClusterError]:
+    def _request(self, request: Sequence[Operation], *, carry_out: bool) -> dict[int, ClusterError | None]:
         """One request: every operation in it is judged by what was there before it."""
-        outcomes: dict[int, ClusterError] = {**repeated(request)}
+        outcomes: dict[int, ClusterError | None] = dict.fromkeys(map(id, request))
         accepted: list[_Step] = []
         for operation in request:
-            if id(operation) in outcomes:
-                continue
             try:
                 accepted.append(self._step(operation))
             except ClusterError as error:

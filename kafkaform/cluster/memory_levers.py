@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kafkaform.cluster import controller, coordinator
 from kafkaform.cluster.coordinator import NO_GROUP
 from kafkaform.cluster.memory_contents import Contents
+from kafkaform.cluster.memory_lock import MemoryLock
 from kafkaform.cluster.memory_logs import Log
 from kafkaform.cluster.protocol import none_besides
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from kafkaform.errors import ClusterError
     from kafkaform.groups import Member, TopicPartition
+    from kafkaform.lock import Holder
     from kafkaform.model import Broker, ResourceRef
 
 
@@ -50,6 +52,7 @@ class Levers:
         self._failures: list[Failure] = []
         self._sizes: dict[ResourceRef, int] = {}
         self._lag = 0
+        self._lock = MemoryLock()
 
     # --- answers -----------------------------------------------------------------------------------
 
@@ -76,6 +79,10 @@ class Levers:
             carried_out: Whether it takes place all the same, as it may where the answer is what gets lost.
         """
         self._failures.append(Failure(error, ref, carried_out))
+
+    def take_lock(self, holder: Holder | None) -> None:
+        """Let the lock go to somebody else, or to nobody, as when the session of its holder ends."""
+        self._lock.take(holder)
 
     # --- topics and brokers ------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from kafkaform.cluster.translation import (
     translate_code,
     translate_error,
 )
-from kafkaform.errors import ClusterError, PermissionDenied, RequestRejected
+from kafkaform.errors import ClusterError, LockLost, PermissionDenied, RequestRejected
 from kafkaform.offset_spec import Earliest, Latest, parse_initial, time_of
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.connection import Connection
     from kafkaform.groups import GroupReading, LogSpan
     from kafkaform.groups import TopicPartition as Partition
+    from kafkaform.lock import Guard
     from kafkaform.offset_spec import InitialSpec
     from kafkaform.operations import CommitInitialOffsets, ResetOffsets
 
@@ -49,7 +50,7 @@ _NOT_YET = MOVING | {KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART).name()}
 
 
 def commit_initial_offsets(
-    connection: Connection, operations: Sequence[CommitInitialOffsets]
+    connection: Connection, operations: Sequence[CommitInitialOffsets], guard: Guard
 ) -> dict[int, Outcome]:
     """See `CommitInitialOffsets`; returns the outcome of each operation by its `id`."""
     if not operations:
@@ -83,7 +84,7 @@ def commit_initial_offsets(
         for name, of in specs.items()
     }
     lost = {name: [p for p in of if p not in offsets[name]] for name, of in specs.items()}
-    answers = _commit(connection, offsets, deadline)
+    answers = _commit(connection, offsets, deadline, guard)
     for operation in ready:
         if operation.ref.name in specs:
             failures = answers[operation.ref.name] | dict.fromkeys(lost[operation.ref.name], _no_ends())
@@ -91,7 +92,9 @@ def commit_initial_offsets(
     return outcomes
 
 
-def reset_offsets(connection: Connection, operations: Sequence[ResetOffsets]) -> dict[int, Outcome]:
+def reset_offsets(
+    connection: Connection, operations: Sequence[ResetOffsets], guard: Guard
+) -> dict[int, Outcome]:
     """See `ResetOffsets`; returns the outcome of each operation by its `id`."""
     if not operations:
         return {}
@@ -102,7 +105,7 @@ def reset_offsets(connection: Connection, operations: Sequence[ResetOffsets]) ->
     for operation in operations:
         outcomes[id(operation)] = outcomes[id(operation)] or _outside(operation, spans)
     ready = [o for o in operations if outcomes[id(o)] is None]
-    answers = _commit(connection, {o.ref.name: o.offsets for o in ready}, deadline)
+    answers = _commit(connection, {o.ref.name: o.offsets for o in ready}, deadline, guard)
     outcomes.update({id(o): _outcome(str(o.ref), answers[o.ref.name]) for o in ready})
     return outcomes
 
@@ -197,22 +200,29 @@ def _once_known(
 
 
 def _commit(
-    connection: Connection, offsets: Mapping[str, Mapping[Partition, int]], deadline: float
+    connection: Connection, offsets: Mapping[str, Mapping[Partition, int]], deadline: float, guard: Guard
 ) -> dict[str, dict[Partition, ClusterError]]:
     """Commit offsets; returns for each group the partitions that failed, and why.
 
-    A broker that is not ready yet is asked again.
+    A broker that is not ready yet is asked again. Once the lock is lost, what was never sent fails by that,
+    and what was by the broker's last answer.
     """
     failures: dict[str, dict[Partition, ClusterError]] = {name: {} for name in offsets}
     todo = {name: dict(of) for name, of in offsets.items() if of}
     while todo:
         again: dict[str, dict[Partition, int]] = {}
-        for name, refused in _commit_once(connection, todo).items():
-            for partition, error in refused.items():
-                if error.name() in _NOT_YET and time.monotonic() < deadline:
-                    again.setdefault(name, {})[partition] = todo[name][partition]
-                else:
-                    failures[name][partition] = translate_error(error)
+        for name, wanted in todo.items():
+            try:
+                guard()
+            except LockLost as lost:
+                failures[name] = dict.fromkeys(wanted, lost) | failures[name]
+                continue
+            refused = _commit_once(connection, name, wanted)
+            answered = {p: why for p, why in failures[name].items() if p not in wanted}
+            failures[name] = answered | {p: translate_error(error) for p, error in refused.items()}
+            not_yet = {p: wanted[p] for p, error in refused.items() if error.name() in _NOT_YET}
+            if not_yet and time.monotonic() < deadline:
+                again[name] = not_yet
         todo = again
         if todo:
             time.sleep(PAUSE_S)
@@ -220,42 +230,34 @@ def _commit(
 
 
 def _commit_once(
-    connection: Connection, offsets: Mapping[str, Mapping[Partition, int]]
-) -> dict[str, dict[Partition, KafkaError]]:
-    """Commit for all groups at once; the client takes one group a call."""
-    futures = {
-        name: connection.reached.alter_consumer_group_offsets(
-            [
-                ConsumerGroupTopicPartitions(
-                    name, [TopicPartition(topic, number, offset) for (topic, number), offset in of.items()]
-                )
-            ],
-            request_timeout=WRITE_TIMEOUT_S,
-        )[name]
-        for name, of in offsets.items()
+    connection: Connection, group: str, offsets: Mapping[Partition, int]
+) -> dict[Partition, KafkaError]:
+    """Commit for one group, as the client takes one a call; returns the partitions that failed, and why."""
+    partitions = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
+    future = connection.reached.alter_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group, partitions)], request_timeout=WRITE_TIMEOUT_S
+    )[group]
+    try:
+        told = future.result()
+    except KafkaException as exception:
+        error = kafka_error(exception)
+        if error is None:
+            raise translate(exception) from exception
+        return dict.fromkeys(offsets, error)
+    # It succeeds where single partitions fail.
+    return {
+        (each.topic, each.partition): each.error
+        for each in told.topic_partitions or ()
+        if each.error is not None
     }
-    failures: dict[str, dict[Partition, KafkaError]] = {}
-    for name, future in futures.items():
-        try:
-            told = future.result()
-        except KafkaException as exception:
-            error = kafka_error(exception)
-            if error is None:
-                raise translate(exception) from exception
-            failures[name] = dict.fromkeys(offsets[name], error)
-        else:  # it succeeds where single partitions fail
-            failures[name] = {
-                (each.topic, each.partition): each.error
-                for each in told.topic_partitions or ()
-                if each.error is not None
-            }
-    return failures
 
 
 def _outcome(subject: str, failures: Mapping[Partition, ClusterError]) -> Outcome:
     """One error that names the partitions that failed, by why."""
     if not failures:
         return None
+    if lost := next((error for error in failures.values() if isinstance(error, LockLost)), None):
+        return lost
     by_reason: dict[str, list[str]] = {}
     for (topic, number), error in sorted(failures.items(), key=lambda item: item[0]):
         by_reason.setdefault(error.message, []).append(f"{topic}:{number}")

@@ -6,15 +6,19 @@ from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from kafkaform.errors import ClusterError, RequestRejected
+from kafkaform.lock import unguarded
 from kafkaform.operations import DeleteTopic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from kafkaform.groups import GroupReading, LogSpan, TopicPartition
     from kafkaform.health import Health
+    from kafkaform.lock import Guard, Holder
     from kafkaform.model import Facts, Observation, Observed, ResourceRef
     from kafkaform.operations import Operation
+    from kafkaform.progress import Progress
 
 
 def none_besides(_: ResourceRef) -> bool:
@@ -101,14 +105,44 @@ class Cluster(Protocol):
             `PermissionDenied` where the account may not even ask. Deletions are never objected to.
         """
 
-    def execute(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
-        """Carry operations out, in one request for each sort of operation.
+    def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
+        """Carry operations out, in as few requests as Kafka allows, one after the other.
 
         One that depends on another of another sort belongs into a later call.
 
+        Args:
+            operations: What to do.
+            guard: Called before each request; once it raises `LockLost`, no further one is sent.
+
         Returns:
             For each operation None where it was carried out, or why it was not; `OutcomeUnknown` where
-            no answer came in time.
+            no answer came in time, `LockLost` where nothing of it was sent.
+        """
+
+    def append_audit(self, lines: Sequence[str]) -> None:
+        """Add lines to the audit topic, which is made if it is not there; returns once brokers have them.
+
+        Args:
+            lines: As `kafkaform.audit.record` writes them.
+        """
+
+    def read_audit(self) -> Sequence[str]:
+        """All lines of the audit topic up to now, oldest first; none if it does not exist."""
+
+    def lock(self, holder: Holder, *, timeout_s: float, tell: Progress) -> AbstractContextManager[Guard]:
+        """Hold the cluster's lock, of which there is one for all who apply; not twice by the same process.
+
+        Args:
+            holder: Who wants it, for those who will wait.
+            timeout_s: How long to wait for another holder.
+            tell: Takes lines that say who holds it.
+
+        Returns:
+            A context; what it gives proves, each time it is called, that the lock is still held.
+
+        Raises:
+            LockHeld: On entering it: another holder did not let go in time.
+            ClusterError: On entering it: the cluster has no such lock, or this account may not use it.
         """
 
     def close(self) -> None:

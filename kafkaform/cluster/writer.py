@@ -7,6 +7,7 @@ import uuid
 from base64 import urlsafe_b64decode
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,7 +18,8 @@ from kafkaform.cluster.group_writer import delete_groups
 from kafkaform.cluster.offset_writer import commit_initial_offsets, reset_offsets
 from kafkaform.cluster.protocol import repeated
 from kafkaform.cluster.translation import one_line, translate
-from kafkaform.errors import ClusterError, KafkaformError, OutcomeUnknown, RequestRejected
+from kafkaform.errors import ClusterError, KafkaformError, LockLost, OutcomeUnknown, RequestRejected
+from kafkaform.lock import unguarded
 from kafkaform.operations import (
     AddPartitions,
     AlterConfigs,
@@ -30,9 +32,10 @@ from kafkaform.operations import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kafkaform.cluster.connection import Connection
+    from kafkaform.lock import Guard
     from kafkaform.model import ResourceRef
 
 WRITE_TIMEOUT_S = 60.0
@@ -44,52 +47,79 @@ _UUID_BYTES = 16
 Outcome: TypeAlias = ClusterError | None
 
 
-def submit(connection: Connection, operations: Sequence[Operation], *, validate_only: bool) -> list[Outcome]:
-    """Send operations, one request for each sort, and wait for every answer.
-
-    Returns:
-        The outcomes, in the order of the operations; see `Cluster.execute`.
-    """
+def validate(connection: Connection, operations: Sequence[Operation]) -> list[Outcome]:
+    """Let brokers check operations, with all requests under way at a time; see `Cluster.validate`."""
     outcomes: dict[int, Outcome] = {}
-    futures: dict[int, Future[Any]] = {}
+    under_way: list[_Sent] = []
     for sort, ask in _REQUESTS.items():
-        request = [o for o in operations if isinstance(o, sort)]
-        outcomes.update(repeated(request))
-        _ask(
-            [o for o in request if id(o) not in outcomes],
-            partial(ask, connection, validate_only),
-            futures,
-            outcomes,
-        )
-    outcomes.update({key: _outcome(future) for key, future in futures.items()})
-    if not validate_only:
-        for sort, carry_out in _UNCHECKED.items():
-            request = [o for o in operations if isinstance(o, sort)]
-            outcomes.update(repeated(request))
-            outcomes.update(carry_out(connection, [o for o in request if id(o) not in outcomes]))
+        request = _fit(operations, sort, outcomes)
+        under_way += _asked(request, partial(ask, connection, True), unguarded)
+    for sent in under_way:
+        outcomes.update(sent.outcomes())
     return [outcomes.get(id(operation)) for operation in operations]
 
 
-def _ask(
+def submit(connection: Connection, operations: Sequence[Operation], guard: Guard) -> list[Outcome]:
+    """Send operations, and wait for the answer to each request before the next; see `Cluster.execute`.
+
+    With one request at a time, one at most is past its check when the lock is lost.
+    """
+    outcomes: dict[int, Outcome] = {}
+    try:
+        for sort, ask in _REQUESTS.items():
+            for sent in _asked(_fit(operations, sort, outcomes), partial(ask, connection, False), guard):
+                outcomes.update(sent.outcomes())
+        for sort, carry_out in _UNCHECKED.items():
+            outcomes.update(carry_out(connection, _fit(operations, sort, outcomes), guard))
+    except LockLost as lost:
+        return [outcomes.get(id(operation), lost) for operation in operations]
+    return [outcomes.get(id(operation)) for operation in operations]
+
+
+def _fit(
+    operations: Sequence[Operation], sort: type[Operation], outcomes: dict[int, Outcome]
+) -> list[Operation]:
+    """The operations of a sort that can be asked for at all; the others get their outcome here."""
+    request = [o for o in operations if isinstance(o, sort)]
+    outcomes.update(repeated(request))
+    return [o for o in request if id(o) not in outcomes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A request under way.
+
+    Attributes:
+        request: What was asked for.
+        answers: What will come of it, by resource; an outcome where librdkafka did not send it.
+    """
+
+    request: Sequence[Operation]
+    answers: Mapping[ResourceRef, Future[Any] | ClusterError]
+
+    def outcomes(self) -> dict[int, Outcome]:
+        """Wait for the answers; returns them by the `id` of the operation."""
+        return {id(operation): _outcome(self.answers[operation.ref]) for operation in self.request}
+
+
+def _asked(
     request: Sequence[Operation],
     ask: Callable[[Sequence[Any]], Mapping[ResourceRef, Future[Any]]],
-    futures: dict[int, Future[Any]],
-    refusals: dict[int, Outcome],
-) -> None:
+    guard: Guard,
+) -> Iterator[_Sent]:
     """Send one request, or each operation alone where librdkafka will not send one of them at all."""
     if not request:
         return
+    guard()
     try:
-        answers = ask(request)
+        yield _Sent(request, ask(request))
     except ValueError as error:
         if len(request) == 1:
             text = f"{request[0].ref}: {one_line(str(error))} (_INVALID_ARG)"
-            refusals[id(request[0])] = RequestRejected(text, code="_INVALID_ARG")
+            yield _Sent(request, {request[0].ref: RequestRejected(text, code="_INVALID_ARG")})
         else:
             for operation in request:
-                _ask([operation], ask, futures, refusals)
-        return
-    futures.update({id(operation): answers[operation.ref] for operation in request})
+                yield from _asked([operation], ask, guard)
 
 
 def _create(
@@ -146,9 +176,11 @@ _REQUESTS: Mapping[
 }
 
 
-def _outcome(future: Future[Any]) -> Outcome:
+def _outcome(answer: Future[Any] | ClusterError) -> Outcome:
+    if isinstance(answer, ClusterError):
+        return answer
     try:
-        future.result(WRITE_TIMEOUT_S + GRACE_S)
+        answer.result(WRITE_TIMEOUT_S + GRACE_S)
     except KafkaException as error:
         return translate(error)
     except FutureTimeoutError:
@@ -156,7 +188,7 @@ def _outcome(future: Future[Any]) -> Outcome:
     return None
 
 
-def _delete(connection: Connection, deletions: Sequence[DeleteTopic]) -> Mapping[int, Outcome]:
+def _delete(connection: Connection, deletions: Sequence[DeleteTopic], guard: Guard) -> Mapping[int, Outcome]:
     """Delete topics by id (KIP-516), so that a topic made again under the name survives."""
     if not deletions:
         return {}
@@ -167,6 +199,7 @@ def _delete(connection: Connection, deletions: Sequence[DeleteTopic]) -> Mapping
     ids = {id(o): topic_id for o in deletions if (topic_id := _uuid(o.uid)) is not None}
     if not ids:
         return outcomes
+    guard()
     try:
         refusals = connection.delete_topics(list(ids.values()), timeout_s=WRITE_TIMEOUT_S)
     except KafkaformError as error:
@@ -187,18 +220,27 @@ def _uuid(text: str | None) -> uuid.UUID | None:
     return uuid.UUID(bytes=value) if len(value) == _UUID_BYTES and any(value) else None
 
 
-def _delete_groups(connection: Connection, deletions: Sequence[DeleteGroup]) -> Mapping[int, Outcome]:
+def _delete_groups(
+    connection: Connection, deletions: Sequence[DeleteGroup], guard: Guard
+) -> Mapping[int, Outcome]:
     """Delete groups, and then the configs of those that are gone."""
-    outcomes = dict(delete_groups(connection, deletions))
+    outcomes = delete_groups(connection, deletions, guard)
     configured = [o for o in deletions if o.configs and outcomes[id(o)] is None]
     if configured:
         unset = [AlterConfigs(o.ref, {}, o.configs) for o in configured]
-        answers = submit(connection, unset, validate_only=False)
-        outcomes.update({id(o): answer for o, answer in zip(configured, answers, strict=True)})
+        answers = submit(connection, unset, guard)
+        outcomes.update({id(o): _half(answer) for o, answer in zip(configured, answers, strict=True)})
     return outcomes
 
 
-_UNCHECKED: Mapping[type[Operation], Callable[[Connection, Sequence[Any]], Mapping[int, Outcome]]] = {
+def _half(answer: Outcome) -> Outcome:
+    """The outcome of a deletion whose group is gone: not that nothing of it was sent."""
+    if not isinstance(answer, LockLost):
+        return answer
+    return ClusterError(f"the group is gone, its configs are not: {answer.message}", hint=answer.hint)
+
+
+_UNCHECKED: Mapping[type[Operation], Callable[[Connection, Sequence[Any], Guard], Mapping[int, Outcome]]] = {
     CommitInitialOffsets: commit_initial_offsets,
     ResetOffsets: reset_offsets,
     DeleteGroup: _delete_groups,

@@ -88,6 +88,9 @@ class Kind(Protocol):
     def judge(self, path: str, context: UpdateContext) -> Judgement:
         """How risky the change of one field is."""
 
+    def judge_create(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
+        """How risky the creation of a resource is."""
+
     def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
         """How risky the deletion of a resource is."""
 

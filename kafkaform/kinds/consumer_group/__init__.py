@@ -81,6 +81,10 @@ class ConsumerGroupKind:
         """See `kafkaform.kinds.consumer_group.risk`."""
         return risk.judge(path, context)
 
+    def judge_create(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
+        """See `kafkaform.kinds.consumer_group.risk`."""
+        return risk.judge_create(ref, state, facts)
+
     def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
         """See `kafkaform.kinds.consumer_group.risk`."""
         return risk.judge_delete(ref, state, facts)

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kafkaform import kafka_configs
-from kafkaform.group_state import partition_of
+from kafkaform.group_state import OFFSETS_PREFIX, partition_of
 from kafkaform.model import CONFIG_PREFIX, SAFE, Facts, FieldValue, Judgement, ResourceRef, Risk, State
 from kafkaform.wording import counted, listed
 
@@ -26,6 +26,7 @@ HAZARDS = frozenset(
         "lock-duration-cut",
         "lock-limit-cut",
         "lock-renewal-off",
+        "offset-recommit",
         "offset-reset",
         "offset-reset-policy",
         "session-timeout-cut",
@@ -43,7 +44,7 @@ def judge(path: str, context: UpdateContext) -> Judgement:
     if partition_of(path) is not None:
         return _offset(path, context)
     if not path.startswith(CONFIG_PREFIX):
-        return SAFE  # a first offset: there is none that could be lost
+        return judge_create(context.ref, {path: context.after.get(path)}, context.facts)
     name = path.removeprefix(CONFIG_PREFIX)
     if name not in kafka_configs.group_configs():
         return Judgement(
@@ -53,6 +54,30 @@ def judge(path: str, context: UpdateContext) -> Judgement:
         )
     judge_config = _BY_NAME.get(name)
     return SAFE if judge_config is None else judge_config(name, context)
+
+
+def judge_create(ref: ResourceRef, state: State, facts: Facts) -> Judgement:
+    """A first offset is safe, as there is none that could be lost; but not one that had been there."""
+    gone = {path: one for path, one in facts.recommits.get(ref, {}).items() if path in state}
+    if not gone:
+        return SAFE
+    latest = max(gone.values(), key=lambda one: one.at)
+    topics = listed([path.removeprefix(OFFSETS_PREFIX) for path in sorted(gone)], noun="topic")
+    return Judgement(
+        Risk.DESTRUCTIVE,
+        "offset-recommit",
+        f"it had offsets in {topics}: an apply of {latest.at[:10]} by {latest.who} committed them "
+        f"(run {latest.run}). They expired since, or the group or the topic was deleted: "
+        f"{_from_the_start([state[path] for path in gone])}",
+        "find out where its members stood, and after the apply move it there: kafkaform reset",
+    )
+
+
+def _from_the_start(starts: Collection[FieldValue]) -> str:
+    """What a group meets that begins anew where it was first meant to."""
+    effects = {"earliest": "what it has read is read again", "latest": "what it has not read is skipped"}
+    told = dict.fromkeys(effects.get(str(start), "records are read again, or skipped") for start in starts)
+    return f"beginning anew, {' and '.join(told)}"
 
 
 def judge_delete(ref: ResourceRef, state: State, facts: Facts) -> Judgement:

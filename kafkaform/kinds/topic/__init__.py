@@ -9,6 +9,7 @@ from kafkaform.kinds.topic import operations as topic_operations
 from kafkaform.kinds.topic import risk, spec
 from kafkaform.model import (
     CONFIG_PREFIX,
+    SAFE,
     Change,
     Facts,
     FieldValue,
@@ -71,6 +72,10 @@ class TopicKind:
     def judge(self, path: str, context: UpdateContext) -> Judgement:
         """See `kafkaform.kinds.topic.risk`."""
         return risk.judge(path, context)
+
+    def judge_create(self, _ref: ResourceRef, _state: State, _facts: Facts) -> Judgement:
+        """Safe: there is nothing yet that could be lost."""
+        return SAFE
 
     def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
         """Deleting a topic destroys all of its records."""

@@ -1,0 +1,120 @@
+"""From lines to entries; what is damaged, or of a later format, is told and left out."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from kafkaform.audit.entries import Entry, Log, Outcome, RecordedField
+from kafkaform.audit.record import FORMAT_VERSION
+from kafkaform.model import ResourceRef
+from kafkaform.schema_files import load_schema
+from kafkaform.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from jsonschema_rs import Draft202012Validator
+
+
+def read_log(lines: Iterable[str], where: str) -> Log:
+    """Read lines of the record; of two that say the same of a change, the first counts.
+
+    Args:
+        lines: Oldest first.
+        where: What they are from, for messages.
+    """
+    intents: dict[str, dict[int, Any]] = {}
+    results: dict[str, dict[int, Any]] = {}
+    damaged: list[int] = []
+    later: list[int] = []
+    for number, line in enumerate(lines, 1):
+        document = _parsed(line)
+        version = document.get("format_version") if document is not None else None
+        if type(version) is int and version > FORMAT_VERSION:
+            later.append(number)
+        elif document is None or not _acceptor().is_valid(document):
+            damaged.append(number)
+        else:
+            of = intents if document["record"] == "intent" else results
+            of.setdefault(document["id"], {}).setdefault(document.get("part", 1), document)
+    entries = tuple(_entry(intents[key], results.get(key)) for key in intents)
+    orphans = [result[min(result)] for key, result in results.items() if key not in intents]
+    problems = [
+        _problem(damaged, where, "damaged, or no record of kafkaform"),
+        _problem(later, where, f"of a format later than {FORMAT_VERSION}: read it with a newer kafkaform"),
+        f"{where}: {counted(len(orphans), 'result')} without an intent" if orphans else "",
+        *(f"{where}: a part of {entry.id} is missing" for entry in entries if not entry.whole),
+    ]
+    return Log(entries, tuple(filter(None, problems)))
+
+
+def merged(first: Log, second: Log) -> Log:
+    """Two readings of what was written down twice, by time; what both have, the first has right."""
+    known = {entry.id for entry in first.entries}
+    more = [entry for entry in second.entries if entry.id not in known]
+    entries = first.entries
+    if more:
+        entries = tuple(sorted((*entries, *more), key=lambda entry: entry.at))
+    return Log(entries, (*first.problems, *second.problems))
+
+
+@cache
+def _acceptor() -> Draft202012Validator:
+    from jsonschema_rs import Draft202012Validator
+
+    return Draft202012Validator(load_schema("audit"))
+
+
+def _parsed(line: str) -> dict[str, Any] | None:
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _problem(numbers: Sequence[int], where: str, what: str) -> str:
+    """What is wrong with some lines; the first of them is named."""
+    if not numbers:
+        return ""
+    more = f", and {len(numbers) - 1:,} more" if len(numbers) > 1 else ""
+    return f"{where}: record {numbers[0]}{more}: left out, as {what}"
+
+
+def _entry(parts: Mapping[int, Any], results: Mapping[int, Any] | None) -> Entry:
+    first = parts[min(parts)]
+    ci = first["ci"] or {}
+    return Entry(
+        id=first["id"],
+        run=first["run"],
+        at=first["at"],
+        who=first["who"],
+        host=first["host"],
+        ci=ci.get("system"),
+        url=ci.get("url"),
+        commit=first["commit"],
+        plan=first["plan"],
+        tool_version=first["tool_version"],
+        cluster_id=first["cluster"],
+        environment=first["environment"],
+        ref=ResourceRef(first["kind"], first["name"]),
+        uid=first["uid"],
+        action=first["action"],
+        risk=first["risk"],
+        fields=tuple(
+            RecordedField(field["path"], field["before"], field["after"], bool(field.get("cut")))
+            for number in sorted(parts)
+            for field in parts[number]["fields"]
+        ),
+        consents=tuple((consent["hazard"], consent["reason"]) for consent in first["consent"]),
+        outcome=_outcome(results) if results else None,
+        whole=set(parts) == set(range(1, first.get("parts", 1) + 1)),
+    )
+
+
+def _outcome(parts: Mapping[int, Any]) -> Outcome:
+    first = parts[min(parts)]
+    done = frozenset(path for part in parts.values() for path in part["done"])
+    return Outcome(first["result"], first["at"], first["message"] or "", done)

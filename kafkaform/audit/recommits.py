@@ -1,0 +1,71 @@
+"""First offsets that a plan would commit, and that an earlier apply had committed: they are gone since."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafkaform.errors import AuditError
+from kafkaform.group_state import OFFSETS_PREFIX, partition_of
+from kafkaform.model import Create, Delete, Diagnostic, ResourceRef, Severity, Update
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkaform.audit.trail import Setting, Trail
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.model import Change, Facts, Observation, Plan
+    from kafkaform.settings import AuditSettings
+
+
+def with_recommits(
+    facts: Facts, plan: Plan, observation: Observation, cluster: Cluster, audit: AuditSettings | None
+) -> Facts:
+    """The facts with what the record says of first offsets in a plan; it is read only if there are any.
+
+    Args:
+        facts: The facts.
+        plan: A plan that was made with them.
+        observation: The reading of the cluster that it was made with.
+        cluster: The cluster.
+        audit: Where its record is; None: nobody says.
+    """
+    due = {change.ref: paths for change in plan.changes if (paths := _due(change.change, observation))}
+    if not due or audit is None:
+        return facts
+    from kafkaform.audit.trail import read_trail  # most plans make no group
+
+    try:
+        trail = read_trail(cluster, audit, facts.cluster_id)
+    except AuditError as error:
+        note = Diagnostic("KF422", Severity.INFO, error.message, suggestion=error.hint)
+        return replace(facts, diagnostics=(*facts.diagnostics, note))
+    found = {ref: _committed(ref, paths, trail) for ref, paths in due.items()}
+    recommits = {ref: settings for ref, settings in found.items() if settings}
+    return replace(facts, recommits=recommits) if recommits else facts
+
+
+def _due(change: Change, observation: Observation) -> Sequence[str]:
+    """The first offsets of a change, in topics that there are already: a new one has nothing to skip."""
+    match change:
+        case Create(state=state):
+            paths = [*state]
+        case Update(fields=fields):
+            paths = [field.path for field in fields]
+        case Delete():
+            return ()
+    return [path for path in paths if _is_first(path) and _topic(path) in observation.resources]
+
+
+def _is_first(path: str) -> bool:
+    return path.startswith(OFFSETS_PREFIX) and partition_of(path) is None
+
+
+def _topic(path: str) -> ResourceRef:
+    return ResourceRef("Topic", path.removeprefix(OFFSETS_PREFIX))
+
+
+def _committed(ref: ResourceRef, paths: Sequence[str], trail: Trail) -> dict[str, Setting]:
+    """What the latest apply committed; a topic that was made anew since has taken the offsets with it."""
+    latest = {path: settings[0] for path in paths if (settings := trail.settings(ref, path))}
+    return {path: one for path, one in latest.items() if not trail.replaced_since(_topic(path), one.at)}

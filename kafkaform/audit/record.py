@@ -1,0 +1,183 @@
+"""The record's lines, format 1 (schemas/audit.schema.json): each one JSON object, in plain ASCII.
+
+A change has an `intent`, written before anything is sent, and a `result`, written after. One that would not
+fit into a Kafka message is written in parts, and a value of many pages is cut, with a note that it is.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kafkaform.group_state import partition_path, topic_path
+from kafkaform.model import CONFIG_PREFIX, Delete, Update, risk_of
+from kafkaform.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CommitInitialOffsets,
+    CreateTopic,
+    DeleteGroup,
+    DeleteTopic,
+    ResetOffsets,
+)
+from kafkaform.outcome import Result
+from kafkaform.report.changes import action_of, fields_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from kafkaform.audit.author import Author
+    from kafkaform.model import Consent, FieldChange, FieldValue, PlannedChange
+    from kafkaform.operations import Operation
+    from kafkaform.outcome import ResourceResult
+
+FORMAT_VERSION = 1
+LONGEST_LINE = 900_000
+"""The most bytes of a line: brokers take messages of 1 MiB unless they are told otherwise."""
+
+RESULTS = {
+    Result.APPLIED: "applied",
+    Result.ALREADY: "already",
+    Result.FAILED: "failed",
+    Result.MOVED: "moved",
+    Result.NOT_TRIED: "not_tried",
+}
+"""How a change can end that was about to be carried out."""
+
+_Json: TypeAlias = dict[str, Any]
+
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
+"""Crockford's: no letter that is taken for a digit, and in the order of ASCII."""
+_TIME_DIGITS = 7  # of seconds since 1970: enough for a thousand years
+_RANDOM_DIGITS = 4
+_LONGEST_VALUE = 100_000  # bytes of JSON
+_KEPT = 10_000  # characters of a value that is cut
+_PROSE = 2_000
+_WORD = 250
+
+
+def new_run(now: datetime) -> str:
+    """An id for one apply: 11 digits and small letters, which sort by the second."""
+    seconds, digits = int(now.timestamp()), ""
+    for _ in range(_TIME_DIGITS):
+        seconds, digit = divmod(seconds, len(_DIGITS))
+        digits = _DIGITS[digit] + digits
+    return digits + "".join(secrets.choice(_DIGITS) for _ in range(_RANDOM_DIGITS))
+
+
+def timestamp(now: datetime) -> str:
+    """A time as records have it: RFC 3339 in UTC, to the millisecond."""
+    return now.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def about(
+    author: Author, *, commit: str | None, plan: str, tool: str, cluster: str, environment: str | None
+) -> _Json:
+    """What all intents of one apply have in common."""
+    return {
+        "who": author.who[:_WORD],
+        "host": author.host[:_WORD],
+        "ci": None if author.ci is None else {"system": author.ci, "url": author.url and author.url[:_PROSE]},
+        "commit": commit,
+        "plan": plan,
+        "tool_version": tool,
+        "cluster": cluster,
+        "environment": environment,
+    }
+
+
+def intent_lines(
+    change_id: str, at: str, common: _Json, planned: PlannedChange, consents: Sequence[Consent]
+) -> Iterator[str]:
+    """The lines that say what is about to be done to one resource."""
+    change = planned.change
+    document = {
+        **_head("intent", change_id, at),
+        **common,
+        "kind": change.ref.kind,
+        "name": change.ref.name,
+        "uid": change.uid if isinstance(change, Update | Delete) else None,
+        "action": action_of(change),
+        "risk": risk_of(change).label,
+        "fields": [_field(f) for f in fields_of(change) if f.deferred is None],
+        "consent": [{"hazard": c.hazard[:_WORD], "reason": c.reason[:_PROSE]} for c in consents],
+    }
+    return _lines(document, "fields")
+
+
+def result_lines(change_id: str, at: str, ended: ResourceResult) -> Iterator[str]:
+    """The lines that say what became of one change."""
+    document = {
+        **_head("result", change_id, at),
+        "kind": ended.planned.ref.kind,
+        "name": ended.planned.ref.name,
+        "result": RESULTS[ended.result],
+        "message": ended.message[:_PROSE] or None,
+        "done": [path for operation in ended.done for path in _paths(operation, ended.planned)],
+    }
+    return _lines(document, "done")
+
+
+def key_of(line: str) -> str:
+    """The resource that a line is about, `KIND/NAME`: the key of its message."""
+    document = json.loads(line)
+    return f"{document['kind']}/{document['name']}"
+
+
+def _head(record: str, change_id: str, at: str) -> _Json:
+    run, _, _ = change_id.partition(".")
+    return {"format_version": FORMAT_VERSION, "record": record, "id": change_id, "run": run, "at": at}
+
+
+def _field(field: FieldChange) -> _Json:
+    values = {"before": field.before, "after": field.after}
+    cut = [side for side, value in values.items() if _is_long(value)]
+    kept = {side: str(value)[:_KEPT] if side in cut else value for side, value in values.items()}
+    return {"path": field.path, **kept, **({"cut": cut} if cut else {})}
+
+
+def _is_long(value: FieldValue) -> bool:
+    return isinstance(value, str) and len(_dumped(value)) > _LONGEST_VALUE
+
+
+def _paths(operation: Operation, planned: PlannedChange) -> Iterator[str]:
+    """The fields that an operation sets."""
+    match operation:
+        case CreateTopic() | DeleteTopic() | DeleteGroup():
+            yield from (field.path for field in fields_of(planned.change))
+        case AlterConfigs(set=given, unset=unset):
+            yield from (CONFIG_PREFIX + name for name in (*given, *unset))
+        case AddPartitions():
+            yield "partitions"
+        case CommitInitialOffsets(topics=topics):
+            yield from map(topic_path, topics)
+        case ResetOffsets(offsets=offsets):
+            yield from map(partition_path, offsets)
+
+
+def _lines(document: _Json, key: str) -> Iterator[str]:
+    """A document as one line; as several, each with some of the items below a key, where it is too long."""
+    line = _dumped(document)
+    if len(line) <= LONGEST_LINE:
+        yield line
+        return
+    room = LONGEST_LINE - len(_dumped({**document, key: [], "part": 10**6, "parts": 10**6}))
+    parts: list[list[Any]] = [[]]
+    used = 0
+    for item in document[key]:
+        size = len(_dumped(item)) + 1
+        if parts[-1] and used + size > room:
+            parts.append([])
+            used = 0
+        parts[-1].append(item)
+        used += size
+    for number, items in enumerate(parts, 1):
+        yield _dumped({**document, key: items, "part": number, "parts": len(parts)})
+
+
+def _dumped(value: object) -> str:
+    """JSON in ASCII without control characters, so that a line is safe to show as it is."""
+    return json.dumps(value, separators=(",", ":")).replace("\x7f", "\\u007f")

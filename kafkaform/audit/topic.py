@@ -1,0 +1,33 @@
+"""The topic that keeps the record on the cluster itself."""
+
+from __future__ import annotations
+
+from kafkaform.model import ResourceRef
+from kafkaform.operations import CreateTopic
+
+TOPIC = ResourceRef("Topic", "__kafkaform_audit")
+"""Where the applies to a cluster write down what they do."""
+
+_REPLICAS = 3
+_LARGEST_BATCH = 1_048_588
+
+
+def creation(brokers: int) -> CreateTopic:
+    """How the topic is made: nothing of it is ever deleted, and no single broker can lose it.
+
+    Args:
+        brokers: How many brokers the cluster has.
+    """
+    replicas = max(1, min(_REPLICAS, brokers))
+    return CreateTopic(
+        TOPIC,
+        1,
+        replicas,
+        {
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+            "min.insync.replicas": "2" if replicas > 2 else "1",
+            "max.message.bytes": str(_LARGEST_BATCH),
+        },
+    )

@@ -1,0 +1,135 @@
+"""Who set what: the record by resource, newest first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkaform.audit.entries import Log
+from kafkaform.audit.file import read_file
+from kafkaform.audit.reading import merged, read_log
+from kafkaform.audit.topic import TOPIC
+from kafkaform.errors import AuditError, ClusterError, PermissionDenied
+from kafkaform.model import CONFIG_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from kafkaform.audit.entries import Entry
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.model import FieldValue, ResourceRef
+    from kafkaform.settings import AuditSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What an apply set a field to.
+
+    Attributes:
+        value: The value; None: none of its own.
+        at: When (RFC 3339 in UTC).
+        who: Whoever applied.
+        commit: The Git commit of the manifests, where known.
+        run: The id of the apply.
+    """
+
+    value: FieldValue
+    at: str
+    who: str
+    commit: str | None
+    run: str
+
+
+class Trail:
+    """What applies did to each resource.
+
+    Args:
+        entries: Of one cluster, oldest first.
+    """
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._entries: dict[ResourceRef, list[Entry]] = {}
+        for entry in entries:
+            if entry.took_place:
+                self._entries.setdefault(entry.ref, []).append(entry)
+
+    def settings(self, ref: ResourceRef, path: str) -> tuple[Setting, ...]:
+        """What applies set a field to, newest first, since the resource was last made or deleted by one."""
+        return tuple(self._settings(ref, path))
+
+    def replaced_since(self, ref: ResourceRef, at: str) -> bool:
+        """Whether an apply made or deleted a resource after a time (RFC 3339 in UTC)."""
+        return any(entry.action != "update" and entry.at > at for entry in self._entries.get(ref, ()))
+
+    def _settings(self, ref: ResourceRef, path: str) -> Iterator[Setting]:
+        for entry in reversed(self._entries.get(ref, ())):
+            if entry.action == "delete":
+                return
+            set_here = [field.after for field in entry.carried_out if field.path == path]
+            if not set_here and entry.action == "create" and path.startswith(CONFIG_PREFIX):
+                set_here = [None]  # it was made without
+            for value in set_here:
+                yield Setting(value, entry.at, entry.who, entry.commit, entry.run)
+            if entry.action == "create":
+                return
+
+
+def read_trail(cluster: Cluster, audit: AuditSettings, cluster_id: str | None = None) -> Trail:
+    """What applies to a cluster did, as far as a record was kept.
+
+    Args:
+        cluster: The cluster.
+        audit: Where its record is.
+        cluster_id: The id of the cluster, where it was read before.
+
+    Raises:
+        AuditError: There is a record, and it cannot be read.
+        ClusterError: The cluster cannot be reached.
+    """
+    if not audit.enabled:
+        return Trail()
+    entries = read_record(cluster, audit).entries
+    if not entries:
+        return Trail()
+    # A file may be kept for several clusters, and a topic may have been copied from another one.
+    here = cluster.facts().cluster_id if cluster_id is None else cluster_id
+    return Trail(entry for entry in entries if entry.cluster_id == here)
+
+
+def read_record(cluster: Cluster, audit: AuditSettings) -> Log:
+    """The record of a cluster, whether in its topic, in a file or in both; none is an empty one.
+
+    Raises:
+        AuditError: There is a record, and it cannot be read.
+    """
+    log = Log()
+    if audit.topic:
+        log = _read_topic(cluster)
+    if audit.file is not None:
+        log = merged(log, read_record_file(audit.file))
+    return log
+
+
+def read_record_file(file: Path) -> Log:
+    """The record in a file; one that does not exist is an empty one.
+
+    Raises:
+        AuditError: It cannot be read.
+    """
+    return read_log(read_file(file), str(file))
+
+
+def _read_topic(cluster: Cluster) -> Log:
+    try:
+        lines = cluster.read_audit()
+    except PermissionDenied as error:
+        raise AuditError(
+            f"the record in the topic {TOPIC.name} cannot be read: {error.message}",
+            hint=f"grant Read on the topic {TOPIC.name}; if no record is kept: `audit: {{topic: false}}`",
+        ) from error
+    except ClusterError as error:
+        raise AuditError(
+            f"the record in the topic {TOPIC.name} cannot be read: {error.message}", hint=error.hint
+        ) from error
+    return read_log(lines, f"topic {TOPIC.name}")

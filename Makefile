@@ -40,11 +40,15 @@ bench: $(READY) ## Measure plan, status, doctor and skew on large clusters again
 picture: $(READY) ## Draw the plan of the README anew, from a real run
 	@$(BIN)/python scripts/picture.py
 
+PIN := --universal --python-version 3.11 --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links \
+  --no-header --no-annotate --quiet
+
 lock: $(READY) ## Pin all dependencies anew, with hashes and without naming a package index
 	@$(BIN)/python -m pip install --quiet uv
-	@$(BIN)/uv pip compile pyproject.toml --extra spark --extra github --extra dev --universal --python-version 3.11 \
-	  --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
-	  --quiet --output-file requirements.lock
+	@$(BIN)/uv pip compile pyproject.toml --extra spark --extra github --extra dev $(PIN) \
+	  --output-file requirements.lock
+	@printf 'hatchling\n' | $(BIN)/uv pip compile pyproject.toml - --extra github --constraint requirements.lock $(PIN) \
+	  --output-file .github/actions/kafkaform/requirements.lock
 
 clean: ## Remove the virtual environment and caches
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

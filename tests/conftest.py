@@ -47,6 +47,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             used |= {value for value in callspec.params.values() if isinstance(value, str)}
         if used & {*SHARED}:
             item.add_marker(pytest.mark.kafka)
+        # With several workers (pytest -n), files stay whole, and one worker alone has the Spark session.
+        item.add_marker(pytest.mark.xdist_group(SPARK if SPARK in used else item.path.name))
         if SPARK in used:
             item.add_marker(pytest.mark.spark)
             for leak in LEAKS:

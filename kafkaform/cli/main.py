@@ -123,8 +123,8 @@ class LazyGroup(click.Group):
 def cli(complaints: Complaints | None, debug: bool) -> None:
     """Declarative, GitOps management of Apache Kafka: plan, apply, drift.
 
-    Exit codes: 0 done; 1 error, refusal or missing consent; 2 changes (plan --detailed-exitcode);
-    64 wrong usage.
+    Exit codes: 0 done; 1 error, refusal or missing consent; 2 changes (plan --detailed-exitcode),
+    drift, differences, unhealthy; 64 wrong usage.
     """
     if debug and complaints is not None:
         complaints.debug()

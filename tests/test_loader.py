@@ -350,6 +350,61 @@ def test_what_counts_as_a_manifest() -> None:
     assert [d.location for d in found] == [Location("t/a.yaml", 1, 1), Location("t/deep/er/c.yml", 1, 1)]
 
 
+LEADS_OUT = (
+    "is a link to outside of the folder of manifests: not followed "
+    "(put the files themselves here, or name them on the command line)"
+)
+
+
+@pytest.mark.parametrize("target", ["../secret.yaml", "../secrets", "../t2", "t/../../secret.yaml"])
+def test_a_link_out_of_the_folder_is_not_followed(target: str, repository: Path) -> None:
+    # A pull request could otherwise have CI print any file of its machine in an error message.
+    write({"a.yaml": WHOLE})
+    for folder in ("secrets", "t2"):  # t2: its path starts with that of the folder
+        (repository / folder).mkdir()
+        (repository / folder / "b.yaml").write_text("password: hunter2\n")
+    (repository / "secret.yaml").write_text("password: hunter2\n")
+    Path("t/c.yaml").symlink_to(target)
+    Path("t/d.yaml").symlink_to(repository / "secret.yaml")
+    Path("t/e").mkdir()
+    Path("t/e/f.yaml").symlink_to("../d.yaml")
+    found = problems({})
+    assert [problem for problem in found if "hunter2" in problem or "password" in problem] == []
+    assert found[1:] == [f"t/d.yaml:1:1: {LEADS_OUT}", f"t/e/f.yaml:1:1: {LEADS_OUT}"]
+    assert found[0] == f"t/c.yaml:1:1: {LEADS_OUT}"
+
+
+def test_a_link_out_of_the_folder_that_is_no_manifest_is_nobodys_business(repository: Path) -> None:
+    (repository / "notes").write_text("x")
+    Path("t/notes.txt").symlink_to("../notes")
+    assert loaded(WHOLE).ref == ResourceRef("Topic", "t")
+
+
+def test_a_broken_link_out_of_the_folder_says_nothing_of_what_is_there() -> None:
+    Path("t/a.yaml").symlink_to("../../nowhere/a.yaml")
+    assert problems({}) == [f"t/a.yaml:1:1: {LEADS_OUT}"]
+
+
+def test_a_given_path_may_be_a_link(repository: Path) -> None:
+    (repository / "real").mkdir()
+    (repository / "real/a.yaml").write_text(WHOLE)
+    (repository / "real/same.yaml").symlink_to("a.yaml")
+    Path("t/folder").symlink_to("../real")
+    Path("t/b.yaml").symlink_to("../real/a.yaml")
+    for path in ("t/folder", "t/b.yaml"):
+        assert [d.ref.name for d in load([Path(path)], Context())] == ["t"]
+
+
+def test_a_mounted_config_map_is_read() -> None:
+    # Kubernetes mounts one as links by way of a hidden folder, which it replaces as a whole.
+    write({"..2026_11_01/a.yaml": WHOLE, "..2026_11_01/b.yaml": topic(f"{{{COUNTS}}}", "u")})
+    Path("t/..data").symlink_to("..2026_11_01")
+    for name in ("a.yaml", "b.yaml"):
+        Path("t", name).symlink_to(f"..data/{name}")
+    found = load([Path("t")], Context())
+    assert [str(d.location) for d in found] == ["t/a.yaml:1:1", "t/b.yaml:1:1"]
+
+
 def test_a_pipe_is_not_waited_for() -> None:
     os.mkfifo("t/pipe.yaml")
     assert problems({"a.yaml": WHOLE}) == ["t/pipe.yaml:1:1: is not a file (remove it, or rename it)"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from os.path import realpath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkaform.errors import Problem
@@ -10,7 +12,6 @@ from kafkaform.model import Location
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 SUFFIXES = frozenset({".yaml", ".yml"})
 CONFIG_FILE = "kafkaform.yaml"
@@ -20,7 +21,9 @@ CONFIG_FILE = "kafkaform.yaml"
 def manifest_files(paths: Iterable[Path], problems: list[Problem]) -> list[Path]:
     """All manifest files at or below the paths, each once, sorted; hidden ones are left out.
 
-    A path that does not exist, a folder without any manifest, and what cannot be looked at are problems.
+    A path that does not exist, a folder without any manifest, and what cannot be looked at are problems. So
+    is a link in a folder that leads out of it: whoever may add a file there must not have any other file of
+    this machine read, and its text shown in an error. A path that is given may be a link itself.
     """
     found: dict[Path, Path] = {}
     for path in paths:
@@ -35,7 +38,7 @@ def manifest_files(paths: Iterable[Path], problems: list[Problem]) -> list[Path]
 def _files(path: Path, problems: list[Problem]) -> list[Path]:
     if path.is_dir():
         before = len(problems)
-        below = list(_walk(path, set(), problems))
+        below = list(_walk(path, path.resolve(), set(), problems))
         if not below and len(problems) == before:
             hint = "write a manifest, or run kafkaform init for a starter set"
             problems.append(Problem("no manifests (*.yaml, *.yml) in this folder", Location(str(path)), hint))
@@ -46,8 +49,15 @@ def _files(path: Path, problems: list[Problem]) -> list[Path]:
     return [path]
 
 
-def _walk(folder: Path, seen: set[Path], problems: list[Problem]) -> Iterator[Path]:
-    """The manifests below a folder; a link to a folder above it leads nowhere new."""
+def _walk(folder: Path, root: Path, seen: set[Path], problems: list[Problem]) -> Iterator[Path]:
+    """The manifests below a folder. A link back up leads nowhere new, and one out of the root nowhere.
+
+    Args:
+        folder: The folder.
+        root: The real path of the one that the walk began in.
+        seen: The real paths of the folders that were walked.
+        problems: Takes what is wrong.
+    """
     if folder.resolve() in seen:
         return
     seen.add(folder.resolve())
@@ -59,13 +69,22 @@ def _walk(folder: Path, seen: set[Path], problems: list[Problem]) -> Iterator[Pa
     for entry in entries:
         if entry.name.startswith(".") or entry.name == CONFIG_FILE:
             continue
-        if entry.is_dir():
-            yield from _walk(entry, seen, problems)
+        concerns = entry.suffix in SUFFIXES or entry.is_dir()
+        if concerns and entry.is_symlink() and not Path(realpath(entry)).is_relative_to(root):
+            problems.append(_leads_out(entry))
+        elif entry.is_dir():
+            yield from _walk(entry, root, seen, problems)
         elif entry.suffix in SUFFIXES:
             if entry.is_file():
                 yield entry
             else:
                 problems.append(Problem("is not a file", Location(str(entry)), "remove it, or rename it"))
+
+
+def _leads_out(link: Path) -> Problem:
+    hint = "put the files themselves here, or name them on the command line"
+    message = "is a link to outside of the folder of manifests: not followed"
+    return Problem(message, Location(str(link)), hint)
 
 
 def read_bytes(path: Path, problems: list[Problem]) -> bytes | None:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from kafkaform.manifests.yaml12 import Document
-    from kafkaform.model import Location
+    from kafkaform.model import Desired, Location
 
 _OPEN = frozenset({"config", "client", "labels", "annotations"})
 """Mappings whose keys may have dots of their own."""
@@ -30,10 +30,12 @@ class FieldPlaces:
 
     def __call__(self, path: str) -> Location:
         """The place of a field, or of the nearest thing around it."""
-        for steps in self._candidates(path):
-            if self.document.has(steps):
-                return self.document.locate(steps, key=True)
-        return self.document.locate(["metadata", "name"])
+        steps = self.keys(path)
+        return self.document.locate(steps or ["metadata", "name"], key=steps is not None)
+
+    def keys(self, path: str) -> tuple[str, ...] | None:
+        """The keys that lead to a field in the manifest; None where the manifest does not set it."""
+        return next((steps for steps in self._candidates(path) if self.document.has(steps)), None)
 
     def _candidates(self, path: str) -> Iterator[tuple[str, ...]]:
         if not path:
@@ -50,6 +52,18 @@ class FieldPlaces:
                 yield (*base, "retention", _SHORTHAND[path])
                 if _SHORTHAND[path] == "time":
                     yield (*base, "retention")
+
+
+def keys_of(desired: Desired, path: str) -> tuple[str, ...] | None:
+    """The keys that lead to a field in the resource's manifest; None where the manifest does not set it."""
+    return desired.places.keys(path) if isinstance(desired.places, FieldPlaces) else None
+
+
+def nearest(desired: Desired, keys: Sequence[str]) -> Location | None:
+    """Where these keys lead to in the resource's manifest, or where the nearest that is there does."""
+    if isinstance(desired.places, FieldPlaces):
+        return desired.places.document.locate(keys, key=True)
+    return desired.location
 
 
 def _steps(path: str) -> list[str]:

@@ -79,7 +79,7 @@ def _blocks(drift: Drift, reach: Reach) -> tuple[Block[Any], ...]:
             share=0.2,
         ),
         Block(
-            "\n### Not as declared\n",
+            "\n### Not as declared\n\n",
             drift.resources,
             lambda drifted: _resource(drifted, drift, reach),
             left_out_others("resource", _SEE),
@@ -109,7 +109,7 @@ def _blocks(drift: Drift, reach: Reach) -> tuple[Block[Any], ...]:
 def _brief(drifted: ResourceDrift) -> str:
     """One line, for when there are many."""
     what = form_words(drifted) or ", ".join(code(label(one.change.path), _CELL) for one in drifted.fields)
-    return f"\n- {code(str(drifted.ref), 280)}: {what}\n"
+    return f"- {code(str(drifted.ref), 280)}: {what}\n"
 
 
 def _resource(drifted: ResourceDrift, drift: Drift, reach: Reach) -> str:
@@ -126,7 +126,7 @@ def _resource(drifted: ResourceDrift, drift: Drift, reach: Reach) -> str:
     restore = restoring(drifted, drift, reach)
     items += _way("Restore the cluster", restore, risks(drifted), UNDECLARED_FIRST)
     items += _way("Accept it in the manifest", accepting(drifted, reach), (), BY_HAND)
-    return f"\n{head}\n" + "".join(f"- {item}\n" for item in items)
+    return f"{head}\n" + "".join(f"- {item}\n" for item in items) + "\n"
 
 
 def _since(drifted: ResourceDrift) -> list[str]:

@@ -31,10 +31,12 @@ typecheck: $(READY) ## Check types (mypy --strict)
 
 check: lint typecheck test ## Everything that CI checks
 
-bench: $(READY) ## Measure plan, status, doctor and skew on large clusters against the raw client calls
+bench: $(READY) ## Measure plan, status, doctor, drift, import and skew on large clusters
 	@$(BIN)/python -m benchmarks.plan
 	@$(BIN)/python -m benchmarks.status
 	@$(BIN)/python -m benchmarks.doctor
+	@$(BIN)/python -m benchmarks.drift
+	@$(BIN)/python -m benchmarks.imports
 	@$(BIN)/python -m benchmarks.skew
 
 picture: $(READY) ## Draw the plan of the README anew, from a real run

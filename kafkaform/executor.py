@@ -169,7 +169,7 @@ class _Run:
 
     def announce(self, journal: Journal) -> None:
         """Tell the journal what is about to be carried out."""
-        due = [pending.planned for pending in self._open() if pending.operations]
+        due = [pending.due for pending in self._open() if pending.operations and pending.due is not None]
         if due and not self._stop.is_set():
             journal.intend(due)
 

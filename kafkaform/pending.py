@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kafkaform.errors import AuthenticationFailed, LockLost, PermissionDenied, RequestRejected
@@ -32,6 +32,7 @@ class Pending:
 
     Attributes:
         planned: The change.
+        due: What is left of it to do, found out by `check`; None if nothing is.
         operations: All that it takes, found out by `check`.
         done: Those that were carried out.
         unsure: Those that were sent, and may have been carried out or not.
@@ -42,6 +43,7 @@ class Pending:
     """
 
     planned: PlannedChange
+    due: PlannedChange | None = None
     operations: tuple[Operation, ...] = ()
     done: list[Operation] = field(default_factory=list)
     unsure: list[Operation] = field(default_factory=list)
@@ -71,6 +73,7 @@ class Pending:
         if left.change is None:
             self.settle(Result.ALREADY)
         else:
+            self.due = replace(self.planned, change=left.change)
             self.operations = KINDS[self.planned.ref.kind].operations(left.change)
 
     def answered(self, operation: Operation, error: ClusterError | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from kafkaform.batches import MAX_WEIGHT, weight
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.errors import (
+    AuditError,
     AuthenticationFailed,
     ClusterError,
     OutcomeUnknown,
@@ -22,7 +23,8 @@ from kafkaform.errors import (
     Unreachable,
 )
 from kafkaform.executor import STAGES, VERIFY_TIMEOUT_S, Observer, apply
-from kafkaform.model import FieldValue, Status
+from kafkaform.lock import lost, unguarded
+from kafkaform.model import Desired, FieldValue, Intent, ResourceRef, Status
 from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
 from kafkaform.outcome import Result
 from tests.kafka_fixtures import eventually
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.kafka import KafkaCluster
     from kafkaform.cluster.protocol import Cluster
-    from kafkaform.model import Desired, Observation, Plan, ResourceRef
+    from kafkaform.lock import Guard
+    from kafkaform.model import Observation, Plan, PlannedChange
     from kafkaform.outcome import ApplyReport, ResourceResult
 
 NO = RequestRejected("a policy says no (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask them")
@@ -69,6 +72,18 @@ def sorts(operations: Sequence[Operation]) -> list[type[Operation]]:
 
 def touched(memory: MemoryCluster, since: int) -> set[str]:
     return {operation.ref.name for operation in memory.executed[since:]}
+
+
+class Taken:
+    """A guard that lets so many requests through before another apply has the lock."""
+
+    def __init__(self, requests: int) -> None:
+        self.left = requests
+
+    def __call__(self) -> None:
+        if not self.left:
+            raise lost("bob has it")
+        self.left -= 1
 
 
 # --- order and batches -----------------------------------------------------------------------------
@@ -463,8 +478,10 @@ def test_reading_goes_on_as_long_as_something_new_shows(memory: MemoryCluster, t
             shown = set(names[: int((time.time - start) / (VERIFY_TIMEOUT_S - 5))])
             return replace(seen, resources={r: o for r, o in seen.resources.items() if r.name in shown})
 
-        def execute(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
-            return memory.execute(operations)
+        def execute(
+            self, operations: Sequence[Operation], guard: Guard = unguarded
+        ) -> list[ClusterError | None]:
+            return memory.execute(operations, guard)
 
     report = carry_out(plan, Slow(), time)
     assert report.complete
@@ -798,6 +815,7 @@ def says_what_was_done(one: ResourceResult, carried_out: list[Operation]) -> Non
     failures(),
     st.integers(0, 3),
     st.sampled_from((None, None, 0, 1, 2)),
+    st.sampled_from((100, 100, 0, 1, 2, 3)),
 )
 def test_every_resource_is_as_planned_or_as_before_or_said_to_be_half_done(
     live: dict[str, CreateTopic],
@@ -805,6 +823,7 @@ def test_every_resource_is_as_planned_or_as_before_or_said_to_be_half_done(
     failing: dict[tuple[str, type[Operation]], tuple[ClusterError, bool]],
     lag: int,
     stop_after: int | None,
+    proofs: int,
 ) -> None:
     memory, time, stop = MemoryCluster(), FakeClock(), Event()
     assert set(memory.execute(list(live.values()))) <= {None}
@@ -814,15 +833,17 @@ def test_every_resource_is_as_planned_or_as_before_or_said_to_be_half_done(
     memory.lag(lag)
     watched = Watched(memory)
 
-    def fail(batch: Sequence[Operation]) -> None:
-        for operation in batch:
+    taken = Taken(proofs)
+
+    def guard() -> None:
+        taken()
+        for operation in watched.requests[-1]:
             if found := failing.get((operation.ref.name, type(operation))):
                 memory.fail_next(found[0], operation.ref, carried_out=found[1])
 
-    watched.before = fail
     watched.after = lambda _: stop.set() if len(watched.requests) - 1 == stop_after else None
 
-    report = carry_out(plan, watched, time, stop)
+    report = apply(plan, watched, clock=time.clock, stop=stop, guard=guard)
 
     memory.lag(0)
     for _ in range(lag):
@@ -846,6 +867,130 @@ def test_every_resource_is_as_planned_or_as_before_or_said_to_be_half_done(
     assert finished.complete == (
         not any(one.deferred or one.planned.status is not Status.PLANNED for one in finished.results)
     )
+
+
+# --- guard and journal -----------------------------------------------------------------------------
+
+
+@dataclass
+class Minutes:
+    """A journal that remembers, and can be broken.
+
+    Attributes:
+        log: What happened, together with what a cluster was asked.
+        broken: What to raise instead.
+    """
+
+    log: list[object]
+    broken: BaseException | None = None
+
+    def intend(self, changes: Sequence[PlannedChange]) -> None:
+        if self.broken is not None:
+            raise self.broken
+        self.log.append([planned.ref.name for planned in changes])
+
+    def conclude(self, report: ApplyReport) -> None:
+        raise AssertionError(report)
+
+
+def test_each_request_is_preceded_by_a_proof(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a", 6, retention_ms=WEEK), declared("b"), declared("c"))
+    log: list[str] = []
+    watched = Watched(memory, before=lambda batch: log.append(type(batch[0]).__name__))
+    assert apply(plan, watched, clock=time.clock, guard=lambda: log.append("proof")).complete
+    assert log == ["CreateTopic", "proof", "AlterConfigs", "proof", "AddPartitions", "proof"]
+
+
+def test_nothing_is_sent_without_a_proof(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "z")
+    plan = plan_for(memory, declared("a"), declared("b"), declared("z", 6))
+    watched, before = Watched(memory), list(memory.executed)
+    report = apply(plan, watched, clock=time.clock, guard=Taken(0))
+    assert set(results(report).values()) == {Result.NOT_TRIED}
+    for one in report.results:
+        assert one.message == "given up before its turn: this apply lost the lock of the cluster: bob has it"
+        assert one.hint is not None
+        assert "run the same apply again" in one.hint
+        assert one.done == ()
+        assert one.not_done != ()
+    assert (len(watched.requests), memory.executed, time.naps) == (1, before, [])
+    assert not report.complete
+    assert not report.interrupted
+    assert carry_out(plan, memory, time).complete
+
+
+def test_what_was_sent_before_the_lock_was_lost_is_read_back(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "half")
+    made(memory, "later")
+    plan = plan_for(memory, declared("half", 6, retention_ms=WEEK), declared("later", 6), declared("new"))
+    watched = Watched(memory)
+    report = apply(plan, watched, clock=time.clock, guard=Taken(2))
+    assert results(report) == {"half": Result.FAILED, "later": Result.NOT_TRIED, "new": Result.APPLIED}
+    half = result_of(report, "half")
+    assert half.message == "this apply lost the lock of the cluster: bob has it"
+    assert (sorts(half.done), sorts(half.not_done)) == ([AlterConfigs], [AddPartitions])
+    assert [sorts(request)[0] for request in watched.requests] == [CreateTopic, AlterConfigs, AddPartitions]
+    assert time.naps == []
+    again = carry_out(plan, memory, time)
+    assert results(again) == {"half": Result.APPLIED, "later": Result.APPLIED, "new": Result.ALREADY}
+
+
+def test_a_lock_that_is_lost_in_the_midst_of_a_batch(memory: MemoryCluster, time: FakeClock) -> None:
+    """Groups take a request each: some of a batch were carried out, and the others surely were not."""
+    made(memory, "read")
+    refs = [ResourceRef("ConsumerGroup", f"g{number}") for number in range(3)]
+    for ref in refs:
+        memory.commit(ref.name, {("read", 0): 0})
+    plan = plan_for(memory, *(Desired(ref, None, Intent(allow={"delete": "TICKET-1"})) for ref in refs))
+    report = apply(plan, memory, clock=time.clock, guard=Taken(2))
+    assert results(report) == {"g0": Result.APPLIED, "g1": Result.APPLIED, "g2": Result.NOT_TRIED}
+    assert memory.groups().groups.keys() == {"g2"}
+
+
+def test_the_journal_knows_what_is_about_to_be_done(memory: MemoryCluster, time: FakeClock) -> None:
+    for name in ("changed", "done", "moved", "refused", "unsure"):
+        made(memory, name, retention_ms=WEEK)
+    desired = [
+        declared("changed", 6, retention_ms=WEEK),
+        declared("done", 6, retention_ms=WEEK),
+        declared("moved", 6, retention_ms=WEEK),
+        declared("new"),
+        declared("refused", 1, retention_ms=WEEK),
+        declared("unsure", retention_ms=DAY),
+    ]
+    plan = plan_for(memory, *desired)
+    memory.execute([AddPartitions(topic("done"), 3, 6), AddPartitions(topic("moved"), 3, 4)])
+    log: list[object] = []
+    watched = Watched(memory, before=lambda batch: log.append(type(batch[0]).__name__))
+    report = apply(plan, watched, clock=time.clock, journal=Minutes(log))
+    assert log == [["changed", "new"], "CreateTopic", "AddPartitions"]
+    assert {name for name, result in results(report).items() if result is Result.APPLIED} == {
+        "changed",
+        "new",
+    }
+
+
+def test_the_journal_is_not_told_of_nothing(memory: MemoryCluster, time: FakeClock) -> None:
+    plan = plan_for(memory, declared("a"))
+    stop = Event()
+    stop.set()
+    log: list[object] = []
+    report = apply(plan, memory, clock=time.clock, stop=stop, journal=Minutes(log))
+    assert (results(report), report.interrupted) == ({"a": Result.NOT_TRIED}, True)
+    assert carry_out(plan, memory, time).complete
+    assert apply(plan, memory, clock=time.clock, journal=Minutes(log)).complete
+    assert log == []
+
+
+@pytest.mark.parametrize("broken", [AuditError("cannot be written"), KeyboardInterrupt()])
+def test_without_a_journal_nothing_is_done(
+    memory: MemoryCluster, time: FakeClock, broken: BaseException
+) -> None:
+    watched = Watched(memory)
+    with pytest.raises(type(broken)):
+        apply(plan_for(memory, declared("a")), watched, clock=time.clock, journal=Minutes([], broken))
+    assert (watched.requests, memory.executed) == ([], [])
 
 
 # --- a real Kafka; what loads it most comes last -----------------------------------------------------

@@ -18,6 +18,7 @@ from kafkaform.cli.options import (
 )
 from kafkaform.cli.output import header, print_plan, print_text, tell, verbose_option
 from kafkaform.cli.plan import Scope, plan_now
+from kafkaform.cli.progress import ended_by_sigterm, interruptible, progress
 from kafkaform.cli.safeguards import Safeguards, safeguard_options
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import PLAN_SUFFIX, read_plan_file
@@ -96,7 +97,7 @@ def apply(
     with session.cluster() as cluster:
         if given is not None:
             _check_cluster(*given, session, cluster)
-        with safeguards.held(cluster, target, _purpose(given)) as guard:
+        with ended_by_sigterm(), safeguards.held(cluster, target, _purpose(given)) as guard:
             if saved is not None and given is not None:
                 plan, about = given
             else:
@@ -224,7 +225,6 @@ def _confirm(plan: Plan, session: Session) -> None:
 
 
 def _carry_out(plan: Plan, cluster: Cluster, guard: Guard, journal: Journal) -> ApplyReport:
-    from kafkaform.cli.progress import interruptible, progress
     from kafkaform.executor import apply as execute
 
     with progress() as observer, interruptible() as stop:

@@ -1,4 +1,4 @@
-"""Progress of an apply, and the two ways of stopping it."""
+"""Progress of an apply, and the ways of stopping it."""
 
 from __future__ import annotations
 
@@ -99,3 +99,17 @@ def interruptible() -> Iterator[Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Let a SIGTERM end this as Ctrl-C does, so that what is held is given back at once."""
+
+    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

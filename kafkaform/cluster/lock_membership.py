@@ -40,6 +40,15 @@ _POLL_S = 0.002
 _PAUSE_S = 0.1
 _UNSUPPORTED = frozenset({KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE})
 _DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
+_TAKEN = frozenset(
+    {
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError.FENCED_MEMBER_EPOCH,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError._FATAL,
+    }
+)
+"""How a commit fails of one who is not the member any more."""
 _AGAIN = frozenset(
     {
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -147,7 +156,7 @@ class Membership:
                 f"the coordinator of group {NAME} did not answer within {JOIN_TIMEOUT_S:.0f} s{why}"
             )
         error = self._confirm()
-        if error is not None and error.code() in _DENIED:
+        if error is not None and error.code() not in _TAKEN:
             raise _refusal(error)
         return error is None and self._lost is None
 
@@ -210,8 +219,14 @@ class Membership:
             consumer.pause(list(partitions))
             self._assigned = True
 
-    def _on_revoke(self, _consumer: Consumer, _partitions: Sequence[TopicPartition]) -> None:
+    def _on_revoke(self, consumer: Consumer, _partitions: Sequence[TopicPartition]) -> None:
         self._lost = self._lost or "its session ended, or it was taken away"
+        if self._left:
+            return
+        try:
+            consumer.unsubscribe()  # or librdkafka joins anew, and nobody else can have the lock
+        except KafkaException as exception:
+            self._lost += f"; {translate(exception).message}"
 
     def _on_error(self, error: KafkaError) -> None:
         if error.code() != KafkaError._FATAL and error.code() not in _DENIED:

@@ -9,7 +9,6 @@ between the two, and the medians are compared: the machine's other work hits bot
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import time
 from pathlib import Path
 
 from benchmarks.plan import DAY_MS, build, settled, timed, write_manifests
+from benchmarks.table import tell
 from kafkaform.batches import batches
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
@@ -43,12 +43,7 @@ def main() -> int:
         if not options.no_record:
             record(kafka.bootstrap_servers, manifests, options.topics)
         row = measure(kafka.bootstrap_servers, manifests, options.topics, options.rounds)
-    names = ("topics", "drift s", "plan s", "ratio", "peak MB", "plan MB")
-    print(" ".join(f"{name:>9}" for name in names))
-    print(" ".join(f"{value:>9.4g}" for value in row.values()))
-    results = Path(__file__).parent / "results"
-    results.mkdir(exist_ok=True)
-    (results / "drift.json").write_text(json.dumps({"rows": [row]}, indent=2))
+    tell("drift", ("topics", "drift s", "plan s", "ratio", "peak MB", "plan MB"), row)
     return 0
 
 

@@ -8,13 +8,13 @@ the machine's other work hits both.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import tempfile
 from pathlib import Path
 
 from benchmarks.plan import DAY_MS, timed
+from benchmarks.table import tell
 from kafkaform.batches import batches
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
@@ -36,12 +36,7 @@ def main() -> int:
     ):
         build(kafka.bootstrap_servers, options.topics)
         row = measure(kafka.bootstrap_servers, Path(folder), options.topics, options.rounds)
-    names = ("topics", "import s", "plan s", "ratio", "peak MB", "plan MB")
-    print(" ".join(f"{name:>9}" for name in names))
-    print(" ".join(f"{value:>9.4g}" for value in row.values()))
-    results = Path(__file__).parent / "results"
-    results.mkdir(exist_ok=True)
-    (results / "imports.json").write_text(json.dumps({"rows": [row]}, indent=2))
+    tell("imports", ("topics", "import s", "plan s", "ratio", "peak MB", "plan MB"), row)
     return 0
 
 

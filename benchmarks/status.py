@@ -11,7 +11,6 @@ between the two, and the medians are compared: the machine's other work hits bot
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.plan import build, timed
+from benchmarks.table import tell
 from kafkaform.devcluster.cluster import DevCluster
 
 PARTITIONS = 3
@@ -66,12 +66,7 @@ def main() -> int:
         build(kafka.bootstrap_servers, options.topics)
         commit(kafka.bootstrap_servers, options.topics, options.groups)
         row = measure(kafka.bootstrap_servers, options.topics, options.groups, options.rounds)
-    names = ("topics", "groups", "status s", "raw s", "ratio", "peak MB", "raw MB")
-    print(" ".join(f"{name:>9}" for name in names))
-    print(" ".join(f"{value:>9.4g}" for value in row.values()))
-    results = Path(__file__).parent / "results"
-    results.mkdir(exist_ok=True)
-    (results / "status.json").write_text(json.dumps({"rows": [row]}, indent=2))
+    tell("status", ("topics", "groups", "status s", "raw s", "ratio", "peak MB", "raw MB"), row)
     return 0
 
 

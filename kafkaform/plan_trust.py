@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from kafkaform import __version__
 from kafkaform.compatibility import is_compatible
 from kafkaform.errors import PlanFileError
+from kafkaform.freshness import require_fresh
 from kafkaform.plan_signature import require_signed
 from kafkaform.report.printable import clipped, printable
 from kafkaform.repository import DIRTY
-from kafkaform.wording import aged, listed
+from kafkaform.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime, timedelta
     from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     from kafkaform.plan_file import PlanHeader
     from kafkaform.repository import Repository
-
-CLOCKS_DIFFER = timedelta(minutes=5)
-"""How far in the future a plan may have been made: by a machine whose clock is ahead."""
 
 _AGAIN = "make a new plan"
 
@@ -75,7 +73,15 @@ def check_trust(made: PlanHeader, terms: Terms, *, now: datetime, file: str) -> 
     where = printable(file)
     _require_version(made, where)
     if terms.max_age is not None:
-        _require_fresh(made, terms.max_age, now, where)
+        require_fresh(
+            "the plan",
+            made.created_at,
+            terms.max_age,
+            now,
+            where=where,
+            again=_AGAIN,
+            error=PlanFileError,
+        )
     if terms.checkout is not None:
         _require_commit(made, terms.checkout, where)
 
@@ -87,26 +93,6 @@ def _require_version(made: PlanHeader, where: str) -> None:
             f"{where}: the plan was made by kafkaform {version}, and this is {__version__}, which may "
             "understand it otherwise",
             hint=f"apply it with the version that made it, or {_AGAIN}",
-        )
-
-
-def _require_fresh(made: PlanHeader, max_age: timedelta, now: datetime, where: str) -> None:
-    try:
-        created = datetime.fromisoformat(made.created_at)
-    except ValueError as error:
-        raise PlanFileError(
-            f"{where}: how old the plan is cannot be told: there is no time {clipped(made.created_at, 40)}",
-            hint=_AGAIN,
-        ) from error
-    if created - now > CLOCKS_DIFFER:
-        raise PlanFileError(
-            f"{where}: the plan is from the future: it was made at {made.created_at}",
-            hint="set the clock of this machine, or of the one that made the plan",
-        )
-    if now - created > max_age:
-        raise PlanFileError(
-            f"{where}: the plan is {aged(now - created)} old, and may be {aged(max_age)} old",
-            hint=f"{_AGAIN}, or allow it with --max-age",
         )
 
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from kafkaform import __version__
 from kafkaform.errors import PlanFileError
+from kafkaform.freshness import CLOCKS_DIFFER
 from kafkaform.model import Plan
 from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json, sign
-from kafkaform.plan_trust import CLOCKS_DIFFER, Checkout, Terms, check_trust
+from kafkaform.plan_trust import Checkout, Terms, check_trust
 from kafkaform.repository import Repository
 from tests.git_work import Work
 

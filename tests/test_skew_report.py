@@ -88,7 +88,10 @@ def test_a_report_that_names_no_cluster_is_taken(file: Path) -> None:
         (json.dumps(document(format_version=2)), "of format 2, and this kafkaform reads up to format 1"),
         (json.dumps(document(topics=[1])), "topics[0]: must be object"),
         (json.dumps(document(topics=document()["topics"] * 2)), "topic a is in it twice"),
-        (json.dumps(document(created_at="2026-13-41T00:00:00Z")), "created_at: there is no time 2026-13-41"),
+        (
+            json.dumps(document(created_at="2026-13-41T00:00:00Z")),
+            "there is no time 2026-13-41",
+        ),
         (json.dumps(document(surplus=1)), "'surplus' was unexpected"),
         (json.dumps(document(tool_version=None)), "tool_version: must be string"),
     ],

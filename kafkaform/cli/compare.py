@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.options import Where, config_option
+from kafkaform.cli.options import KINDS_BY_NOUN, Where, config_option, kinds_option, match_option
 from kafkaform.cli.output import print_text, tell
 from kafkaform.cli.session import Session
 from kafkaform.cli.status import declared_if_any
@@ -34,24 +34,14 @@ if TYPE_CHECKING:
     from kafkaform.comparison import Comparison
     from kafkaform.model import Observation, ResourceRef, State
 
-_KINDS = {"topic": "Topic", "group": "ConsumerGroup"}
-
 
 @click.command()
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @config_option
 @click.option("--environments", is_flag=True, help="A and B are environments: compare manifests, offline.")
-@click.option(
-    "--match",
-    "globs",
-    multiple=True,
-    metavar="GLOB",
-    help="Only topics and groups of such a name (repeatable), such as 'orders.*'.",
-)
-@click.option(
-    "--kind", "kinds", multiple=True, type=click.Choice(list(_KINDS)), help="Only topics, or only groups."
-)
+@match_option
+@kinds_option
 @click.option(
     "--manifests/--no-manifests",
     "with_manifests",
@@ -85,7 +75,7 @@ def compare(
     """
     if a == b:
         raise UsageError(f"{a!r} is compared with itself", hint="name two different ones")
-    chosen = tuple(_KINDS[kind] for kind in kinds or _KINDS)
+    chosen = tuple(KINDS_BY_NOUN[kind] for kind in kinds or KINDS_BY_NOUN)
     if environments:
         sides = _environments(config_file, (a, b), Selection(globs, chosen))
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.options import Where, where_options
+from kafkaform.cli.options import KINDS_BY_NOUN, Where, kinds_option, match_option, where_options
 from kafkaform.cli.session import Session
 from kafkaform.errors import KafkaformError, UsageError
 from kafkaform.file_set import write_files
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from kafkaform.manifests.loader import Context
     from kafkaform.model import Observation
 
-_KINDS = {"topic": "Topic", "group": "ConsumerGroup"}
-
 
 @click.command("import")
 @where_options
@@ -43,16 +41,8 @@ _KINDS = {"topic": "Topic", "group": "ConsumerGroup"}
     metavar="DIR",
     help="The folder to write to.  [default: the first of manifests: in kafkaform.yaml, or topics]",
 )
-@click.option(
-    "--match",
-    "globs",
-    multiple=True,
-    metavar="GLOB",
-    help="Only topics and groups of such a name (repeatable), such as 'orders.*'.",
-)
-@click.option(
-    "--kind", "kinds", multiple=True, type=click.Choice(list(_KINDS)), help="Only topics, or only groups."
-)
+@match_option
+@kinds_option
 @click.option(
     "--by",
     type=click.Choice([by.value for by in By]),
@@ -88,7 +78,9 @@ def import_(
         raise UsageError(f"{folder} is a file", hint="give a folder: --out DIR")
     present = [path for path in session.settings.manifests if _with_manifests(path)]
     declared = {one.ref: one.location for one in load(present, context)}
-    selection = Selection(globs, tuple(_KINDS[kind] for kind in kinds or _KINDS), session.settings.ignore)
+    selection = Selection(
+        globs, tuple(KINDS_BY_NOUN[kind] for kind in kinds or KINDS_BY_NOUN), session.settings.ignore
+    )
     with session.cluster() as cluster:
         if target.cluster_id is not None:
             check_identity(cluster.facts(), target)

@@ -59,6 +59,23 @@ target_option = click.option(
     metavar="KIND/NAME",
     help="Only these resources (globs allowed; repeatable), such as 'Topic/orders.*'.",
 )
+KINDS_BY_NOUN = {"topic": "Topic", "group": "ConsumerGroup"}
+"""The kinds as options name them."""
+
+match_option = click.option(
+    "--match",
+    "globs",
+    multiple=True,
+    metavar="GLOB",
+    help="Only topics and groups of such a name (repeatable), such as 'orders.*'.",
+)
+kinds_option = click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(list(KINDS_BY_NOUN)),
+    help="Only topics, or only groups.",
+)
 allow_option = click.option(
     "--allow",
     multiple=True,

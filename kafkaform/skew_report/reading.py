@@ -8,9 +8,9 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform.errors import SkewReportError
+from kafkaform.freshness import require_fresh
 from kafkaform.report.printable import clipped, printable
 from kafkaform.schema_files import load_schema
-from kafkaform.wording import aged
 from spark_validation.document import FORMAT_VERSION, from_document
 
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
     from spark_validation.results import Report
-
-CLOCKS_DIFFER = timedelta(minutes=5)
-"""How far ahead the clock of the machine that made a report may be."""
 
 _AGAIN = "make it with `kafkaform skew --format json`"
 _MEASURE = "measure again with kafkaform skew"
@@ -48,7 +45,15 @@ def read_skew_report(
             from the future.
     """
     report = parse_skew_report(_read(path), str(path))
-    _require_fresh(report, str(path), now or datetime.now(UTC), max_age)
+    require_fresh(
+        "the skew report",
+        report.created_at,
+        max_age,
+        now or datetime.now(UTC),
+        where=printable(str(path)),
+        again=_MEASURE,
+        error=SkewReportError,
+    )
     if cluster_id is not None:
         require_cluster(report, cluster_id, f"{path}: ")
     return report
@@ -158,24 +163,3 @@ def _worded(error: ValidationError) -> str:
             return f"must be at least {wanted}"
         case _:
             return f"does not have the form of one ({rule})"
-
-
-def _require_fresh(report: Report, file: str, now: datetime, max_age: timedelta | None) -> None:
-    where = printable(file)
-    try:
-        made = datetime.fromisoformat(report.created_at)
-    except ValueError as error:
-        raise SkewReportError(
-            f"{where}: not a valid skew report: created_at: there is no time {printable(report.created_at)}",
-            hint=_AGAIN,
-        ) from error
-    if made - now > CLOCKS_DIFFER:
-        raise SkewReportError(
-            f"{where}: the skew report is from the future: it was made at {report.created_at}",
-            hint="set the clock of this machine, or of the one that made the report",
-        )
-    if max_age is not None and now - made > max_age:
-        raise SkewReportError(
-            f"{where}: the skew report is {aged(now - made)} old, and may be {aged(max_age)} old",
-            hint=f"{_MEASURE}, or allow it with --max-age",
-        )

@@ -19,7 +19,7 @@ from kafkaform.model import Location, Undeclared
 from kafkaform.policies import read_policies
 from kafkaform.severities import check_severities
 from kafkaform.spelling import quoted
-from kafkaform.units import parse_duration
+from kafkaform.units import parse_age
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -286,8 +286,8 @@ def _age(
     if said is None:
         return None
     try:
-        return parse_duration(str(said))
-    except (ValueError, OverflowError) as error:
+        return parse_age(str(said))
+    except ValueError as error:
         problems.append(Problem(f"maxPlanAge: {error}", document.locate(path)))
         return None
 

@@ -12,7 +12,7 @@ from kafkaform.limits import DEFAULT_LIMITS, Limits
 from kafkaform.manifests.loader import Context
 from kafkaform.model import Undeclared
 from kafkaform.rules import Scene
-from kafkaform.settings import DEFAULT_IGNORE, Settings, find_settings, read_settings
+from kafkaform.settings import DEFAULT_IGNORE, AuditSettings, Settings, find_settings, read_settings
 
 HEAD = "apiVersion: kafkaform/v1\nkind: Config\n"
 CLUSTER = "client: {bootstrap.servers: 'h:9092'}"
@@ -116,6 +116,8 @@ def test_a_given_file_must_exist() -> None:
 
 
 ONE = "a configuration file holds one document, not "
+
+NO_DURATION = "not a duration; write a number of milliseconds or e.g. 7d, 36h, 90m, 1h30m"
 
 BAD: dict[str, tuple[str | bytes, list[str]]] = {
     "empty": (b"", [f"1:1: {ONE}none"]),
@@ -224,6 +226,19 @@ BAD: dict[str, tuple[str | bytes, list[str]]] = {
             "9:3: there is no rule 'ACME-1' (kafkaform rules lists the rules)",
         ],
     ),
+    "safeguards": (
+        "clusters:\n  a: {client: {}, maxPlanAge: soon, lock: maybe, audit: {topic: 1, files: x}}\n",
+        [
+            f"4:31: maxPlanAge: 'soon' is {NO_DURATION}",
+            "4:43: clusters.a.lock must be true or false, not 'maybe'",
+            "4:65: clusters.a.audit.topic must be true or false, not 1",
+            "4:68: unknown field 'files' in clusters.a.audit (did you mean 'file'?)",
+        ],
+    ),
+    "an age without end": (
+        "clusters: {a: {client: {}, maxPlanAge: 99999999999999w}}\n",
+        ["3:40: maxPlanAge: '99999999999999w' is too long; leave it out for any age"],
+    ),
     "everything at once": (
         "clustrs: {}\nclusters: {a: {client: {zzz: 7}, forbid: none}}\nundeclared: drop\n",
         [
@@ -239,6 +254,25 @@ BAD: dict[str, tuple[str | bytes, list[str]]] = {
 @pytest.mark.parametrize(("text", "expected"), BAD.values(), ids=BAD.keys())
 def test_bad(text: str | bytes, expected: list[str]) -> None:
     assert problems(text) == expected
+
+
+def test_the_safeguards_of_a_cluster() -> None:
+    found = settings(
+        "clusters:\n"
+        "  a: {client: {}, lock: false, audit: {topic: false, file: a.jsonl},\n"
+        "      verifyKey: k.pem, maxPlanAge: 1d}\n"
+        "  b: {client: {}}\n",
+        "kafkaform.yaml",
+    )
+    a, b = found.clusters["a"], found.clusters["b"]
+    assert (a.lock, a.audit, a.verify_key, a.max_plan_age) == (
+        False,
+        AuditSettings(topic=False, file=Path("a.jsonl")),
+        Path("k.pem"),
+        86_400_000,
+    )
+    assert (b.lock, b.audit, b.verify_key, b.max_plan_age) == (True, AuditSettings(), None, None)
+    assert not AuditSettings(topic=False).enabled
 
 
 def test_a_secret_is_read_at_use_and_only_then() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkaform.errors import UsageError
-from kafkaform.units import parse_duration
+from kafkaform.units import parse_age
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,12 +19,12 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 def in_milliseconds(_context: click.Context, option: click.Parameter, given: str | None) -> int | None:
-    """The callback of an option such as `--max-age 7d`; raises UsageError where it is no duration."""
+    """The callback of an option such as `--max-age 7d`; raises UsageError where it is no such thing."""
     if given is None:
         return None
     try:
-        return parse_duration(given)
-    except (ValueError, OverflowError) as error:
+        return parse_age(given)
+    except ValueError as error:
         raise UsageError(f"{option.opts[0]}: {error}") from error
 
 

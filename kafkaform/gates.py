@@ -31,6 +31,9 @@ PRUNED = "Topic"
 """The kind that pruning deletes: a group that nobody declares is somebody's, and costs next to nothing."""
 
 
+OWN_PREFIX = "__kafkaform_"
+"""What the names of kafkaform's own topics and groups start with."""
+
 UNHEALTHY_REMEDY = "wait until kafkaform doctor --wait 10m returns, then apply again"
 
 
@@ -63,6 +66,11 @@ class Policy:
 def matches(name: str, globs: Collection[str]) -> bool:
     """Whether a name fits one of the globs (case matters, as in Kafka)."""
     return any(fnmatchcase(name, glob) for glob in globs)
+
+
+def is_own(ref: ResourceRef) -> bool:
+    """Whether kafkaform made a resource for itself: nobody has to declare it, and nothing takes it away."""
+    return ref.name.startswith(OWN_PREFIX)
 
 
 def due(change: Change) -> tuple[Judgement, ...]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.errors import KafkaformError
 from kafkaform.file_names import file_names, prefix
+from kafkaform.gates import is_own
 from kafkaform.kinds import KINDS
 from kafkaform.manifests.loader import merge
 from kafkaform.manifests.yaml12 import MAX_BYTES
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from kafkaform.report.manifest import LiveManifest
     from kafkaform.standing import Selection
 
-OWN = "__kafkaform*"
-"""What kafkaform makes on a cluster for itself."""
 
 GROUPS_FOLDER = "groups"
 """Where the files of groups lie, below the folder of those of topics: both may have the same names."""
@@ -104,11 +103,6 @@ class Import:
     def refs(self) -> tuple[ResourceRef, ...]:
         """The resources that manifests were made of."""
         return tuple(ref for file in self.files for ref in file.refs)
-
-
-def is_own(ref: ResourceRef) -> bool:
-    """Whether kafkaform made a resource for itself."""
-    return fnmatchcase(ref.name, OWN)
 
 
 def make_import(

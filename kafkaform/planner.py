@@ -16,6 +16,7 @@ from kafkaform.gates import (
     due,
     gate,
     idle_consents,
+    is_own,
     matches,
     nothing_to_make,
     refusal_by,
@@ -69,7 +70,11 @@ def diff(
     for ref in sorted(wanted, key=_order):
         planner.consider(wanted[ref])
     unmanaged = sorted(
-        (ref for ref in observation.inventory if ref not in wanted and not matches(ref.name, policy.ignore)),
+        (
+            ref
+            for ref in observation.inventory
+            if ref not in wanted and not is_own(ref) and not matches(ref.name, policy.ignore)
+        ),
         key=_order,
     )
     if policy.prune:

@@ -452,6 +452,12 @@ def test_pruning_acts_only_on_what_is_owned() -> None:
     assert plan.unchanged == 1
 
 
+def test_what_kafkaform_made_for_itself_is_nobodys_to_declare_or_prune() -> None:
+    own = [live(name=name) for name in ("__kafkaform_lock", "__kafkaform_audit")]
+    plan = plan_of([], *own, prune=True, owns=("*",), allow=(Grant("*", "*"),))
+    assert (plan.changes, plan.unmanaged) == ((), ())
+
+
 def test_pruning_needs_owns_and_consent() -> None:
     assert plan_of([], live(), prune=True).changes == ()
     consented = plan_of([], live(), prune=True, owns=("t",), allow=(Grant.parse("Topic/t:delete"),))

@@ -19,7 +19,7 @@ from kafkaform.cli.status import declared_if_any
 from kafkaform.cli.terminal import is_terminal
 from kafkaform.comparison import Side, Thing, compare_sides, declared_states, live_things
 from kafkaform.errors import ClusterError, KafkaformError, UsageError
-from kafkaform.importing import is_own
+from kafkaform.gates import is_own
 from kafkaform.manifests.loader import load_all
 from kafkaform.planning import check_identity
 from kafkaform.report.comparison import comparison_to_json, comparison_to_markdown, render_comparison

@@ -13,7 +13,8 @@ from kafkaform.cli.options import KINDS_BY_NOUN, Where, kinds_option, match_opti
 from kafkaform.cli.session import Session
 from kafkaform.errors import KafkaformError, UsageError
 from kafkaform.file_set import write_files
-from kafkaform.importing import By, ImportedFile, Layout, is_own, make_import
+from kafkaform.gates import is_own
+from kafkaform.importing import By, ImportedFile, Layout, make_import
 from kafkaform.manifests.files import manifest_files
 from kafkaform.manifests.loader import load
 from kafkaform.model import Location

@@ -253,7 +253,7 @@ def test_none_of_its_code_runs(team: Scene, canary: Path) -> None:
         "evil-1.0.dist-info/entry_points.txt": "[kafkaform.rules]\nevil = evil\n",
         "evil.pth": f"import os; os.system({touch!r})\n",
         "evil.sh": touch,
-        "pip.conf": "[global]\nindex-url = http://127.0.0.1:1\n",
+        "pip.conf": "[global]\nno-index = true\nfind-links = http://127.0.0.1:1\n",
         "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "evil"\nbackend-path = ["."]\n'
         '[project.entry-points."kafkaform.rules"]\nevil = "evil"\n',
         "requirements.lock": "./evil\n",

@@ -230,7 +230,8 @@ def frozen_at_work_and_not_followed(servers: str, prefix: str) -> None:
         frozen.process.send_signal(signal.SIGCONT)
         assert "then this apply lost the lock of the cluster: " in frozen.said()
         frozen.ended()
-        with LockProcess(servers, "next", TIMEOUT_S) as following:
+        # Where the coordinator moved meanwhile, the place is kept for as long as a session once more.
+        with LockProcess(servers, "next", SESSION_TIME_S) as following:
             following.waited()
             assert following.asked(f"apply {prefix}sentinel") == "applied"
         assert made() - 1 - before in {0, 1}

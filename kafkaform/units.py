@@ -24,7 +24,7 @@ _FORMAT_SIZE = ("TiB", "TB", "GiB", "GB", "MiB", "MB", "KiB")
 # No number that Kafka can hold has more digits; without a bound a long one takes quadratic time.
 _PLACES = 19
 _NUMBER = rf"(?:\d{{1,{_PLACES}}}(?:\.\d{{1,{_PLACES}}})?)"
-_LONGEST_AGE_MS = 1_000_000 * 86_400_000
+_LONGEST_AGE_MS = 100_000 * 86_400_000  # so long ago there was a date still
 _WHOLE = re.compile(rf"\d{{1,{_PLACES}}}", re.ASCII)
 _DURATION = re.compile(rf"(?:{_NUMBER} ?[a-z]+ ?)+", re.ASCII)
 _PART = re.compile(rf"({_NUMBER}) ?([a-z]+)", re.ASCII)
@@ -56,7 +56,7 @@ def parse_age(text: str) -> int:
     """Read how old something may be, as milliseconds: a duration that dates can be reckoned with.
 
     Raises:
-        ValueError: It is not a duration, or longer than a million days.
+        ValueError: It is not a duration, or longer than a hundred thousand days.
     """
     milliseconds = parse_duration(text)
     if milliseconds > _LONGEST_AGE_MS:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.checkup import Checkup, Examination, Verdict, await_health, health_rules
-from kafkaform.cli.options import Where, paths_argument, where_options
+from kafkaform.cli.options import Where, in_milliseconds, paths_argument, where_options
 from kafkaform.cli.output import print_text, put, tell, write_file
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import has_colour, prose_width
@@ -21,7 +21,7 @@ from kafkaform.report.doctor import checkup_to_json, headline, render_checkup
 from kafkaform.report.printable import printable
 from kafkaform.rules import plugins
 from kafkaform.spelling import nearest
-from kafkaform.units import format_duration, parse_duration
+from kafkaform.units import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +34,12 @@ _CODES = {Verdict.HEALTHY: 0, Verdict.UNKNOWN: 1, Verdict.UNHEALTHY: 2}
 @click.command()
 @paths_argument
 @where_options
-@click.option("--wait", metavar="DURATION", help="Look again until the cluster is healthy, e.g. for 5m.")
+@click.option(
+    "--wait",
+    callback=in_milliseconds,
+    metavar="DURATION",
+    help="Look again until the cluster is healthy, e.g. for 5m.",
+)
 @click.option(
     "--fail-on",
     type=click.Choice([severity.value for severity in Severity]),
@@ -62,7 +67,7 @@ _CODES = {Verdict.HEALTHY: 0, Verdict.UNKNOWN: 1, Verdict.UNHEALTHY: 2}
 def doctor(
     paths: tuple[Path, ...],
     where: Where,
-    wait: str | None,
+    wait: int | None,
     fail_on: str,
     codes: tuple[str, ...],
     output_format: str,
@@ -74,7 +79,7 @@ def doctor(
     some. What they declare is compared with what is live. Exits 0 if healthy, 2 if not, 1 if it could not
     tell.
     """
-    timeout_s = None if wait is None else _seconds(wait)
+    timeout_s = None if wait is None else wait / 1000
     session = Session.start(where)
     target = session.require_cluster()
     plugins.load()
@@ -106,13 +111,6 @@ def doctor(
         raise
     _report(checkup, target.name, output_format, out)
     return _CODES[checkup.verdict]
-
-
-def _seconds(wait: str) -> float:
-    try:
-        return parse_duration(wait) / 1000
-    except ValueError as error:
-        raise UsageError(f"--wait: {error}") from error
 
 
 def _declared(session: Session, paths: tuple[Path, ...]) -> list[Desired]:

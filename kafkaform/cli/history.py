@@ -12,14 +12,13 @@ import click
 
 from kafkaform.audit.record import timestamp
 from kafkaform.audit.trail import read_record, read_record_file
-from kafkaform.cli.options import Where, where_options
+from kafkaform.cli.options import Where, in_milliseconds, where_options
 from kafkaform.cli.output import print_text
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import prose_width
-from kafkaform.errors import AuditError, UsageError
+from kafkaform.errors import AuditError
 from kafkaform.report.history import history_to_json, render_history
 from kafkaform.report.printable import clipped
-from kafkaform.units import parse_duration
 
 if TYPE_CHECKING:
     from kafkaform.audit.entries import Entry, Log
@@ -46,7 +45,9 @@ record_option = click.option(
     metavar="N",
     help="At most so many changes, the latest.",
 )
-@click.option("--since", metavar="DURATION", help="Only what is not older, such as 7d.")
+@click.option(
+    "--since", callback=in_milliseconds, metavar="DURATION", help="Only what is not older, such as 7d."
+)
 @click.option(
     "--format",
     "output_format",
@@ -60,7 +61,7 @@ def history(
     where: Where,
     file: Path | None,
     limit: int,
-    since: str | None,
+    since: int | None,
     output_format: str,
 ) -> int:
     """Show what applies did to the cluster, from the audit record.
@@ -117,10 +118,6 @@ def _matches(entry: Entry, wanted: str) -> bool:
     return fnmatchcase(str(entry.ref) if "/" in wanted else entry.ref.name, wanted)
 
 
-def _oldest(since: str | None) -> str:
-    if since is None:
-        return ""
-    try:
-        return timestamp(datetime.now(UTC) - timedelta(milliseconds=parse_duration(since)))
-    except (ValueError, OverflowError) as error:
-        raise UsageError(f"--since: {error}") from error
+def _oldest(since: int | None) -> str:
+    """The time before which nothing is told; `since` in milliseconds."""
+    return "" if since is None else timestamp(datetime.now(UTC) - timedelta(milliseconds=since))

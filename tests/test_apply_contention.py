@@ -174,6 +174,7 @@ def test_a_holder_that_was_frozen_for_a_moment_holds_it_still(kafka: DevCluster,
         frozen.process.send_signal(signal.SIGCONT)
         assert frozen.asked("prove") == "proven"
         assert frozen.asked(f"apply {prefix}a") == "applied"
+        frozen.ended()  # or the next test waits for the end of its session
 
 
 def test_a_dead_holder_is_followed_and_a_frozen_one_makes_no_further_change(

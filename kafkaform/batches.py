@@ -17,6 +17,7 @@ from kafkaform.operations import (
     DeleteGroup,
     DeleteTopic,
     Operation,
+    Reassign,
     ResetOffsets,
 )
 
@@ -36,6 +37,8 @@ def weight(operation: Operation) -> int:
             return 1 + len(given) + len(unset)
         case AddPartitions(present=present, total=total):
             return 1 + total - present
+        case Reassign(after=after):
+            return 1 + len(after)
         case CommitInitialOffsets(topics=topics):
             return 1 + len(topics)
         case ResetOffsets(offsets=offsets):

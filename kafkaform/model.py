@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from kafkaform.audit.trail import Setting
-    from kafkaform.groups import Group
+    from kafkaform.groups import Group, TopicPartition
+    from kafkaform.layout import Assignment, Layout
     from spark_validation.results import TopicResult
 
 FieldValue: TypeAlias = int | str | None
@@ -174,6 +175,8 @@ class Observed:
         internal: Whether Kafka itself owns the resource.
         group: What the coordinator knows of a group; None for other kinds, and for a group that has
             nothing but configs.
+        replicas: Where a topic's replicas are, once nothing is reassigned any more.
+        moving: The partitions of a topic that a running reassignment moves.
     """
 
     ref: ResourceRef
@@ -182,6 +185,8 @@ class Observed:
     effective: State = field(default_factory=dict)
     internal: bool = False
     group: Group | None = None
+    replicas: Assignment = ()
+    moving: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +227,11 @@ class Facts:
         group_defaults: The cluster's default of every group config; None where the account may not read it.
         skew: Measurements of topics; empty without a skew report.
         recommits: First offsets that an earlier apply committed and that are gone: what it set, by path.
+        layout: Where all replicas are; None where nobody asked, as nothing is to be moved.
+        placements: Where the replicas of topics are to be, partitions to be added included.
+        unplaceable: Topics whose replicas have no place, and why.
+        partition_sizes: Bytes of the partitions whose replicas are to be moved, one replica counted.
+        throttle: The bytes per second that a broker may send and receive for moves; None: no limit.
     """
 
     cluster_id: str
@@ -232,6 +242,11 @@ class Facts:
     group_defaults: Mapping[str, str | None] | None = None
     skew: Mapping[ResourceRef, TopicResult] = field(default_factory=dict)
     recommits: Mapping[ResourceRef, Mapping[str, Setting]] = field(default_factory=dict)
+    layout: Layout | None = None
+    placements: Mapping[ResourceRef, Assignment] = field(default_factory=dict)
+    unplaceable: Mapping[ResourceRef, str] = field(default_factory=dict)
+    partition_sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
+    throttle: int | None = None
 
 
 # --- changes ---------------------------------------------------------------------------------------

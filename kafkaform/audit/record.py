@@ -20,6 +20,7 @@ from kafkaform.operations import (
     CreateTopic,
     DeleteGroup,
     DeleteTopic,
+    Reassign,
     ResetOffsets,
 )
 from kafkaform.outcome import Result
@@ -152,10 +153,16 @@ def _paths(operation: Operation, planned: PlannedChange) -> Iterator[str]:
             yield from (CONFIG_PREFIX + name for name in (*given, *unset))
         case AddPartitions():
             yield "partitions"
+        case Reassign():
+            yield from (path for path in ("replicationFactor", "placement") if path in _changed(planned))
         case CommitInitialOffsets(topics=topics):
             yield from map(topic_path, topics)
         case ResetOffsets(offsets=offsets):
             yield from map(partition_path, offsets)
+
+
+def _changed(planned: PlannedChange) -> set[str]:
+    return {field.path for field in fields_of(planned.change)}
 
 
 def _lines(document: _Json, key: str) -> Iterator[str]:

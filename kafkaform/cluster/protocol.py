@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
     from kafkaform.groups import GroupReading, LogSpan, TopicPartition
     from kafkaform.health import Health
+    from kafkaform.layout import Layout, Replicas
     from kafkaform.lock import Guard, Holder
     from kafkaform.model import Facts, Observation, Observed, ResourceRef
     from kafkaform.operations import Operation
     from kafkaform.progress import Progress
+    from kafkaform.throttles import Throttles
 
 
 def none_besides(_: ResourceRef) -> bool:
@@ -117,6 +119,55 @@ class Cluster(Protocol):
         Returns:
             For each operation None where it was carried out, or why it was not; `OutcomeUnknown` where
             no answer came in time, `LockLost` where nothing of it was sent.
+
+        `Reassign` is not among them: see `reassign`.
+        """
+
+    def layout(self) -> Layout:
+        """Where all replicas are and are going, and which are in sync; in two requests."""
+
+    def replica_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int, int], int]:
+        """The bytes of every replica by topic, partition and broker, of those being filled too.
+
+        Those that nobody tells of, as a broker that is down, are left out.
+        """
+
+    def reassign(
+        self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
+    ) -> Mapping[TopicPartition, ClusterError | None]:
+        """Start reassignments of partitions, in as few requests as Kafka allows; returns at once.
+
+        Args:
+            targets: The replicas that each partition is to have; None cancels what is running.
+            guard: See `execute`.
+
+        Returns:
+            For each partition None where it was started (or cancelled), or why it was not.
+        """
+
+    def elect_leaders(
+        self, partitions: Collection[TopicPartition], guard: Guard = unguarded
+    ) -> Mapping[TopicPartition, ClusterError | None]:
+        """Let the preferred replicas lead; None for each that leads now, or led already."""
+
+    def throttles(self, topics: Collection[str]) -> Throttles:
+        """The replication throttles of all brokers, as they were set dynamically, and of topics."""
+
+    def set_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
+        """Set rates, and add to the lists of throttled replicas; what is not named stays as it is.
+
+        Raises:
+            ClusterError: Not all of it was done.
+        """
+
+    def clear_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
+        """Take away the rates and the list entries that are named, and nothing else.
+
+        A rate that has another value by now stays. A list that is empty then is unset. What is gone already,
+        such as a topic, is no error.
+
+        Raises:
+            ClusterError: Not all of it was done.
         """
 
     def append_audit(self, lines: Sequence[str]) -> None:

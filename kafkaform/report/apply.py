@@ -16,6 +16,7 @@ from kafkaform.operations import (
     CreateTopic,
     DeleteGroup,
     DeleteTopic,
+    Reassign,
     ResetOffsets,
 )
 from kafkaform.outcome import Result
@@ -126,6 +127,8 @@ def describe(operation: Operation) -> str:
             )
         case AddPartitions(present=present, total=total):
             return f"partitions {present:,} → {total:,}"
+        case Reassign(after=after):
+            return f"replicas of {counted(len(after), 'partition')} moved"
         case CommitInitialOffsets(topics=topics):
             return ", ".join(f"{printable(name)} from {start}" for name, start in sorted(topics.items()))
         case ResetOffsets(offsets=offsets):

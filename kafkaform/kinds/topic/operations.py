@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from typing import assert_never, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, assert_never, cast
 
+from kafkaform.layout import parse_assignment
 from kafkaform.model import CONFIG_PREFIX, Change, Create, Delete, Update
-from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
+from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation, Reassign
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.layout import Assignment
+    from kafkaform.model import FieldChange, FieldValue
+
+PLACEMENT = "placement"
+"""The field that says where replicas are, as `kafkaform.layout` writes it."""
+MIN_ISR = "min.insync.replicas"
 
 
 def operations(change: Change) -> tuple[Operation, ...]:
@@ -18,7 +30,9 @@ def operations(change: Change) -> tuple[Operation, ...]:
                 if path.startswith(CONFIG_PREFIX) and value is not None
             }
             partitions, replicas = cast("int", state["partitions"]), cast("int", state["replicationFactor"])
-            return (CreateTopic(ref, partitions, replicas, configs),)
+            placement = state.get(PLACEMENT)
+            assignment = parse_assignment(str(placement)) if placement is not None else ()
+            return (CreateTopic(ref, partitions, replicas, configs, assignment),)
         case Update():
             return _update(change)
         case Delete(ref, uid):
@@ -28,16 +42,44 @@ def operations(change: Change) -> tuple[Operation, ...]:
 
 
 def _update(change: Update) -> tuple[Operation, ...]:
+    """Partitions and configs first, then replicas; what needs more replicas in sync waits for them."""
+    due = {field.path: field for field in change.fields if field.deferred is None}
+    partitions, placement = due.get("partitions"), due.get(PLACEMENT)
+    configs = {p.removeprefix(CONFIG_PREFIX): f.after for p, f in due.items() if p.startswith(CONFIG_PREFIX)}
+    raised = _raised(due.get(CONFIG_PREFIX + MIN_ISR))
+    late = {MIN_ISR: configs.pop(MIN_ISR)} if raised else {}
     steps: list[Operation] = []
-    due = [field for field in change.fields if field.deferred is None]
-    configs = {f.path.removeprefix(CONFIG_PREFIX): f.after for f in due if f.path.startswith(CONFIG_PREFIX)}
     if configs:
-        given = {name: str(value) for name, value in configs.items() if value is not None}
-        unset = tuple(name for name, value in configs.items() if value is None)
-        steps.append(AlterConfigs(change.ref, given, unset))
-    steps.extend(
-        AddPartitions(change.ref, cast("int", field.before), cast("int", field.after))
-        for field in due
-        if field.path == "partitions"
-    )
+        steps.append(_alter(change, configs))
+    before, after = _assignments(placement)
+    if partitions is not None:
+        present, total = cast("int", partitions.before), cast("int", partitions.after)
+        steps.append(AddPartitions(change.ref, present, total, after[present:]))
+    moved = [number for number, replicas in enumerate(before) if after[number] != replicas]
+    if moved:
+        sides = ({number: side[number] for number in moved} for side in (before, after))
+        steps.append(Reassign(change.ref, *sides))
+    if late:
+        steps.append(replace(_alter(change, late), least_in_sync=raised))
     return tuple(steps)
+
+
+def _alter(change: Update, configs: Mapping[str, FieldValue]) -> AlterConfigs:
+    given = {name: str(value) for name, value in configs.items() if value is not None}
+    return AlterConfigs(change.ref, given, tuple(name for name, value in configs.items() if value is None))
+
+
+def _raised(min_isr: FieldChange | None) -> int:
+    """What min.insync.replicas is raised to; 0 if it is not."""
+    if min_isr is None:
+        return 0
+    # A default that this account may not read is taken for the worst: 1 before, and nothing is known after.
+    before, after = (int(v or 1) for v in (min_isr.effective_before, min_isr.effective_after))
+    return after if after > before else 0
+
+
+def _assignments(placement: FieldChange | None) -> tuple[Assignment, Assignment]:
+    """Where replicas are and are to be."""
+    if placement is None:
+        return (), ()
+    return parse_assignment(str(placement.before)), parse_assignment(str(placement.after))

@@ -1,0 +1,1 @@
+"""Moving replicas from broker to broker: in batches, throttled, and watched until they are in sync."""

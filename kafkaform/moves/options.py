@@ -1,0 +1,34 @@
+"""How replicas are moved, as a project or the command line says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+GIB = 1024**3
+
+
+class WhenBusy(StrEnum):
+    """What to do about a reassignment that somebody else has started."""
+
+    WAIT = "wait"
+    REFUSE = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class MoveOptions:
+    """How replicas are moved.
+
+    Attributes:
+        throttle: The bytes per second that each broker may send, and may receive, for it; None: no limit.
+        batch_partitions: How many partitions are moved at a time.
+        batch_bytes: How many bytes are copied at a time; a partition that is larger goes alone.
+        timeout_s: How long all moves of an apply may take; None: as long as it takes.
+        when_busy: What to do about a reassignment that somebody else has started.
+    """
+
+    throttle: int | None = 50_000_000
+    batch_partitions: int = 50
+    batch_bytes: int = 50 * GIB
+    timeout_s: float | None = None
+    when_busy: WhenBusy = WhenBusy.REFUSE

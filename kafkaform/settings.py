@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafkaform import client_properties
 from kafkaform.errors import InvalidInput, KafkaformError, Problem, UsageError
@@ -16,19 +16,22 @@ from kafkaform.manifests.loader import Context, hint_for, unknown_environment
 from kafkaform.manifests.structure import sound_part, structure_problems
 from kafkaform.manifests.yaml12 import read_documents
 from kafkaform.model import Location, Undeclared
+from kafkaform.moves.options import MoveOptions, WhenBusy, parse_rate
 from kafkaform.policies import read_policies
 from kafkaform.severities import check_severities
 from kafkaform.spelling import quoted
-from kafkaform.units import parse_age
+from kafkaform.units import parse_age, parse_size
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from kafkaform.client_properties import ClientProperties
     from kafkaform.kinds.base import Layer
     from kafkaform.manifests.yaml12 import Document
     from kafkaform.model import Desired
     from kafkaform.rules.catalogue import Rule, Scene
+
+T = TypeVar("T")
 
 VERBATIM = frozenset({"config", "retention", "client", "labels", "fields", "offsets"})
 DEFAULT_MANIFESTS = ("topics",)
@@ -69,6 +72,7 @@ class ClusterSettings:
         audit: Where applies write down what they do.
         verify_key: The public key (PEM) of whoever may sign saved plans; None: plans need no signature.
         max_plan_age: How old a saved plan may be, in milliseconds; None: any age.
+        moves: How replicas are moved on it.
     """
 
     name: str
@@ -81,6 +85,7 @@ class ClusterSettings:
     audit: AuditSettings = AuditSettings()
     verify_key: Path | None = None
     max_plan_age: int | None = None
+    moves: MoveOptions = field(default_factory=MoveOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +275,8 @@ def _clusters(
             cluster.get("lock", True),
             _audit(folder, cluster.get("audit", {})),
             folder / cluster["verifyKey"] if "verifyKey" in cluster else None,
-            _age(document, (*path, "maxPlanAge"), cluster.get("maxPlanAge"), problems),
+            _read(document, (*path, "maxPlanAge"), cluster.get("maxPlanAge"), parse_age, None, problems),
+            _moves(document, (*path, "moves"), cluster.get("moves", {}), problems),
         )
 
 
@@ -279,17 +285,36 @@ def _audit(folder: Path, said: Mapping[str, Any]) -> AuditSettings:
     return AuditSettings(said.get("topic", True), None if file is None else folder / file)
 
 
-def _age(
-    document: Document, path: tuple[str, ...], said: str | int | None, problems: list[Problem]
-) -> int | None:
-    """A duration in milliseconds."""
+def _moves(
+    document: Document, path: tuple[str, ...], said: Mapping[str, Any], problems: list[Problem]
+) -> MoveOptions:
+    usual = MoveOptions()
+    return MoveOptions(
+        _read(document, (*path, "throttle"), said.get("throttle"), parse_rate, usual.throttle, problems),
+        said.get("batchPartitions", usual.batch_partitions),
+        _read(
+            document, (*path, "batchBytes"), said.get("batchBytes"), parse_size, usual.batch_bytes, problems
+        ),
+        when_busy=WhenBusy(said.get("whenBusy", usual.when_busy.value)),
+    )
+
+
+def _read(
+    document: Document,
+    path: tuple[str, ...],
+    said: str | int | None,
+    parse: Callable[[str], T],
+    unsaid: T,
+    problems: list[Problem],
+) -> T:
+    """A value with a unit."""
     if said is None:
-        return None
+        return unsaid
     try:
-        return parse_age(str(said))
+        return parse(str(said))
     except ValueError as error:
-        problems.append(Problem(f"maxPlanAge: {error}", document.locate(path)))
-        return None
+        problems.append(Problem(f"{path[-1]}: {error}", document.locate(path)))
+        return unsaid
 
 
 def _policies(

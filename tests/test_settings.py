@@ -11,6 +11,7 @@ from kafkaform.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.limits import DEFAULT_LIMITS, Limits
 from kafkaform.manifests.loader import Context
 from kafkaform.model import Undeclared
+from kafkaform.moves.options import MoveOptions, WhenBusy
 from kafkaform.rules import Scene
 from kafkaform.settings import DEFAULT_IGNORE, AuditSettings, Settings, find_settings, read_settings
 
@@ -239,6 +240,24 @@ BAD: dict[str, tuple[str | bytes, list[str]]] = {
         "clusters: {a: {client: {}, maxPlanAge: 99999999999999w}}\n",
         ["3:40: maxPlanAge: '99999999999999w' is too long; leave it out for any age"],
     ),
+    "moves": (
+        (
+            "clusters:\n"
+            "  a: {client: {}, moves: {throttle: 0, batchBytes: 5K, whenBusy: stop, batchPartitions: 0}}\n"
+            "  b: {client: {}, moves: {throttle: quick, batch: 3}}\n"
+        ),
+        [
+            "4:37: throttle: a rate of 0 lets nothing through; write none for no limit",
+            "4:52: batchBytes: '5K' is ambiguous; write kB (powers of 1000) or KiB (powers of 1024)",
+            "4:66: clusters.a.moves.whenBusy must be one of refuse, wait, not 'stop'",
+            "4:89: clusters.a.moves.batchPartitions must be at least 1, not 0",
+            "5:37: throttle: 'quick' is not a size; write a number of bytes or e.g. 50GiB, 512MiB, 1MB",
+            (
+                "5:44: unknown field 'batch' in clusters.b.moves "
+                "(known here: batchBytes, batchPartitions, throttle, whenBusy)"
+            ),
+        ],
+    ),
     "everything at once": (
         "clustrs: {}\nclusters: {a: {client: {zzz: 7}, forbid: none}}\nundeclared: drop\n",
         [
@@ -364,3 +383,17 @@ def test_a_ban_with_a_wrong_name_would_never_hold(tmp_path: Path) -> None:
     assert str(problem) == (
         f"{path}:6:22: there is no hazard 'partition-increse' (did you mean 'partition-increase'?)"
     )
+
+
+def test_how_a_cluster_has_replicas_moved() -> None:
+    found = settings(
+        "clusters:\n"
+        "  a: {client: {}, moves: {throttle: 20MB/s, batchPartitions: 7, batchBytes: 1GiB, whenBusy: wait}}\n"
+        "  b: {client: {}, moves: {throttle: none}}\n"
+        "  c: {client: {}}\n",
+        "kafkaform.yaml",
+    )
+    moves = {name: cluster.moves for name, cluster in found.clusters.items()}
+    assert moves["a"] == MoveOptions(20_000_000, 7, 1024**3, when_busy=WhenBusy.WAIT)
+    assert moves["b"] == MoveOptions(throttle=None)
+    assert moves["c"] == MoveOptions()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kafkaform.units import parse_size
+
 GIB = 1024**3
 
 
@@ -32,3 +34,17 @@ class MoveOptions:
     batch_bytes: int = 50 * GIB
     timeout_s: float | None = None
     when_busy: WhenBusy = WhenBusy.REFUSE
+
+
+def parse_rate(text: str) -> int | None:
+    """Read a rate as bytes per second: `50MB`, `50MB/s`, or `none` (None).
+
+    Raises:
+        ValueError: It is not a rate, or it is 0, with which nothing would ever arrive.
+    """
+    if text.strip() == "none":
+        return None
+    rate = parse_size(text.strip().removesuffix("/s"))
+    if rate == 0:
+        raise ValueError("a rate of 0 lets nothing through; write none for no limit")
+    return rate

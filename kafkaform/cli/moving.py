@@ -1,0 +1,116 @@
+"""The options of how an apply moves replicas; what is not given is as the cluster's settings say."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kafkaform.cli.options import in_milliseconds
+from kafkaform.errors import UsageError
+from kafkaform.moves.options import WhenBusy, parse_rate
+from kafkaform.units import parse_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkaform.moves.options import MoveOptions
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """What the command line says of moving replicas; None leaves it to the cluster's settings.
+
+    Attributes:
+        throttle: A rate as `kafkaform.moves.options.parse_rate` reads it.
+        batch_partitions: How many partitions at a time.
+        batch_bytes: How many bytes at a time.
+        timeout: How long all of it may take, in milliseconds.
+        when_busy: What to do about a reassignment that somebody else has started.
+    """
+
+    throttle: str | None = None
+    batch_partitions: int | None = None
+    batch_bytes: str | None = None
+    timeout: int | None = None
+    when_busy: str | None = None
+
+    def over(self, settings: MoveOptions) -> MoveOptions:
+        """The settings, with what the command line says in their place.
+
+        Raises:
+            UsageError: A value is none.
+        """
+        said: dict[str, Any] = {}
+        if self.throttle is not None:
+            said["throttle"] = _parsed("--throttle", parse_rate, self.throttle)
+        if self.batch_bytes is not None:
+            said["batch_bytes"] = _parsed("--batch-bytes", parse_size, self.batch_bytes)
+        if self.batch_partitions is not None:
+            said["batch_partitions"] = self.batch_partitions
+        if self.timeout is not None:
+            said["timeout_s"] = self.timeout / 1000
+        if self.when_busy is not None:
+            said["when_busy"] = WhenBusy(self.when_busy)
+        return replace(settings, **said)
+
+
+def _parsed(option: str, parse: Callable[[str], T], text: str) -> T:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
+
+
+throttle_option = click.option(
+    "--throttle",
+    metavar="RATE",
+    help="The bytes per second that each broker may send, and may receive, to move replicas: 50MB, or none "
+    "for no limit.  [default: as kafkaform.yaml says, or 50MB]",
+)
+
+_OPTIONS = (
+    throttle_option,
+    click.option(
+        "--batch-partitions",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="How many partitions to move at a time.  [default: as kafkaform.yaml says, or 50]",
+    ),
+    click.option(
+        "--batch-bytes",
+        metavar="SIZE",
+        help="How many bytes to copy at a time; a partition that is larger goes alone.  [default: as "
+        "kafkaform.yaml says, or 50GiB]",
+    ),
+    click.option(
+        "--timeout",
+        callback=in_milliseconds,
+        metavar="DURATION",
+        help="How long moving replicas may take: what is not in sync by then goes back to where it was.  "
+        "[default: as long as it takes]",
+    ),
+    click.option(
+        "--when-busy",
+        type=click.Choice([choice.value for choice in WhenBusy]),
+        help="What to do while replicas are moved by somebody else, which is never touched.  [default: as "
+        "kafkaform.yaml says, or refuse]",
+    ),
+)
+
+
+def moving_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of a `Moving`, which it takes as its argument `moving`."""
+
+    @functools.wraps(command)
+    def gathered(**given: Any) -> int:
+        moving = Moving(**{field.name: given.pop(field.name) for field in fields(Moving)})
+        return command(moving=moving, **given)
+
+    for option in reversed(_OPTIONS):
+        gathered = option(gathered)
+    return gathered

@@ -31,8 +31,9 @@ typecheck: $(READY) ## Check types (mypy --strict)
 
 check: lint typecheck test ## Everything that CI checks
 
-bench: $(READY) ## Measure plan, status, doctor, drift, import and skew on large clusters
+bench: $(READY) ## Measure plan, apply, status, doctor, drift, import and skew on large clusters
 	@$(BIN)/python -m benchmarks.plan
+	@$(BIN)/python -m benchmarks.apply
 	@$(BIN)/python -m benchmarks.status
 	@$(BIN)/python -m benchmarks.doctor
 	@$(BIN)/python -m benchmarks.drift

@@ -2,7 +2,7 @@
 
 The cluster is that of benchmarks.status, and so are the raw calls. Each topic has a manifest, and every tenth
 has drifted: that is 100 findings, each of its own. Doctor reads besides what the raw calls do: the quorum,
-running reassignments, and the first offset of each log. A third row has the rules that need no groups and no
+running reassignments, and the first offset of each log. Another row has the rules that need no groups and no
 manifests, as before an apply. Rounds alternate, and the medians are compared: the machine's other work hits
 all of them.
 """
@@ -10,14 +10,14 @@ all of them.
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
 import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.plan import build, timed, write_manifests
-from benchmarks.status import PARTITIONS, RAW, TOPICS_OF_A_GROUP, commit
+from benchmarks.rounds import KAFKAFORM, RAW, compared, timed
+from benchmarks.scene import build, write_manifests
+from benchmarks.status import CALLS, commit, offsets
+from benchmarks.table import tell
 from kafkaform.devcluster.cluster import DevCluster
 
 
@@ -39,38 +39,29 @@ def main() -> int:
         manifests = write_manifests(Path(folder) / "topics", options.topics)
         rows = measure(kafka.bootstrap_servers, manifests, options.topics, options.groups, options.rounds)
     print(f"{options.topics:,} topics, {options.groups:,} groups")
-    print(f"{'':>12} {'s':>6} {'ratio':>6} {'peak MB':>8}")
-    for name, (seconds, peak) in rows.items():
-        print(f"{name:>12} {seconds:>6.2f} {seconds / rows['raw'][0]:>6.2f} {peak:>8.0f}")
-    results = Path(__file__).parent / "results"
-    results.mkdir(exist_ok=True)
-    (results / "doctor.json").write_text(json.dumps(rows, indent=2))
+    tell("doctor", ("", "s", "ratio", "peak MB"), *rows)
     return 0
 
 
 def measure(
     address: str, manifests: Path, topics: int, groups: int, rounds: int
-) -> dict[str, tuple[float, float]]:
-    """Median seconds and peak memory over alternating rounds, after one round to warm the broker."""
-    doctor = [sys.executable, "-m", "kafkaform", "doctor", "--bootstrap-server", address, "--format", "json"]
+) -> list[dict[str, float | str]]:
+    """The rows of the table."""
+    doctor = [*KAFKAFORM, "doctor", "--bootstrap-server", address, "--format", "json"]
     before_apply = [f"--rule={code}" for code in ("KF301", "KF303", "KF304", "KF305")]
-    offsets = groups * TOPICS_OF_A_GROUP * PARTITIONS
-    commands = {
-        "doctor": ([*doctor, str(manifests)], 2),
-        "health only": ([*doctor, *before_apply], 0),
-        "raw": ([sys.executable, "-c", RAW, address, *map(str, (topics, groups, offsets))], 0),
-    }
-    taken = [
-        {name: timed(command, expect) for name, (command, expect) in commands.items()}
-        for _ in range(rounds + 1)
-    ][1:]
-    return {
-        name: (
-            statistics.median(one[name][0] for one in taken),
-            max(one[name][1] for one in taken),
-        )
-        for name in commands
-    }
+    calls = [*RAW, CALLS, address, *map(str, (topics, groups, offsets(groups)))]
+    taken = compared(
+        {
+            "doctor": lambda _: timed([*doctor, str(manifests)], expect=2),
+            "health only": lambda _: timed([*doctor, *before_apply]),
+            "raw": lambda _: timed(calls),
+        },
+        rounds,
+    )
+    return [
+        {"way": way, "s": one.seconds, "ratio": one.seconds / taken["raw"].seconds, "peak": one.peak}
+        for way, one in taken.items()
+    ]
 
 
 if __name__ == "__main__":

@@ -8,17 +8,14 @@ the machine's other work hits both.
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.plan import DAY_MS, timed
+from benchmarks.rounds import KAFKAFORM, Figures, compared, timed
+from benchmarks.scene import DAY_MS, PARTITIONS, carried_out, reached, refs
 from benchmarks.table import tell
-from kafkaform.batches import batches
-from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.model import ResourceRef
 from kafkaform.operations import CreateTopic
 
 
@@ -42,48 +39,51 @@ def main() -> int:
 
 def build(address: str, count: int) -> None:
     """Create the topics."""
-    work = [
-        CreateTopic(
-            ResourceRef("Topic", f"bench.{i:05d}"),
-            3,
-            1,
-            {
-                "retention.ms": str(DAY_MS * (1 + i % 30)),
-                "retention.bytes": str(2**30),
-                "cleanup.policy": "compact,delete" if i % 5 == 0 else "delete",
-                "min.cleanable.dirty.ratio": "0.2",
-            },
+    topics = refs(count)
+    with reached(address) as cluster:
+        carried_out(
+            cluster,
+            [
+                CreateTopic(
+                    ref,
+                    PARTITIONS,
+                    1,
+                    {
+                        "retention.ms": str(DAY_MS * (1 + i % 30)),
+                        "retention.bytes": str(2**30),
+                        "cleanup.policy": "compact,delete" if i % 5 == 0 else "delete",
+                        "min.cleanable.dirty.ratio": "0.2",
+                    },
+                )
+                for i, ref in enumerate(topics)
+            ],
         )
-        for i in range(count)
-    ]
-    with KafkaCluster({"bootstrap.servers": address}, lambda: {"bootstrap_servers": address}) as cluster:
-        for batch in batches(work):
-            errors = [error for error in cluster.execute(batch) if error is not None]
-            assert not errors, errors[0]
-        refs = [operation.ref for operation in work]
-        while len(cluster.observe(refs).resources) < count:
+        while len(cluster.observe(topics).resources) < count:
             pass
 
 
 def measure(address: str, folder: Path, count: int, rounds: int) -> dict[str, float]:
-    """Medians over alternating rounds, after one round to warm the broker."""
-    kafkaform = [sys.executable, "-m", "kafkaform"]
-    rows = []
-    for number in range(rounds + 1):
+    """The line."""
+    where = ("--bootstrap-server", address)
+
+    def imported(number: int) -> Figures:
         topics = folder / f"topics-{number}"
-        imported = timed([*kafkaform, "import", "--out", str(topics), "--bootstrap-server", address])
+        figures = timed([*KAFKAFORM, "import", "--out", str(topics), *where])
         assert len(list(topics.iterdir())) == count
-        plan = [*kafkaform, "plan", str(topics), "--bootstrap-server", address, "--detailed-exitcode"]
-        rows.append((imported, timed(plan)))
-    import_s = statistics.median(one[0] for one, _ in rows[1:])
-    plan_s = statistics.median(plan[0] for _, plan in rows[1:])
+        return figures
+
+    def planned(number: int) -> Figures:
+        topics = folder / f"topics-{number}"
+        return timed([*KAFKAFORM, "plan", str(topics), *where, "--detailed-exitcode"])
+
+    taken = compared({"import": imported, "plan": planned}, rounds)
     return {
         "topics": count,
-        "import": import_s,
-        "plan": plan_s,
-        "ratio": import_s / plan_s,
-        "peak": max(one[1] for one, _ in rows[1:]),
-        "plan_peak": max(plan[1] for _, plan in rows[1:]),
+        "import": taken["import"].seconds,
+        "plan": taken["plan"].seconds,
+        "ratio": taken["import"].seconds / taken["plan"].seconds,
+        "peak": taken["import"].peak,
+        "plan_peak": taken["plan"].peak,
     }
 
 

@@ -29,7 +29,7 @@ import numpy as np
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.plan import timed
+from benchmarks.rounds import timed
 from kafkaform.devcluster.cluster import DevCluster
 
 PARTITIONS = 12

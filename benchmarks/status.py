@@ -11,7 +11,6 @@ between the two, and the medians are compared: the machine's other work hits bot
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -19,15 +18,15 @@ from pathlib import Path
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from benchmarks.plan import build, timed
+from benchmarks.rounds import KAFKAFORM, RAW, compared, timed
+from benchmarks.scene import PARTITIONS, build
 from benchmarks.table import tell
 from kafkaform.devcluster.cluster import DevCluster
 
-PARTITIONS = 3
 TOPICS_OF_A_GROUP = 20
 TIMEOUT_S = 60
 
-RAW = """
+CALLS = """
 import sys
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
@@ -92,22 +91,24 @@ def committed(admin: AdminClient, wanted: ConsumerGroupTopicPartitions) -> bool:
 
 
 def measure(address: str, topics: int, groups: int, rounds: int) -> dict[str, float]:
-    """Medians over alternating rounds, after one round to warm the broker."""
-    status = [sys.executable, "-m", "kafkaform", "status", "--bootstrap-server", address]
-    offsets = groups * TOPICS_OF_A_GROUP * PARTITIONS
-    raw = [sys.executable, "-c", RAW, address, str(topics), str(groups), str(offsets)]
-    rows = [(timed(status), timed(raw)) for _ in range(rounds + 1)][1:]
-    status_s = statistics.median(s[0] for s, _ in rows)
-    raw_s = statistics.median(r[0] for _, r in rows)
+    """The line."""
+    status = [*KAFKAFORM, "status", "--bootstrap-server", address]
+    calls = [*RAW, CALLS, address, *map(str, (topics, groups, offsets(groups)))]
+    taken = compared({"status": lambda _: timed(status), "raw": lambda _: timed(calls)}, rounds)
     return {
         "topics": topics,
         "groups": groups,
-        "status": status_s,
-        "raw": raw_s,
-        "ratio": status_s / raw_s,
-        "peak": max(s[1] for s, _ in rows),
-        "raw_peak": max(r[1] for _, r in rows),
+        "status": taken["status"].seconds,
+        "raw": taken["raw"].seconds,
+        "ratio": taken["status"].seconds / taken["raw"].seconds,
+        "peak": taken["status"].peak,
+        "raw_peak": taken["raw"].peak,
     }
+
+
+def offsets(groups: int) -> int:
+    """How many offsets so many groups have."""
+    return groups * TOPICS_OF_A_GROUP * PARTITIONS
 
 
 if __name__ == "__main__":

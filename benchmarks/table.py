@@ -1,4 +1,4 @@
-"""What a benchmark leaves: a line on the screen, and a file in `results/`."""
+"""What a benchmark leaves: a table on the screen, and a file in `results/`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
-def tell(name: str, headings: tuple[str, ...], row: Mapping[str, float]) -> None:
-    """Print a row under its headings, and keep it as `results/NAME.json`."""
-    print(" ".join(f"{heading:>9}" for heading in headings))
-    print(" ".join(f"{value:>9.4g}" for value in row.values()))
+def tell(name: str, headings: Sequence[str], *rows: Mapping[str, float | str]) -> None:
+    """Print rows under their headings, and keep them as `results/NAME.json`."""
+    cells = [headings, *[[_written(value) for value in row.values()] for row in rows]]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
     results = Path(__file__).parent / "results"
     results.mkdir(exist_ok=True)
-    (results / f"{name}.json").write_text(json.dumps({"rows": [row]}, indent=2))
+    (results / f"{name}.json").write_text(json.dumps({"rows": rows}, indent=2))
+
+
+def _written(value: float | str) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}" if value < 10 else f"{value:,.0f}"

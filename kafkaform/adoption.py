@@ -63,6 +63,10 @@ def obstacle(drifted: FieldDrift) -> str | None:
     path, live = drifted.change.path, drifted.change.before
     if path.startswith(OFFSETS_PREFIX):
         return f"{path}: what a group has committed is nothing that a manifest says"
+    if path == "placement":
+        return (
+            f"{path}: write the live replicas, which kafkaform plan --verbose shows, by hand, or leave them"
+        )
     if not path.startswith(CONFIG_PREFIX) and not isinstance(live, int):
         return f"{path}: it is {live} by now, from one partition to the next, and a manifest says one number"
     return None

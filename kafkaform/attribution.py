@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.kinds import KINDS
+from kafkaform.kinds.topic.operations import PLACEMENT
+from kafkaform.kinds.topic.replication import REPLICATION_FACTOR
 from kafkaform.model import Create, Delete, Diagnostic, Origin, Severity, Undeclared, Update
 
 if TYPE_CHECKING:
@@ -27,14 +29,16 @@ def attributed(plan: Plan, earlier: Iterable[Desired], desired: Iterable[Desired
         desired: What they declare now.
     """
     before = {declared.ref: declared for declared in earlier}
-    now = {declared.ref for declared in desired}
-    changes = tuple(_attributed(planned, before) for planned in plan.changes)
-    dropped = [ref for ref in sorted(before.keys() - now) if before[ref].state is not None]
+    now = {declared.ref: declared for declared in desired}
+    changes = tuple(_attributed(planned, before, now.get(planned.ref)) for planned in plan.changes)
+    dropped = [ref for ref in sorted(before.keys() - now.keys()) if before[ref].state is not None]
     notes = [_dropped(ref) for ref in dropped if ref in plan.unmanaged]
     return replace(plan, changes=changes, diagnostics=(*notes, *plan.diagnostics))
 
 
-def _attributed(planned: PlannedChange, before: Mapping[ResourceRef, Desired]) -> PlannedChange:
+def _attributed(
+    planned: PlannedChange, before: Mapping[ResourceRef, Desired], now: Desired | None
+) -> PlannedChange:
     earlier = before.get(planned.ref)
     match planned.change:
         case Create(ref=ref, state=state):
@@ -47,19 +51,28 @@ def _attributed(planned: PlannedChange, before: Mapping[ResourceRef, Desired]) -
             )
             return _from(planned, same, whole=had is not None and len(same) == len(state))
         case Update(fields=fields):
-            same = [field.path for field in fields if earlier is not None and _stood(field, earlier)]
+            same = [field.path for field in fields if earlier is not None and _stood(field, earlier, now)]
             return _from(planned, same, whole=len(same) == len(fields))
         case Delete():
             return _from(planned, [], whole=earlier is not None and earlier.state is None)
 
 
-def _stood(field: FieldChange, earlier: Desired) -> bool:
+def _stood(field: FieldChange, earlier: Desired, now: Desired | None) -> bool:
     """Whether the manifest asked for this value of the field before, too."""
     if earlier.state is None:
         return False
+    if field.path == PLACEMENT and now is not None:
+        return _places(earlier) == _places(now)
     if field.path in earlier.state:
         return KINDS[earlier.ref.kind].equal(field.path, earlier.state[field.path], field.after)
     return field.after is None and earlier.intent.undeclared is Undeclared.RESET
+
+
+def _places(declared: Desired) -> object:
+    """All that a manifest says that decides where replicas are to be."""
+    state = declared.state or {}
+    counts = [state.get(path) for path in ("partitions", REPLICATION_FACTOR, PLACEMENT)]
+    return counts, declared.intent.spec.get(PLACEMENT)
 
 
 def _from(planned: PlannedChange, same: list[str], *, whole: bool) -> PlannedChange:

@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kafkaform import rules
+from kafkaform.clock import Clock
 from kafkaform.errors import ClusterError
-from kafkaform.executor import Clock
 from kafkaform.gates import matches
 from kafkaform.groups import Group, GroupReading
 from kafkaform.health import Health, Part

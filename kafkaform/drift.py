@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.kinds import KINDS, kind_order
 from kafkaform.manifests.places import keys_of
-from kafkaform.model import Create, Delete, FieldChange, Update
+from kafkaform.model import CONFIG_PREFIX, Create, Delete, FieldChange, Update
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -220,7 +220,7 @@ def _resource(
             past = _past_of_whole(desired.ref, state, trail, live=True)
             return ResourceDrift(desired, Form.PRESENT, (), planned, past)
         case Update(fields=fields):
-            changes: Mapping[str, FieldChange] = {field.path: field for field in fields}
+            changes: Mapping[str, FieldChange] = {f.path: f for f in fields if not _is_chosen(desired, f)}
         case None:
             changes = {}
     more = {one.path: FieldChange(one.path, one.value, None, one.value) for one in undeclared}
@@ -229,6 +229,14 @@ def _resource(
         _field(desired, changes.get(path) or more[path], trail, left_alone=path in more) for path in order
     )
     return ResourceDrift(desired, Form.DIFFERS, drifted, planned)
+
+
+def _is_chosen(desired: Desired, change: FieldChange) -> bool:
+    """Whether a plan chose the value to make another field's come true, and no manifest speaks of it."""
+    path = change.path
+    return not (
+        path.startswith(CONFIG_PREFIX) or path in (desired.state or {}) or path in desired.intent.spec
+    )
 
 
 def _field(desired: Desired, change: FieldChange, trail: Trail | None, *, left_alone: bool) -> FieldDrift:

@@ -135,6 +135,10 @@ class LockLost(ClusterError):  # noqa: N818
     """This apply does not hold the cluster's lock any more; the request was not sent."""
 
 
+class MovesUnfinished(ClusterError):  # noqa: N818 - replicas that are moved stay where they are
+    """Replicas were not moved, or not all of them; what was known of them is in the message."""
+
+
 class RequestRejected(ClusterError):  # noqa: N818
     """A broker answered with an error.
 

@@ -6,15 +6,25 @@ plan that was half applied can be finished, and one that no longer fits is not f
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, Protocol
 
 from kafkaform.batches import batches
-from kafkaform.errors import ClusterError, LockLost, OutcomeUnknown, PermissionDenied, RequestRejected
+from kafkaform.clock import Clock
+from kafkaform.errors import (
+    ClusterError,
+    LockLost,
+    MovesUnfinished,
+    OutcomeUnknown,
+    PermissionDenied,
+    RequestRejected,
+)
 from kafkaform.lock import unguarded
 from kafkaform.model import Status
+from kafkaform.moves.conduct import Conduct
+from kafkaform.moves.ledger import NO_LEDGER
+from kafkaform.moves.mover import Mover
+from kafkaform.moves.options import MoveOptions
 from kafkaform.operations import (
     AddPartitions,
     AlterConfigs,
@@ -23,10 +33,11 @@ from kafkaform.operations import (
     DeleteGroup,
     DeleteTopic,
     Operation,
+    Reassign,
     ResetOffsets,
 )
 from kafkaform.outcome import ApplyReport, Result
-from kafkaform.pending import Pending
+from kafkaform.pending import Pending, Sort, sort_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +45,9 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.lock import Guard
     from kafkaform.model import Plan, PlannedChange
+    from kafkaform.moves.ledger import ThrottleLedger
+    from kafkaform.moves.mover import MoveReport
+    from kafkaform.moves.progress import MoveProgress
 
 VERIFY_TIMEOUT_S = 30.0
 """How long readings may show nothing new before what is left counts as not verified.
@@ -44,24 +58,22 @@ in three steps. A limit for all of it together would fail large plans that are g
 LONGEST_PAUSE_S = 1.0
 """How long to wait at most between two readings."""
 
-STAGES: tuple[type[Operation], ...] = (
-    CreateTopic,
-    AlterConfigs,
-    AddPartitions,
-    CommitInitialOffsets,
-    ResetOffsets,
-    DeleteGroup,
-    DeleteTopic,
+STAGES: tuple[Sort, ...] = (
+    Sort(CreateTopic),
+    Sort(AlterConfigs),
+    Sort(AddPartitions),
+    Sort(Reassign),
+    Sort(AlterConfigs, in_sync=True),
+    Sort(CommitInitialOffsets),
+    Sort(ResetOffsets),
+    Sort(DeleteGroup),
+    Sort(DeleteTopic),
 )
-"""The order of work: what can be taken back comes before what cannot."""
+"""The order of work: what can be taken back comes before what cannot.
 
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """Time, so that tests need not wait."""
-
-    now: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
+min.insync.replicas is lowered before replicas are dropped, and raised once the new ones are in sync: the
+other way round, producers with acks=all would stop meanwhile.
+"""
 
 
 class Observer:
@@ -72,6 +84,12 @@ class Observer:
 
     def finished(self, operation: Operation, error: ClusterError | None) -> None:
         """One operation has its outcome."""
+
+    def moving(self, progress: MoveProgress) -> None:
+        """Replicas are being moved, and have come so far; told about once a second."""
+
+    def told(self, line: str) -> None:
+        """One line for a person who waits: what is waited for, and what is odd."""
 
     def verifying(self, resources: int) -> None:
         """The operations are over; so many resources are still to be read back as planned."""
@@ -99,6 +117,9 @@ NO_JOURNAL: Journal = _NoJournal()
 """Keeps no record."""
 
 
+_AS_USUAL = MoveOptions()
+
+
 def apply(
     plan: Plan,
     cluster: Cluster,
@@ -108,6 +129,8 @@ def apply(
     clock: Clock | None = None,
     guard: Guard = unguarded,
     journal: Journal = NO_JOURNAL,
+    moves: MoveOptions = _AS_USUAL,
+    ledger: ThrottleLedger = NO_LEDGER,
 ) -> ApplyReport:
     """Carry out the planned changes of a plan, and read the cluster until it shows them.
 
@@ -123,12 +146,16 @@ def apply(
         guard: Called before every request; once it raises `LockLost`, nothing more is sent.
         journal: Is told of the changes that are to be carried out, before the first of them, if there are
             any. The report is for the caller to hand on, who may have more to say about it.
+        moves: How replicas are moved.
+        ledger: Remembers throttles, so that what a dead apply has left is found and taken off.
 
     Raises:
         ClusterError: The cluster cannot be read before anything was changed.
         KafkaformError: The journal cannot be written; nothing was changed.
     """
-    run = _Run(plan, cluster, observer or Observer(), stop or Event(), clock or Clock(), guard)
+    observer = observer or Observer()
+    conduct = Conduct(cluster, moves, ledger, observer, guard, stop or Event(), clock or Clock())
+    run = _Run(plan, conduct, observer)
     run.check()
     run.announce(journal)
     run.execute()
@@ -139,14 +166,13 @@ def apply(
 class _Run:
     """One apply; its state is what became of each change so far."""
 
-    def __init__(
-        self, plan: Plan, cluster: Cluster, observer: Observer, stop: Event, clock: Clock, guard: Guard
-    ) -> None:
-        self._cluster = cluster
-        self._guard = guard
+    def __init__(self, plan: Plan, conduct: Conduct, observer: Observer) -> None:
+        self._cluster = conduct.cluster
+        self._guard = conduct.guard
         self._observer = observer
-        self._stop = stop
-        self._clock = clock
+        self._stop = conduct.stop
+        self._clock = conduct.clock
+        self._mover = Mover(conduct)
         self._interrupted = False
         self._lost: ClusterError | None = None
         self._unknown = plan.unknown
@@ -178,6 +204,7 @@ class _Run:
         self._observer.started(sum(len(pending.operations) for pending in self._open()))
         try:
             self._send_all()
+            self._recover()
         except KeyboardInterrupt:
             self._interrupted = True
             for pending in self._open():
@@ -207,32 +234,79 @@ class _Run:
         return [pending for pending in self._changes.values() if pending.result is None]
 
     def _send_all(self) -> None:
-        for batch in self._batches():
+        for stage, batch in self._batches():
             if self._stop.is_set():
                 self._interrupted = True
+            if self._interrupted:
                 return
-            if isinstance(batch[0], CommitInitialOffsets):
+            if stage == Sort(CommitInitialOffsets):
                 self._read_back(self._sent_whole)  # or a partition that was just made would be left out
-            self._send(batch)
+            if stage == Sort(Reassign):
+                self._move([operation for operation in batch if isinstance(operation, Reassign)])
+            elif stage == Sort(AlterConfigs, in_sync=True):
+                self._send_once_in_sync([o for o in batch if isinstance(o, AlterConfigs)])
+            else:
+                self._send(batch)
             if self._lost is not None:
                 return
 
-    def _batches(self) -> Iterator[Sequence[Operation]]:
+    def _batches(self) -> Iterator[tuple[Sort, Sequence[Operation]]]:
         """The requests still to be sent; what comes after an error of the same resource is left out."""
         for stage in STAGES:
-            yield from batches(
-                [
-                    operation
-                    for pending in self._open()
-                    if pending.error is None
-                    for operation in pending.operations
-                    if isinstance(operation, stage)
-                ]
-            )
+            due = [
+                operation
+                for pending in self._open()
+                if pending.error is None
+                for operation in pending.operations
+                if sort_of(operation) == stage
+            ]
+            if stage == Sort(Reassign):
+                yield from [(stage, due)] if due else []  # the mover has batches of its own
+            else:
+                yield from ((stage, batch) for batch in batches(due))
 
     def _sent_whole(self) -> list[Pending]:
         """What is open and has nothing left to be sent."""
         return [p for p in self._open() if p.operations and len(p.done) == len(p.operations)]
+
+    def _recover(self) -> None:
+        """Take off throttles that a dead apply has left; an apply that moves something has done it."""
+        moves = any(isinstance(o, Reassign) for p in self._changes.values() for o in p.operations)
+        if moves or self._lost is not None or self._interrupted:
+            return
+        try:
+            self._mover.recover()
+        except ClusterError as error:
+            self._observer.told(f"whether an earlier apply left throttles is not known: {error.message}")
+
+    def _move(self, work: Sequence[Reassign]) -> None:
+        for operation in work:
+            self._changes[operation.ref].unsure.append(operation)
+        self._conclude(work, self._mover.run(work))
+
+    def _send_once_in_sync(self, batch: Sequence[AlterConfigs]) -> None:
+        """Send what stops producers unless enough replicas are in sync, once they are."""
+        report = self._mover.wait_in_sync({one.ref: one.least_in_sync for one in batch})
+        ready = [one for one in batch if one.ref in report.outcomes and report.outcomes[one.ref] is None]
+        late = [one for one in batch if one not in ready]
+        for operation in late:
+            self._changes[operation.ref].unsure.append(operation)
+        self._conclude(late, report)
+        if ready and not self._interrupted and self._lost is None:
+            self._send(ready)
+
+    def _conclude(self, work: Sequence[Operation], report: MoveReport) -> None:
+        """Note what the mover says became of operations; those that it has not begun were not sent."""
+        for operation in work:
+            pending = self._changes[operation.ref]
+            if operation.ref in report.outcomes:
+                outcome = report.outcomes[operation.ref]
+                pending.answered(operation, outcome)
+                self._observer.finished(operation, outcome)
+            else:
+                pending.unsure.remove(operation)
+        self._interrupted = self._interrupted or report.interrupted
+        self._lost = _end(list(report.outcomes.values())) if report.outcomes else self._lost
 
     def _send(self, batch: Sequence[Operation]) -> None:
         # Noted before anything is sent: an interrupt can come at any point from here on.
@@ -275,11 +349,14 @@ class _Run:
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
 
+_ANSWERS = (RequestRejected, PermissionDenied, MovesUnfinished)
+
+
 def _end(outcomes: Sequence[ClusterError | None]) -> ClusterError | None:
     """Why nothing more is to be sent after these answers, if so."""
     for outcome in outcomes:
         if isinstance(outcome, LockLost):
             return outcome
     # Whoever refuses is there; but if nothing comes back at all, there is no use in sending more.
-    answered = any(o is None or isinstance(o, RequestRejected | PermissionDenied) for o in outcomes)
+    answered = any(o is None or isinstance(o, _ANSWERS) for o in outcomes)
     return None if answered else outcomes[0]

@@ -146,14 +146,18 @@ def nothing_to_make(desired: Desired) -> Diagnostic:
     )
 
 
+_OF_REPLICAS = frozenset({"partitions", "placement"})
+"""The fields that say how many replicas there are, and where."""
+
+
 def moves_data(change: Change) -> bool:
-    """Whether a change destroys data, or has brokers make place for more of it."""
+    """Whether a change destroys data, moves it, or has brokers make place for more of it."""
     match change:
         case Create():
             return False
         case Update(fields=fields):
-            grows = any(field.path == "partitions" and field.deferred is None for field in fields)
-            return grows or any(judgement.risk >= Risk.DESTRUCTIVE for judgement in due(change))
+            moves = any(field.path in _OF_REPLICAS and field.deferred is None for field in fields)
+            return moves or any(judgement.risk >= Risk.DESTRUCTIVE for judgement in due(change))
         case Delete():
             return True
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kafkaform.errors import AuthenticationFailed, LockLost, PermissionDenied, RequestRejected
+from kafkaform.errors import (
+    AuthenticationFailed,
+    LockLost,
+    MovesUnfinished,
+    PermissionDenied,
+    RequestRejected,
+)
 from kafkaform.kinds import KINDS
 from kafkaform.model import Delete
+from kafkaform.operations import AlterConfigs
 from kafkaform.outcome import ResourceResult, Result
 from kafkaform.preconditions import REPLACED, Moved, remaining
 
@@ -16,7 +23,7 @@ if TYPE_CHECKING:
     from kafkaform.model import FieldChange, Observation, PlannedChange
     from kafkaform.operations import Operation
 
-NOT_CARRIED_OUT = (RequestRejected, PermissionDenied, AuthenticationFailed, LockLost)
+NOT_CARRIED_OUT = (RequestRejected, PermissionDenied, AuthenticationFailed, LockLost, MovesUnfinished)
 """After any other error, such as no answer, an operation may have been carried out all the same."""
 
 _AGAIN = "run the same apply again: it checks first, and skips what is done"
@@ -24,6 +31,25 @@ _MADE_AGAIN = Moved(
     "deleted, but somebody made it again since, with another id",
     "stop what makes it again (a producer, where brokers create topics by themselves), then plan anew",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """A sort of operations; one resource has at most one of each.
+
+    Attributes:
+        type: The operation.
+        in_sync: Whether it is one that waits for replicas to be in sync.
+    """
+
+    type: type[Operation]
+    in_sync: bool = False
+
+
+def sort_of(operation: Operation) -> Sort:
+    """The sort of an operation."""
+    waits = isinstance(operation, AlterConfigs) and operation.least_in_sync > 0
+    return Sort(type(operation), waits)
 
 
 @dataclass(slots=True)
@@ -91,16 +117,14 @@ class Pending:
             self._moved(left)
             return
         self.deferred = left.deferred
-        # One topic has at most one operation of a sort.
-        open_sorts = (
-            {type(o) for o in KINDS[self.planned.ref.kind].operations(left.change)} if left.change else set()
-        )
-        for operation in [o for o in self.unsure if type(o) not in open_sorts]:
+        still = KINDS[self.planned.ref.kind].operations(left.change) if left.change else ()
+        open_sorts = {*map(sort_of, still)}
+        for operation in [o for o in self.unsure if sort_of(o) not in open_sorts]:
             self.unsure.remove(operation)
             self.done.append(operation)
         if left.change is None:
             self.settle(Result.APPLIED if self.done else Result.ALREADY)
-        elif self.unsure or any(type(o) in open_sorts for o in self.done):
+        elif self.unsure or any(sort_of(o) in open_sorts for o in self.done):
             self.unverified = "the cluster does not show it"
         elif self.error is not None:
             self.settle(Result.FAILED, self.error.message, self.error.hint)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkaform.compatibility import is_compatible
 from kafkaform.errors import PlanFileError
+from kafkaform.json_text import indented
 from kafkaform.model import SAFE, Create, Delete, Update, risk_of
 from kafkaform.plan_reader import parse_document, read_plan
 from kafkaform.plan_signature import ALGORITHM, MEMBER, Signature, covered, signature_member
@@ -148,7 +149,7 @@ def digest_of(document: Mapping[str, Any]) -> str:
 
 
 def _written(document: _Json) -> str:
-    return re.sub(r"[^ -~]", _escaped, json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
+    return re.sub(r"[^\n -~]", _escaped, indented(document)) + "\n"
 
 
 def _change(planned: PlannedChange) -> _Json:
@@ -221,8 +222,8 @@ def _source(location: Location | None) -> _Json | None:
 
 
 def _escaped(match: re.Match[str]) -> str:
-    char = match.group()
-    if char == "\n" or is_plain(char):
-        return char  # json.dumps has escaped the line breaks of strings: this one is layout
+    char = match.group()  # no line break: those of strings are escaped already, and the others are layout
+    if is_plain(char):
+        return char
     utf16 = char.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{utf16[i : i + 4]}" for i in range(0, len(utf16), 4))

@@ -26,6 +26,8 @@ from kafkaform.json_types import (
     value_of,
 )
 from kafkaform.kinds import KINDS
+from kafkaform.kinds.topic.operations import PLACEMENT
+from kafkaform.layout import format_assignment, parse_assignment
 from kafkaform.model import (
     Change,
     Consent,
@@ -33,6 +35,7 @@ from kafkaform.model import (
     Delete,
     Diagnostic,
     FieldChange,
+    FieldValue,
     Judgement,
     Location,
     Origin,
@@ -80,6 +83,7 @@ _RISKS = {risk.label: risk for risk in Risk}
 _ORIGINS = {origin.value: origin for origin in Origin}
 _STATUSES = {status.value: status for status in Status}
 _SEVERITIES = {severity.value: severity for severity in Severity}
+_LARGEST_BROKER_ID = 2**31 - 1
 _CREATED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _SIGNATURE = re.compile(r"[A-Za-z0-9+/]{86}==")  # 64 bytes
@@ -199,6 +203,8 @@ def _change(value: object, at: str) -> PlannedChange:
             change = Delete(ref, uid, {f.path: f.before for f in fields}, whole)
         case _:
             fail(at, "action", "not one of create, update, delete")
+    if ref.kind == "Topic":
+        _check_placement(change, at)
     if whole.risk is not risk_of(change):
         fail(at, "risk", "not the worst risk of the fields")
     return PlannedChange(
@@ -209,6 +215,29 @@ def _change(value: object, at: str) -> PlannedChange:
         optional_text(o, "remedy", at),
         *(_origin(o["origin"], f"{at}.origin", fields) if "origin" in o else ()),
     )
+
+
+def _check_placement(change: Change, at: str) -> None:
+    """Refuse replicas that nobody could carry out: they are texts that are parsed again later."""
+    match change:
+        case Update(fields=fields):
+            sides = [[field.before, field.after] for field in fields if field.path == PLACEMENT]
+        case Create(state=state) | Delete(state=state):
+            sides = [[state[PLACEMENT]]] if PLACEMENT in state else []
+    for values in sides:
+        counts = [_partitions_of(value) for value in values]
+        if 0 in counts or counts != sorted(counts):
+            fail(at, "fields", "a placement that is not one, or has fewer partitions than before")
+
+
+def _partitions_of(value: FieldValue) -> int:
+    """How many partitions a placement has; 0 if it is none as `kafkaform.layout` writes it."""
+    try:
+        assignment = parse_assignment(str(value))
+    except ValueError:
+        return 0
+    known = max(map(max, assignment)) <= _LARGEST_BROKER_ID
+    return len(assignment) if known and format_assignment(assignment) == value else 0
 
 
 def _origin(value: object, at: str, fields: tuple[FieldChange, ...]) -> tuple[Origin, tuple[str, ...]]:

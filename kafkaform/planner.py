@@ -199,7 +199,7 @@ class _Planner:
     def _fields(
         self, kind: Kind, desired: Desired, state: State, observed: Observed
     ) -> tuple[FieldChange, ...]:
-        state = kind.applicable(state, observed)
+        state = kind.applicable(state, observed, self._facts)
         target = {**state, **self._settle_undeclared(kind, desired, state, observed)}
         return self.compare(desired, target, observed)
 
@@ -208,29 +208,31 @@ class _Planner:
     ) -> tuple[FieldChange, ...]:
         """The fields of a resource that differ from what they are to be, in order."""
         kind = KINDS[desired.ref.kind]
-        differing = [
-            path
+        live = {
+            path: now
             for path, value in target.items()
-            if not kind.ignores(path) and not kind.equal(path, observed.state.get(path), value)
-        ]
-        if not differing:
+            if not kind.ignores(path)
+            and not kind.equal(path, now := kind.live(path, observed, self._facts), value)
+        }
+        if not live:
             return ()
         before = {**observed.effective, **observed.state}
+        before.update((path, now) for path, now in live.items() if now is not None)
         after: dict[str, FieldValue] = dict(before)
-        for path in differing:
+        for path in live:
             after[path] = kind.default(path, self._facts) if target[path] is None else target[path]
         context = UpdateContext(desired.ref, before, after, desired.intent, self._facts)
         return tuple(
             FieldChange(
                 path,
-                observed.state.get(path),
+                live[path],
                 target[path],
                 before.get(path),
                 after.get(path),
                 kind.judge(path, context),
                 kind.deferred(path, context),
             )
-            for path in sorted(differing, key=kind.field_order)
+            for path in sorted(live, key=kind.field_order)
         )
 
     def _settle_undeclared(
@@ -267,6 +269,8 @@ class _Planner:
             blocked = (*blocked, self._policy.brake)
         if blocked:
             return refusal_by(blocked)
+        if change.ref in self._facts.unplaceable:
+            return self._facts.unplaceable[change.ref], None
         observed = self._observation.resources.get(change.ref)
         if observed is not None and (obstacle := KINDS[change.ref.kind].obstacle(change, observed)):
             return obstacle

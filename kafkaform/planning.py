@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kafkaform import rules
 from kafkaform.audit.recommits import with_recommits
 from kafkaform.batches import batches
+from kafkaform.destinations import with_placements
 from kafkaform.errors import ClusterError, KafkaformError, RequestRejected
 from kafkaform.gates import PRUNED, Policy, matches
 from kafkaform.kinds import KINDS
@@ -29,6 +30,8 @@ from kafkaform.model import (
     Update,
     risk_of,
 )
+from kafkaform.moves.options import MoveOptions
+from kafkaform.operations import AlterConfigs, Reassign
 from kafkaform.planner import diff
 from kafkaform.rules import Scene, Stage
 from kafkaform.rules.waivers import idle_waivers
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.consent import Grant
     from kafkaform.groups import Group
+    from kafkaform.operations import Operation
     from kafkaform.settings import ClusterSettings, Settings
     from spark_validation.results import Report
 
@@ -117,6 +121,8 @@ def make_plan(
         lambda ref: ref.kind == PRUNED and matches(ref.name, prunable),
         kinds=request.inventory,
     )
+    moves = target.moves if target is not None else MoveOptions()
+    facts = with_placements(facts, desired, observation, cluster, moves.throttle, waits=not request.reading)
     scene = Scene(
         desired,
         facts,
@@ -287,10 +293,11 @@ def validated(plan: Plan, cluster: Cluster) -> Plan:
         for change in plan.changes
         if change.status is not Status.REFUSED
         for operation in KINDS[change.ref.kind].operations(change.change)
+        if not isinstance(operation, Reassign)  # which brokers cannot check
     ]
     objections: dict[ResourceRef, RequestRejected] = {}
     unanswered: list[ClusterError] = []
-    for batch in batches(asked):
+    for batch in _requests(asked):
         for operation, objection in zip(batch, cluster.validate(batch), strict=True):
             if isinstance(objection, RequestRejected):
                 objections.setdefault(operation.ref, objection)
@@ -303,6 +310,13 @@ def validated(plan: Plan, cluster: Cluster) -> Plan:
         message = f"the brokers did not validate {count}: {unanswered[0].message}"
         notes = (*notes, Diagnostic("KF414", Severity.INFO, message))
     return replace(plan, changes=changes, broker_validated=not unanswered, diagnostics=notes)
+
+
+def _requests(asked: Sequence[Operation]) -> Iterator[Sequence[Operation]]:
+    """What is checked at a time: a resource whose configs are altered in two steps comes in two requests."""
+    late = [o for o in asked if isinstance(o, AlterConfigs) and o.least_in_sync]
+    yield from batches(o for o in asked if not (isinstance(o, AlterConfigs) and o.least_in_sync))
+    yield from batches(late)
 
 
 def _refuse(change: PlannedChange, objection: RequestRejected | None) -> PlannedChange:

@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.kinds import KINDS
+from kafkaform.kinds.base import Fate
 from kafkaform.model import CONFIG_PREFIX, Create, Delete, Update
 
 if TYPE_CHECKING:
     from kafkaform.model import Change, FieldChange, FieldValue, Observation, Observed
 
 _NEW_PLAN = "make a new plan, and review it"
+_LONGEST = 200
+"""The most characters that are shown of one value: the replicas of a large topic fill pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +77,11 @@ def _compared(change: Change, observed: Observed | None) -> Left | Moved:
 def _remaining_create(change: Create, observed: Observed | None) -> Left | Moved:
     if observed is None:
         return Left(change)
-    equal = KINDS[change.ref.kind].equal
+    kind = KINDS[change.ref.kind]
     others = [
         f"{_name(path)} {_shown(live)} instead of {_shown(wanted)}"
         for path, wanted in change.state.items()
-        if not equal(path, live := observed.state.get(path), wanted)
+        if not kind.equal(path, live := kind.live(path, observed), wanted)
     ]
     return Moved(f"it exists by now, with {', '.join(others)}") if others else Left(None)
 
@@ -90,20 +93,18 @@ def _remaining_update(change: Update, observed: Observed | None) -> Left | Moved
         return Left(None) if emptied else Moved("it was deleted since the plan")
     if observed.uid != change.uid:
         return REPLACED
-    equal = KINDS[change.ref.kind].equal
+    kind = KINDS[change.ref.kind]
     left: list[FieldChange] = []
     moved: list[str] = []
     for field in change.fields:
-        live = observed.state.get(field.path)
-        if equal(field.path, live, field.after):
-            continue
-        if equal(field.path, live, field.before):
-            left.append(field)
-        else:
-            saw, wants = _shown(field.before), _shown(field.after)
-            moved.append(
-                f"{_name(field.path)} is {_shown(live)} by now; the plan saw {saw} and wants {wants}"
-            )
+        match kind.remaining(field, observed):
+            case Fate.DONE:
+                pass
+            case Fate.MOVED:
+                live, saw, wants = map(_shown, (kind.live(field.path, observed), field.before, field.after))
+                moved.append(f"{_name(field.path)} is {live} by now; the plan saw {saw} and wants {wants}")
+            case rest:
+                left.append(rest)
     if moved:
         return Moved("; ".join(moved))
     due = tuple(field for field in left if field.deferred is None)
@@ -118,4 +119,5 @@ def _name(path: str) -> str:
 def _shown(value: FieldValue) -> str:
     if value is None:
         return "unset"
-    return str(value) if value != "" else '""'
+    text = str(value) if value != "" else '""'
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

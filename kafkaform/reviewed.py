@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.kinds import KINDS
+from kafkaform.kinds.topic.operations import PLACEMENT
 from kafkaform.model import Create, Delete, FieldChange, Status, Undeclared, risk_of
 from kafkaform.report.changes import action_of, fields_of
 from kafkaform.report.printable import clipped
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     Made: TypeAlias = tuple[Plan, PlanHeader]
 
 _DOES = {"create": "creates it", "update": "changes it", "delete": "deletes it"}
+_ELSEWHERE = "gets its replicas on other brokers than the reviewed plan says, as the cluster is by now"
 _WAITS = {Status.NEEDS_CONSENT: "needs consent", Status.REFUSED: "is refused"}
 
 
@@ -123,17 +125,38 @@ def _change(
         yield _Finding(f"has a riskier change: {risks}")
     fields = {field.path: field for field in _fields(before)}
     fields_now = {field.path: field for field in _fields(after)}
+    deferred = {field.path for field in fields_of(after.change) if field.deferred is not None}
     for path in sorted(fields.keys() | fields_now.keys(), key=KINDS[before.ref.kind].field_order):
         one, other = fields.get(path), fields_now.get(path)
-        if one is not None and other is None and _is_done(one, before.ref, declared, now):
+        if one is not None and path not in deferred and _is_chosen(path, declared):
+            if other is None:
+                yield _Finding("has its replicas placed already", stops=False)
+            elif one.after != other.after:
+                yield _Finding(_ELSEWHERE, stops=False)
+            elif one.before != other.before:
+                yield _Finding("has a part of its replicas placed already", stops=False)
+        elif (
+            one is not None
+            and other is None
+            and path not in deferred
+            and _is_done(one, before.ref, declared, now)
+        ):
             yield _Finding(f"has {label(path)} {_value(one, before, after=True)} already", stops=False)
         else:
             yield from map(_Finding, _field(one, other, before))
 
 
+def _is_chosen(path: str, declared: Desired | None) -> bool:
+    """Whether a plan says where replicas are to be, and no manifest does.
+
+    It goes by what all brokers hold at the time. How many replicas there are to be was reviewed.
+    """
+    return path == PLACEMENT and declared is not None and path not in (declared.state or {})
+
+
 def _field(one: FieldChange | None, other: FieldChange | None, planned: PlannedChange) -> Iterator[str]:
     """What differs in one field."""
-    if one is not None and other is not None and one.before != other.before:
+    if one is not None and other is not None and not _begins_alike(one, other, planned):
         was, is_ = (_value(field, planned, after=False) for field in (one, other))
         yield f"has {label(one.path)} {is_} now, and had {was} when the plan was reviewed"
     if one is None:
@@ -146,6 +169,11 @@ def _field(one: FieldChange | None, other: FieldChange | None, planned: PlannedC
     elif one.after != other.after:
         meant, would_be = (_value(field, planned, after=True) for field in (one, other))
         yield f"would get {label(one.path)} {would_be}: the reviewed plan sets it to {meant}"
+
+
+def _begins_alike(one: FieldChange, other: FieldChange, planned: PlannedChange) -> bool:
+    """Whether a field has the value that it was reviewed with, or what a part of the change made of it."""
+    return one.before == other.before or KINDS[planned.ref.kind].on_the_way(one, other.before)
 
 
 def _consents(plan: Plan, now: Plan) -> Iterator[str]:
@@ -165,6 +193,8 @@ def _is_done(field: FieldChange, ref: ResourceRef, declared: Desired | None, now
     What has no change is as the manifests have it now; a config that they do not mention may be anything.
     """
     state = declared.state if declared is not None and declared.state is not None else {}
+    if _is_chosen(field.path, declared):
+        return True
     if declared is not None and field.path not in state:
         kept = declared.intent.undeclared is Undeclared.KEEP
         if kept or any(live.ref == ref and live.path == field.path for live in now.undeclared):

@@ -16,6 +16,9 @@ FOLLOWER_RATE = "follower.replication.throttled.rate"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 
+ALL = "*"
+"""The entry that stands for all replicas of a topic, alone in its list."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rates:

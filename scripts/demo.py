@@ -13,9 +13,13 @@ import sys
 import tempfile
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -26,6 +30,11 @@ def main() -> int:
         data = Path(folder) / "kafka"
         try:
             tour(Path(folder), data)
+        finally:
+            run("dev", "down", "--data", str(data), title="Stop Kafka")
+        data = Path(folder) / "three"
+        try:
+            replicas(Path(folder) / "replicas", data)
         finally:
             run("dev", "down", "--data", str(data), title="Stop Kafka")
     say("That was all. Next: README.md, and `kafkaform init` for a repository of your own.")
@@ -83,24 +92,68 @@ def tour(folder: Path, data: Path) -> None:
     )
 
 
+ARCHIVE = """\
+apiVersion: kafkaform/v1
+kind: Topic
+metadata: {name: archive.v1}
+spec:
+  partitions: 6
+  replicationFactor: 1
+  config: {min.insync.replicas: 1}
+"""
+
+
+def replicas(folder: Path, data: Path) -> None:
+    """More replicas for a topic that holds data, on three brokers."""
+    folder.mkdir()
+    manifest = folder / "archive.yaml"
+    manifest.write_text(ARCHIVE, "utf-8")
+    os.environ["KAFKAFORM_BOOTSTRAP_SERVER"] = address = run(
+        *("dev", "up", "--brokers", "3", "--data", str(data)),
+        title="Three brokers, in three racks",
+        capture=True,
+    ).strip()
+    run("apply", str(folder), "--auto-approve", title="A topic whose partitions have one replica each")
+    say("60 MB are written to it. Then the manifest asks for 3 replicas, of which 2 must be in sync.")
+    produce(address, "archive.v1", ((str(number), os.urandom(1_000)) for number in range(60_000)))
+    replace_once(manifest, "replicationFactor: 1", "replicationFactor: 3")
+    replace_once(manifest, "min.insync.replicas: 1", "min.insync.replicas: 2")
+    run("plan", str(folder), "--verbose", title="What is copied, from where to where, and how long it takes")
+    run(
+        *("apply", str(folder), "--auto-approve", "--throttle", "10MB"),
+        title="Copied at 10 MB a second and broker; then, and not before, 2 replicas must be in sync",
+    )
+    run(
+        *("rebalance", "--detailed-exitcode"),
+        title="Are leaders even now? (exit code 2: a better order of replicas, nothing is copied)",
+        expect=2,
+    )
+
+
 def produce_orders(address: str, topic: str, *, records: int) -> None:
     """Write orders with a real producer that places keys as Java's does."""
-    producer = Producer(
-        {
-            "bootstrap.servers": address,
-            "partitioner": "murmur2_random",
-            "linger.ms": 50,
-            "queue.buffering.max.messages": records,
-        }
-    )
     random = Random(1)
-    for number in range(records):
-        shop = 1 if random.random() < 0.3 else random.randrange(2, 5_000)
-        producer.produce(
-            topic, f'{{"order": {number}, "total": {random.randrange(500, 20_000)}}}', f"shop-{shop}"
-        )
+    shops = (1 if random.random() < 0.3 else random.randrange(2, 5_000) for _ in range(records))
+    totals = (random.randrange(500, 20_000) for _ in range(records))
+    orders = (
+        (f"shop-{shop}", f'{{"order": {number}, "total": {total}}}'.encode())
+        for number, (shop, total) in enumerate(zip(shops, totals, strict=True))
+    )
+    produce(address, topic, orders)
+
+
+def produce(address: str, topic: str, records: Iterable[tuple[str, bytes]]) -> None:
+    """Write records by key, with a real producer."""
+    producer = Producer({"bootstrap.servers": address, "partitioner": "murmur2_random", "linger.ms": 50})
+    for key, value in records:
+        while True:
+            try:
+                producer.produce(topic, value, key)
+                break
+            except BufferError:
+                producer.poll(0.1)
     if producer.flush(60):
-        sys.exit("demo: not every order was written")
+        sys.exit("demo: not every record was written")
 
 
 def edited_copy(folder: Path) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kafkaform.clock import Clock
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.consent import Grant
-from kafkaform.executor import Clock
 from kafkaform.lock import unguarded
 from kafkaform.model import Desired, FieldValue, Intent, ResourceRef, Undeclared
 from kafkaform.operations import CreateTopic
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from kafkaform.errors import ClusterError
     from kafkaform.groups import GroupReading, LogSpan, TopicPartition
     from kafkaform.health import Health
+    from kafkaform.layout import Layout, Replicas
     from kafkaform.lock import Guard, Holder
     from kafkaform.model import Facts, Observation, Observed, Plan
     from kafkaform.operations import Operation
     from kafkaform.progress import Progress
+    from kafkaform.throttles import Throttles
 
 DAY = "86400000"
 WEEK = "604800000"
@@ -119,6 +121,9 @@ class Watched:
     after: Callable[[Sequence[Operation]], object] | None = None
     reading: Callable[[], object] | None = None
 
+    def begin(self) -> None:
+        self.cluster.begin()
+
     def facts(self) -> Facts:
         return self.cluster.facts()
 
@@ -167,6 +172,31 @@ class Watched:
         if self.after is not None:
             self.after(operations)
         return outcomes
+
+    def layout(self) -> Layout:
+        return self.cluster.layout()
+
+    def replica_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int, int], int]:
+        return self.cluster.replica_sizes(partitions)
+
+    def reassign(
+        self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
+    ) -> Mapping[TopicPartition, ClusterError | None]:
+        return self.cluster.reassign(targets, guard)
+
+    def elect_leaders(
+        self, partitions: Collection[TopicPartition], guard: Guard = unguarded
+    ) -> Mapping[TopicPartition, ClusterError | None]:
+        return self.cluster.elect_leaders(partitions, guard)
+
+    def throttles(self, topics: Collection[str]) -> Throttles:
+        return self.cluster.throttles(topics)
+
+    def set_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
+        self.cluster.set_throttles(throttles, guard)
+
+    def clear_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
+        self.cluster.clear_throttles(throttles, guard)
 
     def append_audit(self, lines: Sequence[str]) -> None:
         self.cluster.append_audit(lines)

@@ -64,6 +64,17 @@ def test_each_sort_of_change_is_told_apart(memory: MemoryCluster) -> None:
     }
 
 
+def test_replicas_move_on_behalf_of_whoever_asked_for_them(memory: MemoryCluster) -> None:
+    for name in ("drifted", "edited"):
+        made(memory, name, 2, 1, retention_ms=DAY)
+    earlier = [declared("drifted", 2, 3, retention_ms=DAY), declared("edited", 2, 1, retention_ms=WEEK)]
+    now = [declared("drifted", 2, 3, retention_ms=DAY), declared("edited", 2, 3, retention_ms=WEEK)]
+    assert origins(attributed(plan_for(memory, *now), earlier, now)) == {
+        "drifted": (Origin.DRIFT, ()),
+        "edited": (Origin.MIXED, ("config.retention.ms",)),
+    }
+
+
 def test_a_config_that_a_manifest_gives_up_is_the_branchs_where_it_is_reset_only_now(
     memory: MemoryCluster,
 ) -> None:

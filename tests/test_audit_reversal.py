@@ -57,6 +57,20 @@ def test_the_values_from_before_come_back(story: Story) -> None:
     assert (found.refused, found.notes) == ([], [])
 
 
+def test_replicas_follow_the_replication_factor_unless_a_manifest_lists_them(story: Story) -> None:
+    change = story.add(
+        "update", "orders", {"replicationFactor": (1, 2), "placement": ("1,2,3", "1:2,2:3,3:1")}
+    )
+    now = declared("orders", replicas=2)
+    found = undo(story, change, desired=(now,))
+    assert (found.edits, found.refused) == ([Edit(ORDERS, "replicationFactor", 1)], [])
+    (note,) = found.notes
+    assert note.startswith("run0.1 Topic/orders: placement: replicas go where they are balanced")
+    listed = replace(now, state={**(now.state or {}), "placement": "1:2,2:3,3:1"})
+    (reason,) = undo(story, change, desired=(listed,)).refused
+    assert reason.endswith("placement: write the earlier replicas into the manifest by hand")
+
+
 def test_partitions_do_not_come_back_and_the_rest_does(story: Story) -> None:
     change = story.add("update", "orders", {"partitions": (3, 6), RETENTION: (WEEK, DAY)})
     found = undo(story, change, desired=(declared("orders", 6, retention_ms=DAY),))

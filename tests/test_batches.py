@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from kafkaform.batches import MAX_WEIGHT, batches, weight
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.model import ResourceRef
-from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
+from kafkaform.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CreateTopic,
+    DeleteTopic,
+    Operation,
+    Reassign,
+)
 
 REF = ResourceRef("Topic", "a")
 COUNTS = st.integers(1, 40)
@@ -48,6 +55,10 @@ def test_an_operation_weighs_as_many_records_as_it_asks_for() -> None:
     assert weight(CreateTopic(REF, -1, -1, {})) == 2
     assert weight(AlterConfigs(REF, {"retention.ms": "1"}, ("segment.ms",))) == 3
     assert weight(AddPartitions(REF, 3, 10)) == 8
+    # Replicas of a partition are in one record, however many there are and whoever chose them.
+    assert weight(CreateTopic(REF, 2, 3, {}, ((1, 2, 3), (2, 3, 1)))) == 3
+    assert weight(AddPartitions(REF, 3, 5, ((1, 2, 3), (2, 3, 1)))) == 3
+    assert weight(Reassign(REF, {0: (1,), 4: (2,)}, {0: (1, 2), 4: (2, 3)})) == 3
     assert weight(DeleteTopic(REF, "id")) == 1
 
 

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import ssl
 import subprocess
 import time
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from kafkaform.cli.github import github as github_command
+from tests.certificates import self_signed
 from tests.cli_helpers import ROOT, called, environment, kafkaform
 from tests.fake_github import REPOSITORY, TOKEN, fake_github
 from tests.github_job import ARTEFACT, COMMENTS, ISSUES, MERGE, Job, github_job
@@ -256,26 +249,3 @@ class TestGuide:
     def test_all_commands_are_shown(self) -> None:
         assert len(SHOWN) == 3
         assert all(f"kafkaform github {name}" in "".join(SHOWN) for name in github_command.commands)
-
-
-def self_signed(folder: Path) -> ssl.SSLContext:
-    """A server's side of TLS, with a certificate that only its own file vouches for."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "certificate.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
-    (folder / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
-    return context

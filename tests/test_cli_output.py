@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+from contextlib import redirect_stdout
+from io import StringIO
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.text import Text
 
-from kafkaform.cli.output import print_plan
+from kafkaform.cli.output import print_plan, print_text
 from kafkaform.model import Diagnostic, Location, Plan, Severity
 from kafkaform.plan_file import PlanHeader
+from kafkaform.report.printable import printable
 from tests.cli_helpers import Project, called
 
 if TYPE_CHECKING:
@@ -35,6 +42,16 @@ def test_a_plan_as_annotations_has_its_findings_and_its_sentence(capsys: pytest.
         "::warning title=KF411::they differ",
         "Nothing to apply: 1 unchanged, 1 error.",
     ]
+
+
+@given(st.lists(st.tuples(st.text(), st.sampled_from(["", "bold", "dim red"]))))
+def test_text_without_colours_is_what_rich_would_print(parts: list[tuple[str, str]]) -> None:
+    text = Text("\n").join([Text(printable(part), style) for part, style in parts])
+    with redirect_stdout(StringIO()) as printed:
+        print_text(text)
+    with redirect_stdout(StringIO()) as by_rich:
+        Console(color_system=None, markup=False, highlight=False, emoji=False, soft_wrap=True).print(text)
+    assert printed.getvalue() == by_rich.getvalue()
 
 
 def test_a_plan_as_sarif_has_its_findings(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,10 +14,12 @@ from confluent_kafka import Producer, TopicCollection
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from kafkaform.cluster import facts
+from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.errors import AuthenticationFailed, PermissionDenied, RequestRejected
 from kafkaform.model import Desired, Observation, ResourceRef
 from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
 from kafkaform.planner import diff
+from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
 from tests.kafka_fixtures import TIMEOUT_S, admin_client, connect, eventually
 
 if TYPE_CHECKING:
@@ -219,6 +221,64 @@ def test_without_the_right_to_read_reassignments_the_plan_says_so(
     assert observation.resources.keys() == {a}
 
 
+def test_moving_replicas_needs_rights_which_are_named(
+    acl: KafkaCluster, account: Callable[..., Account], prefix: str
+) -> None:
+    a = topic(f"{prefix}a")
+    create(acl, CreateTopic(a, 1, 1, {}))
+    partition = (a.name, 0)
+    nobody = account("TOPIC:*:DESCRIBE").cluster
+    half = account("TOPIC:*:DESCRIBE", "CLUSTER:kafka-cluster:DESCRIBE_CONFIGS").cluster
+    assert nobody.layout().reassigning is None
+    assert nobody.replica_sizes([partition]) == {}
+    outcomes = [
+        nobody.reassign({partition: (1,)})[partition],
+        nobody.elect_leaders([partition])[partition],
+    ]
+    throttles = Throttles({1: Rates(10**9)})
+    replicas = Throttles({}, {a.name: ThrottledReplicas(frozenset({"0:1"}))})
+    teller = account("TOPIC:*:DESCRIBE", "TOPIC:*:DESCRIBE_CONFIGS", "CLUSTER:kafka-cluster:DESCRIBE_CONFIGS")
+    for ask in (
+        lambda: nobody.throttles([]),
+        lambda: half.throttles([a.name]),
+        lambda: nobody.set_throttles(throttles),
+        lambda: teller.cluster.set_throttles(replicas),
+        lambda: teller.cluster.clear_throttles(replicas),
+    ):
+        with pytest.raises(PermissionDenied) as denied:
+            ask()
+        outcomes.append(denied.value)
+    assert [(type(outcome), outcome and outcome.hint) for outcome in outcomes] == [
+        (PermissionDenied, "grant Alter on the cluster"),
+        (PermissionDenied, "grant Alter on the cluster"),
+        (PermissionDenied, "grant DescribeConfigs on the cluster"),
+        (PermissionDenied, "grant DescribeConfigs on the topics whose replicas are throttled"),
+        (PermissionDenied, "grant AlterConfigs on the cluster"),
+        (PermissionDenied, "grant AlterConfigs on the topics whose replicas are throttled"),
+        (PermissionDenied, "grant AlterConfigs on the topics whose replicas are throttled"),
+    ]
+
+
+def test_these_rights_are_enough_to_move_replicas(
+    acl: KafkaCluster, account: Callable[..., Account], prefix: str
+) -> None:
+    a = topic(f"{prefix}a")
+    create(acl, CreateTopic(a, 1, 1, {}))
+    rights = ("DESCRIBE", "DESCRIBE_CONFIGS", "ALTER", "ALTER_CONFIGS")
+    on_topics = [f"TOPIC:*:{right}" for right in ("DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS")]
+    mover = account(*on_topics, *[f"CLUSTER:kafka-cluster:{right}" for right in rights]).cluster
+    partition = (a.name, 0)
+    assert mover.layout().reassigning == {}
+    assert mover.replica_sizes([partition]).keys() == {(*partition, 1)}
+    throttles = Throttles({1: Rates(10**9)}, {a.name: ThrottledReplicas(frozenset({"0:1"}))})
+    mover.set_throttles(throttles)
+    assert mover.throttles([a.name]) == throttles
+    assert mover.reassign({partition: (1,)}) == {partition: None}
+    assert mover.elect_leaders([partition]) == {partition: None}
+    mover.clear_throttles(throttles)
+    assert not eventually(lambda: mover.throttles([a.name]), lambda found: not found)
+
+
 # --- replicas --------------------------------------------------------------------------------------
 
 
@@ -326,6 +386,19 @@ def test_a_running_reassignment_is_read_as_what_it_leads_to(
         finally:
             if third in target:
                 reassign(name, None)
+
+
+def test_the_layout_is_the_same_without_a_swift_way_to_read_it(
+    three: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"{prefix}a"
+    create(three, CreateTopic(topic(name), 2, 2, {}, ((3, 1), (1, 2))))
+    swift = eventually(three.layout, lambda layout: len(layout.topics.get(name, ())) == 2)
+    monkeypatch.setattr(SwiftSource, "usable", lambda _: False)
+    plain = three.layout()
+    assert plain.brokers == swift.brokers
+    assert plain.topics[name] == swift.topics[name]
+    assert plain.reassigning == swift.reassigning == {}
 
 
 def fill(kafka3: DevCluster, name: str) -> None:

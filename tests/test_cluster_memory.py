@@ -19,6 +19,7 @@ from kafkaform.operations import (
     DeleteTopic,
     ResetOffsets,
 )
+from kafkaform.throttles import Rates, Throttles
 
 if TYPE_CHECKING:
     from kafkaform.groups import Group
@@ -102,10 +103,73 @@ def test_a_failure_can_wait_for_a_resource_and_hide_that_it_went_well(cluster: M
 
 
 def test_partitions_may_have_different_replica_counts(cluster: MemoryCluster) -> None:
-    cluster.reassign(A, [1, 3, 2])
+    cluster.replicate(A, [1, 3, 2])
     assert cluster.observe([A]).resources[A].state["replicationFactor"] == "1-3"
-    cluster.reassign(A, [3, 3, 3])
+    cluster.replicate(A, [3, 3, 3])
     assert cluster.observe([A]).resources[A].state["replicationFactor"] == 3
+
+
+def test_a_reassignment_takes_the_readings_of_the_layout_that_it_is_told_to(cluster: MemoryCluster) -> None:
+    cluster.fill(B, 900)
+    (held,) = cluster.layout().topics["b"]
+    target = tuple(broker for broker in (1, 2, 3) if broker not in held.replicas)
+    cluster.pace(3)
+    assert cluster.reassign({("b", 0): target}) == {("b", 0): None}
+    seen = []
+    for _ in range(4):
+        sizes = cluster.replica_sizes([("b", 0)])
+        seen.append((sizes[("b", 0, target[0])], bool(cluster.layout().reassigning)))
+    assert seen == [(0, True), (300, True), (600, True), (900, False)]
+    assert cluster.layout().topics["b"][0].replicas == target
+    assert cluster.replica_sizes([("b", 0)]) == dict.fromkeys([("b", 0, b) for b in target], 900)
+
+
+def test_a_new_replica_on_a_broker_that_is_down_waits_for_it(cluster: MemoryCluster) -> None:
+    (held,) = cluster.layout().topics["b"]
+    first, second = (broker for broker in (1, 2, 3) if broker not in held.replicas)
+    cluster.pace(1)
+    cluster.stop_broker(second)
+    cluster.reassign({("b", 0): (*held.replicas, first, second)})
+    cluster.advance(5)
+    layout = cluster.layout()
+    assert layout.reassigning is not None
+    assert layout.reassigning["b", 0].adding == {first, second}
+    assert layout.topics["b"][0].isr == (*held.replicas, first)
+    cluster.start_broker(second)
+    cluster.advance()
+    assert cluster.layout().topics["b"][0].isr == (*held.replicas, first, second)
+    assert not cluster.layout().reassigning
+
+
+def test_the_layout_lags_behind_what_the_controllers_know(cluster: MemoryCluster) -> None:
+    (held,) = cluster.layout().topics["b"]
+    new = next(broker for broker in (1, 2, 3) if broker not in held.replicas)
+    cluster.pace(1)
+    cluster.lag(1)
+    cluster.reassign({("b", 0): (new,)})
+    seen = [cluster.layout() for _ in range(3)]
+    assert [layout.topics["b"][0].replicas for layout in seen] == [
+        held.replicas,
+        (new, *held.replicas),
+        (new,),
+    ]
+    assert [bool(layout.reassigning) for layout in seen] == [True, False, False]
+
+
+def test_moves_and_throttles_can_be_denied_and_fail(cluster: MemoryCluster) -> None:
+    throttles = Throttles({1: Rates(1)})
+    cluster.fail_next(UNANSWERED, B, carried_out=True)
+    assert cluster.reassign({("b", 0): (1, 2, 3)}) == {("b", 0): UNANSWERED}
+    assert cluster.layout().topics["b"][0].replicas == (1, 2, 3)
+    cluster.fail_next(UNANSWERED)
+    with pytest.raises(OutcomeUnknown):
+        cluster.set_throttles(throttles)
+    assert not cluster.throttles([])
+    cluster.deny(lambda ref: ref.kind == "Cluster")
+    assert isinstance(cluster.reassign({("b", 0): (1,)})["b", 0], PermissionDenied)
+    assert isinstance(cluster.elect_leaders([("b", 0)])["b", 0], PermissionDenied)
+    with pytest.raises(PermissionDenied):
+        cluster.set_throttles(throttles)
 
 
 def test_executed_holds_what_was_carried_out_and_nothing_else(cluster: MemoryCluster) -> None:

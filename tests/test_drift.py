@@ -96,7 +96,7 @@ def test_what_cannot_be_applied_is_drift_all_the_same(cluster: MemoryCluster) ->
     )
     assert {d.ref.name: d.planned.status.value for d in drift.resources if d.planned} == {
         "cut": "needs_consent",
-        "moved": "refused",
+        "moved": "planned",
         "shrunk": "refused",
     }
     assert drift.verdict is Verdict.DRIFT
@@ -303,3 +303,22 @@ def test_no_manifest_says_what_differs_by_partition_or_is_committed(cluster: Mem
     wanted = adoption(drift)
     assert wanted.edits == ()
     assert [why.split(":")[0] for _, why in wanted.refused] == ["replicationFactor", "offsets.orders"]
+
+
+# --- replicas --------------------------------------------------------------------------------------
+
+
+def placing(desired: Desired, strategy: str, static: str | None = None) -> Desired:
+    state = dict(desired.state or {}) | ({"placement": static} if static else {})
+    return replace(
+        desired, state=state, intent=replace(desired.intent, spec={"placement": {"strategy": strategy}})
+    )
+
+
+def test_replicas_are_drift_only_where_a_manifest_says_where_they_are(cluster: MemoryCluster) -> None:
+    made(cluster, "a", 2, 2)
+    (drifted,) = drift_in(cluster, declared("a", 2, 3)).resources
+    assert [one.change.path for one in drifted.fields] == ["replicationFactor"]
+    (listed,) = drift_in(cluster, placing(declared("a", 2, 2), "static", "3:1,1:3")).resources
+    assert [one.change.path for one in listed.fields] == ["placement"]
+    assert adoption(drift_in(cluster, placing(declared("a", 2, 2), "static", "3:1,1:3"))).edits == ()

@@ -17,7 +17,7 @@ from kafkaform.groups import PROTOCOLS
 from kafkaform.kinds import KINDS
 from kafkaform.kinds import topic as topic_kind
 from kafkaform.kinds.consumer_group import risk as group_risk
-from kafkaform.kinds.topic import risk
+from kafkaform.kinds.topic import placement, risk
 from kafkaform.manifests import yaml12, yaml_hazards
 from kafkaform.manifests.loader import Context, load
 from kafkaform.model import CONFIG_PREFIX, Desired, FieldValue
@@ -292,12 +292,12 @@ def judged_hazards(module: ModuleType) -> dict[str, str]:
 def hazards() -> dict[str, str]:
     """Every hazard in the code of the Topic kind, with its risk."""
     found = {}
-    for module in (risk, topic_kind):
+    for module in (placement, risk, topic_kind):
         tree = ast.parse(Path(module.__file__ or "").read_text("utf-8"))
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
-            if node.func.id == "Judgement":
+            if node.func.id == "Judgement" and node.args:
                 level, hazard = node.args[0], node.args[1]
                 assert isinstance(level, ast.Attribute)
                 if isinstance(hazard, ast.Constant):

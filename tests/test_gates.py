@@ -38,6 +38,7 @@ MOVING: dict[str, Change] = {
     "delete group": Delete(GROUP, None, {}, LOSS),
     "cut": update("config.retention.ms", LOSS),
     "safe increase": update("partitions", Judgement()),
+    "move": update("placement", Judgement(Risk.DISRUPTIVE, "replica-move", "2 replicas are copied")),
     "reset": update("offsets.a:0", Judgement(Risk.DESTRUCTIVE, "offset-reset", "read again"), ref=GROUP),
 }
 STAYING: dict[str, Change] = {
@@ -45,6 +46,7 @@ STAYING: dict[str, Change] = {
     "raise": update("config.retention.ms", Judgement()),
     "disruptive": update("config.min.insync.replicas", Judgement(Risk.DISRUPTIVE, "min-isr-raise")),
     "deferred": update("partitions", Judgement(), deferred="later"),
+    "deferred move": update("placement", Judgement(), deferred="later"),
 }
 
 

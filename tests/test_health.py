@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkaform.cluster import controlled
 from kafkaform.cluster import health as reading
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.health import read_health
@@ -191,7 +192,7 @@ def test_a_quorum_that_is_not_told(error: ClusterError, expected: Quorum | None,
 
 
 def test_a_connection_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_PAUSE_S", 0)
+    monkeypatch.setattr(controlled, "_PAUSE_S", 0)
     failures = [ClusterError("refused")] * 2
 
     def ask() -> str:
@@ -199,11 +200,11 @@ def test_a_connection_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch)
             raise failures.pop()
         return "answer"
 
-    assert reading._retried(ask) == "answer"
+    assert controlled.retried(ask) == "answer"
     failures.extend([ClusterError("refused")] * 99)
     with pytest.raises(ClusterError, match="refused"):
-        reading._retried(ask)
+        controlled.retried(ask)
     denied = Answering(PermissionDenied("no"))
     with pytest.raises(PermissionDenied):
-        reading._retried(lambda: denied.quorum(1))
+        controlled.retried(lambda: denied.quorum(1))
     assert denied.asked == 1

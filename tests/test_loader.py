@@ -140,6 +140,47 @@ BAD_SPECS: dict[str, tuple[str, list[str]]] = {
         "overrides: {dev: {retention: 7d, config: {§retention.ms: ~}}}",
         [f"retention.ms {TWICE}"],
     ),
+    "a placement without replicas": (
+        "placement: §{strategy: static}",
+        [
+            (
+                "static placement has no replicas "
+                "(list the brokers of each partition: replicas: [[1, 2], [2, 3]])"
+            )
+        ],
+    ),
+    "replicas without a static placement": (
+        "placement: {strategy: balanced, §replicas: [[1]]}",
+        [
+            (
+                "only static placement lists replicas, and this is balanced "
+                "(take replicas out, or write strategy: static)"
+            )
+        ],
+    ),
+    "a broker twice": (
+        "placement: {strategy: static, replicas: [[1, 2, 3], §[1, 2, 2], [1, 2, 3]]}",
+        ["partition 1 names broker 2 twice (a broker holds one replica of a partition at most)"],
+    ),
+    "a placement of other counts": (
+        "placement: {strategy: static, replicas: §[[1], §[1, 2]]}",
+        [
+            "replicas lists 2 partitions, and partitions is 1 (list the brokers of every partition)",
+            (
+                "partition 1 has 2 replicas, and replicationFactor is 1 "
+                "(list as many brokers for each partition)"
+            ),
+        ],
+    ),
+    "a placement by no strategy": (
+        "placement: {strategy: §rackaware}",
+        [
+            (
+                "spec.placement.strategy must be one of balanced, rack-aware, static, not 'rackaware' "
+                "(did you mean 'rack-aware'?)"
+            )
+        ],
+    ),
     "a list for one value": (
         "config: {min.insync.replicas: §[2]}",
         ["min.insync.replicas: is not a list (write one value)"],
@@ -421,7 +462,7 @@ def test_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
         Path("t/a.yaml").touch()
         assert problems({}) == ["t/a.yaml:1:1: cannot be read: Permission denied"]
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "iterdir", denied)
+        patch.setattr("os.scandir", denied)
         assert problems({}) == ["t:1:1: cannot be read: Permission denied"]
     with monkeypatch.context() as patch:
         patch.setattr(Path, "is_dir", denied)

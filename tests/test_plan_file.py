@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from kafkaform.model import FieldValue
+
 HEADER = PlanHeader("0.1.0", "1a2b3c", "prod", "prod", "2025-06-01T12:00:00Z")
 CUT = Judgement(Risk.DESTRUCTIVE, "retention-cut", "records older than 1d are deleted", "keep 7d")
 DELETION = Judgement(Risk.DESTRUCTIVE, "delete", "all records are lost", "export them")
@@ -471,3 +473,39 @@ def test_package_data_comes_before_the_checkout(tmp_path: Path, monkeypatch: pyt
     load_schema.cache_clear()
     assert load_schema("s") == {"title": "one"}
     load_schema.cache_clear()
+
+
+# --- replicas --------------------------------------------------------------------------------------
+
+
+def placing(before: FieldValue, after: FieldValue) -> str:
+    moved = Update(topic("a"), "id", (FieldChange("placement", before, after),))
+    return plan_to_json(Plan("c", (PlannedChange(moved, Status.PLANNED),)), HEADER)
+
+
+@pytest.mark.parametrize(("before", "after"), [("1,2", "1:2,2:3"), ("1", "2,3"), ("2147483647", "1:2")])
+def test_replicas_are_read_again(before: str, after: str) -> None:
+    plan, _ = plan_from_json(placing(before, after), "plan.json")
+    (change,) = plan.changes
+    assert change.change == Update(topic("a"), "id", (FieldChange("placement", before, after),))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("1,2", "1:2"),
+        ("1", "1:1"),
+        ("1", "x"),
+        ("1", ""),
+        ("1", None),
+        (None, "1"),
+        ("1", 2),
+        ("1", "1: 2"),
+        ("1", "01"),
+        ("1", "-1"),
+        ("1", "2147483648"),
+    ],
+)
+def test_replicas_that_nobody_could_carry_out_are_refused(before: FieldValue, after: FieldValue) -> None:
+    with pytest.raises(PlanFileError, match="a placement that is not one"):
+        plan_from_json(placing(before, after), "plan.json")

@@ -76,6 +76,14 @@ def test_every_value_that_moved_is_named() -> None:
     )
 
 
+def test_a_value_that_fills_pages_is_cut() -> None:
+    long = ",".join(["1:2:3"] * 500)
+    moved = remaining(update(field("config.retention.ms", long, "1")), seen(retention_ms="5"))
+    assert isinstance(moved, Moved)
+    assert len(moved.reason) < 300
+    assert "…" in moved.reason
+
+
 def test_one_value_that_moved_holds_back_what_would_fit() -> None:
     assert isinstance(remaining(CHANGE, seen(partitions=4)), Moved)
 

@@ -12,10 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.errors import OutcomeUnknown, RequestRejected
+from kafkaform.errors import OutcomeUnknown, RequestRejected, Unreachable
 from kafkaform.executor import apply
 from kafkaform.model import Location, ResourceRef
-from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
+from kafkaform.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CreateTopic,
+    DeleteTopic,
+    Operation,
+    Reassign,
+)
 from kafkaform.outcome import ApplyReport, ResourceResult, Result
 from kafkaform.report.apply import apply_to_json, describe, render_apply
 from kafkaform.report.printable import is_plain
@@ -23,6 +30,7 @@ from tests import strategies
 from tests.scenes import DAY, WEEK, FakeClock, Watched, absent, declared, made, plan_for, topic
 
 if TYPE_CHECKING:
+    from kafkaform.layout import Layout
     from kafkaform.model import Plan
 
 A = topic("a")
@@ -42,6 +50,13 @@ def lines_of(report: ApplyReport) -> list[str]:
     return render_apply(report).plain.split("\n")
 
 
+class Blind(Watched):
+    """A cluster that does not say where its replicas are: none is moved then."""
+
+    def layout(self) -> Layout:
+        raise Unreachable("no answer")
+
+
 def everything() -> ApplyReport:
     """An apply in which each sort of thing happens once or twice."""
     memory = MemoryCluster()
@@ -59,7 +74,7 @@ def everything() -> ApplyReport:
         declared("new", 12),
         declared("same"),
     ]
-    plan = plan_for(memory, *(replace(d, location=Location("topics/x.yaml", 7)) for d in desired))
+    plan = plan_for(Blind(memory), *(replace(d, location=Location("topics/x.yaml", 7)) for d in desired))
     made(memory, "same")
     memory.execute([AddPartitions(topic("moved"), 3, 4)])
     memory.fail_next(NO, topic("failed"))
@@ -181,6 +196,10 @@ def test_nothing_to_do() -> None:
         (AlterConfigs(A, {"vendor.key": "a\nb\x1b"}), r"vendor.key = a\nb\x1b"),
         (AddPartitions(A, 6, 12), "partitions 6 → 12"),
         (DeleteTopic(A, "id"), "all of it"),
+        (Reassign(A, {0: (1,), 3: (2,)}, {0: (1, 2, 3), 3: (2, 1)}), "2 partitions: 3 replicas added"),
+        (Reassign(A, {0: (1, 2)}, {0: (1, 3)}), "1 partition: 1 replica added, 1 dropped"),
+        (Reassign(A, {0: (1, 2)}, {0: (1,)}), "1 partition: 1 replica dropped"),
+        (Reassign(A, {0: (1, 2)}, {0: (2, 1)}), "1 partition: another preferred leader"),
     ],
 )
 def test_operations_in_words(operation: Operation, words: str) -> None:

@@ -206,6 +206,20 @@ def test_deferred_fields_are_said_to_be() -> None:
     assert "- `replicationFactor` does not change yet: moves come later." in section(markdown, "Details")
 
 
+def test_replicas_are_counted_in_the_table_and_listed_in_the_details() -> None:
+    before, after = ",".join(["1"] * 200), ",".join(["1:2"] * 200)
+    judgement = Judgement(Risk.DISRUPTIVE, "replica-move", "200 replicas are copied (1.2 GiB)")
+    change = Update(topic("t"), "id", (FieldChange("placement", before, after, before, after, judgement),))
+    markdown = render_markdown(Plan("c", (PlannedChange(change, Status.PLANNED),)))
+    assert "`placement: 200 partitions: 200 replicas added`" in section(markdown, "Changes")
+    assert "200 replicas are copied (1.2 GiB)" in section(markdown, "Details")
+    (fence,) = parse(markdown).fences
+    old, new = fence.splitlines()
+    assert old.startswith("- placement: 1,1,1,")
+    assert new.startswith("+ placement: 1:2,1:2,")
+    assert len(fence) < 600
+
+
 def test_everything_else_has_its_section() -> None:
     plan = Plan(
         "c",

@@ -372,3 +372,27 @@ def test_no_name_can_forge_a_change_or_a_summary(plan: Plan, header: PlanHeader)
     assert [line for line in lines if line.startswith(("Plan:", "No changes", "Nothing to apply"))] == lines[
         -1:
     ]
+
+
+# --- replicas --------------------------------------------------------------------------------------
+
+BEFORE = "1,2,3,1,2,3,1,2,3,1,2,3"
+AFTER = "1:2,2:3,3:1,1:2,2:3,3:1,1:2,2:3,3:1,1:2,2:3,3,1:3"
+
+
+def test_a_few_replicas_are_shown_on_their_line() -> None:
+    lines = lines_of(plan_of(update(FieldChange("placement", "1,2", "1:2,2:3", "1,2", "1:2,2:3"))))
+    assert has_line(lines, "placement", "1,2 → 1:2,2:3")
+
+
+def test_many_replicas_are_counted_and_listed_only_if_asked() -> None:
+    plan = plan_of(update(FieldChange("placement", BEFORE, AFTER, BEFORE, AFTER)))
+    told = "11 partitions: 11 replicas added; 1 new partition placed"
+    lines = lines_of(plan)
+    assert has_line(lines, "placement", told)
+    assert not any("1 → 1:2" in line for line in lines)
+    verbose = lines_of(plan, verbose=True)
+    assert has_line(verbose, "placement", told)
+    assert [line.split() for line in verbose if "→" in line] == [
+        [str(n), f"{n % 3 + 1}", "→", f"{n % 3 + 1}:{(n + 1) % 3 + 1}"] for n in range(11)
+    ] + [["12", "new", "→", "1:3"]]

@@ -354,3 +354,63 @@ def test_fields_are_those_of_every_action() -> None:
     assert differences(plan(DELETE), moved) == (
         "Topic/a has partitions 5 now, and had 3 when the plan was reviewed",
     )
+
+
+# --- replicas --------------------------------------------------------------------------------------
+
+FACTOR = FieldChange("replicationFactor", 1, 3)
+PLACED = FieldChange("placement", "1,2", "1:2:3,2:3:1")
+
+
+def test_other_brokers_than_reviewed_are_told_and_do_not_stop() -> None:
+    one = plan(update(FACTOR, PLACED))
+    other = plan(update(FACTOR, replace(PLACED, after="1:3:2,2:1:3")))
+    found = compared(one, other, declared(replicationFactor=3))
+    assert found == Comparison(
+        (),
+        ("Topic/a gets its replicas on other brokers than the reviewed plan says, as the cluster is by now",),
+    )
+
+
+def test_replicas_that_a_manifest_lists_are_compared_as_every_field_is() -> None:
+    listed = declared(replicationFactor=3, placement="1:3:2,2:1:3")
+    one = plan(update(FACTOR, PLACED))
+    other = plan(update(FACTOR, replace(PLACED, after="1:3:2,2:1:3")))
+    (line,) = differences(one, other, listed)
+    assert line.startswith("Topic/a would get placement 1:3:2,2:1:3: the reviewed plan sets it to ")
+
+
+def test_moves_that_stopped_half_way_can_be_gone_on_with() -> None:
+    one = plan(update(FACTOR, PLACED))
+    half = plan(update(replace(FACTOR, before="1-3"), replace(PLACED, before="1:2:3,2")))
+    for wanted in (declared(replicationFactor=3), declared(replicationFactor=3, placement=PLACED.after)):
+        assert differences(one, half, wanted) == ()
+    assert compared(one, half, declared(replicationFactor=3)).notes == (
+        "Topic/a has a part of its replicas placed already",
+    )
+    other = plan(update(replace(FACTOR, before=2), replace(PLACED, before="1:3,2:1")))
+    assert differences(one, other, declared(replicationFactor=3)) == (
+        "Topic/a has replicationFactor 2 now, and had 1 when the plan was reviewed",
+    )
+
+
+def test_replicas_that_nobody_reviewed_stop() -> None:
+    one = plan(update(PARTITIONS))
+    assert differences(one, plan(update(PARTITIONS, PLACED)), declared(partitions=6)) == (
+        "Topic/a would get placement 1:2:3,2:3:1: the reviewed plan leaves that field alone",
+    )
+
+
+def test_replicas_that_are_there_by_now_are_told() -> None:
+    one = plan(update(FACTOR, PLACED, RETENTION))
+    now = declared(replicationFactor=3, config_retention_ms=WEEK)
+    found = compared(one, plan(update(RETENTION)), now)
+    assert found.differences == ()
+    assert "Topic/a has its replicas placed already" in found.notes
+
+
+def test_replicas_that_cannot_be_placed_any_more_stop() -> None:
+    one = plan(update(FACTOR, PLACED, RETENTION))
+    later = plan(update(replace(FACTOR, deferred="the layout is not known"), RETENTION))
+    found = differences(one, later, declared(replicationFactor=3, config_retention_ms=WEEK))
+    assert found == ("Topic/a would keep its replicationFactor: the reviewed plan sets it to 3",)

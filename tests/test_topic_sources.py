@@ -7,18 +7,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkaform import kafka_configs
+from kafkaform.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.cluster import wire
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.swift_source import SwiftSource
+from kafkaform.cluster.topic_answers import Configs
+from kafkaform.cluster.writer import submit
 from kafkaform.errors import KafkaformError
+from kafkaform.lock import unguarded
 from kafkaform.model import ResourceRef
 from kafkaform.operations import CreateTopic
-from tests.kafka_fixtures import eventually
+from tests.certificates import self_signed
+from tests.kafka_fixtures import eventually, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from kafkaform.cluster.kafka import KafkaCluster
     from kafkaform.cluster.topic_answers import TopicSource
@@ -33,7 +40,41 @@ VARIED: list[dict[str, str]] = [
     {"leader.replication.throttled.replicas": "0:1,1:1", "follower.replication.throttled.replicas": "*"},
     {"message.timestamp.type": "LogAppendTime", "max.message.bytes": "1"},
     {"cleanup.policy": ""},
+    {
+        # One of every type, and every config that a broker without tiered storage takes.
+        "cleanup.policy": "compact",
+        "compression.gzip.level": "9",
+        "compression.lz4.level": "17",
+        "compression.type": "snappy",
+        "compression.zstd.level": "-131072",
+        "delete.retention.ms": "0",
+        "file.delete.delay.ms": "1",
+        "flush.messages": "1",
+        "flush.ms": str(2**63 - 1),
+        "follower.replication.throttled.replicas": "",
+        "index.interval.bytes": "0",
+        "leader.replication.throttled.replicas": "*",
+        "local.retention.bytes": "-2",
+        "local.retention.ms": "-2",
+        "max.compaction.lag.ms": str(2**63 - 1),
+        "max.message.bytes": str(2**31 - 1),
+        "message.timestamp.after.max.ms": "0",
+        "message.timestamp.before.max.ms": "0",
+        "message.timestamp.type": "CreateTime",
+        "min.cleanable.dirty.ratio": "1.0E-3",
+        "min.compaction.lag.ms": "0",
+        "min.insync.replicas": "1",
+        "preallocate": "TRUE",
+        "retention.bytes": "0",
+        "retention.ms": "0",
+        "segment.bytes": "1048576",
+        "segment.index.bytes": "4",
+        "segment.jitter.ms": "0",
+        "segment.ms": "1",
+        "unclean.leader.election.enable": "False",
+    },
 ]
+_TIERED = {"remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable"}
 
 
 @pytest.fixture
@@ -85,6 +126,51 @@ def test_both_say_the_same(connection: Connection, real_cluster: KafkaCluster, p
     assert everything(swift, names) == told
 
 
+def test_the_varied_configs_are_all_there_are() -> None:
+    known = {name for name, key in kafka_configs.topic_configs().items() if not key.internal}
+    assert VARIED[-1].keys() == known - _TIERED
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> Iterator[Connection]:
+    """A broker of its own that takes logins by TLS alone."""
+    self_signed(tmp_path)
+    chain, key = (tmp_path / name for name in ("certificate.pem", "key.pem"))
+    (tmp_path / "store.pem").write_text(key.read_text() + chain.read_text())
+    properties = {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_SSL",
+        "listener.name.sasl.ssl.keystore.type": "PEM",
+        "listener.name.sasl.ssl.keystore.location": str(tmp_path / "store.pem"),
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with guarded(1, heap_mb=256, sasl_users={"somebody": "secret"}, properties=properties) as kafka:
+        given = {
+            "bootstrap.servers": kafka.sasl_bootstrap_servers,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "somebody",
+            "sasl.password": "secret",
+            "ssl.ca.location": str(chain),
+        }
+        connection = Connection(to_librdkafka(given), lambda: to_kafka_python(given))
+        yield connection
+        connection.close()
+
+
+def test_both_say_the_same_over_tls_and_sasl(tls: Connection) -> None:
+    names = [f"topic.{n}" for n in range(len(VARIED))]
+    creates = [
+        CreateTopic(ResourceRef("Topic", name), 2, 1, configs)
+        for name, configs in zip(names, VARIED, strict=True)
+    ]
+    assert submit(tls, creates, unguarded) == [None] * len(creates)
+    source = topic_source(tls)
+    assert isinstance(source, SwiftSource)
+    told = eventually(lambda: everything(PlainSource(tls), names), lambda said: said[4] == ([], []))
+    assert len(told[1]) == len(told[2]) == len(names)  # type: ignore[arg-type]
+    assert everything(source, names) == told
+
+
 def test_both_say_the_same_over_sasl_with_few_rights(account: Callable[..., Account], prefix: str) -> None:
     owner = account(f"TOPIC:{prefix}*:ALL")
     names = [f"{prefix}.seen", f"{prefix}.unseen", f"{prefix}.undescribed"]
@@ -123,9 +209,23 @@ def short(text: str | None) -> bytes:
     return pack(">h", -1) if text is None else pack(">h", len(text.encode())) + text.encode()
 
 
-def entry(name: str, value: str | None, source: int, synonyms: int = 0) -> bytes:
+def entry(
+    name: str,
+    value: str | None,
+    source: int,
+    synonyms: int = 0,
+    *,
+    read_only: bool = False,
+    secret: bool = False,
+) -> bytes:
     one = short("log.retention.ms") + short(None) + b"\x04"
-    return short(name) + short(value) + bytes([0, source, 0]) + pack(">i", synonyms) + one * synonyms
+    return (
+        short(name)
+        + short(value)
+        + bytes([read_only, source, secret])
+        + pack(">i", synonyms)
+        + one * synonyms
+    )
 
 
 def described(name: str, *entries: bytes, code: int = 0, message: str | None = None) -> bytes:
@@ -135,12 +235,14 @@ def described(name: str, *entries: bytes, code: int = 0, message: str | None = N
 
 def test_configs_with_errors_nulls_synonyms_and_repeated_blocks() -> None:
     plain = entry("retention.ms", "1", 5), entry("größe", None, 1, synonyms=2)
+    hidden = entry("password", None, 1, secret=True), entry("fixed", "", 4, read_only=True)
     topics = [
         described("a", *plain),
         described("denied", code=29, message="no"),
         described("b", *plain),
         described("a-prefix-of-the-block", plain[0]),
         described("nothing"),
+        described("secretive", *hidden),
     ]
     answers = list(wire.read_configs(pack(">ii", 7, len(topics)) + b"".join(topics)))
     assert [(a.name, a.error_code, a.message) for a in answers] == [
@@ -149,12 +251,14 @@ def test_configs_with_errors_nulls_synonyms_and_repeated_blocks() -> None:
         ("b", 0, ""),
         ("a-prefix-of-the-block", 0, ""),
         ("nothing", 0, ""),
+        ("secretive", 0, ""),
     ]
     assert answers[0].configs.own == {"größe": None}
     assert answers[0].configs.effective == {"retention.ms": "1", "größe": None}
     assert answers[2].configs is answers[0].configs
     assert answers[3].configs.effective == {"retention.ms": "1"}
     assert answers[4].configs.effective == {}
+    assert answers[5].configs == Configs({"password": None}, {"password": None, "fixed": ""})
 
 
 def compact(raw: bytes | None) -> bytes:
@@ -185,7 +289,7 @@ def test_metadata_with_tags_long_lists_and_null_names() -> None:
     first, second = wire.read_metadata(body)
     assert (first.name, first.error_code, first.internal) == (name.decode(), 5, True)
     assert first.topic_id.bytes == topic_id
-    assert first.replicas == {3: 200}
+    assert first.replicas == {3: tuple(range(200))}
     assert (second.name, second.error_code, second.replicas) == ("", 100, {})
 
 

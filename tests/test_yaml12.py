@@ -153,7 +153,7 @@ def test_documents_and_places() -> None:
     assert first.locate(["a", "nope", "deeper"]) == Location("f", 2, 4)
     assert first.locate(["a", "b", 7]) == Location("f", 2, 8)
     assert last.locate([0]) == Location("f", 6, 3)
-    assert [text for _, text in first.scalars()] == ["a", "b", "x", "c", "é"]
+    assert [text for _, text in first.texts()] == ["a", "b", "x", "c", "é"]
 
 
 def test_no_documents() -> None:
@@ -331,7 +331,7 @@ def check_places(raw: bytes) -> None:
     problems: list[Problem] = []
     for document in read_documents(raw, "f", problems.append):
         document.locate(["a", 0])
-        list(document.scalars())
+        list(document.texts())
     for problem in problems:
         assert problem.location is not None
         assert problem.location.line >= 1

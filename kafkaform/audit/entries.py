@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkaform.model import FieldValue, ResourceRef
+    from kafkaform.throttles import Throttles
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +102,36 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class ThrottleEntry:
+    """Throttles that an apply was about to set.
+
+    Attributes:
+        id: The id, `RUN.NUMBER`.
+        run: The id of the apply.
+        at: When it was about to set them (RFC 3339 in UTC).
+        cluster_id: The cluster.
+        throttles: The throttles.
+        removed: Whether they were taken off since.
+    """
+
+    id: str
+    run: str
+    at: str
+    cluster_id: str
+    throttles: Throttles
+    removed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Log:
     """A reading of the record.
 
     Attributes:
         entries: Oldest first.
         problems: What of it could not be read, a line each.
+        throttles: What applies throttled, oldest first.
     """
 
     entries: tuple[Entry, ...] = ()
     problems: tuple[str, ...] = ()
+    throttles: tuple[ThrottleEntry, ...] = ()

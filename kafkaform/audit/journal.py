@@ -174,6 +174,14 @@ class AuditJournal:
                 error.add_note(second.message)  # the first is the one to tell: nothing was applied
 
 
+def sinks_of(cluster: Cluster, audit: AuditSettings) -> Sequence[Sink]:
+    """Where the record of a cluster is written to."""
+    sinks: list[Sink] = [TopicSink(cluster)] if audit.topic else []
+    if audit.file is not None:
+        sinks.append(FileSink(audit.file))
+    return sinks
+
+
 def open_journal(
     cluster: Cluster, audit: AuditSettings, plan: Plan, header: PlanHeader, digest: str, author: Author
 ) -> AuditJournal:
@@ -187,9 +195,6 @@ def open_journal(
         digest: The digest of the plan as it was reviewed.
         author: Who applies.
     """
-    sinks: list[Sink] = [TopicSink(cluster)] if audit.topic else []
-    if audit.file is not None:
-        sinks.append(FileSink(audit.file))
     common = about(
         author,
         commit=header.commit,
@@ -198,4 +203,4 @@ def open_journal(
         cluster=plan.cluster_id,
         environment=header.environment,
     )
-    return AuditJournal(sinks, plan, common)
+    return AuditJournal(sinks_of(cluster, audit), plan, common)

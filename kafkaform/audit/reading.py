@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.audit.entries import Entry, Log, Outcome, RecordedField
+from kafkaform.audit.entries import Entry, Log, Outcome, RecordedField, ThrottleEntry
 from kafkaform.audit.record import FORMAT_VERSION
 from kafkaform.model import ResourceRef
 from kafkaform.schema_files import load_schema
+from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
 from kafkaform.wording import counted
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ def read_log(lines: Iterable[str], where: str) -> Log:
     """
     intents: dict[str, dict[int, Any]] = {}
     results: dict[str, dict[int, Any]] = {}
+    throttles: dict[str, ThrottleEntry] = {}
     damaged: list[int] = []
     later: list[int] = []
     for number, line in enumerate(lines, 1):
@@ -36,6 +39,8 @@ def read_log(lines: Iterable[str], where: str) -> Log:
             later.append(number)
         elif document is None or not _acceptor().is_valid(document):
             damaged.append(number)
+        elif document["record"] == "throttle":
+            _take_in(throttles, document)
         else:
             of = intents if document["record"] == "intent" else results
             of.setdefault(document["id"], {}).setdefault(document.get("part", 1), document)
@@ -47,7 +52,7 @@ def read_log(lines: Iterable[str], where: str) -> Log:
         f"{where}: {counted(len(orphans), 'result')} without an intent" if orphans else "",
         *(f"{where}: a part of {entry.id} is missing" for entry in entries if not entry.whole),
     ]
-    return Log(entries, tuple(filter(None, problems)))
+    return Log(entries, tuple(filter(None, problems)), tuple(throttles.values()))
 
 
 def merged(first: Log, second: Log) -> Log:
@@ -57,7 +62,12 @@ def merged(first: Log, second: Log) -> Log:
     entries = first.entries
     if more:
         entries = tuple(sorted((*entries, *more), key=lambda entry: entry.at))
-    return Log(entries, (*first.problems, *second.problems))
+    throttles = {entry.id: entry for entry in first.throttles}
+    for entry in second.throttles:
+        known_one = throttles.get(entry.id, entry)
+        throttles[entry.id] = replace(known_one, removed=known_one.removed or entry.removed)
+    in_order = sorted(throttles.values(), key=lambda entry: entry.at)
+    return Log(entries, (*first.problems, *second.problems), tuple(in_order))
 
 
 @cache
@@ -111,6 +121,26 @@ def _entry(parts: Mapping[int, Any], results: Mapping[int, Any] | None) -> Entry
         consents=tuple((consent["hazard"], consent["reason"]) for consent in first["consent"]),
         outcome=_outcome(results) if results else None,
         whole=set(parts) == set(range(1, first.get("parts", 1) + 1)),
+    )
+
+
+def _take_in(throttles: dict[str, ThrottleEntry], document: Mapping[str, Any]) -> None:
+    """Note that throttles were announced, or taken off; what says it first counts."""
+    key = document["id"]
+    if document["state"] == "set":
+        entry = ThrottleEntry(key, document["run"], document["at"], document["cluster"], _throttles(document))
+        throttles.setdefault(key, entry)
+    elif key in throttles:
+        throttles[key] = replace(throttles[key], removed=True)
+
+
+def _throttles(document: Mapping[str, Any]) -> Throttles:
+    return Throttles(
+        {one["id"]: Rates(one["leader"], one["follower"]) for one in document["brokers"]},
+        {
+            one["name"]: ThrottledReplicas(frozenset(one["leader"]), frozenset(one["follower"]))
+            for one in document["topics"]
+        },
     )
 
 

@@ -2,6 +2,7 @@
 
 A change has an `intent`, written before anything is sent, and a `result`, written after. One that would not
 fit into a Kafka message is written in parts, and a value of many pages is cut, with a note that it is.
+What is written of throttles is in `kafkaform.audit.throttles`.
 """
 
 from __future__ import annotations
@@ -123,8 +124,10 @@ def result_lines(change_id: str, at: str, ended: ResourceResult) -> Iterator[str
 
 
 def key_of(line: str) -> str:
-    """The resource that a line is about, `KIND/NAME`: the key of its message."""
+    """The resource that a line is about, `KIND/NAME`, or `throttle/ID`: the key of its message."""
     document = json.loads(line)
+    if document["record"] == "throttle":
+        return f"throttle/{document['id']}"
     return f"{document['kind']}/{document['name']}"
 
 
@@ -141,7 +144,7 @@ def _field(field: FieldChange) -> _Json:
 
 
 def _is_long(value: FieldValue) -> bool:
-    return isinstance(value, str) and len(_dumped(value)) > _LONGEST_VALUE
+    return isinstance(value, str) and len(dumped(value)) > _LONGEST_VALUE
 
 
 def _paths(operation: Operation, planned: PlannedChange) -> Iterator[str]:
@@ -167,24 +170,24 @@ def _changed(planned: PlannedChange) -> set[str]:
 
 def _lines(document: _Json, key: str) -> Iterator[str]:
     """A document as one line; as several, each with some of the items below a key, where it is too long."""
-    line = _dumped(document)
+    line = dumped(document)
     if len(line) <= LONGEST_LINE:
         yield line
         return
-    room = LONGEST_LINE - len(_dumped({**document, key: [], "part": 10**6, "parts": 10**6}))
+    room = LONGEST_LINE - len(dumped({**document, key: [], "part": 10**6, "parts": 10**6}))
     parts: list[list[Any]] = [[]]
     used = 0
     for item in document[key]:
-        size = len(_dumped(item)) + 1
+        size = len(dumped(item)) + 1
         if parts[-1] and used + size > room:
             parts.append([])
             used = 0
         parts[-1].append(item)
         used += size
     for number, items in enumerate(parts, 1):
-        yield _dumped({**document, key: items, "part": number, "parts": len(parts)})
+        yield dumped({**document, key: items, "part": number, "parts": len(parts)})
 
 
-def _dumped(value: object) -> str:
+def dumped(value: object) -> str:
     """JSON in ASCII without control characters, so that a line is safe to show as it is."""
     return json.dumps(value, separators=(",", ":")).replace("\x7f", "\\u007f")

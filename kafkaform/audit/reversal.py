@@ -109,6 +109,8 @@ class _Undoing:
             )
         elif one.path.startswith(OFFSETS_PREFIX):
             self._refuse(f"{name}: {self._way_back(one)}")
+        elif one.path == "placement":
+            self._undo_placement(name)
         elif (reason := self._overtaken(one)) is not None:
             self._refuse(f"{name}: {reason}")
         else:
@@ -118,6 +120,13 @@ class _Undoing:
                 self._note(f"{name}: the manifest says {self._shown(one.path, one.before)} already")
             else:
                 self.found.edits.append(Edit(self.entry.ref, one.path, one.before))
+
+    def _undo_placement(self, name: str) -> None:
+        """Replicas follow from the other fields, unless a manifest lists them."""
+        if self.declared is not None and "placement" in (self.declared.state or {}):
+            self._refuse(f"{name}: write the earlier replicas into the manifest by hand")
+        else:
+            self._note(f"{name}: replicas go where they are balanced, and not back to where they were")
 
     def _overtaken(self, one: RecordedField) -> str | None:
         """Why a field is not simply set back."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkaform.cli.moving import Moving, moving_options
 from kafkaform.cli.options import (
     Where,
     allow_option,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.executor import Journal
     from kafkaform.lock import Guard
+    from kafkaform.moves.ledger import ThrottleLedger
+    from kafkaform.moves.options import MoveOptions
     from kafkaform.outcome import ApplyReport
     from kafkaform.plan_file import PlanHeader
 
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
 @prune_option
 @trust_options
 @safeguard_options
+@moving_options
 @click.option(
     "--apply-while-unhealthy",
     is_flag=True,
@@ -75,6 +79,7 @@ def apply(
     prune: bool,
     trust: Trust,
     safeguards: Safeguards,
+    moving: Moving,
     apply_while_unhealthy: bool,
     auto_approve: bool,
     output_format: str,
@@ -92,6 +97,8 @@ def apply(
     session = Session.start(where) if given is None else _session_for(given[1], where, anew=saved is None)
     target = session.require_cluster()
     trust.check_options(saved, target)
+    moves = moving.over(target.moves)
+    session = replace(session, target=replace(target, moves=moves))
     if given is not None and kept is not None:
         trust.check(given[1], kept, session, target)
     with session.cluster() as cluster:
@@ -110,7 +117,8 @@ def apply(
             if plan.with_status(Status.PLANNED) and not auto_approve:
                 _confirm(plan, session)
             journal = safeguards.journal(cluster, target, plan, about, digest)
-            report = _carry_out(plan, cluster, guard, journal)
+            ledger = safeguards.ledger(cluster, target, plan, journal.run)
+            report = _carry_out(plan, cluster, guard, journal, moves, ledger)
             _print_report(report, output_format)
             journal.conclude(report)
             if journal.written:
@@ -224,11 +232,27 @@ def _confirm(plan: Plan, session: Session) -> None:
         raise KafkaformError("not confirmed; nothing was applied")
 
 
-def _carry_out(plan: Plan, cluster: Cluster, guard: Guard, journal: Journal) -> ApplyReport:
+def _carry_out(
+    plan: Plan,
+    cluster: Cluster,
+    guard: Guard,
+    journal: Journal,
+    moves: MoveOptions,
+    ledger: ThrottleLedger,
+) -> ApplyReport:
     from kafkaform.executor import apply as execute
 
     with progress() as observer, interruptible() as stop:
-        return execute(plan, cluster, observer=observer, stop=stop, guard=guard, journal=journal)
+        return execute(
+            plan,
+            cluster,
+            observer=observer,
+            stop=stop,
+            guard=guard,
+            journal=journal,
+            moves=moves,
+            ledger=ledger,
+        )
 
 
 def _print_report(report: ApplyReport, output_format: str) -> None:

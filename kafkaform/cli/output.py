@@ -139,12 +139,14 @@ def _print_findings(plan: Plan, output_format: str, policies: Mapping[str, Rule]
 
 def print_text(text: Text, *, err: bool = False) -> None:
     """Print styled text; without escape codes where the reader cannot or will not have them."""
+    if not has_colour(sys.stderr if err else sys.stdout):
+        click.echo(text.plain, err=err)  # as rich does without colours: 0.2 s less for 1,000 changes
+        return
     from rich.console import Console
 
-    stream = sys.stderr if err else sys.stdout
     console = Console(
         stderr=err,
-        color_system="auto" if has_colour(stream) else None,
+        color_system="auto",
         markup=False,
         highlight=False,
         emoji=False,

@@ -183,6 +183,7 @@ def plan_now(session: Session, cluster: Cluster, scope: Scope) -> tuple[Plan, Se
     plugins.load()
     subset = session.is_subset(scope.paths, scope.targets)
     _check_prune(session, scope, subset=subset)
+    cluster.begin()
     desired = session.manifests(scope.paths, scope.targets)
     request = Request(desired, subset, scope.prune, scope.grants, session.environment, scope.skew)
     made = make_plan(request, cluster, session.settings, session.target, tell=tell)

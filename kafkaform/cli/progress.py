@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from contextlib import contextmanager, suppress
 from threading import Event
 from typing import TYPE_CHECKING
@@ -12,20 +13,25 @@ import click
 
 from kafkaform.cli.terminal import progress_bar
 from kafkaform.executor import Observer
+from kafkaform.report.moving import Pace, amount, told
+from kafkaform.report.printable import printable
 from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
 
     from kafkaform.errors import ClusterError
+    from kafkaform.moves.progress import MoveProgress
     from kafkaform.operations import Operation
 
 _STDERR = 2
 _STEPS = 10
 _LEAST_STEP = 100
+_EVERY_S = 10.0
+"""How often a line tells how far moves have come, where there is no bar."""
 
 
 @contextmanager
@@ -43,12 +49,29 @@ class _Bar(Observer):
     def __init__(self, bar: Progress) -> None:
         self._bar = bar
         self._task = bar.add_task("Applying", total=None)
+        self._moves: TaskID | None = None
+        self._stalled = ""
 
     def started(self, operations: int) -> None:
         self._bar.update(self._task, total=operations)
 
     def finished(self, operation: Operation, error: ClusterError | None) -> None:  # noqa: ARG002
         self._bar.advance(self._task)
+
+    def moving(self, progress: MoveProgress) -> None:
+        if self._moves is None:
+            self._moves = self._bar.add_task("Moving replicas")
+        # Moves that copy nothing are measured in partitions.
+        done, total = progress.bytes_done, progress.bytes_total
+        if not total:
+            done, total = progress.partitions_done, progress.partitions
+        self._bar.update(self._moves, completed=done, total=total, amount=amount(progress))
+        if progress.stalled and progress.stalled != self._stalled:
+            self.told(f"nothing has moved for a while: {progress.stalled}")
+        self._stalled = progress.stalled
+
+    def told(self, line: str) -> None:
+        self._bar.console.print(printable(line), soft_wrap=True, markup=False)
 
     def verifying(self, resources: int) -> None:
         self._bar.update(self._task, description=f"Verifying {resources}")
@@ -62,6 +85,9 @@ class _Lines(Observer):
         self._done = 0
         self._step = 1
         self._verifying = False
+        self._pace = Pace()
+        self._told_at = 0.0
+        self._told = ""
 
     def started(self, operations: int) -> None:
         self._total = operations
@@ -73,6 +99,19 @@ class _Lines(Observer):
         self._done += 1
         if self._done % self._step == 0 and self._done < self._total:
             click.echo(f"applying: {self._done:,} of {self._total:,}", err=True)
+
+    def moving(self, progress: MoveProgress) -> None:
+        now = time.monotonic()
+        self._pace.seen(progress, now)
+        line = f"moving replicas: {told(progress, self._pace.left_s(progress))}"
+        is_over = progress.partitions_done == progress.partitions
+        due = not self._told or is_over or now - self._told_at >= _EVERY_S
+        if due and line != self._told:
+            self.told(line)
+            self._told, self._told_at = line, now
+
+    def told(self, line: str) -> None:
+        click.echo(printable(line), err=True)
 
     def verifying(self, resources: int) -> None:
         if not self._verifying:

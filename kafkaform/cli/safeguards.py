@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.lock import Guard
     from kafkaform.model import Plan
+    from kafkaform.moves.ledger import ThrottleLedger
     from kafkaform.plan_file import PlanHeader
     from kafkaform.settings import ClusterSettings
 
@@ -63,6 +64,19 @@ class Safeguards:
 
         author = author_here(os.environ)
         return open_journal(cluster, self.kept(target), plan, about, digest, author)
+
+    def ledger(self, cluster: Cluster, target: ClusterSettings, plan: Plan, run: str) -> ThrottleLedger:
+        """The record of the throttles that an apply sets; it remembers nothing where none is kept.
+
+        Args:
+            cluster: The cluster.
+            target: Its settings.
+            plan: What is applied.
+            run: The id of the apply in its journal.
+        """
+        from kafkaform.audit.throttles import open_ledger
+
+        return open_ledger(cluster, self.kept(target), run, plan.cluster_id)
 
     def kept(self, target: ClusterSettings) -> AuditSettings:
         """Where the record of a cluster is kept."""

@@ -45,13 +45,41 @@ def progress_bar() -> Progress | None:
     if not has_colour(sys.stderr):
         return None
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
+
+    class Amount(MofNCompleteColumn):
+        """How much of a task is done: as its field `amount` says it, if it has one."""
+
+        def render(self, task: Task) -> Text:
+            said = task.fields.get("amount")
+            return Text(said, style="progress.download") if said is not None else super().render(task)
+
+    class Remaining(ProgressColumn):
+        """The time that is left, of tasks that are measured: the others are over in seconds."""
+
+        _of_measured = TimeRemainingColumn()
+
+        def render(self, task: Task) -> Text:
+            if task.fields.get("amount") is None:
+                return Text("")
+            return Text.assemble(self._of_measured.render(task), " left")
 
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        Amount(),
         TimeElapsedColumn(),
+        Remaining(),
         console=Console(stderr=True, highlight=False),
         transient=True,
     )

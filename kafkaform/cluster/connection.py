@@ -8,7 +8,7 @@ import uuid
 from collections import deque
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, DescribeClusterResult
@@ -18,7 +18,7 @@ from kafkaform.cluster.translation import kafka_error, one_line, translate, tran
 from kafkaform.errors import AuthenticationFailed, ClusterError, KafkaformError, Unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 CONNECT_TIMEOUT_S = 8.0
 """How long the first answer may take; an unreachable cluster is reported within 10 s."""
@@ -27,6 +27,8 @@ READ_TIMEOUT_S = 30.0
 
 IN_FLIGHT = 4
 """How many requests wait for an answer at a time: kafka-python finds no broker ready with more than five."""
+
+T = TypeVar("T")
 
 # A library stays silent unless its user asks: without a handler, Python writes warnings to stderr.
 for _logger in ("kafkaform", "kafka"):
@@ -146,27 +148,28 @@ class Connection:
                 waiting.append(manager.send(request, node_id=node, request_timeout_ms=timeout_ms))
             return [*bodies, *[(await future).body for future in waiting]]
 
-        with _translated():
+        with translated():
             answers: list[bytes] = manager.run(send)
         return answers
 
+    def run(self, ask: Callable[[Any], Awaitable[T]]) -> T:
+        """Run a coroutine on kafka-python's connections; `ask` makes it from what keeps them, its manager."""
+        manager = self._second._manager  # see `ask`
+        with translated():
+            answer: T = manager.run(ask, manager)
+        return answer
+
     def listed_groups(self) -> Sequence[Mapping[str, str]]:
         """Every group that this account sees, of all kinds, as brokers list them, through kafka-python."""
-        with _translated():
+        with translated():
             groups: Sequence[Mapping[str, str]] = self._second.list_groups()
         return groups
 
     def groups_with_configs(self) -> Sequence[str]:
         """The names of all groups that have dynamic configs, through kafka-python."""
-        with _translated():
+        with translated():
             names = self._second.list_config_resources(["GROUP"])
         return list(names.get("group", ()))
-
-    def reassignments(self, timeout_s: float) -> Mapping[tuple[str, int], Mapping[str, list[int]]]:
-        """The running partition reassignments by topic and partition (KIP-455), through kafka-python."""
-        with _translated():
-            running = self._second.list_partition_reassignments(timeout_ms=int(timeout_s * 1000))
-        return {(partition.topic, partition.partition): moves for partition, moves in running.items()}
 
     def quorum(self, timeout_s: float) -> Mapping[str, Any]:
         """The quorum of controllers (KIP-595, KIP-836) as DescribeQuorumResponse.json has it."""
@@ -182,7 +185,7 @@ class Connection:
         async def send() -> Any:
             return await manager.send(request, request_timeout_ms=int(timeout_s * 1000))
 
-        with _translated():
+        with translated():
             answer = manager.run(send)
         _raise_for(answer)
         (partition,) = answer.topics[0].partitions
@@ -190,22 +193,11 @@ class Connection:
         told: Mapping[str, Any] = partition.to_dict()
         return told
 
-    def log_sizes(self, partitions: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, int, int]]:
-        """Topic, partition and bytes of every replica that a broker tells of, through kafka-python."""
-        with _translated():
-            answers = self._second.describe_log_dirs(dict(partitions))
-        for broker in answers:
-            for folder in broker["log_dirs"]:
-                for topic in folder["topics"]:
-                    for part in topic["partitions"]:
-                        if not part["is_future_key"]:
-                            yield topic["name"], part["partition_index"], part["partition_size"]
-
     def delete_topics(
         self, topic_ids: Sequence[uuid.UUID], timeout_s: float
     ) -> dict[uuid.UUID, ClusterError]:
         """Delete topics by id (KIP-516), through kafka-python; returns what was refused."""
-        with _translated():
+        with translated():
             answer = self._second.delete_topics(
                 topic_ids, timeout_ms=int(timeout_s * 1000), raise_errors=False
             )
@@ -221,7 +213,7 @@ class Connection:
         from kafka.admin import KafkaAdminClient
 
         arguments = {"client_id": "kafkaform", **self._kafka_python()}
-        with _translated():
+        with translated():
             client = KafkaAdminClient(bootstrap_timeout_ms=int(CONNECT_TIMEOUT_S * 1000), **arguments)
         self._opened_second = True
         return client
@@ -252,7 +244,7 @@ class Connection:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def translated() -> Iterator[None]:
     """Turn the errors of kafka-python into kafkaform's own."""
     from kafka.errors import KafkaError as PythonKafkaError
 

@@ -17,9 +17,10 @@ from kafkaform.errors import RequestRejected
 from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from kafkaform.config_values import ConfigKey
+    from kafkaform.layout import Assignment, Replicas
     from kafkaform.operations import Operation
 
 TopicOperation: TypeAlias = CreateTopic | AlterConfigs | AddPartitions | DeleteTopic
@@ -28,6 +29,7 @@ TopicOperation: TypeAlias = CreateTopic | AlterConfigs | AddPartitions | DeleteT
 MAX_RECORDS = 10_000
 """How many records a controller writes for one request."""
 
+_MANUAL = "The manual partition assignment"
 _LEGAL_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _INTEGERS = frozenset({ConfigType.SHORT, ConfigType.INT, ConfigType.LONG})
 
@@ -114,6 +116,32 @@ def placed(counts: Sequence[int], brokers: Sequence[int], first: int) -> tuple[t
     )
 
 
+def check_replicas(replicas: Replicas, brokers: Collection[int]) -> None:
+    """Raise what speaks against a partition on these brokers, of all that there are."""
+    if not replicas:
+        raise _misplaced("The manual partition assignment includes an empty replica list.")
+    for broker in sorted(replicas):
+        if broker not in brokers:
+            raise _misplaced(f"{_MANUAL} includes broker {broker}, but no such broker is registered.")
+        if replicas.count(broker) > 1:
+            raise _misplaced(f"{_MANUAL} includes the broker {broker} more than once.")
+
+
+def _check_assignment(assignment: Assignment, brokers: Collection[int], count: int) -> None:
+    """The same for new partitions, which must all have so many replicas."""
+    for replicas in assignment:
+        check_replicas(replicas, brokers)
+        if len(replicas) != count:
+            raise _misplaced(
+                f"{_MANUAL} includes a partition with {len(replicas)} replica(s), but this is not "
+                f"consistent with previous partitions, which have {count} replica(s)."
+            )
+
+
+def _misplaced(text: str) -> RequestRejected:
+    return rejected("INVALID_REPLICA_ASSIGNMENT", text)
+
+
 def stored(keys: Mapping[str, ConfigKey], sort: str, name: str, text: str) -> str:
     """The value of a config as brokers give it back: parsed, but a list in the order it was given in.
 
@@ -160,6 +188,9 @@ def _created(
         raise rejected("INVALID_REPLICATION_FACTOR", "replication factor must be larger than 0, or -1")
     if partitions == 0 or partitions < -1:
         raise rejected("INVALID_PARTITIONS", "number of partitions was set to a non-positive value")
+    if operation.assignment:
+        _check_assignment(operation.assignment, brokers, len(operation.assignment[0]))
+        return Topic(topic_id(number), operation.assignment, configs)
     if replicas > len(brokers):
         text = (
             f"replication factor {replicas} cannot be reached: only {len(brokers)} broker(s) are registered"
@@ -185,6 +216,12 @@ def _extended(topics: Mapping[str, Topic], operation: AddPartitions, brokers: Se
         text = f"the topic {operation.ref.name} currently has {len(topic.replicas)} partition(s)"
         raise rejected("INVALID_PARTITIONS", f"{text}; {operation.total} would not be an increase")
     first = topic.replicas[0]
+    if operation.assignment:
+        if len(operation.assignment) != more:
+            text = f"but only {len(operation.assignment)} assignment(s) were specified."
+            raise _misplaced(f"Attempted to add {more} additional partition(s), {text}")
+        _check_assignment(operation.assignment, brokers, len(first))
+        return replace(topic, replicas=topic.replicas + operation.assignment)
     following = brokers.index(first[0]) + len(topic.replicas)
     return replace(topic, replicas=topic.replicas + placed((len(first),) * more, brokers, following))
 

@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from confluent_kafka import KafkaException
+from typing import TYPE_CHECKING, Any
 
 from kafkaform.cluster import wire
-from kafkaform.cluster.partition_wire import Placement, read_placement
+from kafkaform.cluster.controlled import retried
+from kafkaform.cluster.placements import plain_placement, swift_placement
 from kafkaform.cluster.reader import topic_source
+from kafkaform.cluster.reassignments import read_running
 from kafkaform.cluster.swift_source import CHUNK, SwiftSource
 from kafkaform.cluster.topic_answers import Answers
-from kafkaform.cluster.translation import MISSING, one_line, translate, translate_code
+from kafkaform.cluster.translation import MISSING, one_line, translate_code
 from kafkaform.errors import (
     ClusterError,
     KafkaformError,
     OutcomeUnknown,
-    PermissionDenied,
     RequestRejected,
     Unreachable,
 )
-from kafkaform.health import Health, Part, PartitionState, Quorum, Voter
-from kafkaform.model import Broker
+from kafkaform.health import Health, Part, Quorum, Voter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from kafkaform.cluster.connection import Connection
+    from kafkaform.cluster.partition_wire import Placement
     from kafkaform.cluster.topic_answers import Configs
 
 TIMEOUT_S = 5.0
 """How long one request may take: controllers without a leader do not answer at all."""
 _SIGN_OF_LIFE_S = 1.0
-_TRIES = 5
-_PAUSE_S = 0.1
-
-T = TypeVar("T")
 
 _MIN_ISR = "min.insync.replicas"
 _NO_QUORUM_API = frozenset({"UNSUPPORTED_VERSION", "INVALID_REQUEST"})
@@ -53,10 +47,10 @@ def read_health(connection: Connection) -> Health:
             raise
         return found
     if isinstance(source, SwiftSource):
-        placement = _retried(lambda: _placement(connection))
-        configs = _retried(lambda: _min_insync_replicas(connection, placement.topics))
+        placement = swift_placement(connection)
+        configs = retried(lambda: _min_insync_replicas(connection, placement.topics))
     else:
-        placement = _plain_placement(connection)
+        placement = plain_placement(connection, TIMEOUT_S)
         configs = source.configs(placement.topics)
     unread = _untold(placement, configs)
     quorum = _quorum(connection, placement.controller, unread)
@@ -76,22 +70,10 @@ def read_health(connection: Connection) -> Health:
     )
 
 
-def _retried(ask: Callable[[], T]) -> T:
-    """Ask again where a connection failed: kafka-python asks any broker, one that has just died too."""
-    for _ in range(_TRIES - 1):
-        try:
-            return ask()
-        except (PermissionDenied, RequestRejected, OutcomeUnknown):
-            raise
-        except ClusterError:
-            time.sleep(_PAUSE_S)
-    return ask()
-
-
 def _without_controller(connection: Connection) -> Health | None:
     """What a broker still tells while no controller answers; None if no broker does either."""
     try:
-        placement = _plain_placement(connection, timeout_s=_SIGN_OF_LIFE_S)
+        placement = plain_placement(connection, timeout_s=_SIGN_OF_LIFE_S)
     except ClusterError:
         return None
     why = "no active controller answers"
@@ -117,38 +99,6 @@ def _untold(placement: Placement, configs: Answers[Configs]) -> dict[Part, str]:
     return unread
 
 
-def _placement(connection: Connection) -> Placement:
-    bodies = [wire.metadata_of_all_topics()]
-    (body,) = connection.ask(wire.METADATA, wire.METADATA_VERSION, bodies, flexible=True)
-    return read_placement(body)
-
-
-def _plain_placement(connection: Connection, timeout_s: float = TIMEOUT_S) -> Placement:
-    """The same through librdkafka, for brokers and client properties that kafka-python cannot do with."""
-    try:
-        told = connection.admin.list_topics(timeout=timeout_s)  # all topics: asking for one could create it
-    except KafkaException as error:
-        raise translate(error) from error
-    partitions = [
-        PartitionState(
-            name,
-            partition.id,
-            partition.leader if partition.leader >= 0 else None,
-            tuple(partition.replicas),
-            tuple(partition.isrs),
-        )
-        for name, topic in told.topics.items()
-        for partition in topic.partitions.values()
-    ]
-    return Placement(
-        told.cluster_id or "",
-        told.controller_id if told.controller_id >= 0 else None,
-        tuple(Broker(number) for number in sorted(told.brokers)),
-        tuple(sorted(partitions, key=lambda partition: (partition.topic, partition.partition))),
-        {name: topic.error.code() for name, topic in told.topics.items() if topic.error is not None},
-    )
-
-
 def _min_insync_replicas(connection: Connection, topics: Sequence[str]) -> Answers[Configs]:
     """The value in force for each topic, own or inherited from the brokers, and no other config."""
     bodies = [
@@ -167,7 +117,7 @@ def _min_insync_replicas(connection: Connection, topics: Sequence[str]) -> Answe
 
 def _quorum(connection: Connection, controller: int | None, unread: dict[Part, str]) -> Quorum | None:
     try:
-        told = _retried(lambda: connection.quorum(TIMEOUT_S))
+        told = retried(lambda: connection.quorum(TIMEOUT_S))
     except RequestRejected as error:
         if error.code in _NO_QUORUM_API:  # ZooKeeper elects the controller, which metadata names
             return Quorum(controller)
@@ -202,8 +152,8 @@ def _reassigning(
     connection: Connection, unread: dict[Part, str]
 ) -> Mapping[tuple[str, int], tuple[int, ...]] | None:
     try:
-        running = _retried(lambda: connection.reassignments(timeout_s=TIMEOUT_S))
+        running = read_running(connection, timeout_s=TIMEOUT_S)
     except KafkaformError as error:
         unread[Part.REASSIGNMENTS] = error.message
         return None
-    return {partition: tuple(moves["adding_replicas"]) for partition, moves in running.items()}
+    return {partition: tuple(sorted(one.adding)) for partition, one in running.items()}

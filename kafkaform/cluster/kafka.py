@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+from kafkaform.cluster.ahead import Ahead
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.facts import read_facts
 from kafkaform.cluster.group_reader import read_groups
@@ -12,7 +13,7 @@ from kafkaform.cluster.health import read_health
 from kafkaform.cluster.log_spans import read_log_spans, read_partition_counts
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.reader import read
-from kafkaform.cluster.sizes import read_partition_sizes, read_sizes
+from kafkaform.cluster.sizes import read_partition_sizes, read_replica_sizes, read_sizes
 from kafkaform.cluster.writer import submit, validate
 from kafkaform.lock import unguarded
 
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
     from kafkaform.errors import ClusterError
     from kafkaform.groups import GroupReading, LogSpan, TopicPartition
     from kafkaform.health import Health
+    from kafkaform.layout import Layout, Replicas
     from kafkaform.lock import Guard, Holder
     from kafkaform.model import Facts, Observation, Observed, ResourceRef
     from kafkaform.operations import Operation
     from kafkaform.progress import Progress
+    from kafkaform.throttles import Throttles
 
 
 class KafkaCluster:
@@ -40,6 +43,7 @@ class KafkaCluster:
 
     def __init__(self, librdkafka: Mapping[str, object], kafka_python: Callable[[], dict[str, Any]]) -> None:
         self._connection = Connection(librdkafka, kafka_python)
+        self._ahead: Ahead | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -47,9 +51,15 @@ class KafkaCluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def begin(self) -> None:
+        """See `Cluster.begin`."""
+        self._ahead = Ahead(self._connection)
+
     def facts(self) -> Facts:
         """See `Cluster.facts`."""
-        return read_facts(self._connection)
+        if self._ahead is None:
+            return read_facts(self._connection)
+        return self._ahead.facts()
 
     def observe(
         self,
@@ -59,7 +69,9 @@ class KafkaCluster:
         kinds: Collection[str] = (),
     ) -> Observation:
         """See `Cluster.observe`."""
-        return read(self._connection, refs, also, kinds)
+        ahead, self._ahead = self._ahead, None  # read again, everything is asked for anew
+        source = ahead.source() if ahead is not None else None
+        return read(self._connection, refs, also, kinds, source)
 
     def groups(self, names: Collection[str] | None = None) -> GroupReading:
         """See `Cluster.groups`."""
@@ -94,6 +106,50 @@ class KafkaCluster:
     def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
         """See `Cluster.execute`."""
         return submit(self._connection, operations, guard)
+
+    def layout(self) -> Layout:
+        """See `Cluster.layout`."""
+        from kafkaform.cluster.layout import read_layout
+
+        return read_layout(self._connection)
+
+    def replica_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int, int], int]:
+        """See `Cluster.replica_sizes`."""
+        return read_replica_sizes(self._connection, partitions)
+
+    def reassign(
+        self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
+    ) -> Mapping[TopicPartition, ClusterError | None]:
+        """See `Cluster.reassign`."""
+        from kafkaform.cluster.reassigner import reassign
+
+        return reassign(self._connection, targets, guard)
+
+    def elect_leaders(
+        self, partitions: Collection[TopicPartition], guard: Guard = unguarded
+    ) -> Mapping[TopicPartition, ClusterError | None]:
+        """See `Cluster.elect_leaders`."""
+        from kafkaform.cluster.reassigner import elect_leaders
+
+        return elect_leaders(self._connection, partitions, guard)
+
+    def throttles(self, topics: Collection[str]) -> Throttles:
+        """See `Cluster.throttles`."""
+        from kafkaform.cluster.throttle_reader import read_throttles
+
+        return read_throttles(self._connection, topics)
+
+    def set_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
+        """See `Cluster.set_throttles`."""
+        from kafkaform.cluster.throttle_writer import set_throttles
+
+        set_throttles(self._connection, throttles, guard)
+
+    def clear_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
+        """See `Cluster.clear_throttles`."""
+        from kafkaform.cluster.throttle_writer import clear_throttles
+
+        clear_throttles(self._connection, throttles, guard)
 
     def lock(self, holder: Holder, *, timeout_s: float, tell: Progress) -> AbstractContextManager[Guard]:
         """See `Cluster.lock`."""

@@ -15,9 +15,10 @@ from kafkaform.audit.topic import TOPIC, creation
 from kafkaform.cluster import controller, coordinator
 from kafkaform.cluster.coordinator import NO_GROUP, GroupRecord
 from kafkaform.cluster.memory_health import health_of
-from kafkaform.cluster.memory_levers import Failure, Levers
-from kafkaform.cluster.protocol import none_besides, repeated
-from kafkaform.errors import ClusterError, LockLost, PermissionDenied
+from kafkaform.cluster.memory_levers import denial
+from kafkaform.cluster.memory_replicas import MovingReplicas
+from kafkaform.cluster.protocol import none_besides, refuse_moves, repeated
+from kafkaform.errors import ClusterError, LockLost
 from kafkaform.group_state import observed_state
 from kafkaform.groups import GroupReading
 from kafkaform.lock import unguarded
@@ -30,6 +31,7 @@ from kafkaform.operations import (
     DeleteGroup,
     DeleteTopic,
     Operation,
+    Reassign,
     ResetOffsets,
 )
 
@@ -72,7 +74,7 @@ class _Step:
     problem: ClusterError | None = None
 
 
-class MemoryCluster(Levers):
+class MemoryCluster(MovingReplicas):
     """A cluster that lives as long as this object.
 
     Args:
@@ -101,8 +103,6 @@ class MemoryCluster(Levers):
         self._group_defaults = {name: key.default for name, key in kafka_configs.group_configs().items()}
         self._now_ms = now_ms
         self._made = 1  # Kafka keeps the first two ids for itself
-        self._stale = self._contents
-        self._stale_reads = 0
 
     def __enter__(self) -> Self:
         return self
@@ -112,11 +112,13 @@ class MemoryCluster(Levers):
 
     # --- reading -----------------------------------------------------------------------------------
 
+    def begin(self) -> None:
+        """See `Cluster.begin`."""
+
     def facts(self) -> Facts:
         """See `Cluster.facts`."""
-        brokers = tuple(broker for broker in self._brokers if broker.id not in self._contents.stopped)
         return Facts(
-            self._cluster_id, brokers, dict(self._defaults), group_defaults=dict(self._group_defaults)
+            self._cluster_id, self._alive, dict(self._defaults), group_defaults=dict(self._group_defaults)
         )
 
     def observe(
@@ -127,10 +129,7 @@ class MemoryCluster(Levers):
         kinds: Collection[str] = (),
     ) -> Observation:
         """See `Cluster.observe`."""
-        contents = self._contents
-        if self._stale_reads:
-            self._stale_reads -= 1
-            contents = self._stale
+        contents = self._seen()
         asked = {*kinds, *(ref.kind for ref in refs)}
         named = {_TOPIC: contents.topics.keys(), _GROUP: contents.groups.keys()}
         there = {ResourceRef(kind, name) for kind in asked & named.keys() for name in named[kind]}
@@ -138,7 +137,7 @@ class MemoryCluster(Levers):
         resources = {
             ref: self._observed(ref, contents) for ref in sorted(inventory) if ref in refs or also(ref)
         }
-        invisible = {ref: _denial(ref).message for ref in self._hidden & set(refs)}
+        invisible = {ref: denial(ref).message for ref in self._hidden & set(refs)}
         return Observation(resources, inventory, invisible)
 
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
@@ -147,17 +146,13 @@ class MemoryCluster(Levers):
 
     def partition_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """See `Cluster.partition_sizes`; the bytes of a topic are spread evenly over its partitions."""
-        counts = self.partition_counts({topic for topic, _ in partitions})
-        sizes = {topic: self._sizes.get(ResourceRef(_TOPIC, topic), 0) for topic in counts}
         return {
-            (topic, number): sizes[topic] // counts[topic] + (number < sizes[topic] % counts[topic])
-            for topic, number in partitions
-            if number in range(counts.get(topic, 0))
+            p: self._size(p) for p in partitions if self._sees(p[0]) and p in self._contents.partitions(p[0])
         }
 
     def groups(self, names: Collection[str] | None = None) -> GroupReading:
         """See `Cluster.groups`."""
-        hidden = {ref.name: _denial(ref).message for ref in self._hidden if ref.kind == _GROUP}
+        hidden = {ref.name: denial(ref).message for ref in self._hidden if ref.kind == _GROUP}
         contents = self._contents
         found = {
             name: group
@@ -185,15 +180,15 @@ class MemoryCluster(Levers):
 
     def health(self) -> Health:
         """See `Cluster.health`."""
-        topics = {name: topic for name, topic in self._contents.topics.items() if self._sees(name)}
+        contents = self._contents
+        topics = {name: topic for name, topic in sorted(contents.topics.items()) if self._sees(name)}
         least = {
             name: int(topic.configs.get("min.insync.replicas") or self._defaults["min.insync.replicas"] or 1)
             for name, topic in topics.items()
         }
-        return health_of(self._cluster_id, topics, self._brokers, self._contents.stopped, least)
-
-    def _sees(self, topic: str) -> bool:
-        return ResourceRef(_TOPIC, topic) not in self._hidden
+        partitions = tuple(state for name in topics for state in contents.states(name))
+        moving = {p: tuple(sorted(move.reassignment.adding)) for p, move in contents.moves.items()}
+        return health_of(self._cluster_id, partitions, self._alive, least, moving)
 
     def _observed(self, ref: ResourceRef, contents: Contents) -> Observed:
         if ref.kind == _GROUP:
@@ -203,12 +198,22 @@ class MemoryCluster(Levers):
             return Observed(ref, None, observed_state(group, record.configs), effective, group=group)
         topic = contents.topics[ref.name]
         own, inherited = _prefixed(topic.configs), _prefixed(self._defaults)
-        fewest, most = min(map(len, topic.replicas)), max(map(len, topic.replicas))
+        targets = {p: move.reassignment.target for p, move in contents.moves.items() if p[0] == ref.name}
+        replicas = tuple(targets.get((ref.name, n), shown) for n, shown in enumerate(topic.replicas))
+        fewest, most = min(map(len, replicas)), max(map(len, replicas))
         counts = {
-            "partitions": len(topic.replicas),
+            "partitions": len(replicas),
             "replicationFactor": fewest if fewest == most else f"{fewest}-{most}",
         }
-        return Observed(ref, topic.uid, {**counts, **own}, {**inherited, **own}, ref.name in _INTERNAL)
+        return Observed(
+            ref,
+            topic.uid,
+            {**counts, **own},
+            {**inherited, **own},
+            ref.name in _INTERNAL,
+            replicas=replicas,
+            moving=frozenset(number for _, number in targets),
+        )
 
     # --- requests ----------------------------------------------------------------------------------
 
@@ -218,9 +223,8 @@ class MemoryCluster(Levers):
 
     def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
         """See `Cluster.execute`."""
-        if not self._stale_reads:
-            self._stale = self._contents.copy()
-        self._stale_reads = self._lag
+        refuse_moves(operations)
+        self._lag_behind(self._contents.copy())
         return self._answer(operations, _EXECUTED, guard, carry_out=True)
 
     def lock(self, holder: Holder, *, timeout_s: float, tell: Progress) -> AbstractContextManager[Guard]:
@@ -231,7 +235,7 @@ class MemoryCluster(Levers):
         """See `Cluster.append_audit`."""
         self._see_audit()
         if self._denied(TOPIC):
-            raise _denial(TOPIC)
+            raise denial(TOPIC)
         topics, brokers = self._contents.topics, [broker.id for broker in self._brokers]
         if TOPIC.name not in topics:
             self._made += 1
@@ -246,7 +250,7 @@ class MemoryCluster(Levers):
 
     def _see_audit(self) -> None:
         if TOPIC in self._hidden:
-            raise _denial(TOPIC)
+            raise denial(TOPIC)
 
     def close(self) -> None:
         """See `Cluster.close`."""
@@ -296,12 +300,14 @@ class MemoryCluster(Levers):
 
     def _step(self, operation: Operation) -> _Step:
         if operation.ref in self._hidden or self._denied(operation.ref):
-            raise _denial(operation.ref)
+            raise denial(operation.ref)
         match operation:
             case CommitInitialOffsets() | ResetOffsets() | DeleteGroup():
                 return self._group_step(operation)
             case AlterConfigs(ref=ResourceRef(kind="ConsumerGroup")):
                 return self._group_step(operation)
+            case Reassign():  # neither validated nor executed
+                raise TypeError(operation)
             case _:
                 self._made += isinstance(operation, CreateTopic)
                 topics, brokers = self._contents.topics, [broker.id for broker in self._brokers]
@@ -319,13 +325,6 @@ class MemoryCluster(Levers):
         after, problem = coordinator.result(before, operation, logs=logs, now_ms=self._now_ms())
         return _Step(operation, name, after, coordinator.records(before, after), problem)
 
-    def _failure(self, ref: ResourceRef) -> Failure | None:
-        for failure in self._failures:
-            if failure.ref in {None, ref}:
-                self._failures.remove(failure)
-                return failure
-        return None
-
     def _put(self, step: _Step) -> None:
         if isinstance(step.after, GroupRecord):
             self._contents.put_group(step.name, step.after)
@@ -335,8 +334,3 @@ class MemoryCluster(Levers):
 
 def _prefixed(configs: Mapping[str, str | None]) -> dict[str, str | None]:
     return {CONFIG_PREFIX + name: value for name, value in configs.items()}
-
-
-def _denial(ref: ResourceRef) -> PermissionDenied:
-    kind = "Group" if ref.kind == _GROUP else ref.kind
-    return PermissionDenied(f"this account is not authorised: {kind} authorization failed.")

@@ -12,6 +12,7 @@ from kafkaform.cluster.memory_contents import Contents
 from kafkaform.cluster.memory_lock import MemoryLock
 from kafkaform.cluster.memory_logs import Log
 from kafkaform.cluster.protocol import none_besides
+from kafkaform.errors import PermissionDenied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from kafkaform.groups import Member, TopicPartition
     from kafkaform.lock import Holder
     from kafkaform.model import Broker, ResourceRef
+
+
+def denial(ref: ResourceRef) -> PermissionDenied:
+    """What an account is told that lacks a right on a resource."""
+    kind = "Group" if ref.kind == "ConsumerGroup" else ref.kind
+    return PermissionDenied(f"this account is not authorised: {kind} authorization failed.")
 
 
 @dataclass(slots=True)
@@ -52,6 +59,8 @@ class Levers:
         self._failures: list[Failure] = []
         self._sizes: dict[ResourceRef, int] = {}
         self._lag = 0
+        self._stale = self._contents
+        self._stale_reads = 0
         self._lock = MemoryLock()
 
     # --- answers -----------------------------------------------------------------------------------
@@ -90,8 +99,8 @@ class Levers:
         """Let a topic hold so many bytes."""
         self._sizes[ref] = size
 
-    def reassign(self, ref: ResourceRef, replicas: Sequence[int]) -> None:
-        """Give the partitions of a topic so many replicas each, as a reassignment by somebody else does."""
+    def replicate(self, ref: ResourceRef, replicas: Sequence[int]) -> None:
+        """Give the partitions of a topic so many replicas each, which are in sync at once."""
         brokers = [broker.id for broker in self._brokers]
         topic = self._contents.topics[ref.name]
         moved = controller.placed(replicas, brokers, brokers.index(topic.replicas[0][0]))
@@ -116,10 +125,36 @@ class Levers:
     def stop_broker(self, broker: int) -> None:
         """Let a broker go down: it leads nothing any more, and falls out of sync."""
         self._contents.stopped.append(broker)
+        self._contents.led = {p: leader for p, leader in self._contents.led.items() if leader != broker}
 
     def start_broker(self, broker: int) -> None:
-        """Bring a broker back: it has caught up at once."""
+        """Bring a broker back: it has caught up at once, but for new replicas that are being filled."""
         self._contents.stopped.remove(broker)
+        self._settle()
+
+    def pace(self, steps: int) -> None:
+        """From now on, a new replica is full after so many steps: readings of the layout, or `advance`."""
+        self._contents.steps = steps
+        self._settle()
+
+    def advance(self, steps: int = 1) -> None:
+        """Let the reassignments that are running go on; brokers that are down get nothing."""
+        contents = self._contents
+        alive = {broker.id for broker in self._brokers} - {*contents.stopped}
+        for partition, move in contents.moves.items():
+            if contents.state(partition).leader is not None:
+                contents.moves[partition] = move.filled_by(steps, alive)
+        self._settle()
+
+    def _settle(self) -> None:
+        """End the reassignments that are over."""
+        contents = self._contents
+        for partition, move in [*contents.moves.items()]:
+            state = contents.state(partition)
+            if move.done(state.isr):
+                del contents.moves[partition]
+                removing = move.reassignment.removing
+                contents.put_replicas(partition, tuple(b for b in state.replicas if b not in removing))
 
     # --- groups ------------------------------------------------------------------------------------
 
@@ -159,6 +194,33 @@ class Levers:
         before = self._contents.groups.get(group, NO_GROUP)
         after = replace(before, known=True, offsets={**before.offsets, **offsets})
         self._contents.groups[group] = after
+
+    # --- what the cluster itself makes of them -----------------------------------------------------
+
+    def _seen(self) -> Contents:
+        """What the next reading shows: what was there before the last change, while it lags behind."""
+        if not self._stale_reads:
+            return self._contents
+        self._stale_reads -= 1
+        return self._stale
+
+    def _lag_behind(self, before: Contents) -> None:
+        """Let readings lag behind a change, if they are to.
+
+        Args:
+            before: The contents as they were before it.
+        """
+        if not self._stale_reads:
+            self._stale = before
+        self._stale_reads = self._lag
+
+    def _failure(self, ref: ResourceRef) -> Failure | None:
+        """The error that an operation on a resource is to be answered with; each is given once."""
+        for failure in self._failures:
+            if failure.ref in {None, ref}:
+                self._failures.remove(failure)
+                return failure
+        return None
 
     def _log(self, partition: TopicPartition) -> Log:
         topic, _ = partition

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from kafkaform.cluster.wire import compact_string, skip_tags, uvarint
+from kafkaform.cluster.wire import compact_string, ints, skip_tags, uvarint
 from kafkaform.health import PartitionState
 from kafkaform.model import Broker
 
@@ -91,9 +90,4 @@ def _partitions(body: bytes, at: int, topic: str, partitions: list[PartitionStat
 
 def _ids(body: bytes, at: int) -> tuple[tuple[int, ...], int]:
     count, at = uvarint(body, at)
-    return _struct(count - 1).unpack_from(body, at), at + 4 * (count - 1)
-
-
-@cache
-def _struct(count: int) -> Struct:
-    return Struct(f">{count}i")
+    return ints(count - 1)(body, at), at + 4 * (count - 1)

@@ -29,9 +29,19 @@ class PlainSource:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._prepared: list[str] | None = None
+
+    def prepare(self) -> None:
+        """See `TopicSource.prepare`."""
+        self._prepared = self._names()
 
     def names(self) -> list[str]:
-        """See `TopicSource.names`; asking for one by name would create it where brokers auto-create."""
+        """See `TopicSource.names`."""
+        names, self._prepared = self._prepared, None
+        return self._names() if names is None else names
+
+    def _names(self) -> list[str]:
+        """The names of all topics; asking for one by name would create it where brokers auto-create."""
         try:
             return list(self._connection.reached.list_topics(timeout=READ_TIMEOUT_S).topics)
         except KafkaException as error:
@@ -81,5 +91,5 @@ def _configs(entries: Mapping[str, ConfigEntry]) -> Configs:
 def _description(description: TopicDescription) -> Description:
     # Kafka writes an id in URL-safe base64, librdkafka in the other alphabet.
     uid = str(description.topic_id).replace("+", "-").replace("/", "_")
-    replicas = {partition.id: len(partition.replicas) for partition in description.partitions}
+    replicas = {p.id: tuple(node.id for node in p.replicas) for p in description.partitions}
     return Description(uid, bool(description.is_internal), replicas)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
-from kafkaform.errors import ClusterError, RequestRejected
+from kafkaform.errors import ClusterError, RequestRejected, Unreachable
 from kafkaform.lock import unguarded
-from kafkaform.operations import DeleteTopic
+from kafkaform.operations import DeleteTopic, Reassign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -44,12 +44,32 @@ def repeated(request: Sequence[Operation]) -> dict[int, RequestRejected]:
     }
 
 
+def refuse_moves(operations: Sequence[Operation]) -> None:
+    """Raise TypeError where somebody means to carry a `Reassign` out as if it were over with one request."""
+    if any(isinstance(operation, Reassign) for operation in operations):
+        raise TypeError("Reassign is carried out by Cluster.reassign, and by waiting")
+
+
+def broker_down(broker: int) -> Unreachable:
+    """Why the replication rates of a broker are as they are: nobody but itself takes them, or tells them."""
+    return Unreachable(
+        f"broker {broker} is down: it keeps the replication rates that it has",
+        hint="they hold nothing back while no topic names its replicas; start it and run this again",
+    )
+
+
 def _subject(operation: Operation) -> object:
     return (isinstance(operation, DeleteTopic) and operation.uid) or operation.ref
 
 
 class Cluster(Protocol):
     """A Kafka cluster. Every method raises a `ClusterError` when the cluster cannot be reached or read."""
+
+    def begin(self) -> None:
+        """Begin to connect and to read, in the background, what the next `facts` and `observe` tell.
+
+        Whatever goes wrong is raised by these.
+        """
 
     def facts(self) -> Facts:
         """The cluster's id, brokers, and defaults."""
@@ -104,7 +124,8 @@ class Cluster(Protocol):
 
         Returns:
             For each operation None where the brokers would take it, or their objection;
-            `PermissionDenied` where the account may not even ask. Deletions are never objected to.
+            `PermissionDenied` where the account may not even ask. Deletions and reassignments are never
+            objected to.
         """
 
     def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
@@ -120,11 +141,16 @@ class Cluster(Protocol):
             For each operation None where it was carried out, or why it was not; `OutcomeUnknown` where
             no answer came in time, `LockLost` where nothing of it was sent.
 
-        `Reassign` is not among them: see `reassign`.
+        Raises:
+            TypeError: There is a `Reassign` among them: see `reassign`.
         """
 
     def layout(self) -> Layout:
-        """Where all replicas are and are going, and which are in sync; in two requests."""
+        """Where all replicas are and are going, and which are in sync; in three requests, all small but one.
+
+        A reassignment that is over may show in `topics` for a moment longer, with all its replicas, than in
+        `reassigning`: it is done where the replicas are its target.
+        """
 
     def replica_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int, int], int]:
         """The bytes of every replica by topic, partition and broker, of those being filled too.
@@ -138,7 +164,10 @@ class Cluster(Protocol):
         """Start reassignments of partitions, in as few requests as Kafka allows; returns at once.
 
         Args:
-            targets: The replicas that each partition is to have; None cancels what is running.
+            targets: The replicas that each partition is to have; None cancels what is running, which keeps
+                the order that the target had. Asking for the same again is harmless; another target for a
+                partition that is being reassigned wants a cancellation first (Kafka 4.3.1 would wait for
+                ever for a broker that it both adds and removes).
             guard: See `execute`.
 
         Returns:
@@ -151,13 +180,18 @@ class Cluster(Protocol):
         """Let the preferred replicas lead; None for each that leads now, or led already."""
 
     def throttles(self, topics: Collection[str]) -> Throttles:
-        """The replication throttles of all brokers, as they were set dynamically, and of topics."""
+        """The replication throttles of the live brokers, as they were set dynamically, and of topics.
+
+        A topic that does not exist has none.
+        """
 
     def set_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
         """Set rates, and add to the lists of throttled replicas; what is not named stays as it is.
 
+        The rates come first, as lists without a rate hold nothing back. A list that is `*` has all already.
+
         Raises:
-            ClusterError: Not all of it was done.
+            ClusterError: Not all of it was done. Brokers that are down take no rate: `Unreachable`.
         """
 
     def clear_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
@@ -167,7 +201,8 @@ class Cluster(Protocol):
         such as a topic, is no error.
 
         Raises:
-            ClusterError: Not all of it was done.
+            ClusterError: Not all of it was done, but all that could be: the rates of a broker that is down
+                stay (`Unreachable`), and hold nothing back without lists.
         """
 
     def append_audit(self, lines: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkaform.cluster.group_observer import KIND, observe_groups
@@ -35,10 +36,22 @@ def read(
     refs: Collection[ResourceRef],
     also: Callable[[ResourceRef], bool],
     kinds: Collection[str],
+    source: TopicSource | None = None,
 ) -> Observation:
-    """Read resources, kind by kind; see `Cluster.observe`."""
+    """Read resources, kind by kind; see `Cluster.observe`.
+
+    Args:
+        connection: The cluster's.
+        refs: See `Cluster.observe`.
+        also: See there.
+        kinds: See there.
+        source: Who to ask about topics; None: whoever `topic_source` finds.
+    """
     wanted = {*kinds, *(ref.kind for ref in refs)}
-    readings = [read(connection, refs, also) for kind, read in READERS.items() if kind in wanted]
+    readers = dict(READERS)
+    if source is not None:
+        readers["Topic"] = partial(read_topics, source=source)
+    readings = [read(connection, refs, also) for kind, read in readers.items() if kind in wanted]
     return Observation(
         {ref: one for reading in readings for ref, one in reading.resources.items()},
         frozenset().union(*(reading.inventory for reading in readings)),
@@ -48,10 +61,13 @@ def read(
 
 
 def read_topics(
-    connection: Connection, refs: Collection[ResourceRef], also: Callable[[ResourceRef], bool]
+    connection: Connection,
+    refs: Collection[ResourceRef],
+    also: Callable[[ResourceRef], bool],
+    source: TopicSource | None = None,
 ) -> Observation:
     """Read topics; see `Cluster.observe`."""
-    source = topic_source(connection)
+    source = source or topic_source(connection)
     inventory = frozenset(ResourceRef("Topic", name) for name in source.names())
     wanted = {ref for ref in refs if ref.kind == "Topic"}
     present = sorted(ref.name for ref in inventory if ref in wanted or also(ref))
@@ -117,16 +133,24 @@ def _observed(
     reassignments: Reassignments,
     prefixed: _Prefixed,
 ) -> Observed:
-    counts = {
-        reassignments.replicas(ref.name, partition, shown)
-        for partition, shown in description.replicas.items()
-    }
+    moving = reassignments.moving(ref.name)
+    shown = {**description.replicas, **moving} if moving else description.replicas
+    replicas = tuple(map(shown.__getitem__, sorted(shown)))
+    counts = {len(held) for held in replicas}
     state: dict[str, FieldValue] = {
-        "partitions": len(description.replicas),
+        "partitions": len(replicas),
         "replicationFactor": counts.pop() if len(counts) == 1 else f"{min(counts)}-{max(counts)}",
         **{CONFIG_PREFIX + name: value for name, value in configs.own.items()},
     }
-    return Observed(ref, description.uid, state, prefixed(configs.effective), description.internal)
+    return Observed(
+        ref,
+        description.uid,
+        state,
+        prefixed(configs.effective),
+        description.internal,
+        replicas=replicas,
+        moving=frozenset(moving),
+    )
 
 
 READERS: Mapping[

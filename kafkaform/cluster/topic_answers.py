@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkaform.errors import ClusterError
+    from kafkaform.layout import Replicas
 
 T = TypeVar("T")
 
@@ -22,12 +23,12 @@ class Description:
     Attributes:
         uid: The topic's id as Kafka's own tools write it.
         internal: Whether Kafka itself owns the topic.
-        replicas: How many replicas each partition has.
+        replicas: The brokers that hold each partition.
     """
 
     uid: str
     internal: bool
-    replicas: Mapping[int, int]
+    replicas: Mapping[int, Replicas]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,9 @@ class Answers(Generic[T]):
 
 class TopicSource(Protocol):
     """A way of asking about topics. Errors that concern more than one topic are raised as ClusterError."""
+
+    def prepare(self) -> None:
+        """Read what the next call of `names` gives."""
 
     def names(self) -> list[str]:
         """All topics that this account can see."""

@@ -11,6 +11,7 @@ their responses), in versions that every broker since Kafka 2.8 speaks.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from struct import Struct, pack
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -18,7 +19,7 @@ from uuid import UUID
 from kafkaform.cluster.topic_answers import Configs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 METADATA, METADATA_VERSION = 3, 12
 DESCRIBE_CONFIGS, DESCRIBE_CONFIGS_VERSION = 32, 1
@@ -36,13 +37,13 @@ _INT = Struct(">i").unpack_from
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """A topic as metadata shows it; `replicas` has the number of replicas of each partition."""
+    """A topic as metadata shows it; `replicas` has the brokers that hold each partition."""
 
     name: str
     error_code: int
     topic_id: UUID
     internal: bool
-    replicas: dict[int, int]
+    replicas: dict[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +84,12 @@ def _topic(body: bytes, at: int) -> tuple[TopicMetadata, int]:
     topic_id = UUID(bytes=body[at : at + 16])
     internal = body[at + 16] != 0
     count, at = uvarint(body, at + 17)
-    replicas: dict[int, int] = {}
+    replicas: dict[int, tuple[int, ...]] = {}
     for _ in range(count - 1):
         (index,) = _INT(body, at + 2)
         at += 14  # error code, index, leader, leader epoch
         number, at = uvarint(body, at)
-        replicas[index] = number - 1
+        replicas[index] = ints(number - 1)(body, at)
         at += 4 * (number - 1)
         for _ in ("in sync", "offline"):
             number, at = uvarint(body, at)
@@ -183,6 +184,12 @@ def uvarint(body: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at + 1
         shift += 7
+
+
+@cache
+def ints(count: int) -> Callable[[bytes, int], tuple[int, ...]]:
+    """What reads so many numbers of four bytes from a place on."""
+    return Struct(f">{count}i").unpack_from
 
 
 def skip_tags(body: bytes, at: int) -> int:

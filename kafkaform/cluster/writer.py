@@ -16,7 +16,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kafkaform.cluster.group_writer import delete_groups
 from kafkaform.cluster.offset_writer import commit_initial_offsets, reset_offsets
-from kafkaform.cluster.protocol import repeated
+from kafkaform.cluster.protocol import refuse_moves, repeated
 from kafkaform.cluster.translation import one_line, translate
 from kafkaform.errors import ClusterError, KafkaformError, LockLost, OutcomeUnknown, RequestRejected
 from kafkaform.lock import unguarded
@@ -64,6 +64,7 @@ def submit(connection: Connection, operations: Sequence[Operation], guard: Guard
 
     With one request at a time, one at most is past its check when the lock is lost.
     """
+    refuse_moves(operations)
     outcomes: dict[int, Outcome] = {}
     try:
         for sort, ask in _REQUESTS.items():
@@ -125,11 +126,17 @@ def _asked(
 def _create(
     connection: Connection, dry: bool, creates: Sequence[CreateTopic]
 ) -> Mapping[ResourceRef, Future[Any]]:
-    topics = [
-        NewTopic(o.ref.name, o.partitions, o.replication_factor, config=dict(o.configs)) for o in creates
-    ]
+    topics = [_new_topic(operation) for operation in creates]
     answers = connection.reached.create_topics(topics, request_timeout=WRITE_TIMEOUT_S, validate_only=dry)
     return {o.ref: answers[o.ref.name] for o in creates}
+
+
+def _new_topic(operation: CreateTopic) -> NewTopic:
+    name, configs = operation.ref.name, dict(operation.configs)
+    if not operation.assignment:
+        return NewTopic(name, operation.partitions, operation.replication_factor, config=configs)
+    placed = [list(replicas) for replicas in operation.assignment]
+    return NewTopic(name, len(placed), replica_assignment=placed, config=configs)
 
 
 def _alter(
@@ -162,9 +169,16 @@ def _add_partitions(
     dry: bool,
     additions: Sequence[AddPartitions],
 ) -> Mapping[ResourceRef, Future[Any]]:
-    wanted = [NewPartitions(o.ref.name, o.total) for o in additions]
+    wanted = [_new_partitions(operation) for operation in additions]
     answers = connection.reached.create_partitions(wanted, request_timeout=WRITE_TIMEOUT_S, validate_only=dry)
     return {o.ref: answers[o.ref.name] for o in additions}
+
+
+def _new_partitions(operation: AddPartitions) -> NewPartitions:
+    if not operation.assignment:
+        return NewPartitions(operation.ref.name, operation.total)
+    placed = [list(replicas) for replicas in operation.assignment]
+    return NewPartitions(operation.ref.name, operation.total, replica_assignment=placed)
 
 
 _REQUESTS: Mapping[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from kafkaform.model import (
         Change,
         Facts,
+        FieldChange,
         FieldValue,
         Intent,
         Judgement,
@@ -31,6 +33,13 @@ class Report(Protocol):
         self, path: tuple[str | int, ...], message: str, hint: str | None, /, *, key: bool = False
     ) -> None:
         """Report it: the path of the value (or, with `key`, of its name), the message, and a hint."""
+
+
+class Fate(Enum):
+    """What became of a planned change of a field of which nothing is left to do."""
+
+    DONE = "the live value is the planned one"
+    MOVED = "somebody else changed the value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,15 @@ class Kind(Protocol):
     def equal(self, path: str, a: FieldValue, b: FieldValue) -> bool:
         """Whether two values of a field mean the same to Kafka."""
 
+    def live(self, path: str, observed: Observed, facts: Facts | None = None) -> FieldValue:
+        """The value of a field that a live resource has; None if it has no own one."""
+
+    def remaining(self, field: FieldChange, observed: Observed) -> FieldChange | Fate:
+        """What is left to do of the change of a field, from the value that the live resource has now."""
+
+    def on_the_way(self, field: FieldChange, value: FieldValue) -> bool:
+        """Whether a change of a field that stopped half-way can leave this value behind."""
+
     def default(self, path: str, facts: Facts) -> FieldValue:
         """The value that is in force when the field has no own one; None if it is not known."""
 
@@ -103,11 +121,24 @@ class Kind(Protocol):
     def reads(self, intent: Intent) -> tuple[str, ...]:
         """The topics that a resource reads."""
 
-    def applicable(self, state: State, observed: Observed) -> State:
-        """The part of a declared state that an existing resource can still be brought to."""
+    def applicable(self, state: State, observed: Observed, facts: Facts) -> State:
+        """The part of a declared state that an existing resource can still be brought to.
+
+        With it comes what no manifest says, and was chosen for this cluster.
+        """
 
     def obstacle(self, change: Change, observed: Observed) -> tuple[str, str | None] | None:
         """What of the live resource stands against a change, and what to do about it; None if nothing does.
 
         Asked when a plan is made, and once more right before it is carried out.
         """
+
+
+def compared(kind: Kind, field: FieldChange, observed: Observed) -> FieldChange | Fate:
+    """What is left of the change of a field that changes at once; see `Kind.remaining`."""
+    value = kind.live(field.path, observed)
+    if kind.equal(field.path, value, field.after):
+        return Fate.DONE
+    if kind.equal(field.path, value, field.before):
+        return field
+    return Fate.MOVED

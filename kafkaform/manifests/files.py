@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,9 @@ SUFFIXES = frozenset({".yaml", ".yml"})
 CONFIG_FILE = "kafkaform.yaml"
 """The configuration file's name: it may lie among manifests and is not one."""
 
+_USUAL_BYTES = 64 * 1024
+"""What hardly a manifest is larger than."""
+
 
 def manifest_files(paths: Iterable[Path], problems: list[Problem]) -> list[Path]:
     """All manifest files at or below the paths, each once, sorted; hidden ones are left out.
@@ -25,20 +29,22 @@ def manifest_files(paths: Iterable[Path], problems: list[Problem]) -> list[Path]
     is a link in a folder that leads out of it: whoever may add a file there must not have any other file of
     this machine read, and its text shown in an error. A path that is given may be a link itself.
     """
-    found: dict[Path, Path] = {}
+    found: dict[str, Path] = {}
     for path in paths:
         try:
-            for file in _files(path, problems):
-                found.setdefault(file.resolve(), file)
+            for real, file in _files(path, problems):
+                found.setdefault(real, file)
         except OSError as error:
             problems.append(_unreadable(path, error))
     return sorted(found.values(), key=str)
 
 
-def _files(path: Path, problems: list[Problem]) -> list[Path]:
+def _files(path: Path, problems: list[Problem]) -> list[tuple[str, Path]]:
+    """The real paths of files, and the paths that lead there."""
     if path.is_dir():
         before = len(problems)
-        below = list(_walk(path, path.resolve(), set(), problems))
+        real = realpath(path)
+        below = list(_walk(path, real, Path(real), set(), problems))
         if not below and len(problems) == before:
             hint = "write a manifest, or run kafkaform init for a starter set"
             problems.append(Problem("no manifests (*.yaml, *.yml) in this folder", Location(str(path)), hint))
@@ -46,39 +52,51 @@ def _files(path: Path, problems: list[Problem]) -> list[Path]:
     if not path.exists():
         problems.append(Problem("no such file or folder", Location(str(path))))
         return []
-    return [path]
+    return [(realpath(path), path)]
 
 
-def _walk(folder: Path, root: Path, seen: set[Path], problems: list[Problem]) -> Iterator[Path]:
+def _walk(
+    folder: Path, real: str, root: Path, seen: set[str], problems: list[Problem]
+) -> Iterator[tuple[str, Path]]:
     """The manifests below a folder. A link back up leads nowhere new, and one out of the root nowhere.
 
     Args:
         folder: The folder.
+        real: Its real path.
         root: The real path of the one that the walk began in.
         seen: The real paths of the folders that were walked.
         problems: Takes what is wrong.
     """
-    if folder.resolve() in seen:
+    if real in seen:
         return
-    seen.add(folder.resolve())
+    seen.add(real)
     try:
-        entries = sorted(folder.iterdir())
+        # A folder's listing says what is a file, a folder or a link: nothing else is asked about most files.
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
     except OSError as error:
         problems.append(_unreadable(folder, error))
         return
     for entry in entries:
         if entry.name.startswith(".") or entry.name == CONFIG_FILE:
             continue
-        concerns = entry.suffix in SUFFIXES or entry.is_dir()
-        if concerns and entry.is_symlink() and not Path(realpath(entry)).is_relative_to(root):
-            problems.append(_leads_out(entry))
-        elif entry.is_dir():
-            yield from _walk(entry, root, seen, problems)
-        elif entry.suffix in SUFFIXES:
-            if entry.is_file():
-                yield entry
-            else:
-                problems.append(Problem("is not a file", Location(str(entry)), "remove it, or rename it"))
+        path = folder / entry.name
+        listed: os.DirEntry[str] | Path = path if entry.is_symlink() else entry  # of a link, where it leads
+        is_folder, is_named = listed.is_dir(), path.suffix in SUFFIXES
+        if not (is_folder or is_named):
+            continue
+        target = f"{real}{os.sep}{entry.name}"
+        if entry.is_symlink():
+            target = realpath(target)
+            if not Path(target).is_relative_to(root):
+                problems.append(_leads_out(path))
+                continue
+        if is_folder:
+            yield from _walk(path, target, root, seen, problems)
+        elif listed.is_file():
+            yield target, path
+        else:
+            problems.append(Problem("is not a file", Location(str(path)), "remove it, or rename it"))
 
 
 def _leads_out(link: Path) -> Problem:
@@ -91,7 +109,9 @@ def read_bytes(path: Path, problems: list[Problem]) -> bytes | None:
     """A file's bytes, or None and a problem; no more than show that it is too large."""
     try:
         with path.open("rb") as stream:
-            return stream.read(MAX_BYTES + 1)
+            # Memory for the largest file is not to be had for nothing: 20 µs of each one's 25.
+            head = stream.read(_USUAL_BYTES)
+            return head if len(head) < _USUAL_BYTES else head + stream.read(MAX_BYTES + 1 - _USUAL_BYTES)
     except OSError as error:
         problems.append(_unreadable(path, error))
         return None

@@ -144,7 +144,7 @@ def _read(path: Path, root: Path | None, problems: list[Problem]) -> Iterator[_M
 
 
 def _references(document: Document) -> Iterator[Problem]:
-    for place, text in document.scalars():
+    for place, text in document.texts():
         if "${" in text:
             hint = "write the value; what differs by environment goes into spec.overrides"
             yield Problem("${…} is not expanded in manifests", place, hint)
@@ -195,7 +195,9 @@ def _kind(document: Document, problems: list[Problem]) -> Kind | None:
 def _consents(
     document: Document, annotations: Mapping[str, str], problems: list[Problem]
 ) -> Mapping[str, str]:
-    allow, bad = consent.parse_annotation(annotations.get(consent.ANNOTATION, ""))
+    if consent.ANNOTATION not in annotations:
+        return {}
+    allow, bad = consent.parse_annotation(annotations[consent.ANNOTATION])
     place = document.locate(["metadata", "annotations", consent.ANNOTATION])
     problems.extend(
         Problem(f"{quoted(line)} is no consent", place, "write `hazard: reason`, a line each") for line in bad
@@ -226,16 +228,15 @@ def _waivers(
 
 
 def _check_duplicates(manifests: Iterable[_Manifest], problems: list[Problem]) -> None:
-    first: dict[ResourceRef, Location] = {}
+    first: dict[ResourceRef, Document] = {}
     for manifest in manifests:
-        place = manifest.document.locate(["metadata", "name"])
-        if not manifest.ref.name:
+        ref, document = manifest.ref, manifest.document
+        if not ref.name:
             continue
-        if manifest.ref in first:
-            hint = f"first declared at {first[manifest.ref]}; one resource has one manifest"
-            problems.append(Problem(f"{manifest.ref} is declared twice", place, hint))
-        else:
-            first[manifest.ref] = place
+        if first.setdefault(ref, document) is not document:
+            name = ["metadata", "name"]
+            hint = f"first declared at {first[ref].locate(name)}; one resource has one manifest"
+            problems.append(Problem(f"{ref} is declared twice", document.locate(name), hint))
 
 
 def _resolve_all(

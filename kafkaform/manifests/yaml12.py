@@ -12,8 +12,9 @@ Tags are refused, and nothing is constructed but dicts, lists and scalars, so a 
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isinf
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,13 +22,12 @@ import yaml
 
 from kafkaform.errors import Problem
 from kafkaform.manifests.yaml_hazards import (
+    MAX_DEPTH,
+    MAX_NODES,
     UNTAGGED,
     TooDeep,
     check_depth,
-    children,
-    is_harmless,
     node_problems,
-    place_of,
 )
 from kafkaform.model import Location
 
@@ -61,37 +61,46 @@ class _Composer(yaml.CBaseLoader):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One YAML document: its data, and its nodes, which know their places."""
+    """One YAML document: its data, and the place of every value and key.
+
+    The nodes that libyaml made are not kept: they are fifty times as large as the numbers.
+
+    Attributes:
+        file: Its name, for locations.
+        data: What it says.
+        marks: Line and column of every value in the order of the text; a key's stand before its value's.
+    """
 
     file: str
     data: Data
-    node: yaml.Node
+    marks: Sequence[int] = field(repr=False)
 
     def locate(self, path: Path = (), *, key: bool = False) -> Location:
         """The place of the value at a path, or of its key; of the nearest ancestor where it is missing."""
-        node = place = self.node
+        data, at, place = self.data, 0, 0
         for step in path:
-            child = _child(node, step)
-            if child is None:
+            below = _below(data, at, step)
+            if below is None:
                 break
-            key_node, node = child
-            place = key_node if key and key_node is not None else node
-        return place_of(self.file, place)
+            data, at = below
+            place = at - 1 if key and isinstance(step, str) else at
+        return self._place(place)
 
     def has(self, path: Path) -> bool:
         """Whether there is a value at a path."""
-        node = self.node
+        data = self.data
         for step in path:
-            child = _child(node, step)
-            if child is None:
+            below = _below(data, 0, step)
+            if below is None:
                 return False
-            node = child[1]
+            data, _ = below
         return True
 
-    def scalars(self) -> Iterator[tuple[Location, str]]:
-        """Every scalar of the document, keys too, with its place."""
-        for node in _scalar_nodes(self.node):
-            yield place_of(self.file, node), node.value
+    def texts(self) -> Iterator[tuple[Location, str]]:
+        """Every text of the document, keys too, with its place."""
+        for at, value in enumerate(_in_order(self.data)):
+            if isinstance(value, str):
+                yield self._place(at), value
 
     def reporter(self, prefix: Path, problems: list[Problem]) -> Report:
         """A function that adds problems of the values below a path, with their places."""
@@ -101,15 +110,45 @@ class Document:
 
         return report
 
+    def _place(self, at: int) -> Location:
+        return Location(self.file, self.marks[2 * at], self.marks[2 * at + 1])
 
-def _child(node: yaml.Node, step: str | int) -> tuple[yaml.Node | None, yaml.Node] | None:
-    if isinstance(node, yaml.MappingNode):
-        for key_node, value_node in node.value:
-            if isinstance(key_node, yaml.ScalarNode) and key_node.value == step:
-                return key_node, value_node
-    elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-        return None, node.value[step]
+
+def _below(data: Data, at: int, step: str | int) -> tuple[Data, int] | None:
+    """The value of a key or an index in a collection, and its number among all that has a place.
+
+    Args:
+        data: The collection, or a scalar, which has nothing below it.
+        at: Its own number.
+        step: The key or the index.
+    """
+    at += 1
+    if isinstance(data, dict):
+        for name, value in data.items():
+            at += 1  # the key
+            if name == step:
+                return value, at
+            at += _extent(value)
+    elif isinstance(data, list) and isinstance(step, int) and step < len(data):
+        return data[step], at + sum(map(_extent, data[:step]))
     return None
+
+
+def _extent(data: Data) -> int:
+    """How much has a place in a value: itself, and every key and value below."""
+    return sum(1 for _ in _in_order(data)) if isinstance(data, dict | list) else 1
+
+
+def _in_order(data: Data) -> Iterator[Data]:
+    """A value, and every key and value below it, in the order of the text."""
+    yield data
+    if isinstance(data, dict):
+        for name, value in data.items():
+            yield name
+            yield from _in_order(value)
+    elif isinstance(data, list):
+        for value in data:
+            yield from _in_order(value)
 
 
 def read_documents(
@@ -130,12 +169,16 @@ def read_documents(
     try:
         check_depth(text, file)
         for node in yaml.compose_all(text, Loader=_Composer):
-            harmless = "&" not in text and is_harmless(node)
-            problems = [] if harmless else list(node_problems(node, file))
-            for problem in problems:
-                report(problem)
-            if not problems:
-                documents.append(Document(file, _construct(node, verbatim, keep=False), node))
+            # Nearly every document is harmless, which shows while it is constructed; an alias must be looked
+            # at before it is expanded.
+            document = None if "&" in text else _constructed(node, file, verbatim)
+            if document is None:
+                problems = list(node_problems(node, file))
+                for problem in problems:
+                    report(problem)
+                document = None if problems else _constructed(node, file, verbatim, checked=True)
+            if document is not None:
+                documents.append(document)
     except yaml.MarkedYAMLError as error:
         report(_syntax_problem(error, file, text))
     except yaml.reader.ReaderError as error:
@@ -179,15 +222,42 @@ def _syntax_problem(error: yaml.MarkedYAMLError, file: str, text: str) -> Proble
     return Problem(f"not valid YAML: {' '.join(message.split())}", location)
 
 
-def _construct(node: yaml.Node, verbatim: frozenset[str], *, keep: bool) -> Data:
-    if isinstance(node, yaml.ScalarNode):
-        return _scalar(node, keep=keep)
-    if isinstance(node, yaml.SequenceNode):
-        return [_construct(child, verbatim, keep=keep) for child in node.value]
-    return {
-        key.value: _construct(value, verbatim, keep=keep or key.value in verbatim)
-        for key, value in node.value
-    }
+class _Hazard(Exception):  # noqa: N818 - no error yet: a closer look says what it is
+    """Something that a manifest must not hold, perhaps."""
+
+
+def _constructed(
+    root: yaml.Node, file: str, verbatim: frozenset[str], *, checked: bool = False
+) -> Document | None:
+    """The document of a node; None where it may hold what a manifest must not, unless that was checked."""
+    marks: list[int] = []
+
+    def construct(node: yaml.Node, keep: bool, depth: int) -> Data:
+        mark = node.start_mark
+        marks.extend((mark.line + 1, mark.column + 1))
+        if not checked and (node.tag != UNTAGGED or depth > MAX_DEPTH):
+            raise _Hazard
+        if isinstance(node, yaml.ScalarNode):
+            return _scalar(node, keep=keep)
+        if isinstance(node, yaml.SequenceNode):
+            return [construct(child, keep, depth + 1) for child in node.value]
+        data: dict[str, Data] = {}
+        for key, value in node.value:
+            name = key.value
+            if not checked and (key.tag != UNTAGGED or name == "<<" or type(name) is not str or name in data):
+                raise _Hazard
+            mark = key.start_mark
+            marks.extend((mark.line + 1, mark.column + 1))
+            data[name] = construct(value, keep or name in verbatim, depth + 1)
+        return data
+
+    try:
+        data = construct(root, False, 1)
+    except _Hazard:
+        return None
+    if len(marks) > 2 * MAX_NODES and not checked:
+        return None
+    return Document(file, data, array("I", marks))
 
 
 def _scalar(node: yaml.ScalarNode, *, keep: bool) -> str | int | float | bool | None:
@@ -209,10 +279,3 @@ def _number(text: str) -> str | int | float:
     if _FLOAT.fullmatch(text) and not isinf(number := float(text)):
         return number
     return text
-
-
-def _scalar_nodes(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
-    if isinstance(node, yaml.ScalarNode):
-        yield node
-    for child in children(node):
-        yield from _scalar_nodes(child)

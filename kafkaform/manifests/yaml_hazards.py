@@ -61,28 +61,6 @@ def check_depth(text: str, file: str) -> None:
             depth -= 1
 
 
-def is_harmless(root: yaml.Node) -> bool:
-    """Whether a document surely has no hazard: a quick look that nearly every document passes.
-
-    It must hold no alias: nodes are counted as often as they are met.
-    """
-    left = [(root, 1)]
-    nodes = 0
-    while left:
-        node, depth = left.pop()
-        nodes += 1
-        if node.tag != UNTAGGED or depth > MAX_DEPTH or nodes > MAX_NODES:
-            return False
-        if isinstance(node, yaml.MappingNode):
-            keys = {key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)}
-            if len(keys) < len(node.value) or "<<" in keys or any(key.tag for key, _ in node.value):
-                return False
-            left += [(value, depth + 1) for _, value in node.value]
-        elif isinstance(node, yaml.SequenceNode):
-            left += [(value, depth + 1) for value in node.value]
-    return True
-
-
 def node_problems(root: yaml.Node, file: str) -> Iterator[Problem]:
     """What YAML allows and a manifest does not: tags, odd or duplicate keys, alias bombs, deep nesting."""
     sizes: dict[int, int] = {}
@@ -103,7 +81,7 @@ def node_problems(root: yaml.Node, file: str) -> Iterator[Problem]:
         if isinstance(node, yaml.MappingNode):
             yield from _key_problems(node, file)
         size = height = 1
-        for child in children(node):
+        for child in _children(node):
             yield from walk(child)
             size += sizes.get(id(child), 1)
             height = max(height, 1 + heights.get(id(child), 0))
@@ -119,7 +97,7 @@ def node_problems(root: yaml.Node, file: str) -> Iterator[Problem]:
         yield Problem(message, place, "write the values out, or split the file")
 
 
-def children(node: yaml.Node) -> Iterator[yaml.Node]:
+def _children(node: yaml.Node) -> Iterator[yaml.Node]:
     """The nodes right below a node, keys too."""
     if isinstance(node, yaml.MappingNode):
         for key_node, value_node in node.value:

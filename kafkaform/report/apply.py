@@ -20,6 +20,7 @@ from kafkaform.operations import (
     ResetOffsets,
 )
 from kafkaform.outcome import Result
+from kafkaform.replica_changes import replica_changes
 from kafkaform.report.changes import action_of
 from kafkaform.report.consents import Ledger, allow_flags
 from kafkaform.report.printable import clipped, printable
@@ -127,8 +128,8 @@ def describe(operation: Operation) -> str:
             )
         case AddPartitions(present=present, total=total):
             return f"partitions {present:,} → {total:,}"
-        case Reassign(after=after):
-            return f"replicas of {counted(len(after), 'partition')} moved"
+        case Reassign(before=before, after=after):
+            return str(replica_changes(before, after))
         case CommitInitialOffsets(topics=topics):
             return ", ".join(f"{printable(name)} from {start}" for name, start in sorted(topics.items()))
         case ResetOffsets(offsets=offsets):

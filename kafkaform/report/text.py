@@ -14,7 +14,7 @@ from kafkaform.model import Create, Delete, Origin, Risk, Status, Update
 from kafkaform.report import asides
 from kafkaform.report.changes import action_of, fields_of
 from kafkaform.report.consents import Ledger, allow_flags, annotation
-from kafkaform.report.page import FIELD_INDENT, PROSE, Page
+from kafkaform.report.page import FIELD_INDENT, NOTE_INDENT, PROSE, Page
 from kafkaform.report.printable import clipped
 from kafkaform.report.summary import summarise, summary_sentence
 from kafkaform.report.values import label, single, worded
@@ -49,7 +49,7 @@ def render_plan(
     # One column for all sources, but no further out than a long name or two may push it.
     column = min(64, max((cell_len(str(c.ref)) for c in ordered), default=0) + 8)
     for planned in ordered:
-        _change(page, planned, ledger, column)
+        _change(page, planned, ledger, column, verbose=verbose)
     _undeclared(page, plan, verbose=verbose)
     asides.unknown(page, plan.unknown, verbose=verbose)
     asides.unmanaged(page, plan.unmanaged, verbose=verbose)
@@ -79,7 +79,7 @@ def _headline(page: Page, plan: Plan, header: PlanHeader | None) -> None:
     page.line((parts[0], "bold"), " · " + " · ".join(parts[1:]))
 
 
-def _change(page: Page, planned: PlannedChange, ledger: Ledger, column: int) -> None:
+def _change(page: Page, planned: PlannedChange, ledger: Ledger, column: int, *, verbose: bool) -> None:
     change = planned.change
     action = action_of(change)
     symbol, style = SYMBOLS[action]
@@ -97,7 +97,7 @@ def _change(page: Page, planned: PlannedChange, ledger: Ledger, column: int) -> 
     _verdict(page, planned, action)
     _origin(page, planned)
     _judgement_of_whole(page, planned)
-    _fields(page, planned)
+    _fields(page, planned, verbose=verbose)
     for consent in ledger.given(planned):
         given = f"to {clipped(consent.hazard, 120)}: {clipped(consent.reason, PROSE)}"
         page.note("consent given ", given, "green", indent=FIELD_INDENT)
@@ -146,7 +146,7 @@ def _judgement_of_whole(page: Page, planned: PlannedChange) -> None:
             pass
 
 
-def _fields(page: Page, planned: PlannedChange) -> None:
+def _fields(page: Page, planned: PlannedChange, *, verbose: bool) -> None:
     rows = [(field, label(field.path), worded(planned.change, field)) for field in fields_of(planned.change)]
     names = min(36, max((cell_len(name) for _, name, _ in rows), default=0))
     values = min(48, max((cell_len(str(shown)) for _, _, shown in rows), default=0))
@@ -159,9 +159,24 @@ def _fields(page: Page, planned: PlannedChange) -> None:
         if field.deferred is not None:
             page.note("", clipped(field.deferred, PROSE), "cyan")
         _reasons(page, field.judgement, planned)
+        if verbose and shown.told:
+            _targets(page, field)
+
+
+def _targets(page: Page, field: FieldChange) -> None:
+    """Every partition whose replicas change, as Kafka writes them: `3  1:2 → 1:2:3`."""
+    before, after = (str(side).split(",") for side in (field.before, field.after))
+    width = len(str(len(after)))
+    for number, replicas in enumerate(after):
+        old = before[number] if number < len(before) else "new"
+        if old != replicas:
+            page.line(str(number).rjust(width), f"  {old}", (" → ", "dim"), replicas, indent=NOTE_INDENT)
 
 
 def _styled(shown: Transition) -> Iterable[Part]:
+    if shown.told:
+        yield shown.told
+        return
     for number, side in enumerate(shown.sides):
         if number:
             yield " → ", "dim"

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkaform.kafka_configs import group_configs, human, topic_configs
+from kafkaform.kinds.topic.operations import PLACEMENT
+from kafkaform.layout import parse_assignment
 from kafkaform.model import CONFIG_PREFIX, Create, Delete, Update
+from kafkaform.replica_changes import assignment_changes
 from kafkaform.report.printable import clipped, printable
 
 if TYPE_CHECKING:
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
 UNSET = "(unset)"
 LONGEST = 240
 """The most characters that a report shows of one value; JSON has the whole."""
+SHORT_PLACEMENT = 45
+"""Up to so many characters of both sides, all replicas are shown on the line of the field."""
 _LEAD = 24
 _DEFAULT = "default "
 
@@ -38,10 +43,17 @@ class Worded:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A field's change in words; there is no before in a create, and no after in a delete."""
+    """A field's change in words; there is no before in a create, and no after in a delete.
+
+    Attributes:
+        before: The value before.
+        after: The value afterwards.
+        told: What happens, where the values say it less well.
+    """
 
     before: Worded | None
     after: Worded | None
+    told: str | None = None
 
     @property
     def sides(self) -> tuple[Worded, ...]:
@@ -51,12 +63,12 @@ class Transition:
     @property
     def short(self) -> str:
         """Without raw values: `7d → 30d`."""
-        return " → ".join(side.short for side in self.sides)
+        return self.told or " → ".join(side.short for side in self.sides)
 
     @property
     def raw(self) -> str | None:
         """The raw values, `604800000 → 2592000000`; None if they are what people read anyway."""
-        if all(side.human == side.raw for side in self.sides):
+        if self.told or all(side.human == side.raw for side in self.sides):
             return None
         return " → ".join(side.raw for side in self.sides)
 
@@ -103,7 +115,17 @@ def _between(kind: str, field: FieldChange) -> Transition:
     return Transition(
         Worded(humans[0], raws[0], field.before is None and before is not None),
         Worded(humans[1], raws[1], field.after is None and after is not None),
+        _told(kind, field),
     )
+
+
+def _told(kind: str, field: FieldChange) -> str | None:
+    """What happens to replicas, where there are too many to be shown on one line."""
+    if kind != "Topic" or field.path != PLACEMENT or field.before is None or field.after is None:
+        return None
+    if len(str(field.before)) + len(str(field.after)) <= SHORT_PLACEMENT:
+        return None
+    return str(assignment_changes(*(parse_assignment(str(side)) for side in (field.before, field.after))))
 
 
 def _human(kind: str, path: str, value: FieldValue) -> str:

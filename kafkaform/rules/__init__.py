@@ -2,6 +2,7 @@
 
 from kafkaform.model import Severity
 from kafkaform.rules import (
+    acknowledged_writes,
     changes,
     group,
     group_clients,
@@ -49,6 +50,7 @@ _REGISTERED = (
     health_declared,
     health_leaders,
     changes,
+    acknowledged_writes,
     skew,
     skew_increase,
 )

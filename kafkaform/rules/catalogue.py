@@ -79,7 +79,14 @@ class Scene:
 
     def of_kind(self, kind: str) -> tuple[Desired, ...]:
         """The declared resources of one kind, tombstones too."""
-        return tuple(desired for desired in self.desired if desired.ref.kind == kind)
+        return self._by_kind.get(kind, ())
+
+    @cached_property
+    def _by_kind(self) -> Mapping[str, tuple[Desired, ...]]:
+        by_kind: dict[str, list[Desired]] = {}
+        for desired in self.desired:
+            by_kind.setdefault(desired.ref.kind, []).append(desired)
+        return {kind: tuple(found) for kind, found in by_kind.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,8 @@ def leaders_even(scene: Scene) -> Iterator[Finding]:
     the first to be full. A broker trips this with more leaders above the mean than `leaderImbalance` of
     `limits:` in kafkaform.yaml allows (30 percent), and at least three. After a restart the first replica of
     each partition, its preferred leader, leads again within five minutes (auto.leader.rebalance.enable),
-    though brokers leave up to 10 % where they are. If it stays uneven, elect the preferred leaders by
-    hand, or reassign replicas so that first replicas are even.
+    though brokers leave up to 10 % where they are. If it stays uneven, `kafkaform rebalance` plans which
+    replicas come first, and elects the preferred leaders.
     """
     health = scene.health
     if health is None or not health.brokers:
@@ -46,7 +46,7 @@ def leaders_even(scene: Scene) -> Iterator[Finding]:
             None,
             f"leaders are uneven over {counted(len(leaders), 'broker')}: {listed(above)}, "
             f"the mean is {mean:,.1f}",
-            "elect the preferred leaders, or reassign replicas so that the first ones are even",
+            "kafkaform rebalance plans an even spread of leaders, at the price of few moves",
         )
     yield from _not_leading(health)
 

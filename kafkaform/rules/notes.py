@@ -125,6 +125,14 @@ NOTES: dict[str, Note] = {
             "__kafkaform_audit.",
         ),
         Note(
+            "KF423",
+            Severity.INFO,
+            "Where replicas are was not read in full.\n\n"
+            "Without that, a replication factor that differs is shown and not carried out, the controller\n"
+            "places partitions that are added, and nobody looks at the racks of topics whose manifest says\n"
+            "`strategy: rack-aware`. Grant Describe on the cluster.",
+        ),
+        Note(
             "KF424",
             Severity.WARNING,
             "A branch takes a manifest away.\n\n"
@@ -145,6 +153,14 @@ NOTES: dict[str, Note] = {
             "What the manifests declared where a branch began could not be read.\n\n"
             "`plan --changed-since` then cannot tell a branch's own changes from drift that was there\n"
             "before.",
+        ),
+        Note(
+            "KF427",
+            Severity.WARNING,
+            "A reassignment that the plan does not ask for is running.\n\n"
+            "Somebody else moves replicas: a tool that balances the cluster, or a person. An apply never\n"
+            "touches it, and moves no replica of its own before it is over; `moves:` of the cluster in\n"
+            "kafkaform.yaml says whether it waits for that or gives up.",
         ),
         Note(
             "KF507",

@@ -57,10 +57,10 @@ def even_leaders(scene: Scene) -> Iterator[Finding]:
 
     Kafka spreads the leaders of a topic over the brokers, and producers and consumers talk to leaders. If
     the brokers do not divide the partitions, some brokers lead one more, and serve more of this topic's
-    traffic. Use a multiple of the broker count. A topic with fewer partitions than there are brokers is
-    left alone, as small topics even out among each other; so is one with ten leaders or more on each
-    broker, where one more is not felt. Without a cluster, or `brokers:` of one in kafkaform.yaml, this rule
-    says nothing.
+    traffic. Use a multiple of the broker count; `kafkaform rebalance` evens out the leaders of all topics
+    together. A topic with fewer partitions than there are brokers is left alone, as small topics even out
+    among each other; so is one with ten leaders or more on each broker, where one more is not felt. Without
+    a cluster, or `brokers:` of one in kafkaform.yaml, this rule says nothing.
     """
     brokers = scene.brokers
     if not brokers:

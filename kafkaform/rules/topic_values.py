@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from kafkaform import kafka_configs
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 RETENTION_CHECK_MS = 300_000
 """How often brokers look for records that are past retention (log.retention.check.interval.ms)."""
+
+_KEPT = 4_096
+"""How many values are kept: thousands of topics have few different ones, and every rule asks anew."""
 
 
 class Origin(StrEnum):
@@ -133,6 +136,7 @@ def _kafka_defaults() -> Mapping[str, str | None]:
     return kafka_configs.cluster_defaults({})
 
 
+@lru_cache(maxsize=_KEPT)
 def _value(name: str, value: FieldValue, origin: Origin) -> Value:
     key = kafka_configs.topic_configs().get(name)
     return Value(name, kafka_configs.observed(key, str(value)), origin)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from kafkaform import kafka_configs
 from kafkaform.group_state import COMMITTED, OFFSETS_PREFIX, partition_of
+from kafkaform.kinds.base import compared
 from kafkaform.kinds.consumer_group import operations as group_operations
 from kafkaform.kinds.consumer_group import risk, spec
 from kafkaform.model import (
@@ -14,6 +15,7 @@ from kafkaform.model import (
     Create,
     Delete,
     Facts,
+    FieldChange,
     FieldValue,
     Intent,
     Judgement,
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.groups import Group
-    from kafkaform.kinds.base import Layer, Report, UpdateContext
+    from kafkaform.kinds.base import Fate, Layer, Report, UpdateContext
     from kafkaform.operations import Operation
 
 
@@ -71,6 +73,18 @@ class ConsumerGroupKind:
             return kafka_configs.equal(key, str(a), str(b))
         return partition_of(path) is None and COMMITTED in {a, b}
 
+    def live(self, path: str, observed: Observed, _facts: Facts | None = None) -> FieldValue:
+        """Its own value."""
+        return observed.state.get(path)
+
+    def remaining(self, field: FieldChange, observed: Observed) -> FieldChange | Fate:
+        """Every field changes at once."""
+        return compared(self, field, observed)
+
+    def on_the_way(self, _field: FieldChange, _value: FieldValue) -> bool:
+        """Nothing stops half-way."""
+        return False
+
     def default(self, path: str, facts: Facts) -> FieldValue:
         """The cluster's default of a config, where this account may read it."""
         if facts.group_defaults is None or not path.startswith(CONFIG_PREFIX):
@@ -101,7 +115,7 @@ class ConsumerGroupKind:
         """The topics that the manifest lists."""
         return tuple(cast("list[str]", intent.spec.get("topics", [])))
 
-    def applicable(self, state: State, observed: Observed) -> State:
+    def applicable(self, state: State, observed: Observed, _facts: Facts) -> State:
         """All but the offsets of a group that has members: theirs is the word on where they stand."""
         if observed.group is None or not observed.group.active:
             return state

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform import kafka_configs
+from kafkaform.kinds.base import Fate, compared
 from kafkaform.kinds.topic import operations as topic_operations
-from kafkaform.kinds.topic import risk, spec
+from kafkaform.kinds.topic import placement, replication, risk, spec
+from kafkaform.kinds.topic.operations import PLACEMENT
+from kafkaform.kinds.topic.replication import REPLICATION_FACTOR
+from kafkaform.layout import format_assignment
 from kafkaform.model import (
     CONFIG_PREFIX,
     SAFE,
     Change,
     Facts,
+    FieldChange,
     FieldValue,
     Intent,
     Judgement,
@@ -27,11 +33,11 @@ if TYPE_CHECKING:
     from kafkaform.kinds.base import Layer, Report, UpdateContext
     from kafkaform.operations import Operation
 
-_FIRST_FIELDS = ("partitions", "replicationFactor")
+_FIRST_FIELDS = ("partitions", REPLICATION_FACTOR, PLACEMENT)
 
 
 class TopicKind:
-    """Topics: partitions, replication factor, and every dynamic topic config."""
+    """Topics: partitions, their replicas and where these are, and every dynamic topic config."""
 
     name = "Topic"
     schema = "topic"
@@ -47,7 +53,7 @@ class TopicKind:
         return spec.resolve(layer, report)
 
     def field_order(self, path: str) -> tuple[int, str]:
-        """Partitions and replication factor first, then configs by name."""
+        """Partitions, replication factor and placement first, then configs by name."""
         return (_FIRST_FIELDS.index(path) if path in _FIRST_FIELDS else len(_FIRST_FIELDS), path)
 
     def ignores(self, path: str) -> bool:
@@ -62,6 +68,28 @@ class TopicKind:
             return False
         key = kafka_configs.topic_configs().get(path.removeprefix(CONFIG_PREFIX))
         return kafka_configs.equal(key, str(a), str(b))
+
+    def live(self, path: str, observed: Observed, facts: Facts | None = None) -> FieldValue:
+        """Its own value; the placement is where its replicas are."""
+        return placement.live(observed, facts) if path == PLACEMENT else observed.state.get(path)
+
+    def remaining(self, field: FieldChange, observed: Observed) -> FieldChange | Fate:
+        """Replicas move partition by partition, all else changes at once."""
+        if field.path == PLACEMENT:
+            return placement.remaining(field, observed)
+        fate = compared(self, field, observed)
+        value = self.live(field.path, observed)
+        return replace(field, before=value) if fate is Fate.MOVED and self.on_the_way(field, value) else fate
+
+    def on_the_way(self, field: FieldChange, value: FieldValue) -> bool:
+        """While replicas are moved, partitions differ."""
+        match field.path:
+            case topic_operations.PLACEMENT:
+                return placement.is_on_the_way(field, value)
+            case replication.REPLICATION_FACTOR:
+                return replication.is_on_the_way(field, value)
+            case _:
+                return False
 
     def default(self, path: str, facts: Facts) -> FieldValue:
         """The cluster's default of a config, where this account may read it."""
@@ -88,18 +116,12 @@ class TopicKind:
         return risk.sized(judgement, ref, facts)
 
     def deferred(self, path: str, context: UpdateContext) -> str | None:
-        """Replica moves are shown, not carried out; nor is a min ISR above the present replicas."""
-        if path == "replicationFactor":
-            return "replica reassignment is not carried out by this version; use kafka-reassign-partitions"
-        if path != "config.min.insync.replicas":
+        """Replicas are not moved before it is known where to, nor is a min ISR raised that needs them."""
+        if context.ref in context.facts.placements:
             return None
-        present, wanted = context.before.get("replicationFactor"), context.after.get(path)
-        if wanted is None or present is None or context.after.get("replicationFactor") == present:
-            return None
-        fewest = int(str(present).split("-")[0])  # partitions that differ are read as such as 1-3
-        if int(wanted) > fewest:
-            return f"waits for the replication factor: a partition has {fewest} of them now"
-        return None
+        if path in {REPLICATION_FACTOR, PLACEMENT}:
+            return "where its replicas are to be was not planned, as the layout of the cluster is not known"
+        return replication.deferred_min_isr(context) if path == replication.MIN_ISR else None
 
     def operations(self, change: Change) -> tuple[Operation, ...]:
         """See `kafkaform.kinds.topic.operations`."""
@@ -109,9 +131,10 @@ class TopicKind:
         """None."""
         return ()
 
-    def applicable(self, state: State, _observed: Observed) -> State:
-        """All of it."""
-        return state
+    def applicable(self, state: State, observed: Observed, facts: Facts) -> State:
+        """All of it, and where its replicas are to be."""
+        assignment = facts.placements.get(observed.ref)
+        return state if assignment is None else {**state, PLACEMENT: format_assignment(assignment)}
 
     def obstacle(self, _change: Change, _observed: Observed) -> tuple[str, str | None] | None:
         """Nothing that a topic is or does stands against a change that its risk allows."""

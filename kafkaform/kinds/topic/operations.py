@@ -54,7 +54,8 @@ def _update(change: Update) -> tuple[Operation, ...]:
     before, after = _assignments(placement)
     if partitions is not None:
         present, total = cast("int", partitions.before), cast("int", partitions.after)
-        steps.append(AddPartitions(change.ref, present, total, after[present:]))
+        steps.append(AddPartitions(change.ref, present, total, begun(before, after)))
+    before = (*before, *begun(before, after))
     moved = [number for number, replicas in enumerate(before) if after[number] != replicas]
     if moved:
         sides = ({number: side[number] for number in moved} for side in (before, after))
@@ -62,6 +63,22 @@ def _update(change: Update) -> tuple[Operation, ...]:
     if late:
         steps.append(replace(_alter(change, late), least_in_sync=raised))
     return tuple(steps)
+
+
+def begun(before: Assignment, after: Assignment) -> Assignment:
+    """Where partitions that are added have their replicas before any is moved.
+
+    Kafka takes no other number of replicas for them than partition 0 has (INVALID_REPLICA_ASSIGNMENT, seen on
+    4.3.1), so where the replication factor changes too, they are moved like the others.
+    """
+    if not before:
+        return ()
+    count = len(before[0])
+    first = []
+    for replicas in after[len(before) :]:
+        others = [broker for broker in before[0] if broker not in replicas]
+        first.append((*replicas, *others)[:count])
+    return tuple(first)
 
 
 def _alter(change: Update, configs: Mapping[str, FieldValue]) -> AlterConfigs:

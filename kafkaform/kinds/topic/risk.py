@@ -11,6 +11,7 @@ from math import lcm
 from typing import TYPE_CHECKING
 
 from kafkaform import kafka_configs
+from kafkaform.kinds.topic import placement
 from kafkaform.kinds.topic.measurement import measured
 from kafkaform.model import CONFIG_PREFIX, SAFE, FieldValue, Judgement, Risk, State
 from kafkaform.units import rounded_size
@@ -38,6 +39,7 @@ HAZARDS = frozenset(
         "partition-increase-compacted",
         "remote-storage-delete",
         "remote-storage-off",
+        "replica-move",
         "replication-factor",
         "retention-cut",
         "timestamp-bound-cut",
@@ -271,6 +273,7 @@ _TIMESTAMPS = _lowered("timestamp-bound-cut", "records whose timestamp is furthe
 _BY_PATH: dict[str, Callable[[str, UpdateContext], Judgement]] = {
     "partitions": _partitions,
     "replicationFactor": _replication_factor,
+    "placement": placement.judge,
     "config.retention.ms": _retention,
     "config.retention.bytes": _retention,
     "config.cleanup.policy": _cleanup_policy,

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 from kafkaform import kafka_configs
 from kafkaform.kinds.config_layer import BAD, canonical_value
+from kafkaform.kinds.topic.operations import PLACEMENT
+from kafkaform.kinds.topic.placement_spec import checked_placement, normal_placement
 from kafkaform.model import CONFIG_PREFIX, FieldValue, Intent, State, Undeclared
 from kafkaform.spelling import nearest, quoted
 
@@ -29,6 +31,8 @@ def normalise(layer: Mapping[str, object], report: Report) -> Layer:
     """
     normal: Layer = {name: layer[name] for name in _PLAIN if name in layer}
     normal.update({name: int(cast("float", layer[name])) for name in _COUNTS if name in layer})
+    if PLACEMENT in layer:
+        normal[PLACEMENT] = normal_placement(cast("Mapping[str, object]", layer[PLACEMENT]), report)
     given = cast("Mapping[str, object]", layer.get("config", {}))
     config = {
         name: text
@@ -88,6 +92,9 @@ def resolve(layer: Layer, report: Report) -> tuple[State | None, Intent]:
             hint = f"set it here, or in defaults.Topic.{name} of kafkaform.yaml"
             report((), f"spec.{name} is missing", hint)
     state: dict[str, FieldValue] = {name: cast("int", layer[name]) for name in _COUNTS if name in layer}
+    placement = cast("Mapping[str, str | None]", layer.get(PLACEMENT, {}))
+    if (static := checked_placement(placement, state, report)) is not None:
+        state[PLACEMENT] = static
     config = cast("Mapping[str, str | None]", layer.get("config", {}))
     state.update({CONFIG_PREFIX + name: config[name] for name in sorted(config)})
     return state, intent

@@ -1,0 +1,115 @@
+"""`kafkaform rebalance`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkaform.cli.moving import Moving, throttle_option
+from kafkaform.cli.options import Where, allow_option, where_options
+from kafkaform.cli.output import header, plan_format_option, print_plan, print_text, verbose_option
+from kafkaform.cli.saving import Saving, sign_key_option
+from kafkaform.cli.session import Session
+from kafkaform.cli.terminal import prose_width
+from kafkaform.consent import Grant
+from kafkaform.rebalancing import RebalanceRequest, make_rebalance, static_topics
+from kafkaform.report.printable import printable
+from kafkaform.report.rebalance import render_balance
+
+if TYPE_CHECKING:
+    from kafkaform.rebalancing import Rebalance
+
+
+@click.command()
+@where_options
+@click.option(
+    "--topics",
+    "globs",
+    multiple=True,
+    metavar="GLOB",
+    help="Only topics of such a name (repeatable).  [default: all, those of Kafka itself too]",
+)
+@click.option(
+    "--remove-broker",
+    "remove",
+    type=click.IntRange(min=0),
+    multiple=True,
+    metavar="ID",
+    help="Move all replicas off this broker (repeatable), also one that is down for good.",
+)
+@click.option(
+    "--add-broker",
+    "add",
+    type=click.IntRange(min=0),
+    multiple=True,
+    metavar="ID",
+    help="Give this broker its share (repeatable), and move nothing else.",
+)
+@allow_option
+@throttle_option
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also save the plan, for apply and show.",
+)
+@sign_key_option
+@plan_format_option
+@verbose_option
+@click.option("--detailed-exitcode", is_flag=True, help="Exit 2 if there are changes, 0 if there are none.")
+def rebalance(
+    where: Where,
+    globs: tuple[str, ...],
+    remove: tuple[int, ...],
+    add: tuple[int, ...],
+    allow: tuple[str, ...],
+    throttle: str | None,
+    out: Path | None,
+    sign_key: Path | None,
+    output_format: str,
+    verbose: bool,
+    detailed_exitcode: bool,
+) -> int:
+    """Plan to spread replicas and leaders evenly, or to empty a broker; apply carries it out.
+
+    Nothing is changed by this command. The fewest replicas are moved, no partition gets onto fewer racks,
+    and topics whose manifest places every replica (strategy: static) stay where they are. Exits 1 where a
+    broker that is to be removed would not be empty.
+    """
+    saving = Saving.prepared(out, sign_key)
+    session = Session.start(where)
+    target = session.require_cluster()
+    target = replace(target, moves=Moving(throttle).over(target.moves))
+    request = RebalanceRequest(
+        globs, frozenset(remove), frozenset(add), _static(session), tuple(map(Grant.parse, allow))
+    )
+    with session.cluster() as cluster:
+        made = make_rebalance(request, cluster, target)
+    about = header(session)
+    saving.save(made.plan, about)
+    if output_format == "text":
+        _print_balance(made)
+    print_plan(made.plan, about, output_format, verbose=verbose)
+    if out is not None and made.plan.changes:
+        file = printable(shlex.quote(str(out)))
+        click.echo(f"saved: kafkaform apply {file} carries out exactly this", err=True)
+    if made.not_emptied:
+        return 1
+    return 2 if detailed_exitcode and made.plan.changes else 0
+
+
+def _static(session: Session) -> frozenset[str]:
+    """The topics that manifests place replica by replica, where there are manifests."""
+    if not any(path.exists() for path in session.paths(())):
+        return frozenset()
+    return static_topics(session.manifests(()))
+
+
+def _print_balance(made: Rebalance) -> None:
+    print_text(render_balance(made, prose_width(sys.stdout)))
+    click.echo()

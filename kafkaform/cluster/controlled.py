@@ -1,0 +1,133 @@
+"""Requests in kafka-python's own classes: to any broker, to the controller, or to each broker.
+
+A broker may go down in the midst of it: whoever is still there is asked then.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from confluent_kafka import KafkaError
+
+from kafkaform.cluster.connection import translated
+from kafkaform.cluster.translation import one_line, translate_code
+from kafkaform.errors import (
+    AuthenticationFailed,
+    ClusterError,
+    KafkaformError,
+    OutcomeUnknown,
+    PermissionDenied,
+    RequestRejected,
+    Unreachable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkaform.cluster.connection import Connection
+
+_TRIES = 5
+_PAUSE_S = 0.1
+
+T = TypeVar("T")
+
+
+def retried(ask: Callable[[], T]) -> T:
+    """Ask again where a connection failed: kafka-python asks any broker, one that has just died too."""
+    for _ in range(_TRIES - 1):
+        try:
+            return ask()
+        except (PermissionDenied, RequestRejected, OutcomeUnknown):
+            raise
+        except ClusterError:
+            time.sleep(_PAUSE_S)
+    return ask()
+
+
+def ask_any(connection: Connection, request: Callable[[], Any], timeout_s: float) -> Any:
+    """Ask any broker, in a way that may be asked for twice; returns its answer.
+
+    Args:
+        connection: The cluster.
+        request: Makes the request, anew for each try.
+        timeout_s: How long the broker may take.
+    """
+
+    async def send(manager: Any) -> Any:
+        return await manager.send(request(), request_timeout_ms=int(timeout_s * 1000))
+
+    return retried(lambda: connection.run(send))
+
+
+def ask_controller(connection: Connection, request: Callable[[], Any], timeout_s: float) -> Any:
+    """Ask for what is the controller's, in a way that may be asked for twice; raises what it answers.
+
+    Any broker passes it on (KIP-590), but where ZooKeeper elects the controller: it is asked itself then.
+
+    Args:
+        connection: The cluster.
+        request: Makes the request, anew for each try.
+        timeout_s: How long a broker may take.
+    """
+    from kafka.protocol.metadata import MetadataRequest
+
+    timeout_ms = int(timeout_s * 1000)
+
+    async def send(manager: Any) -> Any:
+        answer = await manager.send(request(), request_timeout_ms=timeout_ms)
+        if answer.error_code == KafkaError.NOT_CONTROLLER:
+            told = await manager.send(MetadataRequest(topics=[]), request_timeout_ms=timeout_ms)
+            answer = await manager.send(request(), node_id=told.controller_id, request_timeout_ms=timeout_ms)
+        return answer
+
+    answer = retried(lambda: connection.run(send))
+    if answer.error_code:
+        raise refusal(answer)
+    return answer
+
+
+def ask_each(
+    connection: Connection, request: Callable[[int], Any], timeout_s: float
+) -> dict[int, Any | ClusterError]:
+    """Ask every live broker at a time; returns the answers by broker, or why one gave none.
+
+    Args:
+        connection: The cluster.
+        request: Makes the request for a broker, or None where there is nothing to ask of it.
+        timeout_s: How long a broker may take.
+    """
+
+    async def send(manager: Any) -> dict[int, Any | ClusterError]:
+        await manager.cluster.refresh_metadata()
+        made = {node.node_id: request(node.node_id) for node in manager.cluster.brokers()}
+        sent = {
+            node: manager.send(one, node_id=node, request_timeout_ms=int(timeout_s * 1000))
+            for node, one in sorted(made.items())
+            if one is not None
+        }
+        answers: dict[int, Any | ClusterError] = {}
+        for node, answer in sent.items():
+            try:
+                with translated():
+                    answers[node] = await answer
+            except (PermissionDenied, RequestRejected, OutcomeUnknown, AuthenticationFailed) as error:
+                answers[node] = error
+            except ClusterError as error:
+                answers[node] = Unreachable(f"broker {node} does not answer: {error.message}")
+        return answers
+
+    return retried(lambda: connection.run(send))
+
+
+def refusal(answer: Any) -> ClusterError:
+    """The error that an answer, or a part of it, tells of."""
+    text = getattr(answer, "error_message", None) or ""  # some answers have only the code
+    return translate_code(answer.error_code, one_line(text))
+
+
+def with_hint(error: KafkaformError, right: str) -> ClusterError:
+    """The same error, which names the right that is missing if it is one of rights."""
+    if isinstance(error, PermissionDenied):
+        return PermissionDenied(error.message, hint=right)
+    return error if isinstance(error, ClusterError) else ClusterError(error.message, hint=error.hint)

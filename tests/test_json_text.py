@@ -1,0 +1,25 @@
+"""The layout of JSON text is Python's own."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kafkaform.json_text import indented
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+VALUES = st.recursive(
+    SCALARS,
+    lambda below: st.lists(below) | st.dictionaries(st.text(), below) | st.lists(below).map(tuple),
+    max_leaves=30,
+)
+
+
+@given(VALUES)
+@example({"a": [], "b": {}, "c": ()})
+@example([[], [[]], {"": {"": [1]}}])
+@example({"line\n\x7f\x9b\ud800": "\u2028\n"})
+def test_it_is_laid_out_as_python_does(value: object) -> None:
+    assert indented(value) == json.dumps(value, indent=2, ensure_ascii=False)

@@ -1,0 +1,66 @@
+"""How far moves have come, in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafkaform.moves.progress import MoveProgress
+from kafkaform.report.moving import Pace, amount, told
+
+MIB = 1024**2
+BEGUN = MoveProgress(1, 1, 0, 12, 0, 80 * MIB, 50_000_000)
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        (BEGUN, "nothing of 80.0 MiB, 0 of 12 partitions"),
+        (
+            replace(BEGUN, batch=2, batches=3, bytes_done=20 * MIB, partitions_done=3),
+            "20.0 MiB of 80.0 MiB, 3 of 12 partitions, batch 2 of 3",
+        ),
+        (replace(BEGUN, bytes_total=0, partitions=1), "0 of 1 partition"),
+    ],
+)
+def test_amount(progress: MoveProgress, expected: str) -> None:
+    assert amount(progress) == expected
+
+
+@pytest.mark.parametrize(
+    ("progress", "left_s", "expected"),
+    [
+        (BEGUN, None, "nothing of 80.0 MiB, 0 of 12 partitions, at most 50 MB/s per broker"),
+        (
+            replace(BEGUN, bytes_done=MIB),
+            200.0,
+            "1.0 MiB of 80.0 MiB, 0 of 12 partitions, at most 50 MB/s per broker, about 3 minutes left",
+        ),
+        (
+            replace(BEGUN, throttle=None, stalled="broker 3 is down"),
+            9.0,
+            "nothing of 80.0 MiB, 0 of 12 partitions, nothing has moved for a while: broker 3 is down",
+        ),
+        (
+            replace(BEGUN, bytes_done=80 * MIB, partitions_done=12, throttle=None),
+            0.0,
+            "80.0 MiB of 80.0 MiB, 12 of 12 partitions",
+        ),
+        # Nothing is copied, so that no throttle holds it back.
+        (replace(BEGUN, bytes_total=0), None, "0 of 12 partitions"),
+    ],
+)
+def test_told(progress: MoveProgress, left_s: float | None, expected: str) -> None:
+    assert told(progress, left_s) == expected
+
+
+def test_the_time_left_follows_from_what_was_seen_to_be_copied() -> None:
+    pace = Pace()
+    assert pace.left_s(BEGUN) is None
+    # What was there when it was first looked at, as of a move that is joined, was not copied meanwhile.
+    pace.seen(replace(BEGUN, bytes_done=40 * MIB), 100.0)
+    assert pace.left_s(replace(BEGUN, bytes_done=40 * MIB)) is None
+    later = replace(BEGUN, bytes_done=60 * MIB)
+    pace.seen(later, 110.0)
+    assert pace.left_s(later) == pytest.approx(10.0)

@@ -9,7 +9,6 @@ between the two, and the medians are compared: the machine's other work hits bot
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -51,7 +50,7 @@ def record(address: str, manifests: Path, count: int) -> None:
         scene.carried_out(cluster, [AlterConfigs(ref, half) for ref in topics])
         apply = [*KAFKAFORM, "apply", str(manifests), "--bootstrap-server", address]
         apply += ["--auto-approve", "--no-lock"]
-        subprocess.run(apply, cwd=manifests.parent, stdout=subprocess.DEVNULL, check=True)
+        timed(apply)
         scene.drift(cluster, topics)
 
 

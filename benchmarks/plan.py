@@ -23,9 +23,9 @@ CALLS = """
 import sys
 from confluent_kafka.admin import AdminClient, ConfigResource
 admin = AdminClient({"bootstrap.servers": sys.argv[1]})
-names = [name for name in admin.list_topics(timeout=30).topics if name.startswith(sys.argv[2])]
+names = [name for name in admin.list_topics(timeout=120).topics if name.startswith(sys.argv[2])]
 asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
-futures = admin.describe_configs(asked, request_timeout=60)
+futures = admin.describe_configs(asked, request_timeout=600)
 entries = [future.result() for future in futures.values()]
 assert len(entries) == int(sys.argv[3]), len(entries)
 """

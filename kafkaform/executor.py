@@ -7,7 +7,7 @@ plan that was half applied can be finished, and one that no longer fits is not f
 from __future__ import annotations
 
 from threading import Event
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kafkaform.batches import batches
 from kafkaform.clock import Clock
@@ -25,6 +25,7 @@ from kafkaform.moves.conduct import Conduct
 from kafkaform.moves.ledger import NO_LEDGER
 from kafkaform.moves.mover import Mover
 from kafkaform.moves.options import MoveOptions
+from kafkaform.onlookers import NO_JOURNAL, Observer
 from kafkaform.operations import (
     AddPartitions,
     AlterConfigs,
@@ -44,10 +45,10 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.lock import Guard
-    from kafkaform.model import Plan, PlannedChange
+    from kafkaform.model import Plan
     from kafkaform.moves.ledger import ThrottleLedger
     from kafkaform.moves.mover import MoveReport
-    from kafkaform.moves.progress import MoveProgress
+    from kafkaform.onlookers import Journal
 
 VERIFY_TIMEOUT_S = 30.0
 """How long readings may show nothing new before what is left counts as not verified.
@@ -74,48 +75,6 @@ STAGES: tuple[Sort, ...] = (
 min.insync.replicas is lowered before replicas are dropped, and raised once the new ones are in sync: the
 other way round, producers with acks=all would stop meanwhile.
 """
-
-
-class Observer:
-    """Is told of progress; does nothing by itself."""
-
-    def started(self, operations: int) -> None:
-        """So many operations are to be carried out."""
-
-    def finished(self, operation: Operation, error: ClusterError | None) -> None:
-        """One operation has its outcome."""
-
-    def moving(self, progress: MoveProgress) -> None:
-        """Replicas are being moved, and have come so far; told about once a second."""
-
-    def told(self, line: str) -> None:
-        """One line for a person who waits: what is waited for, and what is odd."""
-
-    def verifying(self, resources: int) -> None:
-        """The operations are over; so many resources are still to be read back as planned."""
-
-
-class Journal(Protocol):
-    """The record of what applies do; an apply that cannot write it does nothing."""
-
-    def intend(self, changes: Sequence[PlannedChange]) -> None:
-        """Note what is about to be carried out; nothing is sent if this raises."""
-
-    def conclude(self, report: ApplyReport) -> None:
-        """Note what became of it."""
-
-
-class _NoJournal:
-    def intend(self, changes: Sequence[PlannedChange]) -> None:
-        pass
-
-    def conclude(self, report: ApplyReport) -> None:
-        pass
-
-
-NO_JOURNAL: Journal = _NoJournal()
-"""Keeps no record."""
-
 
 _AS_USUAL = MoveOptions()
 

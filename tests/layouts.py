@@ -100,9 +100,9 @@ def layouts(draw: DrawFn) -> Layout:
     ids = [broker.id for broker in live]
     everywhere = st.sampled_from([*ids, 20, 21])
     topics = {}
-    for name in draw(st.sets(st.sampled_from(NAMES))):
+    for name in draw(st.sets(st.sampled_from(NAMES), max_size=3)):
         states = []
-        for number in range(draw(st.integers(1, 6))):
+        for number in range(draw(st.integers(1, 4))):
             replicas = tuple(draw(st.lists(everywhere, min_size=1, max_size=5, unique=True)))
             isr = tuple(draw(st.lists(st.sampled_from(replicas), min_size=1, unique=True)))
             leader = next((broker for broker in isr if broker in ids), None)

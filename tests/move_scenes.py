@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.errors import AuditError
-from kafkaform.executor import Observer
 from kafkaform.lock import unguarded
 from kafkaform.model import Broker
 from kafkaform.moves.conduct import Conduct
 from kafkaform.moves.ledger import Announcement
 from kafkaform.moves.mover import Mover, MoveReport
 from kafkaform.moves.options import MoveOptions
+from kafkaform.onlookers import Observer
 from kafkaform.operations import CreateTopic, Reassign
 from tests.scenes import FakeClock, topic
 

@@ -20,7 +20,8 @@ from kafkaform.audit.topic import TOPIC
 from kafkaform.audit.trail import read_record, read_record_file
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.errors import AuditError, RequestRejected, Unreachable
-from kafkaform.executor import Observer, apply
+from kafkaform.executor import apply
+from kafkaform.onlookers import Observer
 from kafkaform.outcome import Result
 from kafkaform.settings import AuditSettings
 from tests.audit_scenes import ALICE, HEADER, recorded_apply
@@ -202,7 +203,8 @@ def test_without_a_sink_nothing_is_written(memory: MemoryCluster) -> None:
 
 KILLED = """
 import os, signal, sys
-from kafkaform.executor import Observer, apply
+from kafkaform.executor import apply
+from kafkaform.onlookers import Observer
 from tests.audit_scenes import ALICE, HEADER
 from tests.kafka_fixtures import connect
 from tests.scenes import declared, plan_for

@@ -22,11 +22,12 @@ from kafkaform.errors import (
     RequestRejected,
     Unreachable,
 )
-from kafkaform.executor import STAGES, VERIFY_TIMEOUT_S, Observer, apply
+from kafkaform.executor import STAGES, VERIFY_TIMEOUT_S, apply
 from kafkaform.layout import parse_assignment
 from kafkaform.lock import lost, unguarded
 from kafkaform.model import Desired, FieldValue, Intent, ResourceRef, Status, Update
 from kafkaform.moves.options import MoveOptions
+from kafkaform.onlookers import Observer
 from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation, Reassign
 from kafkaform.outcome import Result
 from kafkaform.throttles import Rates, Throttles

@@ -15,13 +15,15 @@ from confluent_kafka import Producer
 from kafkaform.audit.throttles import open_ledger
 from kafkaform.audit.trail import read_record
 from kafkaform.clock import Clock
+from kafkaform.executor import apply
 from kafkaform.lock import lost
 from kafkaform.moves.options import MoveOptions
+from kafkaform.outcome import Result
 from kafkaform.settings import AuditSettings
 from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
 from tests.kafka_fixtures import TIMEOUT_S, connect, eventually
 from tests.move_scenes import MB, Crew, laid_out, now_on, work
-from tests.scenes import topic
+from tests.scenes import Watched, declared, plan_for, state_of, topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -196,9 +198,13 @@ def test_a_lost_lock_leaves_it_to_the_next_apply(
         if gone:
             raise lost("bob has it")
 
+    def lose(_: object) -> None:
+        if len(crew.notes.progress) == 2:
+            gone.append(True)
+            crew.stop.set()
+
     crew.guard = guard
-    crew.notes.on_progress = lambda _: gone.append(True) if len(crew.notes.progress) == 2 else None
-    crew.options = MoveOptions(throttle=MB, timeout_s=3)
+    crew.notes.on_progress = lose
     crew.move(work(name, SINGLE, TRIPLE))
     assert real.throttles([name]).rates == dict.fromkeys((1, 2, 3), Rates(MB, MB))
     assert len(real.layout().reassigning or {}) == 3
@@ -206,6 +212,31 @@ def test_a_lost_lock_leaves_it_to_the_next_apply(
     assert again.move(work(name, SINGLE, TRIPLE)).outcomes == {topic(name): None}
     assert "going on with what is running already: 3 partitions" in again.notes.lines
     assert not real.throttles([name])
+
+
+def test_a_whole_plan_is_applied_in_the_order_that_producers_bear(
+    real: KafkaCluster, prefix: str, fill: Callable[[str], None]
+) -> None:
+    """Replicas, partitions and min.insync.replicas at once, under a throttle, and proven by reading back."""
+    name = f"{prefix}a"
+    laid_out(real, name, SINGLE)
+    fill(name)
+    seen: list[tuple[str, int]] = []
+
+    def note(what: str) -> None:
+        seen.append((what, min(len(state.isr) for state in real.layout().topics[name])))
+
+    watched = Watched(real, before=lambda batch: note(type(batch[0]).__name__))
+    plan = plan_for(real, declared(name, 6, 3, min_insync_replicas="2"))
+    ledger = ledger_of(real, "hhh")
+    report = apply(plan, watched, moves=MoveOptions(throttle=100 * MB), ledger=ledger)
+    assert report.complete, report.results
+    assert seen == [("AddPartitions", 1), ("AlterConfigs", 3)]
+    assert state_of(real, name) == {"partitions": 6, "replicationFactor": 3, "min.insync.replicas": "2"}
+    assert not real.throttles([name])
+    again = apply(plan, real, ledger=ledger)
+    assert {one.result for one in again.results} == {Result.ALREADY}
+    assert plan_for(real, declared(name, 6, 3, min_insync_replicas="2")).changes == ()
 
 
 KILLED = """

@@ -289,6 +289,12 @@ def test_a_lead_that_goes_with_its_replica_is_given_back() -> None:
     assert measured.leaders == {1: 3, 2: 3}
 
 
+def test_a_lead_goes_with_its_replica_only_where_leaders_stay_as_even() -> None:
+    live = tuple(Broker(id_, "a" if id_ == 4 else "b") for id_ in range(1, 6))
+    found = layout(live, {"t": [(5, 4), (4,), (2, 4, 3), (1,)]})
+    assert only(rebalance(["t"], found)) == ((5, 4), (2,), (4, 2, 3), (1,))
+
+
 def test_a_broker_is_drained_within_its_racks_and_its_leads_are_shared_out() -> None:
     found = layout(SIX, {"t": [(6, 1, 2), (6, 4, 5), (1, 2, 6), (3, 4, 5)]})
     after = only(rebalance(["t"], found, remove=[6]))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kafkaform.layout import Assignment, Replicas
     from kafkaform.model import Broker
 
-SETTINGS = settings(max_examples=100, deadline=None)
+SETTINGS = settings(max_examples=60, deadline=None)
 MOVABLE = st.sampled_from((Strategy.BALANCED, Strategy.RACK_AWARE))
 
 

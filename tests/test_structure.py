@@ -28,8 +28,8 @@ def problems(text: str, schema: str = "topic") -> list[str]:
 
 
 SPEC_FIELDS = (
-    "known here: config, deletionProtection, keyed, overrides, partitions, replicationFactor, retention, "
-    "skew, state, undeclared"
+    "known here: config, deletionProtection, keyed, overrides, partitions, placement, replicationFactor, "
+    "retention, skew, state, undeclared"
 )
 
 TOPICS: dict[str, tuple[str, list[str]]] = {
@@ -55,7 +55,7 @@ TOPICS: dict[str, tuple[str, list[str]]] = {
             "f:6:11: unknown field 'keyd' in spec.overrides.dev (did you mean 'keyed'?)",
             (
                 "f:6:23: unknown field 'overrides' in spec.overrides.dev (known here: config, "
-                "deletionProtection, keyed, partitions, replicationFactor, retention, "
+                "deletionProtection, keyed, partitions, placement, replicationFactor, retention, "
                 "skew, state, undeclared)"
             ),
         ],

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.cluster.protocol import Cluster
-    from kafkaform.executor import Journal
     from kafkaform.lock import Guard
     from kafkaform.moves.ledger import ThrottleLedger
     from kafkaform.moves.options import MoveOptions
+    from kafkaform.onlookers import Journal
     from kafkaform.outcome import ApplyReport
     from kafkaform.plan_file import PlanHeader
 

@@ -139,8 +139,10 @@ def _print_findings(plan: Plan, output_format: str, policies: Mapping[str, Rule]
 
 def print_text(text: Text, *, err: bool = False) -> None:
     """Print styled text; without escape codes where the reader cannot or will not have them."""
-    if not has_colour(sys.stderr if err else sys.stdout):
-        click.echo(text.plain, err=err)  # as rich does without colours: 0.2 s less for 1,000 changes
+    stream = sys.stderr if err else sys.stdout
+    if not has_colour(stream):
+        # As rich does without colours, 0.2 s faster for 1,000 changes; without `file`, click takes UTF-8.
+        click.echo(text.plain, file=stream)
         return
     from rich.console import Console
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli.terminal import progress_bar
-from kafkaform.executor import Observer
+from kafkaform.onlookers import Observer
 from kafkaform.report.moving import Pace, amount, told
 from kafkaform.report.printable import printable
 from kafkaform.wording import counted

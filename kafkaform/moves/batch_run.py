@@ -14,7 +14,7 @@ from kafkaform.errors import (
 )
 from kafkaform.moves.conduct import PATIENCE_S
 from kafkaform.moves.partition_move import Whereabouts, whereabouts
-from kafkaform.moves.stalls import StallWatch
+from kafkaform.moves.stalls import StallWatch, brokers_down
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -82,6 +82,8 @@ class BatchRun:
             self._conduct.check()
             self._start(ready)
             unfinished = self._unfinished()
+            if down := brokers_down(unfinished, layout):
+                self._conduct.remind("down", f"waiting: {down}")
             self._measure(unfinished)
             throttle = self._conduct.options.throttle
             watch.look(self._clock.now(), unfinished, layout, self._sizes, throttle)

@@ -91,12 +91,8 @@ def reason(
         grown: The bytes that were copied all the same; None where nobody tells.
         throttle: The bytes per second of a broker; None: no limit.
     """
-    alive = {broker.id for broker in layout.brokers}
-    down = sorted({broker for move in unfinished for broker in move.after} - alive)
-    if down:
-        word = "broker" if len(down) == 1 else "brokers"
-        waiting = [named(move.key) for move in unfinished if not alive.issuperset(move.after)]
-        return f"{word} {', '.join(map(str, down))} down, which {listed(waiting)} is to be on: start it again"
+    if down := brokers_down(unfinished, layout):
+        return down
     offline = [named(m.key) for m in unfinished if (s := _state(m, layout)) is not None and s.leader is None]
     if offline:
         return f"{listed(offline)} without a leader to copy from: start the brokers that hold it"
@@ -107,6 +103,17 @@ def reason(
         return f"records are written as fast as the throttle of {rate} lets them be copied: raise --throttle"
     names = listed([named(move.key) for move in unfinished])
     return f"{names}: all brokers are up; the logs of those that it is copied to may tell why"
+
+
+def brokers_down(unfinished: Sequence[PartitionMove], layout: Layout) -> str:
+    """Which brokers that partitions are to be on are down; empty if none is."""
+    alive = {broker.id for broker in layout.brokers}
+    down = sorted({broker for move in unfinished for broker in move.after} - alive)
+    if not down:
+        return ""
+    word = "broker" if len(down) == 1 else "brokers"
+    waiting = [named(move.key) for move in unfinished if not alive.issuperset(move.after)]
+    return f"{word} {', '.join(map(str, down))} down, which {listed(waiting)} is to be on: start it again"
 
 
 def _state(move: PartitionMove, layout: Layout) -> PartitionState | None:

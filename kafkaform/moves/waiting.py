@@ -1,4 +1,4 @@
-"""Waiting until nothing stands against what is to be done next: other people's moves, replicas out of sync."""
+"""Waiting until nothing stands against the next step: moves of other people, or replicas out of sync."""
 
 from __future__ import annotations
 

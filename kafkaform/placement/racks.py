@@ -15,13 +15,18 @@ class Racks:
 
     Where one of them names no rack, racks are ignored, as Kafka ignores them: each broker is then a rack of
     its own. The rack of a broker that is down is not known, so its replicas use none.
+
+    Attributes:
+        told: Whether all brokers name their racks.
+        count: How many racks there are.
     """
 
     def __init__(self, brokers: Iterable[Broker]) -> None:
         known = {broker.id: broker.rack for broker in brokers}
-        told = all(known.values())
-        self.told = told
-        self._of: dict[int, str | int | None] = {id_: rack if told else id_ for id_, rack in known.items()}
+        self.told = all(known.values())
+        self._of: dict[int, str | int | None] = {
+            id_: rack if self.told else id_ for id_, rack in known.items()
+        }
         self._in: dict[str | int | None, list[int]] = {}
         for broker, rack in sorted(self._of.items()):
             self._in.setdefault(rack, []).append(broker)

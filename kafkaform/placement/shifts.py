@@ -12,10 +12,14 @@ if TYPE_CHECKING:
 
 
 class _Shifts(ABC):
-    """Finds a partition for a pair of brokers, going through each pair's partitions once a pass."""
+    """Finds a partition for a pair of brokers, going through each pair's partitions once a pass.
+
+    Args:
+        board: The counts.
+        rows: The partitions that may change, those to be taken first at the front.
+    """
 
     def __init__(self, board: Board, rows: Iterable[Row]) -> None:
-        """Args: the counts, and the partitions that may change, those to be taken first at the front."""
         self._board = board
         self._pools: dict[int, dict[Row, None]] = {broker: {} for broker in board.brokers}
         self._ranks: dict[Row, int] = {}

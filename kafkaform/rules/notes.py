@@ -163,6 +163,14 @@ NOTES: dict[str, Note] = {
             "kafkaform.yaml says whether it waits for that or gives up.",
         ),
         Note(
+            "KF428",
+            Severity.WARNING,
+            "A rebalance leaves replicas where they are.\n\n"
+            "A topic that is being reassigned, or whose replicas have no other place, stays as it is.\n"
+            "So does one whose manifest lists its brokers (`placement: {strategy: static}`). A broker that\n"
+            "such a topic lies on is not empty afterwards: do not switch it off.",
+        ),
+        Note(
             "KF507",
             Severity.WARNING,
             "The skew report does not say what a planned partition increase comes to.\n\n"

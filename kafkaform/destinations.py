@@ -177,6 +177,12 @@ def _sorted_out(
                 unplaceable[candidate.ref] = "its replicas were moved while the plan was made: plan again"
         elif layout.reassigning is None and candidate.differs:
             unplaceable[candidate.ref] = _BLIND
+        elif candidate.grows and len(counts := sorted({len(replicas) for replicas in candidate.live})) > 1:
+            # A controller wants new partitions to have as many as some other one has, and does not say which.
+            unplaceable[candidate.ref] = (
+                f"its partitions have {counts[0]} to {counts[-1]} replicas: no partition is added before all "
+                f"have as many (declare partitions: {len(candidate.live)} first)"
+            )
         elif layout.reassigning is None and not candidate.grows:
             blind.append(name)
         elif candidate.open or _is_under_way(candidate, layout):

@@ -147,6 +147,17 @@ def test_partitions_that_differ_are_brought_to_one_number(memory: MemoryCluster)
     assert [len(replicas) for replicas in target(plan)] == [2, 2]
 
 
+def test_no_partition_is_added_while_the_others_differ(memory: MemoryCluster) -> None:
+    placed(memory, "a", [1, 2], [2, 3])
+    memory.replicate(topic("a"), (2, 1))
+    (planned,) = plan_for(memory, declared("a", 3, 2)).changes
+    assert planned.status is Status.REFUSED
+    assert planned.reason == (
+        "its partitions have 1 to 2 replicas: no partition is added before all have as many "
+        "(declare partitions: 2 first)"
+    )
+
+
 def test_rack_awareness_moves_what_lies_badly_and_balance_does_not() -> None:
     racks = {1: "a", 2: "a", 3: "b", 4: "b"}
     memory = MemoryCluster(brokers=[Broker(n, rack) for n, rack in racks.items()])

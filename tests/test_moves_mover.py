@@ -298,6 +298,17 @@ def test_what_a_dead_apply_began_is_joined_and_its_throttles_are_taken_over(memo
     assert sorted(ledger.gone) == sorted(ledger.announced)
 
 
+def test_a_stop_takes_back_what_a_dead_apply_began(memory: MemoryCluster) -> None:
+    ledger = MemoryLedger()
+    killed(memory, Crew(memory, ledger=ledger))
+    ledger.run = 2
+    crew = Crew(memory, ledger=ledger)
+    crew.notes.on_progress = at(2, crew.stop.set)
+    assert crew.move(work("a", SINGLE, TRIPLE)).interrupted
+    assert (now_on(memory, "a"), memory.layout().reassigning) == (SINGLE, {})
+    assert not memory.throttles(["a"])
+
+
 @pytest.mark.parametrize("throttle", [None, MB])
 def test_joined_at_the_same_rate_or_at_none(memory: MemoryCluster, throttle: int | None) -> None:
     ledger = MemoryLedger()
@@ -401,6 +412,20 @@ def test_a_reassignment_of_somebody_else_is_refused_and_left_alone(memory: Memor
     assert "--when-busy wait" in (error.hint or "")
     assert (watched.reassigned, memory.layout().reassigning) == ([], before)
     assert not memory.throttles(["a"])
+
+
+def test_a_reassignment_of_somebody_else_to_the_same_place_is_joined_and_never_taken_back(
+    memory: MemoryCluster,
+) -> None:
+    memory.pace(20)
+    memory.reassign({("a", 1): TRIPLE[1]})
+    crew = Crew(memory)
+    crew.notes.on_progress = at(2, crew.stop.set)
+    assert crew.move(work("a", SINGLE, TRIPLE)).interrupted
+    assert (memory.layout().reassigning or {}).keys() == {("a", 1)}
+    assert "not started by an apply, so it goes on: the reassignment of a-1" in crew.notes.lines
+    assert not memory.throttles(["a"])
+    assert Crew(memory).move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
 
 
 def test_a_reassignment_of_somebody_else_is_waited_for_if_told_to(memory: MemoryCluster) -> None:

@@ -57,6 +57,13 @@ def test_topics_are_placed_with_each_other_in_view() -> None:
     assert balance(result.assignments, found.brokers).replicas == {1: 9, 2: 3, 3: 3, 4: 3}
 
 
+def test_what_has_a_choice_makes_room_for_what_has_none() -> None:
+    found = layout(brokers(3), {"a": [(3,)], "b": [(2, 3)] * 3, "other": [(1,)] * 2})
+    result = place([Want("a", 1, 2), Want("b", 3, 3)], found)
+    assert result.assignments["a"] == ((3, 2),)
+    assert balance({**state_of(found), **result.assignments}, found.brokers).replicas == {1: 5, 2: 4, 3: 4}
+
+
 def test_where_one_broker_names_no_rack_racks_are_ignored() -> None:
     live = (Broker(1, "a"), Broker(2, "a"), Broker(3, "b"), Broker(4))
     found = layout(live, {"t": [(1,)], "other": [(3, 4)]})

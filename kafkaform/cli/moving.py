@@ -10,7 +10,7 @@ import click
 
 from kafkaform.cli.options import in_milliseconds
 from kafkaform.errors import UsageError
-from kafkaform.moves.options import WhenBusy, parse_rate
+from kafkaform.moves.options import MOST_PARTITIONS, WhenBusy, parse_rate
 from kafkaform.units import parse_size
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ _OPTIONS = (
     throttle_option,
     click.option(
         "--batch-partitions",
-        type=click.IntRange(min=1),
+        type=click.IntRange(1, MOST_PARTITIONS),
         metavar="N",
         help="How many partitions to move at a time.  [default: as kafkaform.yaml says, or 50]",
     ),

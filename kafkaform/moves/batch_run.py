@@ -13,11 +13,12 @@ from kafkaform.errors import (
     RequestRejected,
 )
 from kafkaform.moves.conduct import PATIENCE_S
-from kafkaform.moves.partition_move import Whereabouts, whereabouts
+from kafkaform.moves.partition_move import Whereabouts, named, whereabouts
 from kafkaform.moves.stalls import StallWatch, brokers_down
+from kafkaform.wording import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.groups import TopicPartition
     from kafkaform.layout import Layout, Replicas
@@ -43,6 +44,7 @@ class BatchRun:
         conduct: What every step goes by.
         moves: The batch.
         report: Is told of what is unfinished, of the bytes of replicas, and why nothing moves (or nothing).
+        ours: Partitions that an earlier apply was moving, as the record says.
 
     Attributes:
         done: The partitions that are where they are to be.
@@ -54,11 +56,13 @@ class BatchRun:
         conduct: Conduct,
         moves: Sequence[PartitionMove],
         report: Callable[[Sequence[PartitionMove], Mapping[tuple[str, int, int], int], str], None],
+        ours: Collection[TopicPartition] = (),
     ) -> None:
         self._conduct = conduct
         self._moves = moves
         self._report = report
         self._clock = conduct.clock
+        self._ours = {*ours}
         self._started: set[TopicPartition] = set()
         self._as_expected: dict[TopicPartition, float] = {}
         self._unanswered: float | None = None
@@ -95,7 +99,9 @@ class BatchRun:
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
     def take_back(self) -> None:
-        """Cancel what is running towards our targets: replicas that are not in sync are dropped again.
+        """Cancel what applies have started: replicas that are not in sync are dropped again.
+
+        What somebody else moves to the very same place goes on.
 
         Raises:
             ClusterError: Some of it may go on.
@@ -104,7 +110,11 @@ class BatchRun:
             return
         layout = self._conduct.persistently(self._conduct.cluster.layout)
         self._look(layout)
-        running = [m for m in self._unfinished() if whereabouts(m, layout) is Whereabouts.RUNNING]
+        every = [m for m in self._unfinished() if whereabouts(m, layout) is Whereabouts.RUNNING]
+        running = [move for move in every if move.key in self._ours]
+        if len(running) < len(every):
+            others = listed([named(move.key) for move in every if move.key not in self._ours])
+            self._conduct.tell(f"not started by an apply, so it goes on: the reassignment of {others}")
         if not running:
             return
         self._conduct.persistently(lambda: self._ask({move.key: None for move in running}))
@@ -151,6 +161,7 @@ class BatchRun:
         if not ready:
             return
         targets = {move.key: move.after for move in ready}
+        self._ours |= targets.keys()  # also those of which no answer comes
         answers: Mapping[TopicPartition, ClusterError | None]
         try:
             answers = self._conduct.cluster.reassign(targets, self._conduct.guard)

@@ -174,6 +174,7 @@ class Mover:
             lambda unfinished, sizes, stalled: self._conduct.observer.moving(
                 self._progress(number, batches, run, unfinished, sizes, stalled)
             ),
+            self._keeper.recorded,
         )
         silenced = False
         try:

@@ -8,6 +8,8 @@ from enum import StrEnum
 from kafkaform.units import parse_size
 
 GIB = 1024**3
+MOST_PARTITIONS = 1_000
+"""The most partitions of a batch: a topic's list of throttled replicas has 32,767 bytes at most."""
 
 
 class WhenBusy(StrEnum):

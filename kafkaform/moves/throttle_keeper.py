@@ -32,6 +32,7 @@ class ThrottleKeeper:
         self._set: list[Announcement] = []
         self._left: list[Announcement] = []
         self._told: set[str] = set()
+        self.recorded: frozenset[TopicPartition] = frozenset()
 
     @property
     def recalls(self) -> bool:
@@ -47,6 +48,7 @@ class ThrottleKeeper:
         """Find out what dead applies have left."""
         try:
             self._left = [*self._conduct.ledger.left()]
+            self.recorded = frozenset().union(*(partitions(one.throttles) for one in self._left))
         except KafkaformError as error:
             self._conduct.tell(f"whether an earlier apply left throttles is not known: {error.message}")
 

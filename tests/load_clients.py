@@ -75,15 +75,32 @@ class Load:
 
 
 @contextmanager
-def load(servers: str, topic: str, partitions: int) -> Iterator[Load]:
+def load(servers: str, topic: str, partitions: int, *, tries_again: bool = True) -> Iterator[Load]:
     """Write to a topic and read it from its beginning, until the block ends and all that was written is read.
 
-    Keyed records of an idempotent producer (acks=all), numbered for each key.
+    Keyed records, numbered for each key, of a producer with acks=all.
+
+    Args:
+        servers: The cluster.
+        topic: The topic.
+        partitions: How many partitions it has.
+        tries_again: Whether the producer sends again what a broker refuses for the moment. It is idempotent
+            then; otherwise a single refusal, however short its cause, is an error.
     """
+    timeout_ms = int(REQUEST_TIMEOUT_S * 1000)
+    properties: dict[str, Any] = {
+        "bootstrap.servers": servers,
+        "acks": "all",
+        "request.timeout.ms": timeout_ms,
+        "delivery.timeout.ms": timeout_ms,
+        "linger.ms": 5,
+        "logger": _LOG,
+        **({"enable.idempotence": True} if tries_again else {"message.send.max.retries": 0}),
+    }
     work = Load(topic, partitions)
     done, written = threading.Event(), threading.Event()
     threads = [
-        threading.Thread(target=_noting_errors, args=(work, lambda: _write(servers, work, done, written))),
+        threading.Thread(target=_noting_errors, args=(work, lambda: _write(properties, work, done, written))),
         threading.Thread(target=_noting_errors, args=(work, lambda: _read(servers, work, written))),
     ]
     for thread in threads:
@@ -123,17 +140,7 @@ def _noting_errors(work: Load, act: Callable[[], None]) -> None:
         work.errors.append(repr(error))
 
 
-def _write(servers: str, work: Load, done: threading.Event, written: threading.Event) -> None:
-    timeout_ms = int(REQUEST_TIMEOUT_S * 1000)
-    properties: dict[str, Any] = {
-        "bootstrap.servers": servers,
-        "acks": "all",
-        "enable.idempotence": True,
-        "request.timeout.ms": timeout_ms,
-        "delivery.timeout.ms": timeout_ms,
-        "linger.ms": 5,
-        "logger": _LOG,
-    }
+def _write(properties: dict[str, Any], work: Load, done: threading.Event, written: threading.Event) -> None:
     producer = Producer(properties)
     try:
         number = 0

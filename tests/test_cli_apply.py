@@ -122,23 +122,6 @@ def test_a_tombstone(project: Project) -> None:
     assert "No changes" in project.apply("topics").needs(0).out, "a tombstone may stay"
 
 
-def test_a_replication_factor_is_shown_and_not_changed_yet(
-    kafka3: DevCluster, prefix: str, tmp_path: Path
-) -> None:
-    project = Project(tmp_path, kafka3.bootstrap_servers, prefix)
-    project.topic("a", replicationFactor=1, retention="7d")
-    project.topic("b", replicationFactor=1)
-    project.apply("topics").needs(0)
-    project.topic("a", replicationFactor=3, retention="8d")
-    project.topic("b", replicationFactor=3)
-    call = project.run("plan", "topics", "--detailed-exitcode").needs(2)
-    assert "not carried out yet" in call.out
-    call = project.apply("topics").needs(1)
-    assert "not carried out" in call.out
-    assert project.live()["a"]["retention.ms"] == "691200000"
-    project.run("plan", "topics", "--detailed-exitcode").needs(2)
-
-
 def test_target(project: Project) -> None:
     for name in ("a", "b"):
         project.topic(name)

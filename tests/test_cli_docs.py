@@ -44,7 +44,7 @@ _AFTER_TRAFFIC = {"reset", "skew"}
 """Blocks before which the example set is applied, and topics are written to."""
 _STARTS_ITS_OWN = {"quickstart": "my-topics", "dev-cluster": ".", "replicas": "."}
 """Blocks that start a broker by themselves, and the folder in which they do."""
-_FROM_NOTHING = {"quickstart", "gitops"}
+_FROM_NOTHING = {"quickstart", "gitops", "replicas"}
 """Stories that begin in an empty folder, and not with the example set."""
 _IDENTITY = {
     f"GIT_{role}_{part}": value

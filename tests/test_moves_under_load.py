@@ -211,7 +211,7 @@ def test_writes_to_all_replicas_never_wait_for_those_that_come_or_go(
 ) -> None:
     """Asking for two replicas in sync before they are, or still when they are gone, would stop writes."""
     name = topic_of(project, real, min_insync_replicas="1")
-    with load(project.servers, name, len(SINGLE)) as work:
+    with load(project.servers, name, len(SINGLE), tries_again=False) as work:
         work.moves_on()
         project.topic("a", partitions=3, replicationFactor=3, config={"min.insync.replicas": 2})
         applied(project, "topics", "--throttle", "2MB").needs(0)

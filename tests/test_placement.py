@@ -108,6 +108,11 @@ def test_the_present_leader_stays_and_comes_first_where_the_preferred_one_goes()
     assert only(place([Want("t", 1, 1)], found)) == ((3,),)
 
 
+def test_neither_leader_goes_however_full_its_broker_is() -> None:
+    found = layout(THREE, {"t": [(1, 2, 3)], "other": [(1, 2)] * 9}, leaders={("t", 0): 2})
+    assert only(place([Want("t", 1, 2)], found)) == ((1, 2),)
+
+
 def test_the_last_replica_in_sync_is_kept_even_if_its_broker_is_down() -> None:
     found = Layout(THREE, {"t": (PartitionState("t", 0, None, (1, 9), (9,)),)})
     assert only(place([Want("t", 1, 1)], found)) == ((9,),)
@@ -128,6 +133,20 @@ def test_new_partitions_go_where_there_is_least() -> None:
     assert after[:2] == ((1, 2, 3), (1, 2, 3))
     assert [set(replicas) for replicas in after[2:]] == [{4, 5, 6}] * 2
     assert after[2][0] != after[3][0]
+
+
+def test_new_partitions_are_led_where_the_fewest_are_led() -> None:
+    found = layout(brokers(3), {"t": [(2,), (2,), (1,)]})
+    result = place([Want("new", 3, 2)], found)
+    assert balance({**state_of(found), **result.assignments}, found.brokers).leaders == {1: 2, 2: 2, 3: 2}
+
+
+@pytest.mark.parametrize("topic", ["a", "b", "c", "d"])
+def test_of_brokers_that_are_as_full_the_topic_uses_another_one(topic: str) -> None:
+    found = layout(brokers(2), {topic: [(1,)], "other": [(2,)]})
+    assert only(place([Want(topic, 2, 1)], found)) == ((1,), (2,))
+    found = layout(brokers(2), {topic: [(2,)], "other": [(1,)]})
+    assert only(place([Want(topic, 2, 1)], found)) == ((2,), (1,))
 
 
 def test_new_topics_are_even_and_do_not_all_begin_with_the_same_broker() -> None:
@@ -162,6 +181,12 @@ def test_rack_aware_moves_the_preferred_leader_rather_than_the_present_one() -> 
     after = only(place([Want("t", 1, 2, Strategy.RACK_AWARE)], found))
     assert after[0][0] == 4
     assert 1 not in after[0]
+
+
+def test_rack_aware_moves_a_follower_rather_than_either_leader() -> None:
+    live = (Broker(1, "a"), Broker(2, "a"), Broker(3, "a"), Broker(4, "b"))
+    found = layout(live, {"t": [(1, 2, 3)], "other": [(1, 4)] * 3}, leaders={("t", 0): 2})
+    assert only(place([Want("t", 1, 3, Strategy.RACK_AWARE)], found)) == ((1, 2, 4),)
 
 
 def test_rack_aware_keeps_newcomers_where_replicas_also_become_fewer() -> None:
@@ -300,6 +325,16 @@ def test_a_lead_goes_with_its_replica_only_where_leaders_stay_as_even() -> None:
     live = tuple(Broker(id_, "a" if id_ == 4 else "b") for id_ in range(1, 6))
     found = layout(live, {"t": [(5, 4), (4,), (2, 4, 3), (1,)]})
     assert only(rebalance(["t"], found)) == ((5, 4), (2,), (4, 2, 3), (1,))
+
+
+@pytest.mark.parametrize("topic", ["a", "b", "c", "d"])
+def test_a_follower_moves_rather_than_a_leader(topic: str) -> None:
+    found = layout(brokers(3), {topic: [(1, 2), (2, 1), (3,)]})
+    assert only(rebalance([topic], found)) == ((1, 2), (2, 1), (3,))
+    found = layout(brokers(3), {topic: [(1, 2), (2, 1)], "other": [(3,), (3,), (2,), (2,), (1,), (1,)]})
+    found = Layout((*found.brokers, Broker(4)), found.topics)
+    after = only(rebalance([topic], found, add=[4]))
+    assert {replicas[0] for replicas in after} == {1, 2}
 
 
 def test_a_broker_is_drained_within_its_racks_and_its_leads_are_shared_out() -> None:

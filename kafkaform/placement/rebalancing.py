@@ -98,8 +98,6 @@ def _drain(board: Board, rows: list[Row], remove: Collection[int]) -> None:
             # It makes no claim on its rack, which is that of the newcomer to be.
             board.exchange(row, broker, board.best(row))
     settle(board, rows)
-    for row in rows:
-        row.free.clear()
 
 
 def _even_out(board: Board, rows: list[Row], add: Collection[int]) -> None:

@@ -151,8 +151,11 @@ def _placed(facts: Facts, candidates: Sequence[_Candidate], layout: Layout, clus
         name = candidate.ref.name
         if (refusal := found.refused.get(name)) is None:
             placements[candidate.ref] = found.assignments[name]
-        elif candidate.grows or candidate.differs:
+        elif candidate.differs:
             unplaceable[candidate.ref] = refusal
+        elif candidate.grows:
+            # A controller may also give them to brokers that are down, and come back.
+            notes.append(_note(f"the controller is to place the new partitions of {name}: {refusal}"))
         else:
             notes.append(_note(f"the racks of {name} were not looked at: {refusal}"))
     foreign = _foreign(layout, asked, placements)

@@ -67,7 +67,7 @@ class Load:
         """Fail if a write failed or took too long, or a record is lost, doubled or out of order."""
         assert not self.errors, self.errors[:5]
         assert self.count > 10 * KEYS
-        assert self.longest_s < REQUEST_TIMEOUT_S
+        assert self.longest_s < REQUEST_TIMEOUT_S, f"a write took {self.longest_s:.1f} s"
         for key, written in self.written.items():
             every = list(range(written))
             assert self.acknowledged[key] == every, f"key {key}: acknowledged out of order"

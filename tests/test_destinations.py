@@ -147,6 +147,17 @@ def test_partitions_that_differ_are_brought_to_one_number(memory: MemoryCluster)
     assert [len(replicas) for replicas in target(plan)] == [2, 2]
 
 
+def test_partitions_that_find_no_place_are_left_to_the_controller(memory: MemoryCluster) -> None:
+    placed(memory, "a", [1, 2, 3])
+    memory.stop_broker(3)
+    plan = plan_for(memory, declared("a", 2, 3))
+    (planned,) = plan.changes
+    assert planned.status is Status.PLANNED
+    assert KINDS["Topic"].operations(planned.change) == (AddPartitions(topic("a"), 1, 2),)
+    (note,) = [found for found in plan.diagnostics if found.code == "KF423"]
+    assert note.message.startswith("the controller is to place the new partitions of a: ")
+
+
 def test_no_partition_is_added_while_the_others_differ(memory: MemoryCluster) -> None:
     placed(memory, "a", [1, 2], [2, 3])
     memory.replicate(topic("a"), (2, 1))

@@ -329,12 +329,8 @@ def test_a_lead_goes_with_its_replica_only_where_leaders_stay_as_even() -> None:
 
 @pytest.mark.parametrize("topic", ["a", "b", "c", "d"])
 def test_a_follower_moves_rather_than_a_leader(topic: str) -> None:
-    found = layout(brokers(3), {topic: [(1, 2), (2, 1), (3,)]})
-    assert only(rebalance([topic], found)) == ((1, 2), (2, 1), (3,))
-    found = layout(brokers(3), {topic: [(1, 2), (2, 1)], "other": [(3,), (3,), (2,), (2,), (1,), (1,)]})
-    found = Layout((*found.brokers, Broker(4)), found.topics)
-    after = only(rebalance([topic], found, add=[4]))
-    assert {replicas[0] for replicas in after} == {1, 2}
+    found = layout(brokers(3), {topic: [(1, 2), (2, 1)]})
+    assert only(rebalance([topic], found)) == ((1, 2), (2, 3))
 
 
 def test_a_broker_is_drained_within_its_racks_and_its_leads_are_shared_out() -> None:

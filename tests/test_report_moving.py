@@ -29,6 +29,17 @@ def test_amount(progress: MoveProgress, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        (replace(BEGUN, batches=3, bytes_done=20 * MIB), "20.0 MiB of 80.0 MiB"),
+        (replace(BEGUN, bytes_total=0, partitions_done=3), "3 of 12 partitions"),
+    ],
+)
+def test_amount_in_brief(progress: MoveProgress, expected: str) -> None:
+    assert amount(progress, brief=True) == expected
+
+
+@pytest.mark.parametrize(
     ("progress", "left_s", "expected"),
     [
         (BEGUN, None, "nothing of 80.0 MiB, 0 of 12 partitions, at most 50 MB/s per broker"),

@@ -13,6 +13,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkaform.group_state import partition_path, topic_path
+from kafkaform.kinds import KINDS
 from kafkaform.model import CONFIG_PREFIX, Delete, Update, risk_of
 from kafkaform.operations import (
     AddPartitions,
@@ -126,7 +127,7 @@ def result_lines(change_id: str, at: str, ended: ResourceResult) -> Iterator[str
 def key_of(line: str) -> str:
     """The resource that a line is about, `KIND/NAME`, or `throttle/ID`: the key of its message."""
     document = json.loads(line)
-    if document["record"] == "throttle":
+    if document.get("record") == "throttle":
         return f"throttle/{document['id']}"
     return f"{document['kind']}/{document['name']}"
 
@@ -156,6 +157,9 @@ def _paths(operation: Operation, planned: PlannedChange) -> Iterator[str]:
             yield from (CONFIG_PREFIX + name for name in (*given, *unset))
         case AddPartitions():
             yield "partitions"
+            # Where new partitions are, too, unless more of it is still to come.
+            if "placement" in _changed(planned) and not _moves(planned):
+                yield "placement"
         case Reassign():
             yield from (path for path in ("replicationFactor", "placement") if path in _changed(planned))
         case CommitInitialOffsets(topics=topics):
@@ -166,6 +170,11 @@ def _paths(operation: Operation, planned: PlannedChange) -> Iterator[str]:
 
 def _changed(planned: PlannedChange) -> set[str]:
     return {field.path for field in fields_of(planned.change)}
+
+
+def _moves(planned: PlannedChange) -> bool:
+    """Whether replicas of partitions that are there already are moved."""
+    return any(isinstance(o, Reassign) for o in KINDS[planned.ref.kind].operations(planned.change))
 
 
 def _lines(document: _Json, key: str) -> Iterator[str]:

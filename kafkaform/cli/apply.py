@@ -242,7 +242,7 @@ def _carry_out(
 ) -> ApplyReport:
     from kafkaform.executor import apply as execute
 
-    with progress() as observer, interruptible() as stop:
+    with progress() as observer, interruptible(observer) as stop:
         return execute(
             plan,
             cluster,

@@ -32,10 +32,20 @@ _STEPS = 10
 _LEAST_STEP = 100
 _EVERY_S = 10.0
 """How often a line tells how far moves have come, where there is no bar."""
+_WIDE = 110
+"""The columns that a bar, the bytes, the partitions and the batch of moves need."""
+_STOPPING = "stopping after the request under way; once more gives it up"
+
+
+class Watcher(Observer):
+    """Shows the progress of an apply."""
+
+    def stopping(self) -> None:
+        """Show that a Ctrl-C has been heard; called by a signal handler, in the midst of anything."""
 
 
 @contextmanager
-def progress() -> Iterator[Observer]:
+def progress() -> Iterator[Watcher]:
     """A progress bar on a terminal that moves its cursor, a line now and then elsewhere; both on stderr."""
     bar = progress_bar()
     if bar is None:
@@ -45,7 +55,7 @@ def progress() -> Iterator[Observer]:
         yield _Bar(bar)
 
 
-class _Bar(Observer):
+class _Bar(Watcher):
     def __init__(self, bar: Progress) -> None:
         self._bar = bar
         self._task = bar.add_task("Applying", total=None)
@@ -59,13 +69,14 @@ class _Bar(Observer):
         self._bar.advance(self._task)
 
     def moving(self, progress: MoveProgress) -> None:
-        if self._moves is None:
-            self._moves = self._bar.add_task("Moving replicas")
         # Moves that copy nothing are measured in partitions.
         done, total = progress.bytes_done, progress.bytes_total
         if not total:
             done, total = progress.partitions_done, progress.partitions
-        self._bar.update(self._moves, completed=done, total=total, amount=amount(progress))
+        said = amount(progress, brief=self._bar.console.width < _WIDE)
+        if self._moves is None:
+            self._moves = self._bar.add_task("Moving replicas", completed=done, total=total, amount=said)
+        self._bar.update(self._moves, completed=done, total=total, amount=said)
         if progress.stalled and progress.stalled != self._stalled:
             self.told(f"nothing has moved for a while: {progress.stalled}")
         self._stalled = progress.stalled
@@ -76,8 +87,12 @@ class _Bar(Observer):
     def verifying(self, resources: int) -> None:
         self._bar.update(self._task, description=f"Verifying {resources}")
 
+    def stopping(self) -> None:
+        # A line that is printed past the bar would be wiped out by its next picture. This writes nothing.
+        self._bar.update(self._task, note=_STOPPING)
 
-class _Lines(Observer):
+
+class _Lines(Watcher):
     """About a dozen lines, however many operations there are."""
 
     def __init__(self) -> None:
@@ -118,9 +133,14 @@ class _Lines(Observer):
             click.echo(f"verifying: reading {counted(resources, 'resource')} back", err=True)
             self._verifying = True
 
+    def stopping(self) -> None:
+        # Not click.echo: this may have come in the middle of a write to the same stream.
+        with suppress(OSError):
+            os.write(_STDERR, f"\n{_STOPPING}\n".encode())
+
 
 @contextmanager
-def interruptible() -> Iterator[Event]:
+def interruptible(watcher: Watcher) -> Iterator[Event]:
     """Turn the first Ctrl-C or SIGTERM into "finish the request under way", the second into giving it up."""
     stop = Event()
 
@@ -128,9 +148,7 @@ def interruptible() -> Iterator[Event]:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        # Not click.echo: this may have come in the middle of a write to the same stream.
-        with suppress(OSError):
-            os.write(_STDERR, b"\nstopping after the request under way; once more gives it up\n")
+        watcher.stopping()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -8,8 +8,10 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import TextIO
 
+    from rich.console import RenderableType
     from rich.progress import Progress
 
 _NARROWEST = 60
@@ -41,7 +43,10 @@ def tolerate_encoding() -> None:
 
 
 def progress_bar() -> Progress | None:
-    """A bar with counts and time on stderr; None where that is no terminal that moves its cursor."""
+    """A bar with counts and time on stderr; None where that is no terminal that moves its cursor.
+
+    A task may have two fields: `amount`, how much of it is done, in words; `note`, a line below all tasks.
+    """
     if not has_colour(sys.stderr):
         return None
     from rich.console import Console
@@ -55,6 +60,7 @@ def progress_bar() -> Progress | None:
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column
     from rich.text import Text
 
     class Amount(MofNCompleteColumn):
@@ -74,10 +80,19 @@ def progress_bar() -> Progress | None:
                 return Text("")
             return Text.assemble(self._of_measured.render(task), " left")
 
-    return Progress(
+    class Noted(Progress):
+        """Tasks, and their notes below them."""
+
+        def get_renderables(self) -> Iterable[RenderableType]:
+            yield from super().get_renderables()
+            for task in self.tasks:
+                if task.fields.get("note"):
+                    yield Text(task.fields["note"])
+
+    return Noted(
         TextColumn("{task.description}"),
         BarColumn(),
-        Amount(),
+        Amount(table_column=Column(no_wrap=True)),  # so that the bar makes room, where there is little
         TimeElapsedColumn(),
         Remaining(),
         console=Console(stderr=True, highlight=False),

@@ -113,7 +113,8 @@ def brokers_down(unfinished: Sequence[PartitionMove], layout: Layout) -> str:
         return ""
     word = "broker" if len(down) == 1 else "brokers"
     waiting = [named(move.key) for move in unfinished if not alive.issuperset(move.after)]
-    return f"{word} {', '.join(map(str, down))} down, which {listed(waiting)} is to be on: start it again"
+    ids, be = ", ".join(map(str, down)), "is" if len(waiting) == 1 else "are"
+    return f"{word} {ids} down, which {listed(waiting)} {be} to be on: start it again"
 
 
 def _state(move: PartitionMove, layout: Layout) -> PartitionState | None:

@@ -41,8 +41,8 @@ class Pace:
         return (progress.bytes_total - progress.bytes_done) * (self.now_s - self.began_s) / copied
 
 
-def amount(progress: MoveProgress) -> str:
-    """How much is done: `12.0 MiB of 80.0 MiB, 3 of 12 partitions, batch 1 of 2`."""
+def amount(progress: MoveProgress, *, brief: bool = False) -> str:
+    """How much is done: `12.0 MiB of 80.0 MiB, 3 of 12 partitions, batch 1 of 2`; in brief only the first."""
     parts = []
     if progress.bytes_total:
         done = rounded_size(progress.bytes_done) if progress.bytes_done else "nothing"
@@ -50,7 +50,7 @@ def amount(progress: MoveProgress) -> str:
     parts.append(f"{progress.partitions_done:,} of {counted(progress.partitions, 'partition')}")
     if progress.batches > 1:
         parts.append(f"batch {progress.batch:,} of {progress.batches:,}")
-    return ", ".join(parts)
+    return parts[0] if brief else ", ".join(parts)
 
 
 def told(progress: MoveProgress, left_s: float | None) -> str:

@@ -52,7 +52,7 @@ class Rebalance:
     Attributes:
         plan: The changes; none where nothing would be better.
         brokers: The live brokers.
-        not_emptied: Brokers that were to be emptied, and are not.
+        not_emptied: Brokers that were to be emptied, and still hold some of the topics asked for.
         before: How replicas and leaders lie on the brokers.
         after: How they will.
         moves: What it takes.
@@ -101,15 +101,15 @@ def make_rebalance(request: RebalanceRequest, cluster: Cluster, target: ClusterS
         request, cluster, target, placed.assignments, replace(facts, layout=layout, partition_sizes=sizes)
     )
     still_holding = {
-        broker: names
+        broker: held
         for broker in sorted(request.remove)
-        if (names := [name for name, places in after.items() if any(broker in one for one in places)])
+        if (held := [name for name, places in after.items() if any(broker in one for one in places)])
     }
     notes = [*_left(placed.refused, still_holding), *_static(request, names)]
     return Rebalance(
         replace(plan, diagnostics=(*notes, *plan.diagnostics)),
         layout.brokers,
-        tuple(still_holding),
+        tuple(broker for broker, held in still_holding.items() if not set(names).isdisjoint(held)),
         balance(before, layout.brokers),
         balance(after, layout.brokers),
         moves(before, after, sizes),

@@ -85,6 +85,9 @@ def test_a_new_broker_gets_its_share_and_nothing_else_moves(cluster: MemoryClust
 def test_only_what_is_asked_for(cluster: MemoryCluster) -> None:
     made = rebalanced(cluster, globs=("b*",))
     assert places(made).keys() == {"b"}
+    made = rebalanced(cluster, globs=("b*",), remove=frozenset({2}))
+    assert made.not_emptied == ()
+    assert said(made) == ["broker 2 is not empty afterwards: it holds replicas of a"]
     made = rebalanced(cluster, static=frozenset({"b"}))
     assert places(made).keys() == {"a"}
     assert said(made) == ["b: the manifest places every replica (strategy: static), so none is moved"]

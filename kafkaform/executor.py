@@ -246,8 +246,9 @@ class _Run:
     def _send_once_in_sync(self, batch: Sequence[AlterConfigs]) -> None:
         """Send what stops producers unless enough replicas are in sync, once they are."""
         report = self._mover.wait_in_sync({one.ref: one.least_in_sync for one in batch})
-        ready = [one for one in batch if one.ref in report.outcomes and report.outcomes[one.ref] is None]
-        late = [one for one in batch if one not in ready]
+        in_sync = {ref for ref, outcome in report.outcomes.items() if outcome is None}
+        ready = [one for one in batch if one.ref in in_sync]
+        late = [one for one in batch if one.ref not in in_sync]
         for operation in late:
             self._changes[operation.ref].unsure.append(operation)
         self._conclude(late, report)

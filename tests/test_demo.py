@@ -52,3 +52,10 @@ def test_the_tour_ends_well() -> None:
     page = Path(re.search(r"a page for a browser: (\S+)", report)[1])  # type: ignore[index]
     assert "79326c2c826c" in page.read_text("utf-8")
     page.unlink()
+    _, _, replicas = run.stdout.partition("# Three brokers, in three racks")
+    assert re.search(r"12 replicas are copied \(1\d\d\.\d MiB, about", replicas)
+    assert "6 partitions: 12 replicas added, min.insync.replicas = 2" in replicas
+    moving = [line for line in run.stderr.splitlines() if line.startswith("moving replicas: ")]
+    assert "6 of 6 partitions" in moving[-1]
+    assert "at most 10 MB/s per broker" in moving[-1]
+    assert "another preferred leader" in replicas

@@ -312,6 +312,7 @@ def test_ctrl_c_takes_back_what_is_under_way(project: Project, real: KafkaCluste
     session = Terminal(*arguments, cwd=project.folder, env=SAFEGUARDED, columns=80)
     session.wait_for("Moving replicas")
     in_the_midst(real, name)
+    session.wait_for(" MiB of 114.")
     session.type("\x03")
     session.wait_for("stopping after the request under way; once more gives it up")
     end = session.end().needs(1)

@@ -123,11 +123,7 @@ def replicas(folder: Path, data: Path) -> None:
         *("apply", str(folder), "--auto-approve", "--throttle", "10MB"),
         title="Copied at 10 MB a second and broker; then, and not before, 2 replicas must be in sync",
     )
-    run(
-        *("rebalance", "--detailed-exitcode"),
-        title="Are leaders even now? (exit code 2: a better order of replicas, nothing is copied)",
-        expect=2,
-    )
+    run("rebalance", title="Are replicas and leaders even now, and what would be done about it?")
 
 
 def produce_orders(address: str, topic: str, *, records: int) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from kafkaform.errors import ClusterError
 from kafkaform.kinds.topic import placement
 from kafkaform.kinds.topic.operations import PLACEMENT
-from kafkaform.kinds.topic.placement_spec import RACK_AWARE, STATIC, strategy_of
+from kafkaform.kinds.topic.placement_spec import strategy_of
 from kafkaform.kinds.topic.replication import MIN_ISR, REPLICATION_FACTOR
-from kafkaform.layout import parse_assignment
+from kafkaform.layout import Strategy, parse_assignment
 from kafkaform.model import Diagnostic, Severity
 from kafkaform.replica_changes import assignment_changes
 from kafkaform.wording import counted, listed
@@ -41,7 +41,7 @@ class _Candidate:
     observed: Observed
     partitions: int
     replicas: int
-    strategy: str
+    strategy: Strategy
     static: Assignment
 
     @property
@@ -62,17 +62,17 @@ class _Candidate:
     @property
     def differs(self) -> bool:
         """Whether present replicas are certain to move."""
-        misplaced = self.strategy == STATIC and self.live != self.static[: len(self.live)]
+        misplaced = self.strategy is Strategy.STATIC and self.live != self.static[: len(self.live)]
         return misplaced or any(len(replicas) != self.replicas for replicas in self.live)
 
     @property
     def open(self) -> bool:
         """Whether replicas may have to be placed that are not."""
-        return self.grows or self.differs or self.strategy == RACK_AWARE
+        return self.grows or self.differs or self.strategy is Strategy.RACK_AWARE
 
     def fits(self, partition: int, target: Replicas) -> bool:
         """Whether a running reassignment leads to where the plan would lead to."""
-        if self.strategy == STATIC:
+        if self.strategy is Strategy.STATIC:
             return target == self.static[partition]
         return len(target) == self.replicas
 
@@ -141,10 +141,10 @@ def _raises_min_isr(declared: Desired, observed: Observed) -> bool:
 
 
 def _placed(facts: Facts, candidates: Sequence[_Candidate], layout: Layout, cluster: Cluster) -> Facts:
-    from kafkaform.placement import Strategy, Want, place  # which few plans need
+    from kafkaform.placement import Want, place  # which few plans need
 
     asked, unplaceable, notes = _sorted_out(candidates, layout)
-    wants = [Want(c.ref.name, c.partitions, c.replicas, Strategy(c.strategy), c.static) for c in asked]
+    wants = [Want(c.ref.name, c.partitions, c.replicas, c.strategy, c.static) for c in asked]
     found = place(wants, _expected(layout, asked))
     placements = {}
     for candidate in asked:

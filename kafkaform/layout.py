@@ -7,6 +7,7 @@ with colons between them, the preferred leader first, and partitions with commas
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -21,6 +22,18 @@ Replicas: TypeAlias = tuple[int, ...]
 
 Assignment: TypeAlias = tuple[Replicas, ...]
 """The replicas of every partition of a topic, from partition 0 on."""
+
+
+class Strategy(StrEnum):
+    """How the replicas of a topic are placed.
+
+    BALANCED places what must be placed, and moves nothing else. RACK_AWARE also moves replicas of partitions
+    that use fewer racks than they could. STATIC takes what is listed.
+    """
+
+    BALANCED = "balanced"
+    RACK_AWARE = "rack-aware"
+    STATIC = "static"
 
 
 def format_assignment(assignment: Assignment) -> str:

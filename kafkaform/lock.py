@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kafkaform.errors import LockHeld, LockLost
+from kafkaform.outcome import AGAIN
 from kafkaform.units import format_duration
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def lost(why: str) -> LockLost:
     """What a guard raises."""
     return LockLost(
         f"this apply lost the lock of the cluster: {why}",
-        hint="once no other is at work, run the same apply again: it checks first, and skips what is done",
+        hint=f"once no other is at work, {AGAIN}",
     )
 
 

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from kafkaform.operations import Operation
 
 
+AGAIN = "run the same apply again: it checks first, and skips what is done"
+"""What to do about work that was left half done."""
+
+
 class Result(StrEnum):
     """What became of a change."""
 

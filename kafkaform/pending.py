@@ -15,7 +15,7 @@ from kafkaform.errors import (
 from kafkaform.kinds import KINDS
 from kafkaform.model import Delete
 from kafkaform.operations import AlterConfigs
-from kafkaform.outcome import ResourceResult, Result
+from kafkaform.outcome import AGAIN, ResourceResult, Result
 from kafkaform.preconditions import REPLACED, Moved, remaining
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 NOT_CARRIED_OUT = (RequestRejected, PermissionDenied, AuthenticationFailed, LockLost, MovesUnfinished)
 """After any other error, such as no answer, an operation may have been carried out all the same."""
 
-_AGAIN = "run the same apply again: it checks first, and skips what is done"
-_MADE_AGAIN = Moved(
+_MADEAGAIN = Moved(
     "deleted, but somebody made it again since, with another id",
     "stop what makes it again (a producer, where brokers create topics by themselves), then plan anew",
 )
@@ -129,7 +128,7 @@ class Pending:
         elif self.error is not None:
             self.settle(Result.FAILED, self.error.message, self.error.hint)
         else:
-            self.settle(Result.FAILED, "stopped half-way", _AGAIN)
+            self.settle(Result.FAILED, "stopped half-way", AGAIN)
 
     def unreadable(self, error: ClusterError) -> None:
         """The cluster could not be read: end if there is nothing to wait for."""
@@ -141,7 +140,7 @@ class Pending:
         """End without proof."""
         unverified = f"not verified: {self.unverified}"
         message = unverified if self.error is None else f"{self.error.message}; {unverified}"
-        self.settle(Result.FAILED, message, _AGAIN)
+        self.settle(Result.FAILED, message, AGAIN)
 
     def outcome(self) -> ResourceResult:
         """What to report."""
@@ -159,7 +158,7 @@ class Pending:
         """Somebody else changed it since the check, or the reading is in between."""
         if isinstance(self.planned.change, Delete) and moved is REPLACED and self.sent:
             self.done, self.unsure = list(self.operations), []
-            self.settle(Result.FAILED, _MADE_AGAIN.reason, _MADE_AGAIN.hint)
+            self.settle(Result.FAILED, _MADEAGAIN.reason, _MADEAGAIN.hint)
         elif self.sent:
             self.unverified = moved.reason
         else:

@@ -27,6 +27,11 @@ class Rates:
     leader: int | None = None
     follower: int | None = None
 
+    def by_config(self) -> dict[str, int]:
+        """The rates that are set, by the config that holds each."""
+        named = {LEADER_RATE: self.leader, FOLLOWER_RATE: self.follower}
+        return {config: rate for config, rate in named.items() if rate is not None}
+
 
 @dataclass(frozen=True, slots=True)
 class ThrottledReplicas:
@@ -34,6 +39,10 @@ class ThrottledReplicas:
 
     leader: frozenset[str] = frozenset()
     follower: frozenset[str] = frozenset()
+
+    def by_config(self) -> dict[str, frozenset[str]]:
+        """The entries of both lists, by the config that holds each."""
+        return {LEADER_REPLICAS: self.leader, FOLLOWER_REPLICAS: self.follower}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kafkaform.cli.options import in_milliseconds
+from kafkaform.cli.options import bundled, in_milliseconds
 from kafkaform.errors import UsageError
 from kafkaform.moves.options import MOST_PARTITIONS, WhenBusy, parse_rate
 from kafkaform.units import parse_size
@@ -103,14 +102,5 @@ _OPTIONS = (
 )
 
 
-def moving_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options of a `Moving`, which it takes as its argument `moving`."""
-
-    @functools.wraps(command)
-    def gathered(**given: Any) -> int:
-        moving = Moving(**{field.name: given.pop(field.name) for field in fields(Moving)})
-        return command(moving=moving, **given)
-
-    for option in reversed(_OPTIONS):
-        gathered = option(gathered)
-    return gathered
+moving_options = bundled(Moving, "moving", _OPTIONS)
+"""Gives a command the options of a `Moving`."""

@@ -13,7 +13,7 @@ from kafkaform.errors import UsageError
 from kafkaform.units import parse_age
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -26,6 +26,30 @@ def in_milliseconds(_context: click.Context, option: click.Parameter, given: str
         return parse_age(given)
     except ValueError as error:
         raise UsageError(f"{option.opts[0]}: {error}") from error
+
+
+def bundled(
+    bundle: type, argument: str, options: Sequence[Callable[[Callable[..., int]], Callable[..., int]]]
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """A decorator that gives a command options, which it takes together as one argument.
+
+    Args:
+        bundle: The dataclass of that argument, with a field for each option.
+        argument: The argument's name.
+        options: The options, in the order of the help.
+    """
+
+    def decorated(command: Callable[..., int]) -> Callable[..., int]:
+        @functools.wraps(command)
+        def gathered(**given: Any) -> int:
+            taken = bundle(**{field.name: given.pop(field.name) for field in fields(bundle)})
+            return command(**{argument: taken}, **given)
+
+        for option in reversed(options):
+            gathered = option(gathered)
+        return gathered
+
+    return decorated
 
 
 paths_argument = click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...")
@@ -127,14 +151,5 @@ _WHERE = (
 )
 
 
-def where_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options of a `Where`, which it takes as its argument `where`."""
-
-    @functools.wraps(command)
-    def gathered(**given: Any) -> int:
-        where = Where(**{field.name: given.pop(field.name) for field in fields(Where)})
-        return command(where=where, **given)
-
-    for option in reversed(_WHERE):
-        gathered = option(gathered)
-    return gathered
+where_options = bundled(Where, "where", _WHERE)
+"""Gives a command the options of a `Where`."""

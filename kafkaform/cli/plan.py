@@ -29,7 +29,7 @@ from kafkaform.cli.output import (
     telling_problems,
     verbose_option,
 )
-from kafkaform.cli.saving import Saving, sign_key_option
+from kafkaform.cli.saving import Saving, out_option, sign_key_option
 from kafkaform.cli.session import Session
 from kafkaform.consent import Grant
 from kafkaform.errors import UsageError
@@ -81,12 +81,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="How old that report may be.",
 )
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Also save the plan, for apply and show.",
-)
+@out_option
 @sign_key_option
 @plan_format_option
 @verbose_option

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +12,7 @@ import click
 from kafkaform.cli.moving import Moving, throttle_option
 from kafkaform.cli.options import Where, allow_option, where_options
 from kafkaform.cli.output import header, plan_format_option, print_plan, print_text, verbose_option
-from kafkaform.cli.saving import Saving, sign_key_option
+from kafkaform.cli.saving import Saving, out_option, sign_key_option
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import prose_width
 from kafkaform.consent import Grant
@@ -22,6 +21,8 @@ from kafkaform.report.printable import printable
 from kafkaform.report.rebalance import render_balance
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kafkaform.rebalancing import Rebalance
 
 
@@ -52,12 +53,7 @@ if TYPE_CHECKING:
 )
 @allow_option
 @throttle_option
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Also save the plan, for apply and show.",
-)
+@out_option
 @sign_key_option
 @plan_format_option
 @verbose_option

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.options import in_milliseconds
+from kafkaform.cli.options import bundled, in_milliseconds
 from kafkaform.cli.output import tell
 from kafkaform.lock import unguarded
 from kafkaform.settings import AuditSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kafkaform.audit.journal import AuditJournal
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.lock import Guard
@@ -124,14 +121,5 @@ _OPTIONS = (
 )
 
 
-def safeguard_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options of `Safeguards`, which it takes as its argument `safeguards`."""
-
-    @functools.wraps(command)
-    def gathered(**given: Any) -> int:
-        safeguards = Safeguards(**{field.name: given.pop(field.name) for field in fields(Safeguards)})
-        return command(safeguards=safeguards, **given)
-
-    for option in reversed(_OPTIONS):
-        gathered = option(gathered)
-    return gathered
+safeguard_options = bundled(Safeguards, "safeguards", _OPTIONS)
+"""Gives a command the options of a `Safeguards`."""

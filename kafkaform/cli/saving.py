@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from kafkaform.model import Plan
     from kafkaform.plan_file import PlanHeader
 
+out_option = click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also save the plan, for apply and show.",
+)
 sign_key_option = click.option(
     "--sign-key",
     type=click.Path(path_type=Path, dir_okay=False),

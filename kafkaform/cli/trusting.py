@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.options import in_milliseconds
+from kafkaform.cli.options import bundled, in_milliseconds
 from kafkaform.cli.output import tell
 from kafkaform.errors import PlanFileError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from kafkaform.cli.session import Session
     from kafkaform.model import Desired, Plan
@@ -112,17 +111,8 @@ _OPTIONS = (
 )
 
 
-def trust_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options of `Trust`, which it takes as its argument `trust`."""
-
-    @functools.wraps(command)
-    def gathered(**given: Any) -> int:
-        trust = Trust(**{field.name: given.pop(field.name) for field in fields(Trust)})
-        return command(trust=trust, **given)
-
-    for option in reversed(_OPTIONS):
-        gathered = option(gathered)
-    return gathered
+trust_options = bundled(Trust, "trust", _OPTIONS)
+"""Gives a command the options of a `Trust`."""
 
 
 def require_same(

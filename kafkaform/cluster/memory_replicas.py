@@ -105,10 +105,10 @@ class MovingReplicas(Levers):
                 raise _unknown(name)
         rates = self._contents.rates
         for broker, given in throttles.rates.items():
-            rates[broker] = {**rates.get(broker, {}), **_given(given)}
+            rates[broker] = {**rates.get(broker, {}), **_texts(given)}
         for name, one in throttles.replicas.items():
             lists = _lists(self._contents.topics[name])
-            for key, new in _entries(one).items():
+            for key, new in one.by_config().items():
                 if ALL not in lists[key]:
                     lists[key] += sorted(new - {*lists[key]})
             self._put_lists(name, lists)
@@ -119,12 +119,12 @@ class MovingReplicas(Levers):
         for name, one in throttles.replicas.items():
             if self._is_there(name):
                 lists = _lists(self._contents.topics[name])
-                for key, doomed in _entries(one).items():
+                for key, doomed in one.by_config().items():
                     lists[key] = [entry for entry in lists[key] if entry not in doomed]
                 self._put_lists(name, lists)
         rates = self._contents.rates
         for broker in self._alive:
-            doomed_rates = _given(throttles.rates.get(broker.id, Rates())).items()
+            doomed_rates = _texts(throttles.rates.get(broker.id, Rates())).items()
             rates[broker.id] = dict(rates.get(broker.id, {}).items() - doomed_rates)
         self._raise_for_brokers_down(throttles)
 
@@ -229,10 +229,9 @@ class MovingReplicas(Levers):
         self._contents.topics[name] = replace(topic, configs={**others, **given})
 
 
-def _given(rates: Rates) -> dict[str, str]:
-    """The rates that are set, as configs."""
-    named = {LEADER_RATE: rates.leader, FOLLOWER_RATE: rates.follower}
-    return {key: str(rate) for key, rate in named.items() if rate is not None}
+def _texts(rates: Rates) -> dict[str, str]:
+    """The rates that are set, as configs hold them."""
+    return {config: str(rate) for config, rate in rates.by_config().items()}
 
 
 def _rates(configs: Mapping[str, str]) -> Rates:
@@ -241,10 +240,6 @@ def _rates(configs: Mapping[str, str]) -> Rates:
         None if leader is None else int(leader),
         None if follower is None else int(follower),
     )
-
-
-def _entries(replicas: ThrottledReplicas) -> dict[str, frozenset[str]]:
-    return {LEADER_REPLICAS: replicas.leader, FOLLOWER_REPLICAS: replicas.follower}
 
 
 def _lists(topic: Topic) -> dict[str, list[str]]:

@@ -14,16 +14,7 @@ from kafkaform.cluster.controlled import ask_any, ask_each, refusal, with_hint
 from kafkaform.cluster.protocol import broker_down
 from kafkaform.cluster.throttle_reader import BROKER, entries, read_lists, read_rates
 from kafkaform.errors import ClusterError, OutcomeUnknown, RequestRejected
-from kafkaform.throttles import (
-    ALL,
-    FOLLOWER_RATE,
-    FOLLOWER_REPLICAS,
-    LEADER_RATE,
-    LEADER_REPLICAS,
-    Rates,
-    ThrottledReplicas,
-    Throttles,
-)
+from kafkaform.throttles import ALL, Rates, Throttles
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -57,7 +48,7 @@ class _Alteration:
 def set_throttles(connection: Connection, throttles: Throttles, guard: Guard) -> None:
     """See `Cluster.set_throttles`; returns once the brokers show it."""
     rates = {
-        broker: [_Alteration(key, _SET, str(rate)) for key, rate in _given(one).items()]
+        broker: [_Alteration(key, _SET, str(rate)) for key, rate in one.by_config().items()]
         for broker, one in throttles.rates.items()
     }
     _raise_first(_alter_brokers(connection, rates, guard))
@@ -65,7 +56,7 @@ def set_throttles(connection: Connection, throttles: Throttles, guard: Guard) ->
     missing = {
         name: {
             key: listed
-            for key, listed in _sides(one).items()
+            for key, listed in one.by_config().items()
             if ALL not in entries(present.get(name, {}), key)
         }
         for name, one in throttles.replicas.items()
@@ -86,7 +77,7 @@ def _clear_lists(connection: Connection, throttles: Throttles, guard: Guard) -> 
     """Take entries out of lists, then unset lists that are empty; returns what went wrong."""
     # Nothing is read first: a reading may lag behind what was just set, and a list is not hurt by an entry
     # that it does not have.
-    doomed = {name: _sides(one) for name, one in throttles.replicas.items()}
+    doomed = {name: one.by_config() for name, one in throttles.replicas.items()}
     failures = _alter_lists(connection, _SUBTRACT, doomed, guard)
     try:
         emptied = _emptied(connection, throttles, patient=not failures)
@@ -106,20 +97,9 @@ def _clear_rates(connection: Connection, throttles: Throttles, guard: Guard) -> 
         if isinstance(rates, ClusterError):
             failures.append(rates)
             continue
-        still = _given(rates).items() & _given(one).items()
+        still = rates.by_config().items() & one.by_config().items()
         unchanged[broker] = [_Alteration(key, _DELETE) for key, _ in sorted(still)]
     return failures + _alter_brokers(connection, unchanged, guard)
-
-
-def _given(rates: Rates) -> dict[str, int]:
-    """The rates that are set, by config."""
-    named = {LEADER_RATE: rates.leader, FOLLOWER_RATE: rates.follower}
-    return {key: rate for key, rate in named.items() if rate is not None}
-
-
-def _sides(replicas: ThrottledReplicas) -> dict[str, frozenset[str]]:
-    """The entries of both lists, by config."""
-    return {LEADER_REPLICAS: replicas.leader, FOLLOWER_REPLICAS: replicas.follower}
 
 
 def _settle(connection: Connection, throttles: Throttles) -> None:
@@ -137,7 +117,8 @@ def _rates_shown(connection: Connection, throttles: Throttles) -> bool:
         return True
     present = read_rates(connection, throttles.rates)
     return all(
-        isinstance(rates := present.get(broker), Rates) and _given(one).items() <= _given(rates).items()
+        isinstance(shown := present.get(broker), Rates)
+        and one.by_config().items() <= shown.by_config().items()
         for broker, one in throttles.rates.items()
     )
 
@@ -147,7 +128,7 @@ def _lists_shown(connection: Connection, throttles: Throttles) -> bool:
     return all(
         ALL in (present := entries(lists.get(name, {}), key)) or wanted <= present
         for name, one in throttles.replicas.items()
-        for key, wanted in _sides(one).items()
+        for key, wanted in one.by_config().items()
     )
 
 
@@ -159,7 +140,7 @@ def _emptied(connection: Connection, throttles: Throttles, *, patient: bool) -> 
         left = any(
             entries(lists.get(name, {}), key) & doomed
             for name, one in throttles.replicas.items()
-            for key, doomed in _sides(one).items()
+            for key, doomed in one.by_config().items()
         )
         if not left or time.monotonic() >= deadline:
             break

@@ -15,6 +15,7 @@ from kafkaform.errors import (
     PermissionDenied,
     RequestRejected,
 )
+from kafkaform.outcome import AGAIN
 from kafkaform.units import format_duration
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ REMIND_S = 15.0
 
 FINAL = (PermissionDenied, AuthenticationFailed, LockLost, RequestRejected)
 """What does not pass by itself."""
-
-AGAIN = "run the same apply again: it checks first, and skips what is done"
 
 T = TypeVar("T")
 
@@ -117,7 +116,7 @@ class Conduct:
             ClusterError: It cannot be read.
             Stopped: See `check`.
         """
-        return self._repeated(self.cluster.layout, PATIENCE_S, self.pause)
+        return self.patiently(self.cluster.layout)
 
     def patiently(self, action: Callable[[], T]) -> T:
         """Do what may be done twice; a cluster that does not answer is asked again for PATIENCE_S.

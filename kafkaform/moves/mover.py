@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from kafkaform.errors import ClusterError, LockLost, MovesUnfinished, PermissionDenied
 from kafkaform.moves.batch_run import GRACE_S, NEW_PLAN, BatchRun
 from kafkaform.moves.batches import cut
-from kafkaform.moves.conduct import AGAIN, Conduct, Stopped
+from kafkaform.moves.conduct import Conduct, Stopped
 from kafkaform.moves.partition_move import Whereabouts, moves_of, named, whereabouts
 from kafkaform.moves.progress import MoveProgress
 from kafkaform.moves.throttle_keeper import ThrottleKeeper, described
 from kafkaform.moves.waiting import POLL_S, clear_layout, wait_in_sync
+from kafkaform.outcome import AGAIN
 from kafkaform.wording import counted, listed
 
 if TYPE_CHECKING:

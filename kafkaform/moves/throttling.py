@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
+from kafkaform.throttles import ALL, Rates, ThrottledReplicas, Throttles
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from kafkaform.moves.partition_move import PartitionMove
 
 NOTHING = Throttles()
-_ALL = "*"
 
 
 def wanted(moves: Iterable[PartitionMove], rate: int, alive: Collection[int]) -> Throttles:
@@ -124,9 +123,9 @@ def partitions(throttles: Throttles) -> set[TopicPartition]:
         (topic, int(entry.partition(":")[0]))
         for topic, listed in throttles.replicas.items()
         for entry in listed.leader | listed.follower
-        if entry != _ALL
+        if entry != ALL
     }
 
 
 def _entries(listed: frozenset[str], others: frozenset[str]) -> frozenset[str]:
-    return frozenset() if _ALL in others else listed - others
+    return frozenset() if ALL in others else listed - others

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from kafkaform.errors import ClusterError, MovesUnfinished, PermissionDenied
 from kafkaform.moves.ailments import ailing, told, too_few_in_sync
-from kafkaform.moves.conduct import AGAIN, Conduct
 from kafkaform.moves.options import WhenBusy
 from kafkaform.moves.partition_move import foreign, named
+from kafkaform.outcome import AGAIN
 from kafkaform.wording import listed
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kafkaform.groups import TopicPartition
     from kafkaform.layout import Layout, Replicas
     from kafkaform.model import ResourceRef
+    from kafkaform.moves.conduct import Conduct
 
 HEALTH_WAIT_S = 300.0
 """How long to wait for replicas that somebody else must bring back into sync."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from kafkaform.layout import Strategy
 from kafkaform.placement.measures import Balance, Moves, balance, moves
 from kafkaform.placement.placing import place
 from kafkaform.placement.rebalancing import rebalance
-from kafkaform.placement.wants import Placements, Strategy, Want
+from kafkaform.placement.wants import Placements, Want
 
 __all__ = [
     "Balance",

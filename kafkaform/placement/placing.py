@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkaform.layout import Strategy
 from kafkaform.placement.board import Board, Row
 from kafkaform.placement.levelling import level
 from kafkaform.placement.refusal import refusal
 from kafkaform.placement.shifts import LeaderShifts, ReplicaShifts
-from kafkaform.placement.wants import Placements, Strategy
+from kafkaform.placement.wants import Placements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.placement.wants import Strategy
+from kafkaform.layout import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Collection

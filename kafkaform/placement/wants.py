@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from kafkaform.layout import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.layout import Assignment
-
-
-class Strategy(StrEnum):
-    """How the replicas of a topic are placed.
-
-    BALANCED places what must be placed, and moves nothing else. RACK_AWARE also moves replicas of partitions
-    that use fewer racks than they could. STATIC takes what is listed.
-    """
-
-    BALANCED = "balanced"
-    RACK_AWARE = "rack-aware"
-    STATIC = "static"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from kafkaform.operations import (
     Reassign,
     ResetOffsets,
 )
-from kafkaform.outcome import Result
+from kafkaform.outcome import AGAIN, Result
 from kafkaform.replica_changes import replica_changes
 from kafkaform.report.changes import action_of
 from kafkaform.report.consents import Ledger, allow_flags
@@ -58,8 +58,8 @@ _STYLES = {
 """In the order in which they are shown: what needs somebody comes last, where a terminal shows it."""
 
 _NEXT = {
-    Result.FAILED: "mend what failed, then run the same apply again: it checks first, and skips what is done",
-    Result.NOT_TRIED: "run the same apply again: it checks first, and skips what is done",
+    Result.FAILED: f"mend what failed, then {AGAIN}",
+    Result.NOT_TRIED: AGAIN,
     Result.MOVED: "make a new plan, and review it: somebody else changed what moved",
     Result.NEEDS_CONSENT: "where the loss is meant, give consent in the manifest or on the command line",
     Result.REFUSED: "see what each refusal says to do instead",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never, cast
 
+from kafkaform.kinds.topic.replication import MIN_ISR
 from kafkaform.layout import parse_assignment
 from kafkaform.model import CONFIG_PREFIX, Change, Create, Delete, Update
 from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation, Reassign
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 PLACEMENT = "placement"
 """The field that says where replicas are, as `kafkaform.layout` writes it."""
-MIN_ISR = "min.insync.replicas"
 
 
 def operations(change: Change) -> tuple[Operation, ...]:
@@ -46,8 +46,9 @@ def _update(change: Update) -> tuple[Operation, ...]:
     due = {field.path: field for field in change.fields if field.deferred is None}
     partitions, placement = due.get("partitions"), due.get(PLACEMENT)
     configs = {p.removeprefix(CONFIG_PREFIX): f.after for p, f in due.items() if p.startswith(CONFIG_PREFIX)}
-    raised = _raised(due.get(CONFIG_PREFIX + MIN_ISR))
-    late = {MIN_ISR: configs.pop(MIN_ISR)} if raised else {}
+    raised = _raised(due.get(MIN_ISR))
+    min_isr = MIN_ISR.removeprefix(CONFIG_PREFIX)
+    late = {min_isr: configs.pop(min_isr)} if raised else {}
     steps: list[Operation] = []
     if configs:
         steps.append(_alter(change, configs))
@@ -68,8 +69,9 @@ def _update(change: Update) -> tuple[Operation, ...]:
 def begun(before: Assignment, after: Assignment) -> Assignment:
     """Where partitions that are added have their replicas before any is moved.
 
-    Kafka takes no other number of replicas for them than partition 0 has (INVALID_REPLICA_ASSIGNMENT, seen on
-    4.3.1), so where the replication factor changes too, they are moved like the others.
+    Kafka takes no other number of replicas for them than those have that are there (seen on 4.3.1:
+    INVALID_REPLICA_ASSIGNMENT; where these differ, no partition is added). So where the replication factor
+    changes too, they are moved like the others.
     """
     if not before:
         return ()

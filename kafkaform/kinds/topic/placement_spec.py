@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from kafkaform.layout import format_assignment, parse_assignment
+from kafkaform.layout import Strategy, format_assignment, parse_assignment
 from kafkaform.wording import counted
 
 if TYPE_CHECKING:
@@ -13,18 +13,13 @@ if TYPE_CHECKING:
     from kafkaform.kinds.base import Layer, Report
     from kafkaform.model import Intent, State
 
-STATIC = "static"
-RACK_AWARE = "rack-aware"
-BALANCED = "balanced"
-"""The strategy where a manifest says nothing."""
-
 _REPLICAS = ("placement", "replicas")
 
 
-def strategy_of(intent: Intent) -> str:
-    """The strategy that holds for a topic."""
+def strategy_of(intent: Intent) -> Strategy:
+    """The strategy that holds for a topic; balanced where its manifest says nothing."""
     placement = cast("Mapping[str, str]", intent.spec.get("placement", {}))
-    return placement.get("strategy", BALANCED)
+    return Strategy(placement.get("strategy", Strategy.BALANCED))
 
 
 def normal_placement(given: Mapping[str, object], report: Report) -> Layer:
@@ -34,11 +29,11 @@ def normal_placement(given: Mapping[str, object], report: Report) -> Layer:
     if strategy is None:
         return normal  # which its schema says
     if lists is None:
-        if strategy == STATIC:
+        if strategy == Strategy.STATIC:
             hint = "list the brokers of each partition: replicas: [[1, 2], [2, 3]]"
             report(("placement",), "static placement has no replicas", hint)
         return normal
-    if strategy != STATIC:
+    if strategy != Strategy.STATIC:
         hint = "take replicas out, or write strategy: static"
         report(_REPLICAS, f"only static placement lists replicas, and this is {strategy}", hint, key=True)
         return normal

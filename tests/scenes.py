@@ -121,8 +121,8 @@ class Watched:
     after: Callable[[Sequence[Operation]], object] | None = None
     reading: Callable[[], object] | None = None
 
-    def begin(self) -> None:
-        self.cluster.begin()
+    def begin(self) -> Callable[[ResourceRef], None]:
+        return self.cluster.begin()
 
     def facts(self) -> Facts:
         return self.cluster.facts()

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import socket
 import time
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkaform.errors import Unreachable
+from kafkaform.cluster.ahead import Foreseen
+from kafkaform.cluster.swift_source import SwiftSource
+from kafkaform.cluster.topic_answers import Answers, Configs
+from kafkaform.errors import PermissionDenied, Unreachable
 from kafkaform.model import ResourceRef
 from kafkaform.operations import CreateTopic, DeleteTopic
 from tests.cli_helpers import called
 from tests.kafka_fixtures import connect, eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from kafkaform.cluster.kafka import KafkaCluster
+    from kafkaform.cluster.topic_answers import Description
     from kafkaform.devcluster.cluster import DevCluster
 
 
@@ -75,3 +80,72 @@ def test_wrong_manifests_are_told_before_a_cluster_that_does_not_answer(
     assert "did you mean 'Topic'?" in done.err
     assert "no broker" not in done.err
     assert time.monotonic() - begin < 30  # nobody waits for the cluster
+
+
+def test_what_is_told_of_early_is_read_early_and_only_once(
+    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refs = [ResourceRef("Topic", f"{prefix}{number:03}") for number in range(30)]
+    creates = [CreateTopic(ref, 1, 1, {"retention.ms": str(n)}) for n, ref in enumerate(refs)]
+    assert real_cluster.execute(creates) == [None] * len(refs)
+    absent, group = ResourceRef("Topic", f"{prefix}absent"), ResourceRef("ConsumerGroup", f"{prefix}group")
+    read = eventually(lambda: real_cluster.observe(refs), lambda seen: seen.resources.keys() == set(refs))
+    asked: list[tuple[bool, list[str]]] = []
+    plainly = SwiftSource.configs
+
+    def watched(source: SwiftSource, names: Sequence[str]) -> Answers[Configs]:
+        asked.append((current_thread() is main_thread(), list(names)))
+        return plainly(source, names)
+
+    monkeypatch.setattr(SwiftSource, "configs", watched)
+    monkeypatch.setattr("kafkaform.cluster.ahead.TOLD_AT_A_TIME", 10)
+    with connect(kafka.bootstrap_servers) as cluster:
+        expect = cluster.begin()
+        for ref in (*refs[:25], absent, group):
+            expect(ref)
+        seen = cluster.observe([*refs, absent])
+        assert seen.resources == read.resources
+        assert {name for main, names in asked if not main for name in names} == {r.name for r in refs[:25]}
+        later = [name for main, names in asked if main for name in names]
+        assert sorted(later) == sorted(ref.name for ref in (*refs[25:], absent))
+        asked.clear()
+        assert cluster.observe(refs).resources == read.resources
+        assert sorted(name for _, names in asked for name in names) == [ref.name for ref in refs]
+
+
+def test_what_is_missing_at_first_is_asked_for_again() -> None:
+    """A broker may not have heard yet of a topic that the metadata of another shows."""
+    source = Waiting()
+    foreseen = Foreseen(source, ["a", "b", "hidden"], source.configs(["a", "b", "hidden"]))
+    assert foreseen.names() == ["a", "b", "hidden"]
+    answers = foreseen.configs(["a", "b", "hidden"])
+    assert (set(answers.found), set(answers.denied), answers.missing) == ({"a", "b"}, {"hidden"}, [])
+    assert source.asked == [["a", "b", "hidden"], ["b"]]
+    assert foreseen.names() == ["a"]
+    assert foreseen.configs(["a"]).found.keys() == {"a"}
+    assert source.asked[-1] == ["a"]
+
+
+class Waiting:
+    """A source that does not know of `b` at first, and may not show `hidden`."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def names(self) -> list[str]:
+        return ["a"]
+
+    def configs(self, names: Sequence[str]) -> Answers[Configs]:
+        self.asked.append(list(names))
+        answers: Answers[Configs] = Answers()
+        for name in names:
+            if name == "hidden":
+                answers.deny(name, PermissionDenied("no"))
+            elif name == "b" and len(self.asked) == 1:
+                answers.missing.append(name)
+            else:
+                answers.found[name] = Configs({}, {})
+        return answers
+
+    def descriptions(self, names: Sequence[str]) -> Answers[Description]:
+        raise AssertionError(names)

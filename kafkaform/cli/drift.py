@@ -97,8 +97,8 @@ def drift(
         with _telling_failure(target.name, output_format, out):
             subset = session.is_subset(paths, targets)
             looked_for = _looked_for(unmanaged, subset=subset)
-            desired = session.manifests(paths, targets)
             with session.cluster() as cluster:
+                desired = session.manifests(paths, targets, found=cluster.begin())
                 plan = _plan(session, cluster, desired, looked_for, subset=subset)
                 trail = _record(target, cluster, plan) if recorded else "it was not asked for"
     found = find_drift(plan, desired, trail, unmanaged=looked_for)

@@ -178,8 +178,7 @@ def plan_now(session: Session, cluster: Cluster, scope: Scope) -> tuple[Plan, Se
     plugins.load()
     subset = session.is_subset(scope.paths, scope.targets)
     _check_prune(session, scope, subset=subset)
-    cluster.begin()
-    desired = session.manifests(scope.paths, scope.targets)
+    desired = session.manifests(scope.paths, scope.targets, found=cluster.begin())
     request = Request(desired, subset, scope.prune, scope.grants, session.environment, scope.skew)
     made = make_plan(request, cluster, session.settings, session.target, tell=tell)
     if scope.changed_since is not None or session.settings.root is not None:

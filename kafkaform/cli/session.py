@@ -12,16 +12,16 @@ import click
 from kafkaform import client_properties as properties
 from kafkaform.cli.complaints import Complaints
 from kafkaform.errors import InvalidInput, KafkaformError, UsageError
-from kafkaform.manifests.loader import load
+from kafkaform.manifests.loader import ignored, load
 from kafkaform.settings import ClusterSettings, Settings, find_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from kafkaform.cli.options import Where
     from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.model import Desired
+    from kafkaform.model import Desired, ResourceRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,24 @@ class Session:
         settings.check_environment(chosen)
         return cls(settings, target, chosen)
 
-    def manifests(self, paths: Sequence[Path], targets: Sequence[str] = ()) -> list[Desired]:
-        """The declared resources at or below the paths, or all; only those that a target matches."""
-        desired = load(self.paths(paths), self.settings.context(self.environment))
+    def manifests(
+        self,
+        paths: Sequence[Path],
+        targets: Sequence[str] = (),
+        *,
+        found: Callable[[ResourceRef], None] = ignored,
+    ) -> list[Desired]:
+        """The declared resources at or below the paths, or all; only those that a target matches.
+
+        Args:
+            paths: Manifests or folders of them; none: those of the configuration.
+            targets: Globs of `KIND/NAME`.
+            found: Is told of each resource as soon as its manifest has been read, sound or not.
+        """
+        context = self.settings.context(self.environment)
         if not targets:
-            return desired
+            return load(self.paths(paths), context, found)
+        desired = load(self.paths(paths), context)
         for target in targets:
             if not any(fnmatchcase(str(d.ref), target) for d in desired):
                 raise UsageError(

@@ -51,9 +51,10 @@ class KafkaCluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def begin(self) -> None:
+    def begin(self) -> Callable[[ResourceRef], None]:
         """See `Cluster.begin`."""
         self._ahead = Ahead(self._connection)
+        return self._ahead.expect
 
     def facts(self) -> Facts:
         """See `Cluster.facts`."""
@@ -173,4 +174,6 @@ class KafkaCluster:
 
     def close(self) -> None:
         """See `Cluster.close`."""
+        if self._ahead is not None:
+            self._ahead.end()
         self._connection.close()

@@ -112,8 +112,9 @@ class MemoryCluster(MovingReplicas):
 
     # --- reading -----------------------------------------------------------------------------------
 
-    def begin(self) -> None:
+    def begin(self) -> Callable[[ResourceRef], None]:
         """See `Cluster.begin`."""
+        return lambda _: None  # all is at hand
 
     def facts(self) -> Facts:
         """See `Cluster.facts`."""

@@ -29,19 +29,9 @@ class PlainSource:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._prepared: list[str] | None = None
-
-    def prepare(self) -> None:
-        """See `TopicSource.prepare`."""
-        self._prepared = self._names()
 
     def names(self) -> list[str]:
-        """See `TopicSource.names`."""
-        names, self._prepared = self._prepared, None
-        return self._names() if names is None else names
-
-    def _names(self) -> list[str]:
-        """The names of all topics; asking for one by name would create it where brokers auto-create."""
+        """See `TopicSource.names`; asking for one by name would create it where brokers auto-create."""
         try:
             return list(self._connection.reached.list_topics(timeout=READ_TIMEOUT_S).topics)
         except KafkaException as error:

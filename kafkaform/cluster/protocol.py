@@ -65,10 +65,11 @@ def _subject(operation: Operation) -> object:
 class Cluster(Protocol):
     """A Kafka cluster. Every method raises a `ClusterError` when the cluster cannot be reached or read."""
 
-    def begin(self) -> None:
+    def begin(self) -> Callable[[ResourceRef], None]:
         """Begin to connect and to read, in the background, what the next `facts` and `observe` tell.
 
-        Whatever goes wrong is raised by these.
+        Whatever goes wrong is raised by these. Returns whom to tell of each resource that `observe` will be
+        asked for, as soon as it is known: it may be read while the others are found out.
         """
 
     def facts(self) -> Facts:

@@ -28,7 +28,6 @@ class SwiftSource:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._prepared: dict[str, wire.TopicMetadata] | None = None
         self._topics: dict[str, wire.TopicMetadata] | None = None
 
     @classmethod
@@ -41,15 +40,9 @@ class SwiftSource:
         except KafkaformError:
             return False  # that client cannot do what librdkafka can; nothing is lost but speed
 
-    def prepare(self) -> None:
-        """See `TopicSource.prepare`."""
-        self._prepared = self._metadata()
-
     def names(self) -> list[str]:
         """See `TopicSource.names`."""
-        self._topics, self._prepared = self._prepared, None
-        if self._topics is None:
-            self._topics = self._metadata()
+        self._topics = self._metadata()
         return list(self._topics)
 
     def configs(self, names: Sequence[str]) -> Answers[Configs]:

@@ -63,9 +63,6 @@ class Answers(Generic[T]):
 class TopicSource(Protocol):
     """A way of asking about topics. Errors that concern more than one topic are raised as ClusterError."""
 
-    def prepare(self) -> None:
-        """Read what the next call of `names` gives."""
-
     def names(self) -> list[str]:
         """All topics that this account can see."""
 

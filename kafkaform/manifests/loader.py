@@ -18,7 +18,7 @@ from kafkaform.model import Desired, Location, ResourceRef, Undeclared
 from kafkaform.spelling import nearest, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from kafkaform.kinds.base import Kind, Layer
@@ -67,17 +67,26 @@ class _Manifest:
     sound: bool
 
 
-def load(paths: Iterable[Path], context: Context) -> list[Desired]:
-    """Load every manifest at or below the paths, for one environment.
-
-    Raises:
-        InvalidInput: With every problem of every file.
-    """
-    return load_all(paths, [context])[0]
+def ignored(_: ResourceRef) -> None:
+    """Nobody wants to know before all manifests have been read."""
 
 
-def load_all(paths: Iterable[Path], contexts: Sequence[Context]) -> list[list[Desired]]:
+def load(
+    paths: Iterable[Path], context: Context, found: Callable[[ResourceRef], None] = ignored
+) -> list[Desired]:
+    """Load every manifest at or below the paths, for one environment; see `load_all`."""
+    return load_all(paths, [context], found)[0]
+
+
+def load_all(
+    paths: Iterable[Path], contexts: Sequence[Context], found: Callable[[ResourceRef], None] = ignored
+) -> list[list[Desired]]:
     """Load every manifest, once for each context (`validate` checks all environments at once).
+
+    Args:
+        paths: Manifests or folders of them.
+        contexts: What the repository says, one for each list that is returned.
+        found: Is told of each resource as soon as its manifest has been read, sound or not.
 
     Raises:
         InvalidInput: With every problem of every file, each once.
@@ -87,7 +96,11 @@ def load_all(paths: Iterable[Path], contexts: Sequence[Context]) -> list[list[De
     files = manifest_files(paths if root is None else _inside(root, paths, problems), problems)
     if root is not None:
         problems = [_told_from(root, problem) for problem in problems]
-    manifests = [m for file in files for m in _read(file, root, problems)]
+    manifests = []
+    for file in files:
+        for manifest in _read(file, root, problems):
+            found(manifest.ref)
+            manifests.append(manifest)
     _check_duplicates(manifests, problems)
     resolved = [list(_resolve_all(manifests, context, problems)) for context in contexts]
     if problems:

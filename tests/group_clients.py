@@ -13,19 +13,11 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from kafkaform.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.cluster import group_wire
+from kafkaform.cluster.api import Api
 from kafkaform.cluster.connection import Connection
-from kafkaform.cluster.group_wire import (
-    INT8,
-    INT16,
-    INT32,
-    STRING,
-    array,
-    length,
-    octets,
-    string,
-    strings,
-    struct,
-)
+from kafkaform.cluster.group_wire import strings
+from kafkaform.cluster.question import INT8, INT16, INT32, STRING, array, octets, struct
+from kafkaform.cluster.wire import length, string
 from tests.kafka_fixtures import TIMEOUT_S, eventually
 
 if TYPE_CHECKING:
@@ -138,8 +130,7 @@ class Heartbeats:
         topic: What to read.
     """
 
-    api_key: int
-    version: int
+    api: Api
 
     def __init__(self, bootstrap_servers: str, group: str, topic: str) -> None:
         given = {"bootstrap.servers": bootstrap_servers}
@@ -149,9 +140,7 @@ class Heartbeats:
 
     def beat(self) -> tuple[int, str]:
         """Send one; returns the error code and its words. The first one joins."""
-        (raw,) = self.connection.ask(
-            self.api_key, self.version, [self.body()], flexible=True, node=self.coordinator()
-        )
+        (raw,) = self.connection.ask(self.api, [self.body()], node=self.coordinator())
         head = struct(throttle_ms=INT32, code=INT16, words=STRING, member_id=STRING, epoch=INT32)
         # What comes behind is not of interest here, and ends in tagged fields as a structure does.
         told, _ = head(raw[: _head_length(raw)] + _NO_TAGS, 0)
@@ -179,7 +168,7 @@ class Heartbeats:
         def ask() -> Mapping[str, Any]:
             question = group_wire.FIND_COORDINATORS
             body = group_wire.groups_to_find([self.group])
-            (raw,) = self.connection.ask(question.api_key, question.version, [body], flexible=True)
+            (raw,) = self.connection.ask(question.api, [body])
             told: Mapping[str, Any] = question.read(raw)["coordinators"][0]
             return told
 
@@ -196,7 +185,7 @@ def _head_length(raw: bytes) -> int:
 class ShareMember(Heartbeats):
     """A member of a share group (KIP-932)."""
 
-    api_key, version = 76, 1
+    api = Api(76, 1, flexible=True)
 
     def body(self) -> bytes:
         rack = _NULL
@@ -215,7 +204,7 @@ class ShareMember(Heartbeats):
 class StreamsMember(Heartbeats):
     """A member of a streams group (KIP-1071), with one subtopology that reads one topic."""
 
-    api_key, version = 88, 0
+    api = Api(88, 0, flexible=True)
 
     def body(self) -> bytes:
         joining = self.epoch == 0
@@ -254,7 +243,7 @@ class ConnectWorker(Heartbeats):
         """Ask for an id, and join with it."""
         self.id = ""
         for _ in range(2):
-            (raw,) = self.connection.ask(11, 9, [self.body()], flexible=True, node=self.coordinator())
+            (raw,) = self.connection.ask(Api(11, 9, flexible=True), [self.body()], node=self.coordinator())
             joined = struct(
                 throttle_ms=INT32,
                 code=INT16,
@@ -280,5 +269,5 @@ class ConnectWorker(Heartbeats):
         """Leave the group."""
         member = string(self.id) + _NULL + _NULL + _NO_TAGS
         body = string(self.group) + length(2) + member + _NO_TAGS
-        self.connection.ask(13, 5, [body], flexible=True, node=self.coordinator())
+        self.connection.ask(Api(13, 5, flexible=True), [body], node=self.coordinator())
         self.connection.close()

@@ -10,6 +10,7 @@ import pytest
 from kafkaform import kafka_configs
 from kafkaform.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.cluster import wire
+from kafkaform.cluster.api import Api
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.reader import topic_source
@@ -197,9 +198,9 @@ def test_a_client_that_cannot_is_not_asked(kafka: DevCluster) -> None:
 
 def test_versions_that_brokers_do_not_speak(connection: Connection) -> None:
     assert isinstance(topic_source(connection), SwiftSource)
-    assert connection.speaks(wire.METADATA, wire.METADATA_VERSION)
-    assert not connection.speaks(wire.METADATA, 999)
-    assert not connection.speaks(29_999, 0)
+    assert connection.speaks(wire.METADATA)
+    assert not connection.speaks(wire.METADATA._replace(version=999))
+    assert not connection.speaks(Api(29_999, 0, flexible=False))
 
 
 # --- bytes that a broker of these tests does not send ----------------------------------------------
@@ -300,14 +301,8 @@ def test_requests_do_not_grow_with_topics() -> None:
         def __init__(self) -> None:
             self.sent: list[int] = []
 
-        def ask(
-            self, api_key: int, version: int, bodies: list[bytes], *, flexible: bool = False
-        ) -> list[bytes]:
-            assert (api_key, version, flexible) == (
-                wire.DESCRIBE_CONFIGS,
-                wire.DESCRIBE_CONFIGS_VERSION,
-                False,
-            )
+        def ask(self, api: Api, bodies: list[bytes]) -> list[bytes]:
+            assert api == wire.DESCRIBE_CONFIGS
             self.sent.append(len(bodies))
             return [pack(">ii", 0, 0)] * len(bodies)
 

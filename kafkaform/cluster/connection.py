@@ -5,28 +5,28 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections import deque
-from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, DescribeClusterResult
 
-from kafkaform.cluster.raw_request import RawRequest
-from kafkaform.cluster.translation import kafka_error, one_line, translate, translate_code
+from kafkaform.cluster import wire
+from kafkaform.cluster.api import is_known
+from kafkaform.cluster.lent_connection import LentConnection
+from kafkaform.cluster.sockets import Sockets
+from kafkaform.cluster.translation import kafka_error, one_line, translate, translate_code, translated
 from kafkaform.errors import AuthenticationFailed, ClusterError, KafkaformError, Unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from kafkaform.cluster.api import Api, Carrier
 
 CONNECT_TIMEOUT_S = 8.0
 """How long the first answer may take; an unreachable cluster is reported within 10 s."""
 READ_TIMEOUT_S = 30.0
 """How long one reading request may take once the cluster has answered."""
-
-IN_FLIGHT = 4
-"""How many requests wait for an answer at a time: kafka-python finds no broker ready with more than five."""
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class Connection:
         self._kafka_python = kafka_python
         self._last_error: KafkaError | None = None
         self._final_error: KafkaError | None = None
-        self._opened_second = False
+        self._opened: list[Any] = []
 
     @property
     def bootstrap_servers(self) -> str:
@@ -112,49 +112,43 @@ class Connection:
             raise translate(error) from error
         return description
 
-    def speaks(self, api_key: int, version: int) -> bool:
-        """Whether the brokers know a version of a request, as they told kafka-python."""
-        told = self._second._manager.broker_version_data  # see `ask`
-        least, most = told.api_versions.get(api_key, (0, -1))
-        return bool(least <= version <= most)
+    def speaks(self, api: Api) -> bool:
+        """Whether the brokers know a request in its version."""
+        return is_known(api, self._carrier.versions())
 
-    def ask(
-        self,
-        api_key: int,
-        version: int,
-        bodies: Sequence[bytes],
-        *,
-        flexible: bool = False,
-        node: int | None = None,
-    ) -> list[bytes]:
+    def ask(self, api: Api, bodies: Sequence[bytes], *, node: int | None = None) -> list[bytes]:
         """Send requests of our own bytes, IN_FLIGHT at a time; returns the bodies of the answers, in order.
 
         Args:
-            api_key: Which request of Kafka's protocol.
-            version: Its version.
+            api: Which request of Kafka's protocol.
             bodies: What to send.
-            flexible: Whether this version has headers with tagged fields (KIP-482).
             node: The broker to ask; None for any.
         """
-        manager = self._second._manager  # the client's only way to send a request of one's own
-        requests = [RawRequest(api_key, version, body, flexible=flexible) for body in bodies]
+        return self._carrier.ask(api, bodies, node)
 
-        async def send() -> list[bytes]:
-            timeout_ms = int(READ_TIMEOUT_S * 1000)
-            bodies, waiting = [], deque[Any]()
-            for request in requests:
-                if len(waiting) == IN_FLIGHT:
-                    bodies.append((await waiting.popleft()).body)
-                waiting.append(manager.send(request, node_id=node, request_timeout_ms=timeout_ms))
-            return [*bodies, *[(await future).body for future in waiting]]
+    def ask_each(self, api: Api, body: bytes, timeout_s: float) -> dict[int, bytes | ClusterError]:
+        """Send one request of our own bytes to each live broker; returns what it answers, or why it does not.
 
-        with translated():
-            answers: list[bytes] = manager.run(send)
-        return answers
+        Args:
+            api: Which request of Kafka's protocol.
+            body: What to send.
+            timeout_s: How long a broker may take.
+        """
+        return self._carrier.ask_each(api, body, timeout_s)
+
+    @cached_property
+    def _carrier(self) -> Carrier:
+        if Sockets.suit(self._second_arguments):
+            sockets = Sockets(self._second_arguments)
+            if is_known(wire.METADATA, sockets.versions()):
+                self._opened.append(sockets)
+                return sockets
+            sockets.close()
+        return LentConnection(self.run)
 
     def run(self, ask: Callable[[Any], Awaitable[T]]) -> T:
         """Run a coroutine on kafka-python's connections; `ask` makes it from what keeps them, its manager."""
-        manager = self._second._manager  # see `ask`
+        manager = self._second._manager  # the client's only way to send a request of one's own
         with translated():
             answer: T = manager.run(ask, manager)
         return answer
@@ -212,16 +206,21 @@ class Connection:
         """The kafka-python admin client, for what librdkafka does not offer."""
         from kafka.admin import KafkaAdminClient
 
-        arguments = {"client_id": "kafkaform", **self._kafka_python()}
         with translated():
-            client = KafkaAdminClient(bootstrap_timeout_ms=int(CONNECT_TIMEOUT_S * 1000), **arguments)
-        self._opened_second = True
+            client = KafkaAdminClient(
+                bootstrap_timeout_ms=int(CONNECT_TIMEOUT_S * 1000), **self._second_arguments
+            )
+        self._opened.append(client)
         return client
+
+    @cached_property
+    def _second_arguments(self) -> Mapping[str, Any]:
+        return {"client_id": "kafkaform", **self._kafka_python()}
 
     def close(self) -> None:
         """Close what was opened."""
-        if self._opened_second:
-            self._second.close()
+        while self._opened:
+            self._opened.pop().close()
 
     def _poll(self) -> None:
         try:
@@ -241,22 +240,6 @@ class Connection:
             self._final_error = error
         if error.code() != KafkaError._ALL_BROKERS_DOWN or self._last_error is None:
             self._last_error = error
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Turn the errors of kafka-python into kafkaform's own."""
-    from kafka.errors import KafkaError as PythonKafkaError
-
-    try:
-        yield
-    except PythonKafkaError as error:
-        code = getattr(error, "errno", -1)  # errors of the client itself have no code of the protocol
-        if code > 0:
-            raise translate_code(code, one_line(str(error))) from error
-        raise ClusterError(f"kafka-python failed: {one_line(str(error))}") from error
-    except (OSError, ValueError) as error:
-        raise ClusterError(f"kafka-python failed: {one_line(str(error))}") from error
 
 
 def _refusal(answer: Mapping[str, Any]) -> ClusterError:

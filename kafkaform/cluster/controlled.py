@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError
 
-from kafkaform.cluster.connection import translated
-from kafkaform.cluster.translation import one_line, translate_code
+from kafkaform.cluster.translation import one_line, translate_code, translated
 from kafkaform.errors import (
     AuthenticationFailed,
     ClusterError,
@@ -97,27 +96,30 @@ def ask_each(
         request: Makes the request for a broker, or None where there is nothing to ask of it.
         timeout_s: How long a broker may take.
     """
+    return retried(lambda: connection.run(lambda manager: sent_to_each(manager, request, timeout_s)))
 
-    async def send(manager: Any) -> dict[int, Any | ClusterError]:
-        await manager.cluster.refresh_metadata()
-        made = {node.node_id: request(node.node_id) for node in manager.cluster.brokers()}
-        sent = {
-            node: manager.send(one, node_id=node, request_timeout_ms=int(timeout_s * 1000))
-            for node, one in sorted(made.items())
-            if one is not None
-        }
-        answers: dict[int, Any | ClusterError] = {}
-        for node, answer in sent.items():
-            try:
-                with translated():
-                    answers[node] = await answer
-            except (PermissionDenied, RequestRejected, OutcomeUnknown, AuthenticationFailed) as error:
-                answers[node] = error
-            except ClusterError as error:
-                answers[node] = Unreachable(f"broker {node} does not answer: {error.message}")
-        return answers
 
-    return retried(lambda: connection.run(send))
+async def sent_to_each(
+    manager: Any, request: Callable[[int], Any], timeout_s: float
+) -> dict[int, Any | ClusterError]:
+    """See `ask_each`; on kafka-python's connections, whose manager it takes."""
+    await manager.cluster.refresh_metadata()
+    made = {node.node_id: request(node.node_id) for node in manager.cluster.brokers()}
+    sent = {
+        node: manager.send(one, node_id=node, request_timeout_ms=int(timeout_s * 1000))
+        for node, one in sorted(made.items())
+        if one is not None
+    }
+    answers: dict[int, Any | ClusterError] = {}
+    for node, answer in sent.items():
+        try:
+            with translated():
+                answers[node] = await answer
+        except (PermissionDenied, RequestRejected, OutcomeUnknown, AuthenticationFailed) as error:
+            answers[node] = error
+        except ClusterError as error:
+            answers[node] = Unreachable(f"broker {node} does not answer: {error.message}")
+    return answers
 
 
 def refusal(answer: Any) -> ClusterError:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from kafkaform.cluster.connection import Connection
-    from kafkaform.cluster.group_wire import Question
+    from kafkaform.cluster.question import Question
 
 
 def ask_coordinators(
@@ -34,12 +34,10 @@ def ask_coordinators(
     """
     answers: GroupAnswers[Any] = GroupAnswers()
     try:
-        if not connection.speaks(question.api_key, question.version):
+        if not connection.speaks(question.api):
             raise ClusterError("the brokers do not speak the version of the request that kafkaform does")
         for node, some in _coordinators(connection, names, answers).items():
-            (raw,) = connection.ask(
-                question.api_key, question.version, [body(some)], flexible=True, node=node
-            )
+            (raw,) = connection.ask(question.api, [body(some)], node=node)
             for told in question.read(raw)["groups"]:
                 if told["error_code"]:
                     words = one_line(told.get("error_message") or "")
@@ -57,9 +55,7 @@ def _coordinators(
     connection: Connection, names: Collection[str], answers: GroupAnswers[Any]
 ) -> dict[int, list[str]]:
     question = group_wire.FIND_COORDINATORS
-    (raw,) = connection.ask(
-        question.api_key, question.version, [group_wire.groups_to_find(names)], flexible=True
-    )
+    (raw,) = connection.ask(question.api, [group_wire.groups_to_find(names)])
     found: dict[int, list[str]] = {}
     for told in question.read(raw)["coordinators"]:
         if told["error_code"]:

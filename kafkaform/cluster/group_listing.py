@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 
+from kafkaform.cluster.api import Api
 from kafkaform.cluster.connection import READ_TIMEOUT_S
 from kafkaform.cluster.group_answers import COORDINATOR_TIMEOUT_S, is_moving
 from kafkaform.cluster.translation import translate
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.connection import Connection
 
-_LIST_CONFIG_RESOURCES, _WITH_GROUPS = 74, 1
+_LIST_CONFIG_RESOURCES_OF_GROUPS = Api(74, 1, flexible=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def list_groups(connection: Connection) -> Listing:
 def groups_with_configs(connection: Connection) -> tuple[Sequence[str], str]:
     """The names of the groups that have configs, and why they may not be all (empty if they are)."""
     try:
-        if not connection.speaks(_LIST_CONFIG_RESOURCES, _WITH_GROUPS):
+        if not connection.speaks(_LIST_CONFIG_RESOURCES_OF_GROUPS):
             return (), "the brokers do not list groups that have only configs (Kafka 4.1 does)"
         return connection.groups_with_configs(), ""
     except KafkaformError as error:

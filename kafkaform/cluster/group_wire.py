@@ -7,96 +7,26 @@ their responses), all in flexible versions (KIP-482). Brokers that have share an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from struct import Struct, pack
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
-from kafkaform.cluster.wire import compact_string, skip_tags, uvarint
+from kafkaform.cluster.api import Api
+from kafkaform.cluster.question import (
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    Question,
+    array,
+    nullable,
+    octets,
+    struct,
+    uuid,
+)
+from kafkaform.cluster.wire import length, string
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-Reader: TypeAlias = "Callable[[bytes, int], tuple[Any, int]]"
-"""Reads one field from where it begins; returns its value, and where the next one begins."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A request of Kafka's protocol that this module writes and whose answer it reads.
-
-    Attributes:
-        api_key: Which request.
-        version: In which version.
-        answer: Reads the body of the answer.
-    """
-
-    api_key: int
-    version: int
-    answer: Reader
-
-    def read(self, body: bytes) -> Any:
-        """What the body of an answer says, by the names of its fields."""
-        return self.answer(body, 0)[0]
-
-
-def _number(layout: str) -> Reader:
-    form = Struct(layout)
-
-    def read(body: bytes, at: int) -> tuple[Any, int]:
-        return form.unpack_from(body, at)[0], at + form.size
-
-    return read
-
-
-INT8, INT16, INT32, INT64 = (_number(f">{size}") for size in "bhiq")
-STRING: Reader = compact_string
-
-
-def uuid(_: bytes, at: int) -> tuple[None, int]:
-    """Skip an id: each comes beside the name it stands for."""
-    return None, at + 16
-
-
-def octets(body: bytes, at: int) -> tuple[bytes, int]:
-    """Read a field of bytes; null is none."""
-    length, at = uvarint(body, at)
-    end = at + max(0, length - 1)
-    return body[at:end], end
-
-
-def array(of: Reader) -> Reader:
-    """An array; null is empty."""
-
-    def read(body: bytes, at: int) -> tuple[list[Any], int]:
-        length, at = uvarint(body, at)
-        values = []
-        for _ in range(length - 1):
-            value, at = of(body, at)
-            values.append(value)
-        return values, at
-
-    return read
-
-
-def struct(**fields: Reader) -> Reader:
-    """A structure, by the names of its fields."""
-
-    def read(body: bytes, at: int) -> tuple[dict[str, Any], int]:
-        values = {}
-        for name, field in fields.items():
-            values[name], at = field(body, at)
-        return values, skip_tags(body, at)
-
-    return read
-
-
-def nullable(of: Reader) -> Reader:
-    """A structure that may be null."""
-
-    def read(body: bytes, at: int) -> tuple[Any, int]:
-        return (None, at + 1) if INT8(body, at)[0] < 0 else of(body, at + 1)
-
-    return read
+    from collections.abc import Collection
 
 
 def _layouts() -> tuple[Question, ...]:
@@ -212,11 +142,11 @@ def _layouts() -> tuple[Question, ...]:
         ),
     )
     return (
-        Question(10, 4, coordinators),
-        Question(15, 5, classic),
-        Question(77, 1, share),
-        Question(89, 0, streams),
-        Question(90, 0, share_offsets),
+        Question(Api(10, 4, flexible=True), coordinators),
+        Question(Api(15, 5, flexible=True), classic),
+        Question(Api(77, 1, flexible=True), share),
+        Question(Api(89, 0, flexible=True), streams),
+        Question(Api(90, 0, flexible=True), share_offsets),
     )
 
 
@@ -248,18 +178,3 @@ def share_groups_to_tell_offsets_of(names: Collection[str]) -> bytes:
 def strings(values: Collection[str]) -> bytes:
     """An array of strings."""
     return length(len(values) + 1) + b"".join(map(string, values))
-
-
-def string(value: str) -> bytes:
-    """A string."""
-    raw = value.encode()
-    return length(len(raw) + 1) + raw
-
-
-def length(value: int) -> bytes:
-    """An unsigned number of as few bytes as it needs."""
-    parts = []
-    while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    return pack(f">{len(parts) + 1}B", *parts, value)

@@ -106,7 +106,7 @@ def _min_insync_replicas(connection: Connection, topics: Sequence[str]) -> Answe
         for start in range(0, len(topics), CHUNK)
     ]
     answers: Answers[Configs] = Answers()
-    for body in connection.ask(wire.DESCRIBE_CONFIGS, wire.DESCRIBE_CONFIGS_VERSION, bodies):
+    for body in connection.ask(wire.DESCRIBE_CONFIGS, bodies):
         for topic in wire.read_configs(body):
             if topic.error_code == 0:
                 answers.found[topic.name] = topic.configs

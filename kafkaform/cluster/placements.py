@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def swift_placement(connection: Connection) -> Placement:
     """Read it in our own bytes."""
     bodies = [wire.metadata_of_all_topics()]
-    (body,) = retried(lambda: connection.ask(wire.METADATA, wire.METADATA_VERSION, bodies, flexible=True))
+    (body,) = retried(lambda: connection.ask(wire.METADATA, bodies))
     return read_placement(body)
 
 

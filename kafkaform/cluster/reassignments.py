@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from struct import pack
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.cluster.connection import READ_TIMEOUT_S, Connection
-from kafkaform.cluster.controlled import ask_controller
+from confluent_kafka import KafkaError
+
+from kafkaform.cluster import wire
+from kafkaform.cluster.api import Api
+from kafkaform.cluster.connection import READ_TIMEOUT_S
+from kafkaform.cluster.controlled import retried
+from kafkaform.cluster.partition_wire import read_placement
+from kafkaform.cluster.question import INT16, INT32, STRING, Question, array, struct
+from kafkaform.cluster.translation import one_line, translate_code
 from kafkaform.errors import KafkaformError
 from kafkaform.layout import Reassignment
 from kafkaform.model import Diagnostic, ResourceRef, Severity
@@ -15,27 +23,49 @@ from kafkaform.model import Diagnostic, ResourceRef, Severity
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from kafkaform.cluster.connection import Connection
     from kafkaform.groups import TopicPartition
     from kafkaform.layout import Replicas
 
 
+_PARTITION = struct(index=INT32, replicas=array(INT32), adding=array(INT32), removing=array(INT32))
+_RUNNING = Question(
+    Api(46, 0, flexible=True),
+    struct(
+        throttle_ms=INT32,
+        error_code=INT16,
+        error_message=STRING,
+        topics=array(struct(name=STRING, partitions=array(_PARTITION))),
+    ),
+)
+"""ListPartitionReassignmentsRequest.json and its response."""
+
+
 def read_running(connection: Connection, timeout_s: float) -> dict[TopicPartition, Reassignment]:
-    """Read the reassignments that are running (KIP-455), through kafka-python."""
-    from kafka.protocol.admin import ListPartitionReassignmentsRequest
-
-    def request() -> Any:
-        return ListPartitionReassignmentsRequest(timeout_ms=int(timeout_s * 1000), topics=None)
-
-    answer = ask_controller(connection, request, timeout_s)
+    """Read the reassignments that are running (KIP-455)."""
+    told = retried(lambda: _told(connection, timeout_s))
+    if told["error_code"]:
+        raise translate_code(told["error_code"], one_line(told["error_message"] or ""))
     return {
-        (topic.name, partition.partition_index): Reassignment(
-            tuple(broker for broker in partition.replicas if broker not in partition.removing_replicas),
-            frozenset(partition.adding_replicas),
-            frozenset(partition.removing_replicas),
+        (topic["name"], partition["index"]): Reassignment(
+            tuple(broker for broker in partition["replicas"] if broker not in partition["removing"]),
+            frozenset(partition["adding"]),
+            frozenset(partition["removing"]),
         )
-        for topic in answer.topics
-        for partition in topic.partitions
+        for topic in told["topics"]
+        for partition in topic["partitions"]
     }
+
+
+def _told(connection: Connection, timeout_s: float) -> Any:
+    every_topic, no_tags = b"\x00", b"\x00"
+    body = pack(">i", int(timeout_s * 1000)) + every_topic + no_tags
+    told = _RUNNING.read(*connection.ask(_RUNNING.api, [body]))
+    if told["error_code"] == KafkaError.NOT_CONTROLLER:  # where ZooKeeper elects it, it is asked itself
+        (metadata,) = connection.ask(wire.METADATA, [wire.metadata_of_no_topic()])
+        controller = read_placement(metadata).controller
+        told = _RUNNING.read(*connection.ask(_RUNNING.api, [body], node=controller))
+    return told
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from struct import pack
+from typing import TYPE_CHECKING
 
-from kafkaform.cluster.controlled import ask_each
+from kafkaform.cluster.api import Api
+from kafkaform.cluster.controlled import retried
+from kafkaform.cluster.question import BOOLEAN, INT16, INT32, INT64, STRING, Question, array, struct
+from kafkaform.cluster.wire import length, string
 from kafkaform.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping, Sequence
 
     from kafkaform.cluster.connection import Connection
     from kafkaform.groups import TopicPartition
@@ -17,6 +21,23 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 10.0
 """How long a broker may take to look into its folders; one that does not answer is left out."""
+
+_PARTITION = struct(index=INT32, size=INT64, lag=INT64, future=BOOLEAN)
+_LOG_DIRS = Question(
+    Api(35, 2, flexible=True),
+    struct(
+        throttle_ms=INT32,
+        results=array(
+            struct(
+                error_code=INT16,
+                log_dir=STRING,
+                topics=array(struct(name=STRING, partitions=array(_PARTITION))),
+            )
+        ),
+    ),
+)
+"""DescribeLogDirsRequest.json and its response."""
+_NO_TAGS = b"\x00"
 
 
 def read_sizes(connection: Connection, topics: Collection[Observed]) -> dict[ResourceRef, int]:
@@ -50,27 +71,30 @@ def read_replica_sizes(
     connection: Connection, partitions: Collection[TopicPartition]
 ) -> dict[tuple[str, int, int], int]:
     """See `Cluster.replica_sizes`; raises why no broker at all answers."""
-    from kafka.protocol.admin import DescribeLogDirsRequest
-
     asked: dict[str, list[int]] = defaultdict(list)
     for name, partition in partitions:
         asked[name].append(partition)
     if not asked:
         return {}
 
-    def request(_: int) -> Any:
-        return DescribeLogDirsRequest(topics=[*asked.items()])
-
-    answers = ask_each(connection, request, TIMEOUT_S)
+    answers = retried(lambda: connection.ask_each(_LOG_DIRS.api, _sizes_of(asked), TIMEOUT_S))
     failures = [answer for answer in answers.values() if isinstance(answer, ClusterError)]
     if failures and len(failures) == len(answers):
         raise failures[0]
     return {
-        (topic.name, partition.partition_index, broker): partition.partition_size
+        (topic["name"], partition["index"], broker): partition["size"]
         for broker, answer in answers.items()
         if not isinstance(answer, ClusterError)
-        for folder in answer.results
-        for topic in folder.topics
-        for partition in topic.partitions
-        if not partition.is_future_key
+        for folder in _LOG_DIRS.read(answer)["results"]
+        for topic in folder["topics"]
+        for partition in topic["partitions"]
+        if not partition["future"]
     }
+
+
+def _sizes_of(asked: Mapping[str, Sequence[int]]) -> bytes:
+    topics = b"".join(
+        string(name) + length(len(partitions) + 1) + pack(f">{len(partitions)}i", *partitions) + _NO_TAGS
+        for name, partitions in asked.items()
+    )
+    return length(len(asked) + 1) + topics + _NO_TAGS

@@ -32,13 +32,11 @@ class SwiftSource:
 
     @classmethod
     def usable(cls, connection: Connection) -> bool:
-        """Whether kafka-python can connect, and the brokers speak the versions that are read here."""
+        """Whether our own bytes reach the brokers, and the brokers speak the versions that are read here."""
         try:
-            return connection.speaks(wire.METADATA, wire.METADATA_VERSION) and connection.speaks(
-                wire.DESCRIBE_CONFIGS, wire.DESCRIBE_CONFIGS_VERSION
-            )
+            return connection.speaks(wire.METADATA) and connection.speaks(wire.DESCRIBE_CONFIGS)
         except KafkaformError:
-            return False  # that client cannot do what librdkafka can; nothing is lost but speed
+            return False  # what cannot do all that librdkafka can; nothing is lost but speed
 
     def names(self) -> list[str]:
         """See `TopicSource.names`."""
@@ -51,7 +49,7 @@ class SwiftSource:
             wire.describe_topic_configs(names[start : start + CHUNK]) for start in range(0, len(names), CHUNK)
         ]
         answers: Answers[Configs] = Answers()
-        for body in self._connection.ask(wire.DESCRIBE_CONFIGS, wire.DESCRIBE_CONFIGS_VERSION, bodies):
+        for body in self._connection.ask(wire.DESCRIBE_CONFIGS, bodies):
             for topic in wire.read_configs(body):
                 if topic.error_code == 0:
                     answers.found[topic.name] = topic.configs
@@ -84,6 +82,5 @@ class SwiftSource:
         return answers
 
     def _metadata(self) -> dict[str, wire.TopicMetadata]:
-        bodies = [wire.metadata_of_all_topics()]
-        (body,) = self._connection.ask(wire.METADATA, wire.METADATA_VERSION, bodies, flexible=True)
+        (body,) = self._connection.ask(wire.METADATA, [wire.metadata_of_all_topics()])
         return {topic.name: topic for topic in wire.read_metadata(body)}

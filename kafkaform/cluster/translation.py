@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 from confluent_kafka import KafkaError, KafkaException
 
 from kafkaform.errors import (
@@ -12,6 +15,9 @@ from kafkaform.errors import (
     RequestRejected,
     Unreachable,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _DENIED = frozenset(
     {
@@ -100,3 +106,19 @@ def translate_code(code: int, text: str) -> ClusterError:
 def one_line(text: str) -> str:
     """A text without line breaks."""
     return " ".join(text.split())
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn the errors of kafka-python into kafkaform's own."""
+    from kafka.errors import KafkaError as PythonKafkaError
+
+    try:
+        yield
+    except PythonKafkaError as error:
+        code = getattr(error, "errno", -1)  # errors of the client itself have no code of the protocol
+        if code > 0:
+            raise translate_code(code, one_line(str(error))) from error
+        raise ClusterError(f"kafka-python failed: {one_line(str(error))}") from error
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"kafka-python failed: {one_line(str(error))}") from error

@@ -16,13 +16,14 @@ from struct import Struct, pack
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from kafkaform.cluster.api import Api
 from kafkaform.cluster.topic_answers import Configs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-METADATA, METADATA_VERSION = 3, 12
-DESCRIBE_CONFIGS, DESCRIBE_CONFIGS_VERSION = 32, 1
+METADATA = Api(3, 12, flexible=True)
+DESCRIBE_CONFIGS = Api(32, 1, flexible=False)
 
 DYNAMIC_TOPIC_CONFIG = 1
 """The source of a config that is the topic's own (DescribeConfigsResponse.ConfigSource)."""
@@ -60,6 +61,34 @@ def metadata_of_all_topics() -> bytes:
     """The body of a Metadata request for every topic, which creates none."""
     every, no_creation, no_operations, no_tags = b"\x00", b"\x00", b"\x00", b"\x00"
     return every + no_creation + no_operations + no_tags
+
+
+def metadata_of_no_topic() -> bytes:
+    """The body of a Metadata request for the brokers alone."""
+    none, no_creation, no_operations, no_tags = b"\x01", b"\x00", b"\x00", b"\x00"
+    return none + no_creation + no_operations + no_tags
+
+
+def read_addresses(body: bytes) -> dict[int, tuple[str, int]]:
+    """Host and port of each live broker, from the body of a Metadata response."""
+    at = 4  # throttle time
+    count, at = uvarint(body, at)
+    addresses = {}
+    for _ in range(count - 1):
+        (broker,) = _INT(body, at)
+        host, at = compact_string(body, at + 4)
+        (port,) = _INT(body, at)
+        addresses[broker] = (host or "", port)
+        _, at = compact_string(body, at + 4)  # rack
+        at = skip_tags(body, at)
+    return addresses
+
+
+def metadata_of_topics(names: Collection[str]) -> bytes:
+    """The body of a Metadata request for topics by their names, which creates none."""
+    any_id, no_creation, no_operations, no_tags = bytes(16), b"\x00", b"\x00", b"\x00"
+    topics = b"".join(any_id + string(name) + no_tags for name in names)
+    return length(len(names) + 1) + topics + no_creation + no_operations + no_tags
 
 
 def read_metadata(body: bytes) -> Iterator[TopicMetadata]:
@@ -101,9 +130,20 @@ def _topic(body: bytes, at: int) -> tuple[TopicMetadata, int]:
 
 def describe_topic_configs(names: Sequence[str], only: str | None = None) -> bytes:
     """The body of a DescribeConfigs request for all configs of topics, or only one, without synonyms."""
-    configs, no_synonyms = pack(">i", -1) if only is None else pack(">i", 1) + _string(only), b"\x00"
-    resources = b"".join(pack(">b", _TOPIC_RESOURCE) + _string(name) + configs for name in names)
-    return pack(">i", len(names)) + resources + no_synonyms
+    configs = pack(">i", -1) if only is None else _strings([only])
+    return _describe(dict.fromkeys(names, configs))
+
+
+def describe_configs_of_topics(wanted: Mapping[str, Sequence[str]]) -> bytes:
+    """The body of a DescribeConfigs request for some configs of each topic, without synonyms."""
+    return _describe({name: _strings(configs) for name, configs in wanted.items()})
+
+
+def _describe(wanted: Mapping[str, bytes]) -> bytes:
+    no_synonyms = b"\x00"
+    kind = pack(">b", _TOPIC_RESOURCE)
+    resources = b"".join(kind + _string(name) + configs for name, configs in wanted.items())
+    return pack(">i", len(wanted)) + resources + no_synonyms
 
 
 def read_configs(body: bytes) -> Iterator[DescribedConfigs]:
@@ -150,6 +190,10 @@ def _configs(body: bytes, at: int) -> tuple[Configs, int]:
     return Configs(own, effective), at
 
 
+def _strings(texts: Sequence[str]) -> bytes:
+    return pack(">i", len(texts)) + b"".join(map(_string, texts))
+
+
 def _string(text: str) -> bytes:
     raw = text.encode()
     return pack(">h", len(raw)) + raw
@@ -169,6 +213,21 @@ def compact_string(body: bytes, at: int) -> tuple[str | None, int]:
     if length == 0:
         return None, at
     return body[at : at + length - 1].decode(), at + length - 1
+
+
+def string(text: str) -> bytes:
+    """A string as flexible versions have it."""
+    raw = text.encode()
+    return length(len(raw) + 1) + raw
+
+
+def length(value: int) -> bytes:
+    """An unsigned number of as few bytes as it needs."""
+    parts = []
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    return pack(f">{len(parts) + 1}B", *parts, value)
 
 
 def uvarint(body: bytes, at: int) -> tuple[int, int]:

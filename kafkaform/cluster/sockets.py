@@ -1,0 +1,126 @@
+"""Our own connections to brokers, where nobody has to log in but by TLS."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from kafkaform.cluster import wire
+from kafkaform.cluster.broker_socket import READ_TIMEOUT_S, BrokerSocket, HungUpError
+from kafkaform.errors import ClusterError, Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kafkaform.cluster.api import Api
+
+_AT_A_TIME = 32
+"""How many brokers are asked at a time."""
+_DEFAULT_PORT = "9092"
+
+
+class Sockets:
+    """See `Carrier`.
+
+    Args:
+        arguments: What kafka-python would be made with.
+    """
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        servers = arguments["bootstrap_servers"]
+        self._bootstrap = [*map(address, servers.split(",") if isinstance(servers, str) else servers)]
+        self._client_id = str(arguments["client_id"])
+        self._tls = arguments.get("ssl_context")
+        self._options: Iterable[tuple[int, int, int]] = arguments.get("socket_options", ())
+        self._open: dict[int | None, BrokerSocket] = {}
+
+    @staticmethod
+    def suit(arguments: Mapping[str, Any]) -> bool:
+        """Whether there is no login but by TLS: others are kafka-python's."""
+        return "SASL" not in str(arguments.get("security_protocol", ""))
+
+    def versions(self) -> Mapping[int, tuple[int, int]]:
+        """See `Carrier.versions`."""
+        return self._socket(None).versions
+
+    def ask(self, api: Api, bodies: Sequence[bytes], node: int | None = None) -> list[bytes]:
+        """See `Carrier.ask`."""
+        return self._ask(api, bodies, node, READ_TIMEOUT_S)
+
+    def ask_each(self, api: Api, body: bytes, timeout_s: float) -> dict[int, bytes | ClusterError]:
+        """See `Carrier.ask_each`."""
+
+        def one(node: int) -> bytes | ClusterError:
+            try:
+                return self._ask(api, [body], node, timeout_s)[0]
+            except ClusterError as error:
+                return Unreachable(f"broker {node} does not answer: {error.message}")
+
+        nodes = sorted(self._nodes())
+        with ThreadPoolExecutor(min(_AT_A_TIME, len(nodes))) as pool:
+            return dict(zip(nodes, pool.map(one, nodes), strict=True))
+
+    def close(self) -> None:
+        """See `Carrier.close`."""
+        while self._open:
+            _, opened = self._open.popitem()
+            opened.close()
+
+    def _ask(self, api: Api, bodies: Sequence[bytes], node: int | None, timeout_s: float) -> list[bytes]:
+        used = self._open.get(node)
+        if used is not None:
+            try:
+                return self._asked(used, node, api, bodies, timeout_s)
+            except HungUpError:  # as brokers do on who is silent for long (connections.max.idle.ms)
+                pass
+        return self._asked(self._socket(node), node, api, bodies, timeout_s)
+
+    def _asked(
+        self, opened: BrokerSocket, node: int | None, api: Api, bodies: Sequence[bytes], timeout_s: float
+    ) -> list[bytes]:
+        try:
+            return opened.ask(api, bodies, timeout_s)
+        except ClusterError:
+            self._open.pop(node, None)
+            opened.close()
+            raise
+
+    def _socket(self, node: int | None) -> BrokerSocket:
+        found = self._open.get(node)
+        if found is None:
+            opened = self._opened(node)
+            found = self._open.setdefault(node, opened)
+            if found is not opened:  # another thread was first
+                opened.close()
+        return found
+
+    def _opened(self, node: int | None) -> BrokerSocket:
+        if node is not None:
+            nodes = self._nodes()
+            if node not in nodes:
+                raise Unreachable(f"broker {node} is down")
+            return self._connected(nodes[node])
+        failures = []
+        for server in self._bootstrap:
+            try:
+                return self._connected(server)
+            except ClusterError as error:
+                failures.append(error)
+        raise failures[0]
+
+    def _connected(self, server: tuple[str, int]) -> BrokerSocket:
+        return BrokerSocket(server, self._client_id, self._tls, self._options)
+
+    def _nodes(self) -> Mapping[int, tuple[str, int]]:
+        """The addresses of the live brokers."""
+        (body,) = self._ask(wire.METADATA, [wire.metadata_of_no_topic()], None, READ_TIMEOUT_S)
+        return wire.read_addresses(body)
+
+
+def address(server: str) -> tuple[str, int]:
+    """Host and port, as lists of bootstrap servers have them: `host`, `host:9092`, `[::1]:9092`."""
+    named = server.strip().rpartition("://")[2]
+    host, _, port = named.rpartition(":")
+    if not host or not port.isdecimal() or (host.count(":") > 0 and not host.endswith("]")):
+        host, port = named, _DEFAULT_PORT
+    return host.strip("[]"), int(port)

@@ -1,0 +1,420 @@
+"""Our own connections to brokers: frames, what goes wrong, and who is asked."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+from struct import pack, unpack
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.client_properties import to_kafka_python, to_librdkafka
+from kafkaform.cluster import wire
+from kafkaform.cluster.api import IN_FLIGHT, Api
+from kafkaform.cluster.broker_socket import BrokerSocket, HungUpError
+from kafkaform.cluster.connection import Connection
+from kafkaform.cluster.lent_connection import LentConnection
+from kafkaform.cluster.plain_source import PlainSource
+from kafkaform.cluster.reader import topic_source
+from kafkaform.cluster.reassignments import read_running
+from kafkaform.cluster.sockets import Sockets, address
+from kafkaform.cluster.swift_source import SwiftSource
+from kafkaform.cluster.writer import submit
+from kafkaform.errors import ClusterError, RequestRejected, Unreachable
+from kafkaform.layout import Reassignment
+from kafkaform.lock import unguarded
+from kafkaform.model import ResourceRef
+from kafkaform.operations import CreateTopic
+from tests.certificates import self_signed
+from tests.kafka_fixtures import eventually, guarded
+from tests.test_topic_sources import VARIED, everything
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from kafkaform.devcluster.cluster import DevCluster
+
+ECHO = Api(1_000, 3, flexible=False)
+TAGGED = Api(1_001, 0, flexible=True)
+FLEXIBLE = (TAGGED.key, 3, 46)
+VERSIONS = {18: (0, 4), 3: (0, 12), 46: (0, 0), 1_000: (0, 3)}
+
+
+def told_versions() -> bytes:
+    each = b"".join(pack(">hhh", key, least, most) for key, (least, most) in VERSIONS.items())
+    return pack(">hi", 0, len(VERSIONS)) + each
+
+
+class Broker:
+    """A server that answers as it is told; what it was sent stays in `heard`: API, client, body.
+
+    Args:
+        answer: Makes the answer to a request: the body, None to hang up, or `...` for silence.
+    """
+
+    def __init__(self, answer: Callable[[int, bytes], object]) -> None:
+        self.heard: list[tuple[int, int, bytes, bytes]] = []
+        self.connections = 0
+        self._answer = answer
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.address = self._server.getsockname()
+        Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def name(self) -> str:
+        return f"127.0.0.1:{self.address[1]}"
+
+    def close(self) -> None:
+        self._server.shutdown(socket.SHUT_RDWR)  # which ends the waiting for others, too
+        self._server.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._server.accept()
+            except OSError:
+                return
+            self.connections += 1
+            Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with suppress(ConnectionError), client, client.makefile("rb") as stream:
+            while head := stream.read(4):
+                message = stream.read(*unpack(">i", head))
+                key, version, number, length = unpack(">hhih", message[:10])
+                tags = b"\x00" if key in FLEXIBLE else b""
+                assert message[10 + length :].startswith(tags)
+                body = message[10 + length + len(tags) :]
+                if key == 18:
+                    answer: object = told_versions()
+                else:
+                    self.heard.append((key, version, message[10 : 10 + length], body))
+                    answer = self._answer(key, body)
+                if answer is None:
+                    return
+                if isinstance(answer, bytes):
+                    client.sendall(pack(">ii", 4 + len(tags + answer), number) + tags + answer)
+                elif isinstance(answer, Raw):
+                    client.sendall(answer.octets)
+
+
+class Raw:
+    """An answer without a frame of its own."""
+
+    def __init__(self, octets: bytes) -> None:
+        self.octets = octets
+
+
+@contextmanager
+def broker(answer: Callable[[int, bytes], object]) -> Iterator[Broker]:
+    made = Broker(answer)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def opened(server: Broker) -> BrokerSocket:
+    return BrokerSocket(server.address, "kafkaform")
+
+
+def sockets(*servers: Broker | str) -> Sockets:
+    names = [server if isinstance(server, str) else server.name for server in servers]
+    return Sockets({"bootstrap_servers": names, "client_id": "kafkaform"})
+
+
+# --- one connection -------------------------------------------------------------------------------
+
+
+def test_requests_and_answers() -> None:
+    with broker(lambda _, body: body.upper()) as server:
+        one = opened(server)
+        bodies = [f"request {number}".encode() for number in range(3 * IN_FLIGHT)]
+        assert one.versions == VERSIONS
+        assert one.ask(ECHO, bodies) == [body.upper() for body in bodies]
+        assert one.ask(TAGGED, [b"\x00", b"a"]) == [b"\x00", b"A"]
+        assert one.ask(ECHO, []) == []
+        one.close()
+    assert server.heard[0] == (1_000, 3, b"kafkaform", b"request 0")
+    assert server.heard[-1] == (1_001, 0, b"kafkaform", b"a")
+
+
+def test_large_answers_come_whole() -> None:
+    with broker(lambda _, body: body * 3_000_000) as server:
+        one = opened(server)
+        assert one.ask(ECHO, [b"a", b"b"]) == [b"a" * 3_000_000, b"b" * 3_000_000]
+        one.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "the broker hung up"),
+        (Raw(pack(">i", 100) + b"half"), "timed out"),
+        (Raw(pack(">ii", 4, 77)), "answer 77 came where 1 was due"),
+        (Raw(b"HTTP/1.1 400 Bad Request\r\n"), "this is not Kafka's protocol"),
+        (Raw(pack(">i", -1)), "this is not Kafka's protocol"),
+        (..., "timed out"),
+    ],
+)
+def test_what_goes_wrong_is_told_with_the_address(answer: object, said: str) -> None:
+    with broker(lambda *_: answer) as server:
+        one = opened(server)
+        with pytest.raises(ClusterError) as caught:
+            one.ask(ECHO, [b""], timeout_s=0.2)
+        one.close()
+    assert caught.value.message.startswith(f"{server.name}: ")
+    assert said in caught.value.message
+    assert isinstance(caught.value, HungUpError) == (answer is None)
+
+
+def test_nobody_there() -> None:
+    with broker(lambda *_: b"") as server:
+        pass
+    with pytest.raises(ClusterError, match=r"127\.0\.0\.1:\d+: .*refused"):
+        opened(server)
+
+
+# --- several --------------------------------------------------------------------------------------
+
+
+def test_a_connection_that_was_closed_meanwhile_is_opened_again() -> None:
+    answers: list[object] = [b"first", None, b"second", None, None]
+    with broker(lambda *_: answers.pop(0)) as server:
+        carrier = sockets(server)
+        assert carrier.ask(ECHO, [b""]) == [b"first"]
+        assert carrier.ask(ECHO, [b""]) == [b"second"]
+        assert server.connections == 2
+        with pytest.raises(HungUpError):
+            carrier.ask(ECHO, [b""])  # twice in a row is no idle connection
+        assert (server.connections, answers) == (3, [])
+        carrier.close()
+
+
+def test_a_broker_that_is_silent_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkaform.cluster.sockets.READ_TIMEOUT_S", 0.2)
+    answers: list[object] = [b"first", ..., b"late"]
+    with broker(lambda *_: answers.pop(0)) as server:
+        carrier = sockets(server)
+        assert carrier.ask(ECHO, [b""]) == [b"first"]
+        with pytest.raises(ClusterError, match="timed out"):
+            carrier.ask(ECHO, [b""])
+        assert len(server.heard) == 2
+        assert carrier.ask(ECHO, [b""]) == [b"late"]  # on a new connection: the old one owes an answer
+        assert server.connections == 2
+        carrier.close()
+
+
+def test_the_next_bootstrap_server_is_tried() -> None:
+    with broker(lambda *_: b"") as gone:
+        pass
+    with broker(lambda *_: b"here") as server:
+        carrier = sockets(gone, server)
+        assert carrier.ask(ECHO, [b""]) == [b"here"]
+        carrier.close()
+    with pytest.raises(ClusterError, match=gone.name):
+        sockets(gone, server).versions()
+
+
+def metadata(*brokers: tuple[int, Broker], controller: int = -1) -> bytes:
+    each = b"".join(
+        pack(">i", number) + b"\x0a127.0.0.1" + pack(">i", one.address[1]) + b"\x00\x00"
+        for number, one in brokers
+    )
+    no_topics, no_tags = b"\x01", b"\x00"
+    return (
+        pack(">i", 0)
+        + bytes([len(brokers) + 1])
+        + each
+        + b"\x03id"
+        + pack(">i", controller)
+        + no_topics
+        + no_tags
+    )
+
+
+def test_each_broker_is_asked_and_one_that_is_down_is_named() -> None:
+    with broker(lambda *_: b"") as gone:
+        pass
+    with (
+        broker(lambda *_: b"two") as second,
+        broker(lambda key, _: metadata((1, first), (2, second), (3, gone)) if key == 3 else b"one") as first,
+    ):
+        carrier = sockets(first)
+        told = carrier.ask_each(ECHO, b"", 1.0)
+        assert (told[1], told[2]) == (b"one", b"two")
+        assert isinstance(told[3], Unreachable)
+        assert told[3].message.startswith(f"broker 3 does not answer: {gone.name}: ")
+        assert carrier.ask(ECHO, [b""], 2) == [b"two"]
+        with pytest.raises(Unreachable, match="broker 4 is down"):
+            carrier.ask(ECHO, [b""], 4)
+        carrier.close()
+
+
+def test_the_controller_is_asked_itself_where_brokers_pass_nothing_on() -> None:
+    """Where ZooKeeper elects it."""
+    tags = b"\x00"
+    refused = pack(">ih", 0, 41) + b"\x00\x01" + tags
+    moving = b"\x02t" + b"\x02" + pack(">i", 0)
+    moving += (
+        b"\x04" + pack(">iii", 1, 2, 3) + b"\x02" + pack(">i", 3) + b"\x02" + pack(">i", 1) + tags + tags
+    )
+    running = pack(">ih", 0, 0) + b"\x00\x02" + moving + tags
+    answers = {1: refused, 2: running}
+    with (
+        broker(lambda *_: answers[2]) as second,
+        broker(
+            lambda key, _: metadata((1, first), (2, second), controller=2) if key == 3 else answers[1]
+        ) as first,
+    ):
+        connection = Connection({}, lambda: {"bootstrap_servers": first.name})
+        moved = Reassignment((2, 3), frozenset({3}), frozenset({1}))
+        assert read_running(connection, 3) == {("t", 0): moved}
+        assert first.heard[0] == (46, 0, b"kafkaform", pack(">i", 3_000) + b"\x00\x00")
+        answers[2] = refused
+        with pytest.raises(RequestRejected) as caught:
+            read_running(connection, 3)
+        assert caught.value.code == "NOT_CONTROLLER"
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("server", "read"),
+    [
+        ("kafka-1:9093", ("kafka-1", 9093)),
+        (" kafka-1 ", ("kafka-1", 9092)),
+        ("10.0.0.1:9094", ("10.0.0.1", 9094)),
+        ("[2001:db8::1]:9095", ("2001:db8::1", 9095)),
+        ("[::1]", ("::1", 9092)),
+        ("::1", ("::1", 9092)),
+        ("SSL://kafka-1:9096", ("kafka-1", 9096)),
+        ("PLAINTEXT://kafka-1", ("kafka-1", 9092)),
+    ],
+)
+def test_addresses_of_bootstrap_servers(server: str, read: tuple[str, int]) -> None:
+    assert address(server) == read
+
+
+# --- who carries what -----------------------------------------------------------------------------
+
+
+def test_logins_are_left_to_kafka_python() -> None:
+    assert Sockets.suit({})
+    assert Sockets.suit({"security_protocol": "SSL"})
+    assert not Sockets.suit({"security_protocol": "SASL_SSL"})
+    assert not Sockets.suit({"security_protocol": "SASL_PLAINTEXT"})
+
+
+def test_brokers_of_another_time_are_left_to_kafka_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(VERSIONS, 3, (0, 11))
+    with broker(lambda *_: b"") as server:
+        connection = Connection({}, lambda: {"bootstrap_servers": server.name})
+        assert isinstance(connection._carrier, LentConnection)
+
+
+@pytest.fixture
+def trusting(tmp_path: Path) -> Iterator[Callable[[Sequence[str]], Connection]]:
+    """Connects to a broker that takes nothing but TLS with a client's certificate, which is in `tmp_path`."""
+    self_signed(tmp_path)
+    chain, key = (tmp_path / name for name in ("certificate.pem", "key.pem"))
+    (tmp_path / "store.pem").write_text(key.read_text() + chain.read_text())
+    made: list[Connection] = []
+    properties = {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SSL",
+        "listener.name.sasl.ssl.client.auth": "required",
+        "listener.name.sasl.ssl.keystore.type": "PEM",
+        "listener.name.sasl.ssl.keystore.location": str(tmp_path / "store.pem"),
+        "listener.name.sasl.ssl.truststore.type": "PEM",
+        "listener.name.sasl.ssl.truststore.location": str(chain),
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with guarded(1, heap_mb=256, sasl_users={"nobody": "nothing"}, properties=properties) as kafka:
+        given = {
+            "bootstrap.servers": kafka.sasl_bootstrap_servers,
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(chain),
+            "ssl.certificate.location": str(chain),
+            "ssl.key.location": str(key),
+        }
+
+        def connect(without: Sequence[str]) -> Connection:
+            kept = {name: value for name, value in given.items() if name not in without}
+            made.append(Connection(to_librdkafka(kept), lambda: to_kafka_python(kept)))
+            return made[-1]
+
+        yield connect
+        for connection in made:
+            connection.close()
+
+
+def test_tls_with_a_certificate_says_what_librdkafka_says(
+    trusting: Callable[[Sequence[str]], Connection],
+) -> None:
+    connection = trusting(())
+    names = [f"topic.{n}" for n in range(len(VARIED))]
+    creates = [
+        CreateTopic(ResourceRef("Topic", name), 2, 1, configs)
+        for name, configs in zip(names, VARIED, strict=True)
+    ]
+    assert submit(connection, creates, unguarded) == [None] * len(creates)
+    assert isinstance(connection._carrier, Sockets)
+    assert isinstance(source := topic_source(connection), SwiftSource)
+    told = eventually(lambda: everything(PlainSource(connection), names), lambda said: said[4] == ([], []))
+    assert everything(source, names) == told
+    ((broker_id, brokers),) = connection.ask_each(wire.METADATA, wire.metadata_of_no_topic(), 5).items()
+    assert isinstance(brokers, bytes)
+    assert wire.read_addresses(brokers).keys() == {broker_id} == {1}
+    # The certificate is the login, and the broker's own is checked.
+    for missing, said in (
+        (("ssl.certificate.location", "ssl.key.location"), "certificate required|hung up|alert|EOF"),
+        (("ssl.ca.location",), "certificate verify failed"),
+    ):
+        with pytest.raises(ClusterError, match=said):
+            trusting(missing).ask(wire.METADATA, [wire.metadata_of_no_topic()])
+
+
+def test_a_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
+    self_signed(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
+    with socket.create_server(("127.0.0.2", 0)) as server:
+
+        def shake() -> None:
+            client, _ = server.accept()
+            with client, pytest.raises(ssl.SSLError), context.wrap_socket(client, server_side=True):
+                raise AssertionError("the client trusted it")
+
+        thread = Thread(target=shake, daemon=True)
+        thread.start()
+        arguments = to_kafka_python(
+            {
+                "bootstrap.servers": f"127.0.0.2:{server.getsockname()[1]}",
+                "security.protocol": "SSL",
+                "ssl.ca.location": str(tmp_path / "certificate.pem"),
+            }
+        )
+        with pytest.raises(ClusterError, match="certificate verify failed"):
+            Sockets({"client_id": "kafkaform", **arguments}).versions()
+        thread.join(10)
+
+
+def test_a_plan_needs_no_kafka_python(kafka: DevCluster, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: a}\n"
+        "spec: {partitions: 1, replicationFactor: 1}\n"
+    )
+    script = (
+        "import sys; from kafkaform.cli.main import main\n"
+        f"sys.argv = ['kafkaform', 'plan', '.', '--bootstrap-server', '{kafka.bootstrap_servers}']\n"
+        "try: main()\nfinally: print('kafka' in sys.modules, 'confluent_kafka' in sys.modules)"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "False True"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _STEP = "  "
+_string: Callable[[str], str] = encode_basestring
 
 
 def indented(value: object) -> str:
@@ -22,6 +24,8 @@ def indented(value: object) -> str:
 
 
 def _text(value: object, depth: int) -> str:
+    if type(value) is str:
+        return _string(value)
     if not isinstance(value, dict | list | tuple) or not value:
         return _encoder(0)(value)
     inner = depth + 1
@@ -31,8 +35,7 @@ def _text(value: object, depth: int) -> str:
     if not any(isinstance(one, dict | list | tuple) and one for one in below):
         body = _encoder(inner)(value)[1:-1]
     elif isinstance(value, dict):
-        scalar = _encoder(0)
-        body = f",{gap}".join([f"{scalar(name)}: {_text(one, inner)}" for name, one in value.items()])
+        body = f",{gap}".join([f"{_string(name)}: {_text(one, inner)}" for name, one in value.items()])
     else:
         body = f",{gap}".join([_text(one, inner) for one in value])
     return f"{start}{gap}{body}\n{_STEP * depth}{end}"

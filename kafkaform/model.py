@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from kafkaform.audit.trail import Setting
@@ -65,8 +65,7 @@ class Undeclared(StrEnum):
     KEEP = "keep"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ResourceRef:
+class ResourceRef(NamedTuple):
     """A resource by kind and name; written `Topic/orders.v1`."""
 
     kind: str

@@ -457,7 +457,7 @@ def test_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", denied)
+        patch.setattr("kafkaform.manifests.files.FileIO", denied)
         assert problems({}, paths=("t",))[0].startswith("t:1:1: no manifests")
         Path("t/a.yaml").touch()
         assert problems({}) == ["t/a.yaml:1:1: cannot be read: Permission denied"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from io import FileIO
 from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,10 +109,12 @@ def _leads_out(link: Path) -> Problem:
 def read_bytes(path: Path, problems: list[Problem]) -> bytes | None:
     """A file's bytes, or None and a problem; no more than show that it is too large."""
     try:
-        with path.open("rb") as stream:
-            # Memory for the largest file is not to be had for nothing: 20 µs of each one's 25.
-            head = stream.read(_USUAL_BYTES)
-            return head if len(head) < _USUAL_BYTES else head + stream.read(MAX_BYTES + 1 - _USUAL_BYTES)
+        # Without a buffer, and memory for the largest file, which are two thirds of a small one's 30 µs.
+        with FileIO(path) as stream:
+            raw = b""
+            while len(raw) <= MAX_BYTES and (part := stream.read(_USUAL_BYTES)):
+                raw += part  # what is no file, such as a pipe, gives less at a time than it holds
+            return raw
     except OSError as error:
         problems.append(_unreadable(path, error))
         return None

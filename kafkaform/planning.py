@@ -35,8 +35,6 @@ from kafkaform.operations import AlterConfigs, Reassign
 from kafkaform.planner import diff
 from kafkaform.rules import Scene, Stage
 from kafkaform.rules.waivers import idle_waivers
-from kafkaform.skew_report import planning as in_plans
-from kafkaform.skew_report import require_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -112,8 +110,7 @@ def make_plan(
     facts = cluster.facts()
     check_identity(facts, target)
     if request.skew is not None:
-        require_cluster(request.skew, facts.cluster_id)
-        facts = replace(facts, skew=in_plans.measured(request.skew))
+        facts = _with_skew(facts, request.skew)
     prunable = settings.owns if request.prune else ()
     desired = tuple(sorted(request.desired, key=lambda declared: declared.ref))  # findings have an order
     observation = cluster.observe(
@@ -156,6 +153,8 @@ def make_plan(
         plan = diff(desired, observation, facts, _blocking(policy, judged))
     findings += judged
     if request.skew is not None:
+        from kafkaform.skew_report import planning as in_plans
+
         findings += in_plans.as_it_is(scene, settings)
         findings += in_plans.notes(plan, scene, request.skew)
     known = {**rules.entries(), **{policy.code: policy for policy in settings.policies}}
@@ -163,6 +162,14 @@ def make_plan(
     found = [diagnostic for _, diagnostic in findings]
     plan = replace(plan, diagnostics=(*found, *plan.diagnostics))
     return plan if request.reading else validated(plan, cluster)
+
+
+def _with_skew(facts: Facts, report: Report) -> Facts:
+    from kafkaform.skew_report import planning as in_plans
+    from kafkaform.skew_report import require_cluster
+
+    require_cluster(report, facts.cluster_id)
+    return replace(facts, skew=in_plans.measured(report))
 
 
 def wanted(desired: Iterable[Desired]) -> frozenset[ResourceRef]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from spark_validation.results import Limits
-
 if TYPE_CHECKING:
     from kafkaform.model import Intent
-    from spark_validation.results import Estimate, TopicResult
+    from spark_validation.results import Estimate, Limits, TopicResult
 
 _FIELDS = {
     "maxPartitionRatio": "max_partition_ratio",
@@ -23,6 +21,8 @@ def limits_of(intent: Intent) -> Limits | None:
     policy = intent.spec.get("skew")
     if not isinstance(policy, Mapping):
         return None
+    from spark_validation.results import Limits  # which few topics need
+
     limits = {name: policy[field] for field, name in _FIELDS.items() if policy.get(field) is not None}
     return Limits(**limits, by=policy_unit(intent)) if limits else None
 

@@ -18,8 +18,11 @@ from hypothesis import strategies as st
 import kafkaform.client_properties as cp
 from kafkaform.client_properties.catalogue import ALIASES, PROPERTIES
 from kafkaform.client_properties.jaas import LoginModule, MalformedJaas, parse_jaas
+from kafkaform.client_properties.java import to_java
+from kafkaform.client_properties.java_file import from_java_properties
 from kafkaform.client_properties.java_names import IGNORED, JAAS_AND_STORES, RENAMED
 from kafkaform.client_properties.kinds import Choice, Flag, Number
+from kafkaform.client_properties.matrix import matrix_markdown
 from kafkaform.client_properties.template import MalformedReference, escape, parse_template
 from kafkaform.client_properties.treatment import Handled, Refused, Renamed, Treatment
 from kafkaform.client_properties.unavailable import UNAVAILABLE
@@ -348,7 +351,7 @@ def test_every_treatment_is_carried_out(property_: Property) -> None:
         elif not isinstance(treatment, Handled):
             assert translated == {}
 
-    for treatment, translate in ((property_.kafka_python, cp.to_kafka_python), (property_.java, cp.to_java)):
+    for treatment, translate in ((property_.kafka_python, cp.to_kafka_python), (property_.java, to_java)):
         if isinstance(treatment, Refused):
             with pytest.raises(KafkaformError, match=property_.name) as caught:
                 translate(value)
@@ -413,15 +416,15 @@ def test_verification_is_on_unless_written_otherwise(
     assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
     if verifies is ssl.CERT_NONE:
         with pytest.raises(KafkaformError, match=r"enable\.ssl\.certificate\.verification"):
-            cp.to_java(values)
+            to_java(values)
     else:
-        algorithm = cp.to_java(values)["ssl.endpoint.identification.algorithm"]
+        algorithm = to_java(values)["ssl.endpoint.identification.algorithm"]
         assert algorithm == ("https" if checks_name else "")
 
 
 def test_java_gets_a_login_module_with_java_quoting() -> None:
     raw = {**SASL, "sasl.mechanism": "PLAIN", "ssl.ca.pem": "-----BEGIN CERTIFICATE-----"}
-    assert cp.to_java(resolved(raw, PW='p"w\\d;\n')) == {
+    assert to_java(resolved(raw, PW='p"w\\d;\n')) == {
         "bootstrap.servers": "a:9092, b:9092",
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "PLAIN",
@@ -441,7 +444,7 @@ def test_java_gets_oauth_client_credentials() -> None:
         "sasl.oauthbearer.grant.type": "client_credentials",
         "https.ca.location": "idp.pem",
     }
-    result = cp.to_java(resolved(raw))
+    result = to_java(resolved(raw))
     module = parse_jaas(result["sasl.jaas.config"])
     assert module.name.endswith(".OAuthBearerLoginModule")
     assert dict(module.options) == {
@@ -461,9 +464,9 @@ def test_java_gets_oauth_client_credentials() -> None:
 
 def test_java_gets_kerberos_from_a_keytab_or_the_ticket_cache() -> None:
     raw = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"}
-    assert 'useTicketCache="true"' in cp.to_java(resolved(raw))["sasl.jaas.config"]
+    assert 'useTicketCache="true"' in to_java(resolved(raw))["sasl.jaas.config"]
     raw |= {"sasl.kerberos.keytab": "/etc/k.keytab", "sasl.kerberos.principal": "svc/h@REALM"}
-    module = parse_jaas(cp.to_java(resolved(raw))["sasl.jaas.config"])
+    module = parse_jaas(to_java(resolved(raw))["sasl.jaas.config"])
     assert module.options["keyTab"] == "/etc/k.keytab"
     assert module.options["principal"] == "svc/h@REALM"
 
@@ -473,11 +476,11 @@ def test_java_key_stores(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("-----BEGIN PRIVATE KEY-----")
     base: dict[str, object] = {"security.protocol": "SSL"}
     two = {"ssl.certificate.location": f"{tmp_path}/cert", "ssl.key.location": f"{tmp_path}/key"}
-    assert cp.to_java(resolved({**base, **two}))["ssl.keystore.certificate.chain"] == "CERT"
+    assert to_java(resolved({**base, **two}))["ssl.keystore.certificate.chain"] == "CERT"
     one = {"ssl.certificate.location": f"{tmp_path}/key", "ssl.key.location": f"{tmp_path}/key"}
-    assert cp.to_java(resolved({**base, **one}))["ssl.keystore.location"] == f"{tmp_path}/key"
+    assert to_java(resolved({**base, **one}))["ssl.keystore.location"] == f"{tmp_path}/key"
     store = {"ssl.keystore.location": "c.p12", "ssl.keystore.password": "${env:PW}"}
-    result = cp.to_java(resolved({**base, **store}))
+    result = to_java(resolved({**base, **store}))
     assert result["ssl.keystore.type"] == "PKCS12"
     assert result["ssl.key.password"] == "hunter2"
 
@@ -493,17 +496,17 @@ def test_java_key_stores(tmp_path: Path) -> None:
 def test_java_refuses_keys_that_it_cannot_read(key: str, hint: str) -> None:
     values = resolved({"security.protocol": "SSL", "ssl.certificate.pem": "C", "ssl.key.pem": key})
     with pytest.raises(KafkaformError, match=r"ssl\.key\.pem") as caught:
-        cp.to_java(values)
+        to_java(values)
     assert hint in str(caught.value.hint)
     assert "BEGIN" not in str(caught.value)
 
 
 def test_java_refuses_a_directory_and_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(KafkaformError, match="not a directory"):
-        cp.to_java(resolved({"security.protocol": "SSL", "ssl.ca.location": str(tmp_path)}))
+        to_java(resolved({"security.protocol": "SSL", "ssl.ca.location": str(tmp_path)}))
     two = {"ssl.certificate.location": f"{tmp_path}/cert", "ssl.key.location": f"{tmp_path}/key"}
     with pytest.raises(KafkaformError, match=r"ssl\.key\.location: cannot read .*No such file"):
-        cp.to_java(resolved({"security.protocol": "SSL", **two}))
+        to_java(resolved({"security.protocol": "SSL", **two}))
 
 
 # --- TLS through Python ----------------------------------------------------------------------------
@@ -599,7 +602,7 @@ def test_unusable_certificates_are_named_and_not_shown(
 
 
 def from_java(text: str) -> tuple[dict[str, str], list[str]]:
-    translated, problems = cp.from_java_properties(text, "client.properties")
+    translated, problems = from_java_properties(text, "client.properties")
     properties, more = cp.parse(translated, translated.locate)
     if problems or more:
         return {}, [str(problem) for problem in (*problems, *more)]
@@ -722,7 +725,7 @@ def test_what_is_written_for_java_is_read_back(username: str, password: str) -> 
     raw = {**SASL, "bootstrap.servers": "a:9092", "client.id": "x", "socket.timeout.ms": 5000}
     raw |= {"sasl.username": escape(username), "ssl.ca.location": "ca.pem"}
     values = resolved(raw, PW=password)
-    text = javaproperties.dumps(cp.to_java(values), timestamp=None)
+    text = javaproperties.dumps(to_java(values), timestamp=None)
     back, problems = from_java(text)
     assert problems == []
     assert back == {**values, "ssl.endpoint.identification.algorithm": "https"}
@@ -736,7 +739,7 @@ def test_what_is_written_for_java_oauth_is_read_back() -> None:
         "https.ca.pem": "PEM",
     }
     values = resolved(raw)
-    back, problems = from_java(javaproperties.dumps(cp.to_java(values), timestamp=None))
+    back, problems = from_java(javaproperties.dumps(to_java(values), timestamp=None))
     assert problems == []
     assert back == {**values, "ssl.endpoint.identification.algorithm": "https"}
 
@@ -781,10 +784,10 @@ def test_the_documented_matrix_is_the_one_in_the_code() -> None:
     page = (Path(__file__).parent.parent / "docs" / "clients.md").read_text(encoding="utf-8")
     begin, end = "<!-- matrix: begin -->\n", "<!-- matrix: end -->"
     assert page.count(begin) == page.count(end) == 1
-    assert page.partition(begin)[2].partition(end)[0] == cp.matrix_markdown()
+    assert page.partition(begin)[2].partition(end)[0] == matrix_markdown()
 
 
 def test_every_property_is_in_the_matrix() -> None:
-    matrix = cp.matrix_markdown()
+    matrix = matrix_markdown()
     for name in (*PROPERTIES, *ALIASES, *UNAVAILABLE, *IGNORED):
         assert f"`{name}`" in matrix

@@ -37,7 +37,6 @@ from kafkaform.model import Plan, Status
 from kafkaform.planning import Request, make_plan
 from kafkaform.report.printable import printable
 from kafkaform.rules import plugins
-from kafkaform.skew_report import read_skew_report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -149,6 +148,8 @@ def _made(session: Session, *, scope: Scope, exact: bool) -> tuple[Plan, PlanHea
 def _read_skew(file: Path, max_age: int, *, all_clusters: bool) -> Report:
     if all_clusters:
         raise UsageError("--skew: a report is of one cluster", hint="plan that cluster alone")
+    from kafkaform.skew_report import read_skew_report
+
     return read_skew_report(file, max_age=timedelta(milliseconds=max_age))
 
 

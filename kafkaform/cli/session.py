@@ -150,11 +150,13 @@ def _client(
 
 
 def _read_command_config(path: Path) -> properties.ClientProperties:
+    from kafkaform.client_properties.java_file import from_java_properties
+
     try:
         text = path.read_text("iso-8859-1")
     except OSError as error:
         raise KafkaformError(f"--command-config {path}: {error.strerror}") from error
-    translated, problems = properties.from_java_properties(text, str(path))
+    translated, problems = from_java_properties(text, str(path))
     parsed, more = properties.parse(translated, translated.locate)
     if problems or more:
         raise InvalidInput([*problems, *more])

@@ -85,7 +85,7 @@ def _of_cluster(
 ) -> tuple[str, Outcome]:
     """The cluster's id, and the analysis of records that are read from it."""
     from kafkaform.cli.skew_run import Analysis, Outcome, run
-    from kafkaform.client_properties import to_java
+    from kafkaform.client_properties.java import to_java
     from spark_validation.job import run_topic
     from spark_validation.redaction import secrets
 

@@ -316,6 +316,7 @@ def test_brokers_of_another_time_are_left_to_kafka_python(monkeypatch: pytest.Mo
     with broker(lambda *_: b"") as server:
         connection = Connection({}, lambda: {"bootstrap_servers": server.name})
         assert isinstance(connection._carrier, LentConnection)
+        connection.close()
 
 
 @pytest.fixture
@@ -418,3 +419,16 @@ def test_a_plan_needs_no_kafka_python(kafka: DevCluster, tmp_path: Path) -> None
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "False True"
+
+
+def test_what_is_opened_after_the_end_is_closed_again() -> None:
+    """By a thread that reads ahead, when wrong manifests end the plan."""
+    with broker(lambda *_: b"") as server:
+        carrier = sockets(server)
+        carrier.close()
+        with pytest.raises(ClusterError, match="was closed"):
+            carrier.ask(ECHO, [b""])
+        connection = Connection({}, lambda: {"bootstrap_servers": server.name})
+        connection.close()
+        with pytest.raises(ClusterError, match="was closed"):
+            connection.ask(ECHO, [b""])

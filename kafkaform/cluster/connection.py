@@ -54,6 +54,7 @@ class Connection:
         self._last_error: KafkaError | None = None
         self._final_error: KafkaError | None = None
         self._opened: list[Any] = []
+        self._closed = False
 
     @property
     def bootstrap_servers(self) -> str:
@@ -140,8 +141,10 @@ class Connection:
     def _carrier(self) -> Carrier:
         if Sockets.suit(self._second_arguments):
             sockets = Sockets(self._second_arguments)
+            self._opened.append(sockets)
+            if self._closed:
+                sockets.close()
             if is_known(wire.METADATA, sockets.versions()):
-                self._opened.append(sockets)
                 return sockets
             sockets.close()
         return LentConnection(self.run)
@@ -219,6 +222,7 @@ class Connection:
 
     def close(self) -> None:
         """Close what was opened."""
+        self._closed = True
         while self._opened:
             self._opened.pop().close()
 

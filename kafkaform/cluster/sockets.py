@@ -33,6 +33,7 @@ class Sockets:
         self._tls = arguments.get("ssl_context")
         self._options: Iterable[tuple[int, int, int]] = arguments.get("socket_options", ())
         self._open: dict[int | None, BrokerSocket] = {}
+        self._closed = False
 
     @staticmethod
     def suit(arguments: Mapping[str, Any]) -> bool:
@@ -62,6 +63,7 @@ class Sockets:
 
     def close(self) -> None:
         """See `Carrier.close`."""
+        self._closed = True  # a thread that reads ahead may be connecting just now
         while self._open:
             _, opened = self._open.popitem()
             opened.close()
@@ -92,6 +94,9 @@ class Sockets:
             found = self._open.setdefault(node, opened)
             if found is not opened:  # another thread was first
                 opened.close()
+        if self._closed:
+            found.close()
+            raise ClusterError("the connection to the cluster was closed")
         return found
 
     def _opened(self, node: int | None) -> BrokerSocket:

@@ -231,6 +231,7 @@ def test_the_symbol_has_the_colour_of_its_meaning(change: Change, status: Status
 def test_nothing_to_do_takes_two_lines() -> None:
     lines = lines_of(Plan("c", unchanged=1_200))
     assert lines[1:] == ["No changes: 1,200 declared resources, all as declared."]
+    assert lines_of(Plan("c"))[1:] == ["No changes."]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkaform.kinds.topic.operations import PLACEMENT
 from kafkaform.model import Origin, Severity, Status
-from kafkaform.report.changes import action_of, is_deferred
+from kafkaform.report.changes import action_of, fields_of, is_deferred
 from kafkaform.wording import counted
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ def summary_sentence(plan: Plan) -> str:
     if not plan.changes:
         if opened:
             return f"Nothing to apply: {', '.join([unchanged, *opened])}."
+        if not s.unchanged:  # as of a rebalance, which no manifest asks for
+            return "No changes."
         return f"No changes: {counted(s.unchanged, 'declared resource')}, all as declared."
     parts = [
         f"{number:,} to {action}"
@@ -78,8 +81,15 @@ def summary_sentence(plan: Plan) -> str:
     foreign = sum(c.origin in {Origin.DRIFT, Origin.MIXED} for c in plan.changes)
     if foreign:
         also += f" {foreign:,} of them {'is' if foreign == 1 else 'are'} not from this branch, or not only."
-    validated = "Validated by the brokers." if plan.broker_validated else "Not validated by the broker."
-    return f"Plan: {', '.join([*parts, unchanged])}.{also} {validated}"
+    return f"Plan: {', '.join([*parts, unchanged])}.{also} {_validated(plan)}"
+
+
+def _validated(plan: Plan) -> str:
+    if plan.broker_validated:
+        return "Validated by the brokers."
+    if all(field.path == PLACEMENT for change in plan.changes for field in fields_of(change.change)):
+        return "Brokers cannot validate moves of replicas."
+    return "Not validated by the broker."
 
 
 def _open_ends(plan: Plan, s: Summary) -> list[str]:

@@ -324,6 +324,26 @@ def test_ctrl_c_takes_back_what_is_under_way(project: Project, real: KafkaCluste
     three_each(real, name)
 
 
+@pytest.mark.parametrize("later_s", [0.0, 0.05, 0.4])
+def test_ctrl_c_twice_leaves_nothing_that_the_next_apply_does_not_clean(
+    project: Project, real: KafkaCluster, later_s: float
+) -> None:
+    """The second one gives up what the first one waits for, at whatever point of its cleaning up."""
+    name = topic_of(project, real)
+    first = Applying(project, "topics", "--throttle", SLOW)
+    in_the_midst(real, name)
+    first.process.send_signal(signal.SIGINT)
+    time.sleep(later_s)
+    first.process.send_signal(signal.SIGINT)
+    end = first.ended().needs(1)
+    assert "in place" in end.out
+    left = throttled(project.servers)
+    assert not left or "throttle" in end.out + end.err, end.err
+    applied(project, "topics", "--throttle", "none").needs(0)
+    three_each(real, name)
+    calm(real, project)
+
+
 def test_so_does_the_end_of_its_time(project: Project, real: KafkaCluster) -> None:
     name = topic_of(project, real)
     end = applied(project, "topics", "--throttle", SLOW, "--timeout", "3s").needs(1)

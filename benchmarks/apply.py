@@ -1,77 +1,62 @@
 """Applies of 1,000 creates, config changes and partition increases against the raw calls, in one run.
 
 Each round makes 1,000 topics of three partitions with one config, changes that config of each, and raises
-each to six partitions: once by `kafkaform apply --auto-approve` of a manifest file for each topic, and once
-by a script that makes the same requests with confluent-kafka and waits for their answers. Both are processes
-of their own. What a round has made is deleted before the next way has its turn, so that every way finds the
-same broker.
+each to six partitions. What a round has made is deleted before the next way has its turn, so that every way
+finds the same broker; rounds alternate between the ways, and medians are compared. An answer to a request
+says that the controller has written it down; brokers take it up after that, and an apply is over only when
+they show it.
 
-An answer to a request says that the controller has written it down; brokers take it up after that, and an
-apply is over only when they show it. So there are two scripts: `raw` ends with the last answer, and `raw,
-read` reads all of the topics until the broker shows what was asked for, as whoever must know would.
+Whole processes, with their start, imports and connections:
 
-An apply also reads manifests, makes the plan, has the broker check every change, compares each with the
-cluster once more, and keeps the lock and the record. `bare` is one without the lock and the record;
-`saved` one of a plan that was made before, as after a review.
+- `apply` is `kafkaform apply --auto-approve` of a manifest file for each topic: it reads these, plans, has
+  the broker check every change, compares each with the cluster once more, keeps the lock and the record,
+  prints the plan and the result. `bare` is the same without the lock and the record.
+- `saved` applies a plan that was made before, as after a review.
+- `raw` makes the same requests with confluent-kafka and ends with the last answer; `raw, read` reads all of
+  the topics until the broker shows all that was asked for, as whoever must know would.
+
+Within one process that has connected, imported and held the lock before:
+
+- `done` is an apply of a plan from its first request that changes anything, the proof of the lock before it,
+  to the moment when all of it is verified: the part of an apply that the raw calls have, too.
+- `asked` and `shown` are `raw` and `raw, read` in the same way, and of the same calls.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import scene
-from benchmarks.rounds import KAFKAFORM, RAW, Figures, summed_up, timed
+from confluent_kafka.admin import AdminClient
+
+from benchmarks import raw_apply, scene
+from benchmarks.rounds import KAFKAFORM, Figures, summed_up, timed
 from benchmarks.table import tell
+from kafkaform.audit.throttles import open_ledger
 from kafkaform.batches import MAX_WEIGHT
 from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.executor import apply
+from kafkaform.lock import Holder
 from kafkaform.operations import DeleteTopic
+from kafkaform.plan_file import plan_from_json
+from kafkaform.settings import AuditSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-WAYS = ("apply", "bare", "saved", "raw", "read")
-MORE_PARTITIONS = 6
+PROCESSES = ("apply", "bare", "saved", "raw", "read")
+WAYS = (*PROCESSES, "done", "shown")
 PROPERTIES = {"log.segment.delete.delay.ms": "100"}
 """What a round has made is gone when it is deleted, not a minute later in the middle of another."""
 
-CALLS = """
-import sys, time
-from confluent_kafka.admin import *
-address, work, count, batch, read = *sys.argv[1:3], *map(int, sys.argv[3:])
-admin = AdminClient({"bootstrap.servers": address})
-names = [f"bench.{number:05d}" for number in range(count)]
-def resource(name, **more):
-    return ConfigResource(ConfigResource.Type.TOPIC, name, **more)
-def retention(ms):
-    return ConfigEntry("retention.ms", str(ms), incremental_operation=AlterConfigOpType.SET)
-def ask(some):
-    if work == "create":
-        topics = [NewTopic(n, 3, 1, config={"retention.ms": "86400000"}) for n in some]
-        return admin.create_topics(topics, request_timeout=60)
-    if work == "configs":
-        changes = [resource(n, incremental_configs=[retention(172800000)]) for n in some]
-        return admin.incremental_alter_configs(changes, request_timeout=60)
-    return admin.create_partitions([NewPartitions(n, 6) for n in some], request_timeout=60)
-def shown():
-    if work == "configs":
-        futures = admin.describe_configs([resource(n) for n in names], request_timeout=60)
-        return all(f.result()["retention.ms"].value == "172800000" for f in futures.values())
-    wanted, topics = 3 if work == "create" else 6, admin.list_topics(timeout=60).topics
-    return all(n in topics and len(topics[n].partitions) == wanted for n in names)
-for first in range(0, count, batch):
-    for future in ask(names[first : first + batch]).values():
-        future.result()
-while read and not shown():
-    time.sleep(0.05)
-"""
-
 HEADINGS = (
-    *("", "apply s", "bare s", "saved s", "raw s", "raw, read s", "apply/read", "saved/read"),
+    *("", "apply s", "bare s", "saved s", "raw s", "raw, read s", "saved/read"),
+    *("done s", "asked s", "shown s", "done/asked", "done/shown"),
     *("apply CPU s", "saved CPU s", "read CPU s", "peak MB"),
 )
 RECORDS = {"create": 5, "configs": 2, "partitions": 4}
@@ -88,12 +73,13 @@ def main() -> int:
     parser.add_argument("--topics", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
+    gc.set_threshold(100_000, 50, 50)  # as processes of kafkaform have it
     with (
         tempfile.TemporaryDirectory(prefix="kafkaform-bench-") as folder,
         DevCluster.start(Path(folder) / "kafka", heap_mb=2048, properties=PROPERTIES) as kafka,
     ):
         taken = measure(kafka, Path(folder), options.topics, options.rounds)
-    rows = [row(work, {way: taken[way, work] for way in WAYS}) for work in RECORDS]
+    rows = [row(work, {way: taken[way, work] for way in (*WAYS, "asked")}) for work in RECORDS]
     tell("apply", HEADINGS, *rows)
     return 0
 
@@ -103,15 +89,22 @@ def measure(kafka: DevCluster, folder: Path, count: int, rounds: int) -> dict[tu
     scene.write_manifests(folder / "create", count, keyed=False)
     scene.write_manifests(folder / "configs", count, retention="2d", keyed=False)
     scene.write_manifests(
-        folder / "partitions", count, partitions=MORE_PARTITIONS, retention="2d", keyed=False
+        folder / "partitions", count, partitions=raw_apply.MORE_PARTITIONS, retention="2d", keyed=False
     )
-    taken: dict[tuple[str, str], list[Figures]] = {(way, work): [] for way in WAYS for work in RECORDS}
+    taken = {(way, work): list[Figures]() for way in (*WAYS, "asked") for work in RECORDS}
+    address = kafka.bootstrap_servers
+    admin = AdminClient({"bootstrap.servers": address})
     for number in range(rounds + 1):
         for way in WAYS:
             for work in RECORDS:
-                figures = timed(command(way, work, kafka.bootstrap_servers, folder, count))
-                if number:  # the first round warms the broker up
-                    taken[way, work].append(figures)
+                if way in PROCESSES:
+                    figures = {way: timed(command(way, work, address, folder, count))}
+                elif way == "done":
+                    figures = {way: carried_out(address, made_plan(address, work, folder))}
+                else:
+                    figures = called(admin, work, count)
+                for name, one in figures.items() if number else ():  # the first round warms the broker up
+                    taken[name, work].append(one)
                 settle(kafka, count, work)
             delete(kafka, count)
     return {key: summed_up(figures) for key, figures in taken.items()}
@@ -120,20 +113,64 @@ def measure(kafka: DevCluster, folder: Path, count: int, rounds: int) -> dict[tu
 def command(way: str, work: str, address: str, folder: Path, count: int) -> list[str]:
     """The command line of one way to do a piece of work; a plan that it is to carry out is made here."""
     if way in ("raw", "read"):
-        batch = MAX_WEIGHT // RECORDS[work]
-        return [*RAW, CALLS, address, work, *map(str, (count, batch, int(way == "read")))]
-    manifests, where = str(folder / work), ("--bootstrap-server", address)
-    if way == "saved":
-        plan = str(folder / "plan.json")
-        timed([*KAFKAFORM, "plan", manifests, *where, "--out", plan])
-        manifests = plan
+        numbers = (count, MAX_WEIGHT // RECORDS[work], int(way == "read"))
+        return [sys.executable, raw_apply.__file__, address, work, *map(str, numbers)]
+    manifests = made_plan(address, work, folder) if way == "saved" else folder / work
     bare = ["--no-lock", "--no-audit"] if way == "bare" else []
-    return [*KAFKAFORM, "apply", manifests, *where, "--auto-approve", *bare]
+    return [*KAFKAFORM, "apply", str(manifests), "--bootstrap-server", address, "--auto-approve", *bare]
+
+
+def made_plan(address: str, work: str, folder: Path) -> Path:
+    """The file of a plan made now."""
+    plan = folder / "plan.json"
+    timed([*KAFKAFORM, "plan", str(folder / work), "--bootstrap-server", address, "--out", str(plan)])
+    return plan
+
+
+def carried_out(address: str, file: Path) -> Figures:
+    """Apply a plan in this process; what its requests took, and to prove what they did."""
+    plan, _ = plan_from_json(file.read_text("utf-8"), file.name)
+    begun: list[tuple[float, float]] = []
+    holder = Holder("bench", "benchmark", 0)
+    with (
+        scene.reached(address) as cluster,
+        cluster.lock(holder, timeout_s=LONGEST_S, tell=print) as prove,
+    ):
+
+        def guard() -> None:
+            begun.append(clocks())
+            prove()
+
+        ledger = open_ledger(cluster, AuditSettings(), "bench", plan.cluster_id)
+        report = apply(plan, cluster, guard=guard, ledger=ledger)
+        ended = clocks()
+    assert report.complete, report
+    return took(begun[0], ended)
+
+
+def called(admin: AdminClient, work: str, count: int) -> dict[str, Figures]:
+    """The raw calls in this process: up to the last answer, and until brokers show it."""
+    admin.list_topics(timeout=LONGEST_S)  # connects
+    begun = clocks()
+    raw_apply.ask(admin, work, count, MAX_WEIGHT // RECORDS[work])
+    answered = clocks()
+    raw_apply.read_back(admin, work, count)
+    return {"asked": took(begun, answered), "shown": took(begun, clocks())}
+
+
+def clocks() -> tuple[float, float]:
+    """The time, and the processor time of this process, in seconds."""
+    return time.perf_counter(), time.process_time()
+
+
+def took(begun: tuple[float, float], ended: tuple[float, float]) -> Figures:
+    """What lies between two looks at the clocks; of a peak, this process says nothing."""
+    return Figures(ended[0] - begun[0], 0.0, ended[1] - begun[1])
 
 
 def settle(kafka: DevCluster, count: int, work: str) -> None:
     """Wait until the broker is done with what was asked for, and shows it."""
-    partitions = MORE_PARTITIONS if work == "partitions" else scene.PARTITIONS
+    partitions = raw_apply.MORE_PARTITIONS if work == "partitions" else scene.PARTITIONS
     awaited(lambda: scene.logs(kafka) == count * partitions)
     with scene.reached(kafka.bootstrap_servers) as cluster:
         retention = str(scene.DAY_MS if work == "create" else 2 * scene.DAY_MS)
@@ -167,9 +204,11 @@ def row(work: str, taken: Mapping[str, Figures]) -> dict[str, float | str]:
     seconds = {way: figures.seconds for way, figures in taken.items()}
     return {
         "work": work,
-        **{f"{way}_s": one for way, one in seconds.items()},
-        "apply_ratio": seconds["apply"] / seconds["read"],
+        **{f"{way}_s": seconds[way] for way in PROCESSES},
         "saved_ratio": seconds["saved"] / seconds["read"],
+        **{f"{way}_s": seconds[way] for way in ("done", "asked", "shown")},
+        "done_asked_ratio": seconds["done"] / seconds["asked"],
+        "done_ratio": seconds["done"] / seconds["shown"],
         **{f"{way}_cpu_s": taken[way].cpu for way in ("apply", "saved", "read")},
         "peak": taken["apply"].peak,
     }

@@ -39,13 +39,14 @@ from kafkaform.operations import (
 )
 from kafkaform.outcome import ApplyReport, Result
 from kafkaform.pending import Pending, Sort, sort_of
+from kafkaform.preconditions import concerned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.lock import Guard
-    from kafkaform.model import Plan
+    from kafkaform.model import Observation, Plan
     from kafkaform.moves.ledger import ThrottleLedger
     from kafkaform.moves.mover import MoveReport
     from kafkaform.onlookers import Journal
@@ -56,8 +57,10 @@ VERIFY_TIMEOUT_S = 30.0
 Brokers take up a large plan request by request: 12,000 new partitions showed after 15 s on a busy machine,
 in three steps. A limit for all of it together would fail large plans that are going well.
 """
+LEAST_PAUSE_S = 0.02
+"""How long to wait at least between two readings."""
 LONGEST_PAUSE_S = 1.0
-"""How long to wait at most between two readings."""
+"""How long to wait at most."""
 
 STAGES: tuple[Sort, ...] = (
     Sort(CreateTopic),
@@ -144,7 +147,7 @@ class _Run:
                 pending.settle(Result.REFUSED, pending.planned.reason or "", pending.planned.remedy)
         due = self._open()
         if due:
-            observation = self._cluster.observe([pending.planned.ref for pending in due])
+            observation = self._observe(due)
             for pending in due:
                 # What is done already needs no consent any more: a plan that was applied is a no-op.
                 pending.check(observation)
@@ -211,14 +214,12 @@ class _Run:
 
     def _batches(self) -> Iterator[tuple[Sort, Sequence[Operation]]]:
         """The requests still to be sent; what comes after an error of the same resource is left out."""
+        work: dict[Sort, list[tuple[Pending, Operation]]] = {stage: [] for stage in STAGES}
+        for pending in self._open():
+            for operation in pending.operations:
+                work[sort_of(operation)].append((pending, operation))
         for stage in STAGES:
-            due = [
-                operation
-                for pending in self._open()
-                if pending.error is None
-                for operation in pending.operations
-                if sort_of(operation) == stage
-            ]
+            due = [o for pending, o in work[stage] if pending.result is None and pending.error is None]
             if stage == Sort(Reassign):
                 yield from [(stage, due)] if due else []  # the mover has batches of its own
             else:
@@ -286,13 +287,17 @@ class _Run:
             return f"given up before its turn: {self._lost.message}", self._lost.hint
         return "stopped before its turn", None
 
+    def _observe(self, some: Sequence[Pending]) -> Observation:
+        """Read what these changes concern, and nothing else."""
+        return self._cluster.observe_fields({p.planned.ref: concerned(p.planned.change) for p in some})
+
     def _read_back(self, which: Callable[[], list[Pending]]) -> None:
-        deadline = self._clock.now() + VERIFY_TIMEOUT_S
-        pause = 0.05
+        begun = self._clock.now()
+        deadline = begun + VERIFY_TIMEOUT_S
         while waiting := which():
             self._observer.verifying(len(waiting))
             try:
-                observation = self._cluster.observe([pending.planned.ref for pending in waiting])
+                observation = self._observe(waiting)
             except ClusterError as error:
                 for pending in waiting:
                     pending.unreadable(error)
@@ -305,8 +310,9 @@ class _Run:
             elif self._clock.now() >= deadline:
                 return
             if left:
-                self._clock.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_S)
+                # A tenth of what was waited so far: so much later than it could be, at most, it ends.
+                waited = self._clock.now() - begun
+                self._clock.sleep(min(max(waited / 10, LEAST_PAUSE_S), LONGEST_PAUSE_S))
 
 
 _ANSWERS = (RequestRejected, PermissionDenied, MovesUnfinished)

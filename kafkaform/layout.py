@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeAlias
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,11 +48,18 @@ def parse_assignment(text: str) -> Assignment:
     Raises:
         ValueError: It is not one.
     """
-    assignment = tuple(tuple(map(int, replicas.split(":"))) for replicas in text.split(","))
-    for partition, replicas in enumerate(assignment):
-        if len(set(replicas)) < len(replicas) or min(replicas) < 0:
-            raise ValueError(f"partition {partition} has {':'.join(map(str, replicas))}")
-    return assignment
+    assignment = tuple(map(_replicas, text.split(",")))
+    if None in assignment:
+        partition = assignment.index(None)
+        raise ValueError(f"partition {partition} has {text.split(',')[partition]}")
+    return cast("Assignment", assignment)
+
+
+@lru_cache(4096)
+def _replicas(text: str) -> Replicas | None:
+    """The brokers of one partition; None if it cannot have these. A few brokers are read again and again."""
+    replicas = tuple(map(int, text.split(":")))
+    return None if len(set(replicas)) < len(replicas) or min(replicas) < 0 else replicas
 
 
 @dataclass(frozen=True, slots=True)

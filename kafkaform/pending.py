@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkaform.errors import (
     AuthenticationFailed,
@@ -32,8 +32,7 @@ _MADEAGAIN = Moved(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Sort:
+class Sort(NamedTuple):
     """A sort of operations; one resource has at most one of each.
 
     Attributes:

@@ -10,6 +10,8 @@ from kafkaform.kinds.base import Fate
 from kafkaform.model import CONFIG_PREFIX, Create, Delete, Update
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from kafkaform.model import Change, FieldChange, FieldValue, Observation, Observed
 
 _NEW_PLAN = "make a new plan, and review it"
@@ -41,8 +43,19 @@ class Moved:
 REPLACED = Moved("it was deleted and made again since the plan: this is another topic of the same name")
 
 
+def concerned(change: Change) -> Collection[str]:
+    """The paths of the fields that `remaining` looks at."""
+    match change:
+        case Create(state=state):
+            return state.keys()
+        case Update(fields=fields):
+            return [field.path for field in fields]
+        case Delete():
+            return ()
+
+
 def remaining(change: Change, observation: Observation) -> Left | Moved:
-    """Compare a change with a reading of the cluster that covers its resource.
+    """Compare a change with a reading of the cluster that covers its resource, and the fields concerned.
 
     A live value that is neither what the plan saw nor what it wants was set by somebody else: then
     nothing of the resource is to be touched.

@@ -105,7 +105,7 @@ class Watched:
         cluster: Who answers.
         requests: The operations of every `execute`.
         checks: The operations of every `validate`.
-        readings: The resources of every `observe`.
+        readings: The resources of every `observe` and `observe_fields`.
         weighed: The resources of every `sizes`.
         before: Called with the operations before they are carried out.
         after: Called with the operations after they were carried out.
@@ -138,6 +138,12 @@ class Watched:
         if self.reading is not None:
             self.reading()
         return self.cluster.observe(refs, also, kinds=kinds)
+
+    def observe_fields(self, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
+        self.readings.append(fields)
+        if self.reading is not None:
+            self.reading()
+        return self.cluster.observe_fields(fields)
 
     def groups(self, names: Collection[str] | None = None) -> GroupReading:
         return self.cluster.groups(names)
@@ -197,6 +203,9 @@ class Watched:
 
     def clear_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
         self.cluster.clear_throttles(throttles, guard)
+
+    def begin_audit(self) -> None:
+        self.cluster.begin_audit()
 
     def append_audit(self, lines: Sequence[str]) -> None:
         self.cluster.append_audit(lines)

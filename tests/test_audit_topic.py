@@ -13,6 +13,7 @@ from kafkaform.audit.topic import TOPIC, creation
 from kafkaform.audit.trail import read_record, read_trail
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.errors import AuditError, PermissionDenied
+from kafkaform.model import ResourceRef
 from kafkaform.settings import AuditSettings
 from tests.kafka_fixtures import TIMEOUT_S, admin_client, connect, eventually
 
@@ -65,6 +66,13 @@ def test_lines_come_back_in_their_order_and_later_ones_behind(cluster: Cluster) 
     assert list(cluster.read_audit()) == first
     cluster.append_audit(second)
     assert list(cluster.read_audit()) == [*first, *second]
+
+
+def test_to_begin_writes_and_makes_nothing(cluster: Cluster) -> None:
+    cluster.begin_audit()
+    assert ResourceRef("Topic", TOPIC.name) not in cluster.observe([], kinds=["Topic"]).inventory
+    cluster.append_audit([line("a")])
+    assert cluster.read_audit() == [line("a")]
 
 
 def test_a_line_of_the_largest_size_fits(cluster: Cluster) -> None:

@@ -117,6 +117,43 @@ def test_the_inventory_has_all_topics_and_the_resources_those_asked_for(
     } == set()
 
 
+def test_fields_of_resources_are_read_alone(cluster: Cluster, prefix: str) -> None:
+    a, b, c, missing = (topic(prefix + name) for name in ("a", "b", "c", "missing"))
+    made = created(
+        cluster,
+        *(
+            create(ref.name, partitions, retention_ms="1000", segment_ms="2000")
+            for ref, partitions in ((a, 2), (b, 3), (c, 1))
+        ),
+    )
+    wanted = {
+        a: ("config.retention.ms", "config.cleanup.policy"),
+        b: ("partitions",),
+        missing: ("partitions",),
+    }
+    seen = cluster.observe_fields(wanted)
+    assert seen.resources.keys() == {a, b}
+    assert {a, b} <= seen.inventory
+    assert (missing in seen.inventory, seen.invisible) == (False, {})
+    assert seen.resources[a].state == {"partitions": 2, "replicationFactor": 1, "config.retention.ms": "1000"}
+    assert seen.resources[b].state == {"partitions": 3, "replicationFactor": 1}
+    for one in made[:2]:
+        narrow = seen.resources[one.ref]
+        assert (narrow.uid, narrow.replicas, narrow.moving) == (one.uid, one.replicas, one.moving)
+        assert narrow.effective.items() <= one.effective.items()
+    carried_out(cluster, AddPartitions(b, 3, 5), alter(a.name, "retention.ms"), DeleteTopic(c, made[2].uid))
+    eventually(
+        lambda: cluster.observe_fields({a: ["config.retention.ms"], b: ["partitions"], c: []}),
+        lambda o: (
+            o.resources.keys() == {a, b}
+            and "config.retention.ms" not in o.resources[a].state
+            and o.resources[b].state["partitions"] == 5
+        ),
+    )
+    created(cluster, create(f"{prefix}sentinel"))
+    assert missing not in cluster.observe([missing]).inventory  # being asked for makes no topic
+
+
 def test_own_values_are_the_state_and_all_values_are_effective(cluster: Cluster, prefix: str) -> None:
     (observed,) = created(cluster, create(f"{prefix}a", 3, 1, retention_ms="86400000"))
     assert observed.ref == topic(f"{prefix}a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from threading import Event
 from typing import TYPE_CHECKING
@@ -37,7 +38,7 @@ from tests.move_scenes import Notes as MoveNotes
 from tests.scenes import DAY, WEEK, FakeClock, Watched, absent, declared, made, plan_for, state_of, topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from kafkaform.cluster.kafka import KafkaCluster
     from kafkaform.cluster.protocol import Cluster
@@ -447,6 +448,43 @@ def test_a_topic_that_is_changed_while_it_is_read_back_is_not_verified(
 
 
 # --- reads lag writes ------------------------------------------------------------------------------
+
+
+def test_what_a_change_concerns_is_read_and_nothing_else(memory: MemoryCluster, time: FakeClock) -> None:
+    for name in ("configs", "doomed", "done", "more"):
+        made(memory, name)
+    desired = [declared("more", 6), declared("configs", retention_ms=WEEK), declared("new", segment_ms=DAY)]
+    plan = plan_for(memory, *desired, declared("done", retention_ms=WEEK), absent("doomed"))
+    memory.execute([AlterConfigs(topic("done"), {"retention.ms": WEEK})])
+    watched = Watched(memory)
+    memory.lag(1)
+    assert carry_out(plan, watched, time).complete
+    first, *later = [
+        {ref.name: set(fields) for ref, fields in reading.items()}
+        for reading in watched.readings
+        if isinstance(reading, Mapping)
+    ]
+    assert first == {
+        "configs": {"config.retention.ms"},
+        "done": {"config.retention.ms"},
+        "doomed": set(),
+        "more": {"partitions", "placement"},
+        "new": {"partitions", "replicationFactor", "config.segment.ms"},
+    }
+    assert len(first) > len(later[0]) >= len(later[-1])
+    assert all(reading.items() <= first.items() for reading in later)
+
+
+def test_pauses_are_a_tenth_of_what_was_waited(memory: MemoryCluster, time: FakeClock) -> None:
+    plan = plan_for(memory, declared("a"))
+    start = time.time
+    memory.lag(40)
+    assert carry_out(plan, memory, time).complete
+    waited = 0.0
+    for nap in time.naps:
+        assert nap == pytest.approx(min(max(waited / 10, 0.02), 1.0))
+        waited += nap
+    assert start + waited == pytest.approx(time.time)
 
 
 def test_reading_goes_on_until_it_shows(memory: MemoryCluster, time: FakeClock) -> None:

@@ -12,6 +12,7 @@ from kafkaform.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.cluster import wire
 from kafkaform.cluster.api import Api
 from kafkaform.cluster.connection import Connection
+from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.swift_source import SwiftSource
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from kafkaform.cluster.kafka import KafkaCluster
     from kafkaform.cluster.topic_answers import TopicSource
     from kafkaform.devcluster.cluster import DevCluster
     from tests.kafka_fixtures import Account
@@ -186,6 +186,45 @@ def test_both_say_the_same_over_sasl_with_few_rights(account: Callable[..., Acco
     plain = eventually(lambda: everything(PlainSource(connection), names), lambda said: said[0] == {names[0]})
     assert set(plain[3]) == set(names[1:])  # type: ignore[call-overload]
     assert everything(SwiftSource(connection), names) == plain
+
+
+def test_the_same_is_said_of_some_fields_with_few_rights(
+    account: Callable[..., Account], prefix: str
+) -> None:
+    owner = account(f"TOPIC:{prefix}*:ALL")
+    refs = [ResourceRef("Topic", f"{prefix}.{name}") for name in ("seen", "unseen", "undescribed", "unread")]
+    creates = [CreateTopic(ref, 1, 1, {"retention.ms": "1000"}) for ref in refs]
+    assert owner.cluster.execute(creates) == [None] * 4
+    few = account(
+        f"TOPIC:{refs[0].name}:DESCRIBE",
+        f"TOPIC:{refs[0].name}:DESCRIBE_CONFIGS",
+        f"TOPIC:{refs[2].name}:DESCRIBE_CONFIGS",
+        f"TOPIC:{refs[3].name}:DESCRIBE",
+    ).cluster
+    whole = eventually(lambda: few.observe(refs), lambda o: o.resources.keys() == {refs[0]})
+    assert whole.invisible.keys() == set(refs[1:])
+    told = few.observe_fields(dict.fromkeys(refs, ("config.retention.ms",)))
+    assert (told.resources.keys(), told.invisible.keys()) == (whole.resources.keys(), whole.invisible.keys())
+    assert told.resources[refs[0]].state == whole.resources[refs[0]].state
+    # Who asks for no config needs no right to read any.
+    told = few.observe_fields(dict.fromkeys(refs, ("partitions",)))
+    assert (set(told.resources), set(told.invisible)) == ({refs[0], refs[3]}, {refs[1], refs[2]})
+
+
+def test_some_fields_are_read_where_kafka_python_cannot(
+    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
+) -> None:
+    ref, missing = ResourceRef("Topic", f"{prefix}a"), ResourceRef("Topic", f"{prefix}missing")
+    assert real_cluster.execute([CreateTopic(ref, 2, 1, {"retention.ms": "1000"})]) == [None]
+
+    def refuse() -> dict[str, object]:
+        raise KafkaformError("kafka-python cannot do this login")
+
+    with KafkaCluster({"bootstrap.servers": kafka.bootstrap_servers}, refuse) as cluster:
+        fields = {ref: ["config.retention.ms"], missing: ["partitions"]}
+        seen = eventually(lambda: cluster.observe_fields(fields), lambda o: ref in o.resources)
+    assert seen.resources[ref].state["config.retention.ms"] == "1000"
+    assert missing not in seen.inventory
 
 
 def test_a_client_that_cannot_is_not_asked(kafka: DevCluster) -> None:

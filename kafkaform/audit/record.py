@@ -60,6 +60,8 @@ _LONGEST_VALUE = 100_000  # bytes of JSON
 _KEPT = 10_000  # characters of a value that is cut
 _PROSE = 2_000
 _WORD = 250
+_LONGEST_CHARACTER = 12  # of JSON in ASCII: two escapes
+_ENCODER = json.JSONEncoder(separators=(",", ":"))  # json.dumps would make one for each line
 
 
 def new_run(now: datetime) -> str:
@@ -145,7 +147,9 @@ def _field(field: FieldChange) -> _Json:
 
 
 def _is_long(value: FieldValue) -> bool:
-    return isinstance(value, str) and len(dumped(value)) > _LONGEST_VALUE
+    if not isinstance(value, str) or len(value) * _LONGEST_CHARACTER < _LONGEST_VALUE:
+        return False
+    return len(dumped(value)) > _LONGEST_VALUE
 
 
 def _paths(operation: Operation, planned: PlannedChange) -> Iterator[str]:
@@ -199,4 +203,4 @@ def _lines(document: _Json, key: str) -> Iterator[str]:
 
 def dumped(value: object) -> str:
     """JSON in ASCII without control characters, so that a line is safe to show as it is."""
-    return json.dumps(value, separators=(",", ":")).replace("\x7f", "\\u007f")
+    return _ENCODER.encode(value).replace("\x7f", "\\u007f")

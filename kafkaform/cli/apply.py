@@ -18,7 +18,6 @@ from kafkaform.cli.options import (
     where_options,
 )
 from kafkaform.cli.output import header, print_plan, print_text, tell, verbose_option
-from kafkaform.cli.plan import Scope, plan_now
 from kafkaform.cli.progress import ended_by_sigterm, interruptible, progress
 from kafkaform.cli.safeguards import Safeguards, safeguard_options
 from kafkaform.cli.session import Session
@@ -38,6 +37,7 @@ from kafkaform.settings import find_settings
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kafkaform.cli.plan import Scope
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.lock import Guard
     from kafkaform.moves.ledger import ThrottleLedger
@@ -104,13 +104,19 @@ def apply(
     with session.cluster() as cluster:
         if given is not None:
             _check_cluster(*given, session, cluster)
-        with ended_by_sigterm(), safeguards.held(cluster, target, _purpose(given)) as guard:
-            if saved is not None and given is not None:
-                plan, about = given
+        digest = digest_of_plan(*given) if given is not None else None
+        with ended_by_sigterm(), safeguards.held(cluster, target, _purpose(given, digest)) as guard:
+            if saved is None or given is None or digest is None:
+                from kafkaform.cli.plan import Scope
+
+                scope = Scope(paths, targets, grants, prune)
+                plan, about = _planned(session, cluster, scope, given)
+                digest = digest_of_plan(plan, about)
             else:
-                plan, about = _planned(session, cluster, Scope(paths, targets, grants, prune), given)
-            digest = digest_of_plan(plan, about)
-            plan = grant(_narrowed(plan, targets), grants) if saved is not None else plan
+                plan, about = given
+                plan = grant(_narrowed(plan, targets), grants)
+            if plan.with_status(Status.PLANNED):
+                safeguards.begin(cluster, target)
             if not apply_while_unhealthy:
                 plan = _checked(plan, session, cluster)
             print_plan(plan, about, "text", verbose=verbose, err=output_format == "json")
@@ -130,6 +136,8 @@ def _planned(
     session: Session, cluster: Cluster, scope: Scope, reviewed: tuple[Plan, PlanHeader] | None
 ) -> tuple[Plan, PlanHeader]:
     """A plan made now, which must do what the reviewed one did, if there was one."""
+    from kafkaform.cli.plan import plan_now
+
     plan, desired = plan_now(session, cluster, scope)
     about = header(session, scope.paths, exact=True)
     if reviewed is not None:
@@ -137,12 +145,12 @@ def _planned(
     return plan, about
 
 
-def _purpose(given: tuple[Plan, PlanHeader] | None) -> str:
+def _purpose(given: tuple[Plan, PlanHeader] | None, digest: str | None) -> str:
     """What the lock is wanted for, for whoever waits for it."""
-    if given is None:
+    if given is None or digest is None:
         return "apply of manifests"
     commit = f" from commit {given[1].commit[:12]}" if given[1].commit else ""
-    return f"apply of plan {digest_of_plan(*given).removeprefix('sha256:')[:12]}{commit}"
+    return f"apply of plan {digest.removeprefix('sha256:')[:12]}{commit}"
 
 
 def _saved_plan_path(paths: tuple[Path, ...], *, prune: bool) -> Path | None:

@@ -52,6 +52,11 @@ class Safeguards:
         holder = Holder(f"{author.who}@{author.host}", purpose, os.getpid())
         return cluster.lock(holder, timeout_s=self.lock_timeout / 1000, tell=tell)
 
+    def begin(self, cluster: Cluster, target: ClusterSettings) -> None:
+        """Begin to connect what the record of an apply needs, where one is kept in the cluster."""
+        if self.kept(target).topic:
+            cluster.begin_audit()
+
     def journal(
         self, cluster: Cluster, target: ClusterSettings, plan: Plan, about: PlanHeader, digest: str
     ) -> AuditJournal:

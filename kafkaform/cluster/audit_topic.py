@@ -49,9 +49,13 @@ class AuditTopic:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
+    def begin(self) -> None:
+        """See `Cluster.begin_audit`."""
+        self._producer  # noqa: B018 - cached: it finds its way in the background
+
     def append(self, lines: Sequence[str]) -> None:
         """See `Cluster.append_audit`."""
-        producer = self._producer  # first, as it needs half a second to find its way
+        producer = self._producer  # first: given a message before it has a connection, it waits half a second
         if not self._exists():
             self._create()
         failures: list[KafkaError] = []

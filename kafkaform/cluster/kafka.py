@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 from kafkaform.cluster.ahead import Ahead
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.facts import read_facts
-from kafkaform.cluster.group_reader import read_groups
-from kafkaform.cluster.health import read_health
-from kafkaform.cluster.log_spans import read_log_spans, read_partition_counts
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.reader import read
-from kafkaform.cluster.sizes import read_partition_sizes, read_replica_sizes, read_sizes
-from kafkaform.cluster.writer import submit, validate
 from kafkaform.lock import unguarded
 
 if TYPE_CHECKING:
@@ -74,38 +69,60 @@ class KafkaCluster:
         source = ahead.source() if ahead is not None else None
         return read(self._connection, refs, also, kinds, source)
 
+    def observe_fields(self, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
+        """See `Cluster.observe_fields`."""
+        from kafkaform.cluster.field_source import read_fields
+
+        return read_fields(self._connection, fields)
+
     def groups(self, names: Collection[str] | None = None) -> GroupReading:
         """See `Cluster.groups`."""
+        from kafkaform.cluster.group_reader import read_groups
+
         return read_groups(self._connection, names)
 
     def log_spans(
         self, partitions: Collection[TopicPartition], at_ms: int | None = None, *, committed: bool = False
     ) -> Mapping[TopicPartition, LogSpan]:
         """See `Cluster.log_spans`."""
+        from kafkaform.cluster.log_spans import read_log_spans
+
         return read_log_spans(self._connection, partitions, at_ms, committed=committed)
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
         """See `Cluster.partition_counts`."""
+        from kafkaform.cluster.log_spans import read_partition_counts
+
         return read_partition_counts(self._connection, topics)
 
     def health(self) -> Health:
         """See `Cluster.health`."""
+        from kafkaform.cluster.health import read_health
+
         return read_health(self._connection)
 
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
         """See `Cluster.sizes`."""
+        from kafkaform.cluster.sizes import read_sizes
+
         return read_sizes(self._connection, resources)
 
     def partition_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """See `Cluster.partition_sizes`."""
+        from kafkaform.cluster.sizes import read_partition_sizes
+
         return read_partition_sizes(self._connection, partitions)
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         """See `Cluster.validate`."""
+        from kafkaform.cluster.writer import validate
+
         return validate(self._connection, operations)
 
     def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
         """See `Cluster.execute`."""
+        from kafkaform.cluster.writer import submit
+
         return submit(self._connection, operations, guard)
 
     def layout(self) -> Layout:
@@ -116,6 +133,8 @@ class KafkaCluster:
 
     def replica_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int, int], int]:
         """See `Cluster.replica_sizes`."""
+        from kafkaform.cluster.sizes import read_replica_sizes
+
         return read_replica_sizes(self._connection, partitions)
 
     def reassign(
@@ -157,6 +176,10 @@ class KafkaCluster:
         from kafkaform.cluster.lock import lock
 
         return lock(self._connection, holder, timeout_s=timeout_s, tell=tell)
+
+    def begin_audit(self) -> None:
+        """See `Cluster.begin_audit`."""
+        self._audit_topic.begin()
 
     def append_audit(self, lines: Sequence[str]) -> None:
         """See `Cluster.append_audit`."""

@@ -7,7 +7,7 @@ can make it lag, hide, deny and fail (see `Levers`), and sees in `executed` what
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from kafkaform import kafka_configs
@@ -141,6 +141,12 @@ class MemoryCluster(MovingReplicas):
         invisible = {ref: denial(ref).message for ref in self._hidden & set(refs)}
         return Observation(resources, inventory, invisible)
 
+    def observe_fields(self, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
+        """See `Cluster.observe_fields`."""
+        seen = self.observe(fields)
+        resources = {ref: _narrowed(one, fields[ref]) for ref, one in seen.resources.items()}
+        return replace(seen, resources=resources)
+
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
         """See `Cluster.sizes`."""
         return {one.ref: self._sizes.get(one.ref, 0) for one in resources if one.ref.kind == _TOPIC}
@@ -231,6 +237,9 @@ class MemoryCluster(MovingReplicas):
     def lock(self, holder: Holder, *, timeout_s: float, tell: Progress) -> AbstractContextManager[Guard]:
         """See `Cluster.lock`."""
         return self._lock.held(holder, timeout_s=timeout_s, tell=tell)
+
+    def begin_audit(self) -> None:
+        """See `Cluster.begin_audit`."""
 
     def append_audit(self, lines: Sequence[str]) -> None:
         """See `Cluster.append_audit`."""
@@ -331,6 +340,21 @@ class MemoryCluster(MovingReplicas):
             self._contents.put_group(step.name, step.after)
         else:
             self._contents.put_topic(step.name, step.after)
+
+
+def _narrowed(observed: Observed, fields: Collection[str]) -> Observed:
+    """A topic without the configs that are not among the fields; a group as it is."""
+    if observed.ref.kind != _TOPIC:
+        return observed
+    state, effective = (
+        {
+            path: value
+            for path, value in values.items()
+            if path in fields or not path.startswith(CONFIG_PREFIX)
+        }
+        for values in (observed.state, observed.effective)
+    )
+    return replace(observed, state=state, effective=effective)
 
 
 def _prefixed(configs: Mapping[str, str | None]) -> dict[str, str | None]:

@@ -90,6 +90,17 @@ class Cluster(Protocol):
             kinds: Kinds whose inventory is wanted even if no resource of theirs is asked for.
         """
 
+    def observe_fields(self, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
+        """Read no more of resources than some of their fields, which is fast enough to be done repeatedly.
+
+        Args:
+            fields: The resources, whether they exist or not, and the paths of the fields of each.
+
+        Returns:
+            As of `observe`. Of the fields that are not named, the state of a resource has none or some; the
+            inventory has none but these resources, or more.
+        """
+
     def groups(self, names: Collection[str] | None = None) -> GroupReading:
         """Read groups with the offsets of every partition that they stand in; `lag` is known of each.
 
@@ -205,6 +216,9 @@ class Cluster(Protocol):
             ClusterError: Not all of it was done, but all that could be: the rates of a broker that is down
                 stay (`Unreachable`), and hold nothing back without lists.
         """
+
+    def begin_audit(self) -> None:
+        """Begin to connect, in the background, what `append_audit` needs; what goes wrong is raised there."""
 
     def append_audit(self, lines: Sequence[str]) -> None:
         """Add lines to the audit topic, which is made if it is not there; returns once brokers have them.

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING
 
-from kafkaform.cluster.group_observer import KIND, observe_groups
 from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.reassignments import read_reassignments
 from kafkaform.cluster.swift_source import SwiftSource
@@ -23,6 +21,8 @@ if TYPE_CHECKING:
 
 SETTLE_TIMEOUT_S = 10.0
 """How long brokers may deny a topic that the metadata shows, as they do after a mass create."""
+LEAST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0
+"""How long to wait before asking again: a tenth of what was waited so far, and no less or more than this."""
 
 
 def topic_source(connection: Connection) -> TopicSource:
@@ -48,10 +48,13 @@ def read(
         source: Who to ask about topics; None: whoever `topic_source` finds.
     """
     wanted = {*kinds, *(ref.kind for ref in refs)}
-    readers = dict(READERS)
-    if source is not None:
-        readers["Topic"] = partial(read_topics, source=source)
-    readings = [read(connection, refs, also) for kind, read in readers.items() if kind in wanted]
+    readings = []
+    if "Topic" in wanted:
+        readings.append(read_topics(connection, refs, also, source))
+    if "ConsumerGroup" in wanted:
+        from kafkaform.cluster.group_observer import observe_groups
+
+        readings.append(observe_groups(connection, refs, also))
     return Observation(
         {ref: one for reading in readings for ref, one in reading.resources.items()},
         frozenset().union(*(reading.inventory for reading in readings)),
@@ -100,15 +103,14 @@ def _settled(names: Sequence[str], ask: Callable[[Sequence[str]], Answers[T]]) -
     A topic that stays missing was deleted meanwhile.
     """
     answers: Answers[T] = Answers()
-    deadline = time.monotonic() + SETTLE_TIMEOUT_S
-    pause = 0.05
+    begun = time.monotonic()
     while names:
         answers.update(ask(names))
         names = answers.missing
-        if not names or time.monotonic() > deadline:
+        waited = time.monotonic() - begun
+        if not names or waited > SETTLE_TIMEOUT_S:
             break
-        time.sleep(pause)
-        pause = min(pause * 2, 1.0)
+        time.sleep(min(max(waited / 10, LEAST_PAUSE_S), LONGEST_PAUSE_S))
     return answers
 
 
@@ -151,9 +153,3 @@ def _observed(
         replicas=replicas,
         moving=frozenset(moving),
     )
-
-
-READERS: Mapping[
-    str, Callable[[Connection, Collection[ResourceRef], Callable[[ResourceRef], bool]], Observation]
-] = {"Topic": read_topics, KIND: observe_groups}
-"""How the resources of each kind are read."""

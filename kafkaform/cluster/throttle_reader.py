@@ -5,11 +5,13 @@ A broker tells of its own rates alone, so nobody tells of those of one that is d
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kafkaform.cluster import wire
 from kafkaform.cluster.connection import READ_TIMEOUT_S
-from kafkaform.cluster.controlled import ask_each, refusal, retried, with_hint
+from kafkaform.cluster.controlled import retried, with_hint
 from kafkaform.cluster.reader import topic_source
+from kafkaform.cluster.translation import one_line, translate_code
 from kafkaform.errors import ClusterError
 from kafkaform.throttles import (
     FOLLOWER_RATE,
@@ -28,9 +30,6 @@ if TYPE_CHECKING:
 
 BROKER = 4
 """What Kafka's protocol calls the configs of a broker (ConfigResource.Type)."""
-
-_DYNAMIC_BROKER_CONFIG = 2
-"""The source of a config that was set for one broker while it ran (DescribeConfigsResponse.ConfigSource)."""
 
 
 def read_throttles(connection: Connection, topics: Collection[str]) -> Throttles:
@@ -58,31 +57,29 @@ def read_rates(
         connection: The cluster.
         brokers: Which; those that are down are left out. None: all.
     """
-    from kafka.protocol.admin import DescribeConfigsRequest
-
-    def request(broker: int) -> Any:
-        if brokers is not None and broker not in brokers:
-            return None
-        resource = DescribeConfigsRequest.DescribeConfigsResource(
-            resource_type=BROKER,
-            resource_name=str(broker),
-            configuration_keys=[LEADER_RATE, FOLLOWER_RATE],
-        )
-        return DescribeConfigsRequest(
-            resources=[resource], include_synonyms=False, include_documentation=False
-        )
-
-    answers = ask_each(connection, request, READ_TIMEOUT_S)
-    return {broker: _own_rates(answer) for broker, answer in answers.items()}
+    answers = retried(lambda: _told(connection))
+    return {broker: one for broker, one in answers.items() if brokers is None or broker in brokers}
 
 
-def _own_rates(answer: Any) -> Rates | ClusterError:
+def _told(connection: Connection) -> dict[int, Rates | ClusterError]:
+    (metadata,) = connection.ask(wire.METADATA, [wire.metadata_of_no_topic()])
+    brokers = sorted(wire.read_addresses(metadata))
+    body = wire.describe_configs_of_brokers(brokers, [LEADER_RATE, FOLLOWER_RATE])
+    answers = connection.ask_each(wire.DESCRIBE_CONFIGS, body, READ_TIMEOUT_S)
+    # One that has come up meanwhile was not asked about itself.
+    return {broker: _own_rates(broker, answer) for broker, answer in answers.items() if broker in brokers}
+
+
+def _own_rates(broker: int, answer: bytes | ClusterError) -> Rates | ClusterError:
+    """What a broker says of itself; asked about others, it refuses."""
     if isinstance(answer, ClusterError):
         return answer
-    (result,) = answer.results
+    results = {one.name: one for one in wire.read_configs(answer, wire.DYNAMIC_BROKER_CONFIG)}
+    result = results[str(broker)]
     if result.error_code:
-        return with_hint(refusal(result), "grant DescribeConfigs on the cluster")
-    own = {c.name: int(c.value) for c in result.configs if c.config_source == _DYNAMIC_BROKER_CONFIG}
+        error = translate_code(result.error_code, one_line(result.message))
+        return with_hint(error, "grant DescribeConfigs on the cluster")
+    own = {name: int(value) for name, value in result.configs.own.items() if value is not None}
     return Rates(own.get(LEADER_RATE), own.get(FOLLOWER_RATE))
 
 

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 METADATA = Api(3, 12, flexible=True)
 DESCRIBE_CONFIGS = Api(32, 1, flexible=False)
 
-DYNAMIC_TOPIC_CONFIG = 1
-"""The source of a config that is the topic's own (DescribeConfigsResponse.ConfigSource)."""
+DYNAMIC_TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG = 1, 2
+"""The source of a config that is a topic's, or a broker's, own (DescribeConfigsResponse.ConfigSource)."""
 
-_TOPIC_RESOURCE = 2
+_TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 _KNOWN_BLOCKS = 16
 """How many distinct blocks of configs are kept at hand to compare with."""
 
@@ -49,7 +49,7 @@ class TopicMetadata:
 
 @dataclass(frozen=True, slots=True)
 class DescribedConfigs:
-    """The answer about one topic: its configs, or an error code and the broker's words."""
+    """The answer about a topic or a broker: its configs, or an error code and the broker's words."""
 
     name: str
     error_code: int
@@ -116,14 +116,12 @@ def _topic(body: bytes, at: int) -> tuple[TopicMetadata, int]:
     replicas: dict[int, tuple[int, ...]] = {}
     for _ in range(count - 1):
         (index,) = _INT(body, at + 2)
-        at += 14  # error code, index, leader, leader epoch
-        number, at = uvarint(body, at)
+        number, at = uvarint(body, at + 14)  # error code, index, leader, leader epoch
         replicas[index] = ints(number - 1)(body, at)
         at += 4 * (number - 1)
-        for _ in ("in sync", "offline"):
-            number, at = uvarint(body, at)
-            at += 4 * (number - 1)
-        at = skip_tags(body, at)
+        number, at = uvarint(body, at)  # in sync
+        number, at = uvarint(body, at + 4 * (number - 1))  # offline
+        at = skip_tags(body, at + 4 * (number - 1))
     at = skip_tags(body, at + 4)  # authorised operations
     return TopicMetadata(name or "", error_code, topic_id, internal, replicas), at
 
@@ -131,23 +129,27 @@ def _topic(body: bytes, at: int) -> tuple[TopicMetadata, int]:
 def describe_topic_configs(names: Sequence[str], only: str | None = None) -> bytes:
     """The body of a DescribeConfigs request for all configs of topics, or only one, without synonyms."""
     configs = pack(">i", -1) if only is None else _strings([only])
-    return _describe(dict.fromkeys(names, configs))
+    return _describe(_TOPIC, dict.fromkeys(names, configs))
 
 
 def describe_configs_of_topics(wanted: Mapping[str, Sequence[str]]) -> bytes:
     """The body of a DescribeConfigs request for some configs of each topic, without synonyms."""
-    return _describe({name: _strings(configs) for name, configs in wanted.items()})
+    return _describe(_TOPIC, {name: _strings(configs) for name, configs in wanted.items()})
 
 
-def _describe(wanted: Mapping[str, bytes]) -> bytes:
+def describe_configs_of_brokers(brokers: Collection[int], configs: Sequence[str]) -> bytes:
+    """The body of a DescribeConfigs request for some configs of brokers: each tells its own alone."""
+    return _describe(_BROKER, {str(broker): _strings(configs) for broker in brokers})
+
+
+def _describe(kind: int, wanted: Mapping[str, bytes]) -> bytes:
     no_synonyms = b"\x00"
-    kind = pack(">b", _TOPIC_RESOURCE)
-    resources = b"".join(kind + _string(name) + configs for name, configs in wanted.items())
+    resources = b"".join(pack(">b", kind) + _string(name) + configs for name, configs in wanted.items())
     return pack(">i", len(wanted)) + resources + no_synonyms
 
 
-def read_configs(body: bytes) -> Iterator[DescribedConfigs]:
-    """Read the body of a DescribeConfigs response."""
+def read_configs(body: bytes, own: int = DYNAMIC_TOPIC_CONFIG) -> Iterator[DescribedConfigs]:
+    """Read the body of a DescribeConfigs response; `own` is the source of what is a resource's own."""
     blocks: dict[bytes, Configs] = {}
     (count,) = _INT(body, 4)  # behind the throttle time
     at = 8
@@ -162,14 +164,14 @@ def read_configs(body: bytes) -> Iterator[DescribedConfigs]:
                 break
         else:
             start = at
-            block, at = _configs(body, at)
+            block, at = _configs(body, at, own)
             if len(blocks) >= _KNOWN_BLOCKS:
                 del blocks[next(iter(blocks))]
             blocks[body[start:at]] = block
         yield DescribedConfigs(name or "", error_code, message or "", block)
 
 
-def _configs(body: bytes, at: int) -> tuple[Configs, int]:
+def _configs(body: bytes, at: int, own_source: int) -> tuple[Configs, int]:
     own: dict[str, str | None] = {}
     effective: dict[str, str | None] = {}
     (count,) = _INT(body, at)
@@ -185,7 +187,7 @@ def _configs(body: bytes, at: int) -> tuple[Configs, int]:
             _, at = _nullable_string(body, at)
             at += 1
         effective[name or ""] = value
-        if source == DYNAMIC_TOPIC_CONFIG:
+        if source == own_source:
             own[name or ""] = value
     return Configs(own, effective), at
 
@@ -253,6 +255,8 @@ def ints(count: int) -> Callable[[bytes, int], tuple[int, ...]]:
 
 def skip_tags(body: bytes, at: int) -> int:
     """Where the next field begins, behind the tagged fields of a structure."""
+    if not body[at]:  # nearly always
+        return at + 1
     count, at = uvarint(body, at)
     for _ in range(count):
         _, at = uvarint(body, at)

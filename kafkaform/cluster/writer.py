@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 
-from kafkaform.cluster.group_writer import delete_groups
-from kafkaform.cluster.offset_writer import commit_initial_offsets, reset_offsets
 from kafkaform.cluster.protocol import refuse_moves, repeated
 from kafkaform.cluster.translation import one_line, translate
 from kafkaform.errors import ClusterError, KafkaformError, LockLost, OutcomeUnknown, RequestRejected
@@ -238,6 +236,8 @@ def _delete_groups(
     connection: Connection, deletions: Sequence[DeleteGroup], guard: Guard
 ) -> Mapping[int, Outcome]:
     """Delete groups, and then the configs of those that are gone."""
+    from kafkaform.cluster.group_writer import delete_groups
+
     outcomes = delete_groups(connection, deletions, guard)
     configured = [o for o in deletions if o.configs and outcomes[id(o)] is None]
     if configured:
@@ -254,9 +254,25 @@ def _half(answer: Outcome) -> Outcome:
     return ClusterError(f"the group is gone, its configs are not: {answer.message}", hint=answer.hint)
 
 
+def _commit_initial_offsets(
+    connection: Connection, commits: Sequence[CommitInitialOffsets], guard: Guard
+) -> Mapping[int, Outcome]:
+    from kafkaform.cluster.offset_writer import commit_initial_offsets
+
+    return commit_initial_offsets(connection, commits, guard)
+
+
+def _reset_offsets(
+    connection: Connection, resets: Sequence[ResetOffsets], guard: Guard
+) -> Mapping[int, Outcome]:
+    from kafkaform.cluster.offset_writer import reset_offsets
+
+    return reset_offsets(connection, resets, guard)
+
+
 _UNCHECKED: Mapping[type[Operation], Callable[[Connection, Sequence[Any], Guard], Mapping[int, Outcome]]] = {
-    CommitInitialOffsets: commit_initial_offsets,
-    ResetOffsets: reset_offsets,
+    CommitInitialOffsets: _commit_initial_offsets,
+    ResetOffsets: _reset_offsets,
     DeleteGroup: _delete_groups,
     DeleteTopic: _delete,
 }

@@ -47,7 +47,7 @@ def render_history(entries: Sequence[Entry], earlier: int, *, width: int | None 
     clusters = len({entry.cluster_id for entry in entries})
     for _, applied in groupby(entries, key=lambda entry: entry.run):
         changes = list(applied)
-        if page.text:
+        if not page.is_empty:
             page.line()
         _apply(page, changes[0], named=clusters > 1)
         for entry in sorted(changes, key=lambda entry: _number(entry.id)):

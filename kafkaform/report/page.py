@@ -27,23 +27,33 @@ class Page:
         width: Where to wrap prose, in columns; None leaves it in whole lines.
 
     Attributes:
-        text: The lines so far.
         has_body: Whether anything but the head is there.
     """
 
     def __init__(self, width: int | None) -> None:
-        self.text = Text()
         self.has_body = False
         self._width = width
+        self._pieces: list[tuple[str, str | None]] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no text so far."""
+        return not self._pieces
+
+    @property
+    def text(self) -> Text:
+        """The lines so far."""
+        # All at once: a rich text takes three times as long to grow piece by piece.
+        return Text().append_tokens(self._pieces)
 
     def line(self, *parts: Part, indent: int = 0) -> None:
         """Add one line."""
-        if self.text:
-            self.text.append("\n")
-        self.text.append(" " * indent)
+        if before := ("" if self.is_empty else "\n") + " " * indent:
+            self._pieces.append((before, None))
         for part in parts:
-            text, style = (part, "") if isinstance(part, str) else part
-            self.text.append(printable(text), style)
+            text, style = (part, None) if isinstance(part, str) else part
+            if text:
+                self._pieces.append((printable(text), style or None))
 
     def fits(self, text: str) -> bool:
         """Whether a line of this text is not broken by the terminal."""

@@ -148,13 +148,14 @@ def _judgement_of_whole(page: Page, planned: PlannedChange) -> None:
 
 def _fields(page: Page, planned: PlannedChange, *, verbose: bool) -> None:
     rows = [(field, label(field.path), worded(planned.change, field)) for field in fields_of(planned.change)]
+    widths = [cell_len(str(shown)) for _, _, shown in rows]
     names = min(36, max((cell_len(name) for _, name, _ in rows), default=0))
-    values = min(48, max((cell_len(str(shown)) for _, _, shown in rows), default=0))
-    for field, name, shown in rows:
+    values = min(48, max(widths, default=0))
+    for (field, name, shown), width in zip(rows, widths, strict=True):
         parts: list[Part] = [name.ljust(max(names, 20)), "  ", *_styled(shown)]
         tags = _tags(field)
         if tags:
-            parts += [" " * max(3, values - cell_len(str(shown)) + 3), *tags]
+            parts += [" " * max(3, values - width + 3), *tags]
         page.line(*parts, indent=FIELD_INDENT)
         if field.deferred is not None:
             page.note("", clipped(field.deferred, PROSE), "cyan")

@@ -73,7 +73,8 @@ class Transition:
         return " → ".join(side.raw for side in self.sides)
 
     def __str__(self) -> str:
-        return f"{self.short} ({self.raw})" if self.raw else self.short
+        raw = self.raw
+        return f"{self.short} ({raw})" if raw else self.short
 
 
 def label(path: str) -> str:

@@ -1,0 +1,119 @@
+"""Asking about some fields of some topics: what a change concerns, again and again until it shows.
+
+A broker takes 0.12 s to describe all configs of 1,000 topics, and 0.03 s for one config of each.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from typing import TYPE_CHECKING
+
+from kafkaform.cluster import wire
+from kafkaform.cluster.protocol import none_besides
+from kafkaform.cluster.reader import read
+from kafkaform.cluster.swift_source import CHUNK, SwiftSource
+from kafkaform.cluster.topic_answers import Answers, Configs, Description
+from kafkaform.cluster.translation import MISSING, one_line, translate_code
+from kafkaform.model import CONFIG_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from kafkaform.cluster.connection import Connection
+    from kafkaform.cluster.topic_answers import TopicSource
+    from kafkaform.model import Observation, ResourceRef
+
+_LEADER_NOT_AVAILABLE = 5
+_THERE = frozenset({0, _LEADER_NOT_AVAILABLE})
+_NO_CONFIGS = Configs({}, {})
+
+
+def read_fields(connection: Connection, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
+    """See `Cluster.observe_fields`."""
+    connection.reached  # noqa: B018 - raises in plain words if nobody is there
+    configs = {
+        ref.name: [path.removeprefix(CONFIG_PREFIX) for path in paths if path.startswith(CONFIG_PREFIX)]
+        for ref, paths in fields.items()
+        if ref.kind == "Topic"
+    }
+    source: TopicSource | None = None
+    if SwiftSource.usable(connection):
+        source = FieldSource(connection, configs)
+    return read(connection, fields.keys(), none_besides, (), source)
+
+
+class FieldSource:
+    """A source that knows of no other topics and configs than those that are wanted.
+
+    Args:
+        connection: The cluster's.
+        wanted: The configs to read of each topic; the others count as if there were none.
+    """
+
+    def __init__(self, connection: Connection, wanted: Mapping[str, Sequence[str]]) -> None:
+        self._connection = connection
+        self._wanted = wanted
+        self._topics: Mapping[str, wire.TopicMetadata] = {}
+        self._is_new = False
+
+    def names(self) -> list[str]:
+        """The wanted topics that are there."""
+        self._topics, self._is_new = self._metadata(list(self._wanted)), True
+        return [name for name, topic in self._topics.items() if topic.error_code in _THERE]
+
+    def configs(self, names: Sequence[str]) -> Answers[Configs]:
+        """See `TopicSource.configs`; a topic of which none are wanted is as the metadata last had it."""
+        answers: Answers[Configs] = Answers()
+        asked = []
+        for name in names:
+            if self._wanted[name]:
+                asked.append(name)
+            elif self._is_there(name, answers):
+                answers.found[name] = _NO_CONFIGS
+        bodies = [
+            wire.describe_configs_of_topics(
+                {name: self._wanted[name] for name in asked[start : start + CHUNK]}
+            )
+            for start in range(0, len(asked), CHUNK)
+        ]
+        for body in self._connection.ask(wire.DESCRIBE_CONFIGS, bodies):
+            for one in wire.read_configs(body):
+                if _is_found(one.name, one.error_code, one.message, answers):
+                    answers.found[one.name] = one.configs
+        return answers
+
+    def descriptions(self, names: Sequence[str]) -> Answers[Description]:
+        """See `TopicSource.descriptions`; the first time from the metadata that gave the names."""
+        if not self._is_new:
+            self._topics = {**self._topics, **self._metadata(names)}
+        self._is_new = False
+        answers: Answers[Description] = Answers()
+        for name in names:
+            if self._is_there(name, answers):
+                topic = self._topics[name]
+                uid = urlsafe_b64encode(topic.topic_id.bytes).decode().rstrip("=")
+                answers.found[name] = Description(uid, topic.internal, topic.replicas)
+        return answers
+
+    def _is_there(self, name: str, answers: Answers[Configs] | Answers[Description]) -> bool:
+        """Whether the metadata shows a topic; if not, the answers say so."""
+        topic = self._topics[name]
+        return topic.error_code in _THERE or _is_found(name, topic.error_code, "", answers)
+
+    def _metadata(self, names: Sequence[str]) -> Mapping[str, wire.TopicMetadata]:
+        bodies = [
+            wire.metadata_of_topics(names[start : start + CHUNK]) for start in range(0, len(names), CHUNK)
+        ]
+        told = self._connection.ask(wire.METADATA, bodies)
+        return {topic.name: topic for body in told for topic in wire.read_metadata(body)}
+
+
+def _is_found(
+    name: str, error_code: int, message: str, answers: Answers[Configs] | Answers[Description]
+) -> bool:
+    """Whether an answer about a topic is no error; if it is one, the answers say so."""
+    if error_code in MISSING:
+        answers.missing.append(name)
+    elif error_code:
+        answers.deny(name, translate_code(error_code, one_line(message)))
+    return not error_code

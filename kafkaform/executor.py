@@ -310,9 +310,9 @@ class _Run:
             elif self._clock.now() >= deadline:
                 return
             if left:
-                # A tenth of what was waited so far: so much later than it could be, at most, it ends.
+                # A fifth of what was waited so far: so much later than it could be, at most, it ends.
                 waited = self._clock.now() - begun
-                self._clock.sleep(min(max(waited / 10, LEAST_PAUSE_S), LONGEST_PAUSE_S))
+                self._clock.sleep(min(max(waited / 5, LEAST_PAUSE_S), LONGEST_PAUSE_S))
 
 
 _ANSWERS = (RequestRejected, PermissionDenied, MovesUnfinished)

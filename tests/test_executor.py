@@ -475,14 +475,14 @@ def test_what_a_change_concerns_is_read_and_nothing_else(memory: MemoryCluster, 
     assert all(reading.items() <= first.items() for reading in later)
 
 
-def test_pauses_are_a_tenth_of_what_was_waited(memory: MemoryCluster, time: FakeClock) -> None:
+def test_pauses_are_a_fifth_of_what_was_waited(memory: MemoryCluster, time: FakeClock) -> None:
     plan = plan_for(memory, declared("a"))
     start = time.time
     memory.lag(40)
     assert carry_out(plan, memory, time).complete
     waited = 0.0
     for nap in time.naps:
-        assert nap == pytest.approx(min(max(waited / 10, 0.02), 1.0))
+        assert nap == pytest.approx(min(max(waited / 5, 0.02), 1.0))
         waited += nap
     assert start + waited == pytest.approx(time.time)
 

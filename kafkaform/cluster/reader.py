@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SETTLE_TIMEOUT_S = 10.0
 """How long brokers may deny a topic that the metadata shows, as they do after a mass create."""
 LEAST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0
-"""How long to wait before asking again: a tenth of what was waited so far, and no less or more than this."""
+"""How long to wait before asking again: a fifth of what was waited so far, and no less or more than this."""
 
 
 def topic_source(connection: Connection) -> TopicSource:
@@ -110,7 +110,7 @@ def _settled(names: Sequence[str], ask: Callable[[Sequence[str]], Answers[T]]) -
         waited = time.monotonic() - begun
         if not names or waited > SETTLE_TIMEOUT_S:
             break
-        time.sleep(min(max(waited / 10, LEAST_PAUSE_S), LONGEST_PAUSE_S))
+        time.sleep(min(max(waited / 5, LEAST_PAUSE_S), LONGEST_PAUSE_S))
     return answers
 
 

@@ -222,6 +222,26 @@ def test_the_next_bootstrap_server_is_tried() -> None:
         sockets(gone, server).versions()
 
 
+def test_a_silent_bootstrap_server_leaves_the_others_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkaform.cluster.sockets.CONNECT_TIMEOUT_S", 0.4)
+    monkeypatch.setattr("kafkaform.cluster.sockets._LEAST_PATIENCE_S", 0.1)
+    patience = []
+    plainly = socket.create_connection
+
+    def dial(where: tuple[str, int], timeout_s: float) -> socket.socket:
+        patience.append(timeout_s)
+        if where[1] == 1:
+            raise TimeoutError("timed out")
+        return plainly(where, timeout_s)
+
+    monkeypatch.setattr("kafkaform.cluster.broker_socket.socket.create_connection", dial)
+    with broker(lambda *_: b"here") as server:
+        carrier = sockets("127.0.0.1:1", server)
+        assert carrier.ask(ECHO, [b""]) == [b"here"]
+        carrier.close()
+    assert patience == [0.2, 0.2]
+
+
 def metadata(*brokers: tuple[int, Broker], controller: int = -1) -> bytes:
     each = b"".join(
         pack(">i", number) + b"\x0a127.0.0.1" + pack(">i", one.address[1]) + b"\x00\x00"

@@ -42,6 +42,7 @@ class BrokerSocket:
         client_id: What it knows this client by.
         tls: With what to speak TLS; None for plain text.
         options: Options of sockets: level, name, value.
+        connect_s: How long nobody may answer.
 
     Raises:
         ClusterError: Nobody is there, or it is not the broker that TLS expects.
@@ -53,13 +54,14 @@ class BrokerSocket:
         client_id: str,
         tls: ssl.SSLContext | None = None,
         options: Iterable[tuple[int, int, int]] = (),
+        connect_s: float = CONNECT_TIMEOUT_S,
     ) -> None:
         self._name = f"{address[0]}:{address[1]}"
         self._client = client_id.encode()
         self._sent = 0
         self._one_at_a_time = Lock()
         try:
-            self._socket = _connected(address, tls, options)
+            self._socket = _connected(address, tls, options, connect_s)
         except OSError as error:
             raise self._failure(error) from error
         try:
@@ -131,9 +133,12 @@ class BrokerSocket:
 
 
 def _connected(
-    address: tuple[str, int], tls: ssl.SSLContext | None, options: Iterable[tuple[int, int, int]]
+    address: tuple[str, int],
+    tls: ssl.SSLContext | None,
+    options: Iterable[tuple[int, int, int]],
+    timeout_s: float,
 ) -> Any:
-    plain = socket.create_connection(address, CONNECT_TIMEOUT_S)
+    plain = socket.create_connection(address, timeout_s)
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for option in options:

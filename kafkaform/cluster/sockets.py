@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.cluster import wire
-from kafkaform.cluster.broker_socket import READ_TIMEOUT_S, BrokerSocket, HungUpError
+from kafkaform.cluster.broker_socket import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, BrokerSocket, HungUpError
 from kafkaform.errors import ClusterError, Unreachable
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _AT_A_TIME = 32
 """How many brokers are asked at a time."""
 _DEFAULT_PORT = "9092"
+_LEAST_PATIENCE_S = 2.0
+"""How long a bootstrap server may take to answer, however many there are."""
 
 
 class Sockets:
@@ -106,15 +108,17 @@ class Sockets:
                 raise Unreachable(f"broker {node} is down")
             return self._connected(nodes[node])
         failures = []
+        # One that is not there may be silent about it: the others are to have their turn.
+        patience_s = max(CONNECT_TIMEOUT_S / len(self._bootstrap), _LEAST_PATIENCE_S)
         for server in self._bootstrap:
             try:
-                return self._connected(server)
+                return self._connected(server, patience_s)
             except ClusterError as error:
                 failures.append(error)
         raise failures[0]
 
-    def _connected(self, server: tuple[str, int]) -> BrokerSocket:
-        return BrokerSocket(server, self._client_id, self._tls, self._options)
+    def _connected(self, server: tuple[str, int], patience_s: float = CONNECT_TIMEOUT_S) -> BrokerSocket:
+        return BrokerSocket(server, self._client_id, self._tls, self._options, patience_s)
 
     def _nodes(self) -> Mapping[int, tuple[str, int]]:
         """The addresses of the live brokers."""

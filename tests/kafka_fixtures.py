@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 _ROOT = Path(__file__).parents[1]
 _PASSWORD = "test"
-_ACCOUNTS = [f"account-{number}" for number in range(1, 61)]
+_ACCOUNTS = [f"account-{number}" for number in range(1, 91)]
 
 
 @contextmanager

@@ -70,6 +70,17 @@ def test_nobody_there_is_told_where_it_is_asked(deaf: str, monkeypatch: pytest.M
             cluster.observe([])
 
 
+def test_a_cluster_that_does_not_answer_keeps_no_other_waiting(
+    deaf: str, kafka: DevCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 15.0)
+    with connect(deaf) as silent, connect(kafka.bootstrap_servers) as cluster:
+        silent.begin()
+        assert not silent._ahead._facts.done()  # type: ignore[union-attr]
+        assert cluster.facts().brokers
+        assert not silent._ahead._facts.done()  # type: ignore[union-attr]
+
+
 def test_wrong_manifests_are_told_before_a_cluster_that_does_not_answer(
     deaf: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

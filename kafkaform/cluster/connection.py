@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -14,6 +13,7 @@ from confluent_kafka.admin import AdminClient, DescribeClusterResult
 from kafkaform.cluster import wire
 from kafkaform.cluster.api import is_known
 from kafkaform.cluster.lent_connection import LentConnection
+from kafkaform.cluster.once import once
 from kafkaform.cluster.sockets import Sockets
 from kafkaform.cluster.translation import kafka_error, one_line, translate, translate_code, translated
 from kafkaform.errors import AuthenticationFailed, ClusterError, KafkaformError, Unreachable
@@ -72,7 +72,7 @@ class Connection:
             "log.connection.close": False,
         }
 
-    @cached_property
+    @once
     def admin(self) -> AdminClient:
         """The librdkafka admin client; raises KafkaformError where a property is not accepted."""
         try:
@@ -88,7 +88,7 @@ class Connection:
         self.cluster  # noqa: B018 - cached: raises in plain words if nobody is there
         return self.admin
 
-    @cached_property
+    @once
     def cluster(self) -> DescribeClusterResult:
         """The cluster's description: the first request, which also finds out whether anybody is there.
 
@@ -137,7 +137,7 @@ class Connection:
         """
         return self._carrier.ask_each(api, body, timeout_s)
 
-    @cached_property
+    @once
     def _carrier(self) -> Carrier:
         if Sockets.suit(self._second_arguments):
             sockets = Sockets(self._second_arguments)
@@ -204,7 +204,7 @@ class Connection:
             if topic["error_code"]
         }
 
-    @cached_property
+    @once
     def _second(self) -> Any:
         """The kafka-python admin client, for what librdkafka does not offer."""
         from kafka.admin import KafkaAdminClient
@@ -216,7 +216,7 @@ class Connection:
         self._opened.append(client)
         return client
 
-    @cached_property
+    @once
     def _second_arguments(self) -> Mapping[str, Any]:
         return {"client_id": "kafkaform", **self._kafka_python()}
 

@@ -162,12 +162,6 @@ class Connection:
             groups: Sequence[Mapping[str, str]] = self._second.list_groups()
         return groups
 
-    def groups_with_configs(self) -> Sequence[str]:
-        """The names of all groups that have dynamic configs, through kafka-python."""
-        with translated():
-            names = self._second.list_config_resources(["GROUP"])
-        return list(names.get("group", ()))
-
     def quorum(self, timeout_s: float) -> Mapping[str, Any]:
         """The quorum of controllers (KIP-595, KIP-836) as DescribeQuorumResponse.json has it."""
         from kafka.protocol.admin import DescribeQuorumRequest

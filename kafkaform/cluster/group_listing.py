@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
 from kafkaform.cluster.api import Api
 from kafkaform.cluster.connection import READ_TIMEOUT_S
 from kafkaform.cluster.group_answers import COORDINATOR_TIMEOUT_S, is_moving
-from kafkaform.cluster.translation import translate
+from kafkaform.cluster.question import INT8, INT16, INT32, STRING, Question, array, struct
+from kafkaform.cluster.translation import translate, translate_code
 from kafkaform.errors import ClusterError, KafkaformError
 
 if TYPE_CHECKING:
@@ -19,7 +20,19 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.connection import Connection
 
-_LIST_CONFIG_RESOURCES_OF_GROUPS = Api(74, 1, flexible=True)
+_LISTED = struct(group_id=STRING, protocol_type=STRING, group_state=STRING, group_type=STRING)
+_LIST_GROUPS = Question(
+    Api(16, 5, flexible=True), struct(throttle_ms=INT32, error_code=INT16, groups=array(_LISTED))
+)
+"""ListGroupsRequest.json and its response, in the first version that tells types: Kafka 3.8."""
+_EVERY_STATE_AND_TYPE = b"\x01\x01\x00"
+
+_WITH_CONFIGS = Question(
+    Api(74, 1, flexible=True),
+    struct(throttle_ms=INT32, error_code=INT16, resources=array(struct(name=STRING, type=INT8))),
+)
+"""ListConfigResourcesRequest.json and its response, in the first version that has groups."""
+_GROUPS_ALONE = b"\x02\x20\x00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +58,7 @@ class Listing:
 
 
 def list_groups(connection: Connection) -> Listing:
-    """List groups through kafka-python, which sees every kind; through librdkafka where it cannot connect."""
+    """List groups of every kind; of consumers alone, through librdkafka, where nothing else can connect."""
     connection.reached  # noqa: B018 - raises in plain words if nobody is there
     try:
         return Listing(_all_kinds(connection))
@@ -56,9 +69,10 @@ def list_groups(connection: Connection) -> Listing:
 def groups_with_configs(connection: Connection) -> tuple[Sequence[str], str]:
     """The names of the groups that have configs, and why they may not be all (empty if they are)."""
     try:
-        if not connection.speaks(_LIST_CONFIG_RESOURCES_OF_GROUPS):
+        if not connection.speaks(_WITH_CONFIGS.api):
             return (), "the brokers do not list groups that have only configs (Kafka 4.1 does)"
-        return connection.groups_with_configs(), ""
+        told = _read(_WITH_CONFIGS, *connection.ask(_WITH_CONFIGS.api, [_GROUPS_ALONE]))
+        return [resource["name"] for resource in told["resources"]], ""
     except KafkaformError as error:
         return (), f"groups that have only configs are not listed ({error.message})"
 
@@ -67,7 +81,7 @@ def _all_kinds(connection: Connection) -> dict[str, Listed]:
     deadline = time.monotonic() + COORDINATOR_TIMEOUT_S
     while True:
         try:
-            listed = connection.listed_groups()
+            listed = _listed(connection)
         except ClusterError as error:
             if not is_moving(error) or time.monotonic() > deadline:
                 raise
@@ -79,6 +93,26 @@ def _all_kinds(connection: Connection) -> dict[str, Listed]:
                 )
                 for group in listed
             }
+
+
+def _listed(connection: Connection) -> Sequence[Mapping[str, str]]:
+    """What each broker lists of the groups that it coordinates; kafka-python knows how older ones do it."""
+    if not connection.speaks(_LIST_GROUPS.api):
+        return connection.listed_groups()
+    answers = connection.ask_each(_LIST_GROUPS.api, _EVERY_STATE_AND_TYPE, READ_TIMEOUT_S)
+    listed: list[Mapping[str, str]] = []
+    for answer in answers.values():
+        if isinstance(answer, ClusterError):
+            raise answer
+        listed += _read(_LIST_GROUPS, answer)["groups"]
+    return listed
+
+
+def _read(question: Question, answer: bytes) -> Any:
+    told = question.read(answer)
+    if told["error_code"]:
+        raise translate_code(told["error_code"], "")
+    return told
 
 
 def _consumers(connection: Connection) -> dict[str, Listed]:

@@ -9,6 +9,10 @@ if TYPE_CHECKING:
 
     from kafkaform.errors import ClusterError
 
+CONNECT_TIMEOUT_S = 8.0
+"""How long the first answer may take; an unreachable cluster is reported within 10 s."""
+READ_TIMEOUT_S = 30.0
+"""How long one reading request may take once the cluster has answered."""
 IN_FLIGHT = 4
 """How many requests wait for an answer at a time on one connection; kafka-python takes five at most."""
 

@@ -17,7 +17,7 @@ from confluent_kafka import (
 
 from kafkaform.audit.record import key_of
 from kafkaform.audit.topic import TOPIC, creation
-from kafkaform.cluster.connection import READ_TIMEOUT_S
+from kafkaform.cluster.api import READ_TIMEOUT_S
 from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.translation import translate
 from kafkaform.cluster.writer import submit

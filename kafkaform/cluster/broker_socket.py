@@ -12,16 +12,13 @@ from struct import Struct, pack
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.cluster.api import IN_FLIGHT, Api
+from kafkaform.cluster.api import CONNECT_TIMEOUT_S, IN_FLIGHT, READ_TIMEOUT_S, Api
 from kafkaform.cluster.translation import one_line
 from kafkaform.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-CONNECT_TIMEOUT_S = 8.0
-READ_TIMEOUT_S = 30.0
-"""How long a broker may be silent before an answer, or in the midst of one."""
 
 _API_VERSIONS = Api(18, 0, flexible=False)
 _LONGEST = 1 << 30

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, DescribeClusterResult
 
 from kafkaform.cluster import wire
-from kafkaform.cluster.api import is_known
+from kafkaform.cluster.api import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, is_known
 from kafkaform.cluster.lent_connection import LentConnection
 from kafkaform.cluster.once import once
 from kafkaform.cluster.sockets import Sockets
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from kafkaform.cluster.api import Api, Carrier
-
-CONNECT_TIMEOUT_S = 8.0
-"""How long the first answer may take; an unreachable cluster is reported within 10 s."""
-READ_TIMEOUT_S = 30.0
-"""How long one reading request may take once the cluster has answered."""
 
 T = TypeVar("T")
 

@@ -5,15 +5,13 @@ A broker takes 0.12 s to describe all configs of 1,000 topics, and 0.03 s for on
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING
 
 from kafkaform.cluster import wire
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.reader import read
-from kafkaform.cluster.swift_source import CHUNK, SwiftSource
+from kafkaform.cluster.swift_source import CHUNK, THERE, SwiftSource, described, is_found
 from kafkaform.cluster.topic_answers import Answers, Configs, Description
-from kafkaform.cluster.translation import MISSING, one_line, translate_code
 from kafkaform.model import CONFIG_PREFIX
 
 if TYPE_CHECKING:
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from kafkaform.cluster.topic_answers import TopicSource
     from kafkaform.model import Observation, ResourceRef
 
-_LEADER_NOT_AVAILABLE = 5
-_THERE = frozenset({0, _LEADER_NOT_AVAILABLE})
 _NO_CONFIGS = Configs({}, {})
 
 
@@ -59,7 +55,7 @@ class FieldSource:
     def names(self) -> list[str]:
         """The wanted topics that are there."""
         self._topics, self._is_new = self._metadata(list(self._wanted)), True
-        return [name for name, topic in self._topics.items() if topic.error_code in _THERE]
+        return [name for name, topic in self._topics.items() if topic.error_code in THERE]
 
     def configs(self, names: Sequence[str]) -> Answers[Configs]:
         """See `TopicSource.configs`; a topic of which none are wanted is as the metadata last had it."""
@@ -78,7 +74,7 @@ class FieldSource:
         ]
         for body in self._connection.ask(wire.DESCRIBE_CONFIGS, bodies):
             for one in wire.read_configs(body):
-                if _is_found(one.name, one.error_code, one.message, answers):
+                if is_found(one.name, one.error_code, one.message, answers):
                     answers.found[one.name] = one.configs
         return answers
 
@@ -90,15 +86,13 @@ class FieldSource:
         answers: Answers[Description] = Answers()
         for name in names:
             if self._is_there(name, answers):
-                topic = self._topics[name]
-                uid = urlsafe_b64encode(topic.topic_id.bytes).decode().rstrip("=")
-                answers.found[name] = Description(uid, topic.internal, topic.replicas)
+                answers.found[name] = described(self._topics[name])
         return answers
 
     def _is_there(self, name: str, answers: Answers[Configs] | Answers[Description]) -> bool:
         """Whether the metadata shows a topic; if not, the answers say so."""
         topic = self._topics[name]
-        return topic.error_code in _THERE or _is_found(name, topic.error_code, "", answers)
+        return topic.error_code in THERE or is_found(name, topic.error_code, "", answers)
 
     def _metadata(self, names: Sequence[str]) -> Mapping[str, wire.TopicMetadata]:
         bodies = [
@@ -106,14 +100,3 @@ class FieldSource:
         ]
         told = self._connection.ask(wire.METADATA, bodies)
         return {topic.name: topic for body in told for topic in wire.read_metadata(body)}
-
-
-def _is_found(
-    name: str, error_code: int, message: str, answers: Answers[Configs] | Answers[Description]
-) -> bool:
-    """Whether an answer about a topic is no error; if it is one, the answers say so."""
-    if error_code in MISSING:
-        answers.missing.append(name)
-    elif error_code:
-        answers.deny(name, translate_code(error_code, one_line(message)))
-    return not error_code

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 
 from kafkaform.cluster import group_wire
-from kafkaform.cluster.connection import READ_TIMEOUT_S
+from kafkaform.cluster.api import READ_TIMEOUT_S
 from kafkaform.cluster.group_answers import GroupAnswers, gathered, settled
 from kafkaform.cluster.group_coordinators import ask_coordinators
 from kafkaform.cluster.log_spans import read_partition_counts

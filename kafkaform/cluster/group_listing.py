@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from kafkaform.cluster.api import Api
-from kafkaform.cluster.connection import READ_TIMEOUT_S
+from kafkaform.cluster.api import READ_TIMEOUT_S, Api
 from kafkaform.cluster.group_answers import COORDINATOR_TIMEOUT_S, is_moving
 from kafkaform.cluster.question import INT8, INT16, INT32, STRING, Question, array, struct
 from kafkaform.cluster.translation import translate, translate_code

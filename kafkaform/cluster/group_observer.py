@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka.admin import ConfigResource
 
-from kafkaform.cluster.connection import READ_TIMEOUT_S
+from kafkaform.cluster.api import READ_TIMEOUT_S
 from kafkaform.cluster.group_answers import GroupAnswers, gathered
 from kafkaform.cluster.group_listing import groups_with_configs, list_groups
 from kafkaform.cluster.group_reader import read_committed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 
 from kafkaform.cluster import group_wire
-from kafkaform.cluster.connection import READ_TIMEOUT_S
+from kafkaform.cluster.api import READ_TIMEOUT_S
 from kafkaform.cluster.group_answers import GroupAnswers, gathered, settled
 from kafkaform.cluster.group_coordinators import ask_coordinators
 from kafkaform.cluster.translation import one_line, translate_code

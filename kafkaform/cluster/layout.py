@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 
-from kafkaform.cluster.connection import READ_TIMEOUT_S
+from kafkaform.cluster.api import READ_TIMEOUT_S
 from kafkaform.cluster.placements import plain_placement, swift_placement
 from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.reassignments import read_running

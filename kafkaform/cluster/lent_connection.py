@@ -9,14 +9,12 @@ from collections import deque
 from struct import pack
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from kafkaform.cluster.api import IN_FLIGHT, Api
+from kafkaform.cluster.api import IN_FLIGHT, READ_TIMEOUT_S, Api
 from kafkaform.cluster.controlled import sent_to_each
 from kafkaform.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-READ_TIMEOUT_S = 30.0
 
 
 class LentConnection:

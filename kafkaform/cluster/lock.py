@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError
 
-from kafkaform.cluster.connection import READ_TIMEOUT_S
+from kafkaform.cluster.api import READ_TIMEOUT_S
 from kafkaform.cluster.group_answers import gathered
 from kafkaform.cluster.lock_membership import INSTANCE_ID, Membership
 from kafkaform.cluster.plain_source import PlainSource

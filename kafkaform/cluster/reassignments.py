@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError
 
 from kafkaform.cluster import wire
-from kafkaform.cluster.api import Api
-from kafkaform.cluster.connection import READ_TIMEOUT_S
+from kafkaform.cluster.api import READ_TIMEOUT_S, Api
 from kafkaform.cluster.controlled import retried
 from kafkaform.cluster.partition_wire import read_placement
 from kafkaform.cluster.question import INT16, INT32, STRING, Question, array, struct

@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.cluster import wire
-from kafkaform.cluster.broker_socket import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, BrokerSocket, HungUpError
+from kafkaform.cluster.api import CONNECT_TIMEOUT_S, READ_TIMEOUT_S
+from kafkaform.cluster.broker_socket import BrokerSocket, HungUpError
 from kafkaform.errors import ClusterError, Unreachable
 
 if TYPE_CHECKING:

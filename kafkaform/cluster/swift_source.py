@@ -20,7 +20,8 @@ CHUNK = 2_000
 """How many topics one request asks for: the broker works on the next while an answer is read."""
 
 _LEADER_NOT_AVAILABLE = 5
-"""A topic without a leader is there all the same."""
+THERE = frozenset({0, _LEADER_NOT_AVAILABLE})
+"""The error codes of topics that are there: one without a leader is, too."""
 
 
 class SwiftSource:
@@ -51,12 +52,8 @@ class SwiftSource:
         answers: Answers[Configs] = Answers()
         for body in self._connection.ask(wire.DESCRIBE_CONFIGS, bodies):
             for topic in wire.read_configs(body):
-                if topic.error_code == 0:
+                if is_found(topic.name, topic.error_code, topic.message, answers):
                     answers.found[topic.name] = topic.configs
-                elif topic.error_code in MISSING:
-                    answers.missing.append(topic.name)
-                else:
-                    answers.deny(topic.name, translate_code(topic.error_code, one_line(topic.message)))
         return answers
 
     def descriptions(self, names: Sequence[str]) -> Answers[Description]:
@@ -72,11 +69,8 @@ class SwiftSource:
             topic = topics.get(name)
             if topic is None or topic.error_code in MISSING:
                 unseen.append(name)
-            elif topic.error_code in {0, _LEADER_NOT_AVAILABLE}:
-                uid = urlsafe_b64encode(topic.topic_id.bytes).decode().rstrip("=")
-                answers.found[name] = Description(uid, topic.internal, topic.replicas)
-            else:
-                answers.deny(name, translate_code(topic.error_code, ""))
+            elif topic.error_code in THERE or is_found(name, topic.error_code, "", answers):
+                answers.found[name] = described(topic)
         if unseen:
             answers.update(PlainSource(self._connection).descriptions(unseen))
         return answers
@@ -84,3 +78,20 @@ class SwiftSource:
     def _metadata(self) -> dict[str, wire.TopicMetadata]:
         (body,) = self._connection.ask(wire.METADATA, [wire.metadata_of_all_topics()])
         return {topic.name: topic for topic in wire.read_metadata(body)}
+
+
+def described(topic: wire.TopicMetadata) -> Description:
+    """A topic as its metadata describes it."""
+    uid = urlsafe_b64encode(topic.topic_id.bytes).decode().rstrip("=")
+    return Description(uid, topic.internal, topic.replicas)
+
+
+def is_found(
+    name: str, error_code: int, message: str, answers: Answers[Configs] | Answers[Description]
+) -> bool:
+    """Whether an answer about a topic is no error; if it is one, the answers say so."""
+    if error_code in MISSING:
+        answers.missing.append(name)
+    elif error_code:
+        answers.deny(name, translate_code(error_code, one_line(message)))
+    return not error_code

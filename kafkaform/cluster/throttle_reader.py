@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.cluster import wire
-from kafkaform.cluster.connection import READ_TIMEOUT_S
+from kafkaform.cluster.api import READ_TIMEOUT_S
 from kafkaform.cluster.controlled import retried, with_hint
 from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.translation import one_line, translate_code

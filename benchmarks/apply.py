@@ -76,7 +76,7 @@ def main() -> int:
     gc.set_threshold(100_000, 50, 50)  # as processes of kafkaform have it
     with (
         tempfile.TemporaryDirectory(prefix="kafkaform-bench-") as folder,
-        DevCluster.start(Path(folder) / "kafka", heap_mb=2048, properties=PROPERTIES) as kafka,
+        DevCluster.start(Path(folder) / "kafka", heap_mb=2048, full_jit=True, properties=PROPERTIES) as kafka,
     ):
         taken = measure(kafka, Path(folder), options.topics, options.rounds)
     rows = [row(work, {way: taken[way, work] for way in (*WAYS, "asked")}) for work in RECORDS]

@@ -32,7 +32,7 @@ def main() -> int:
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="kafkaform-bench-") as folder,
-        DevCluster.start(Path(folder) / "kafka", heap_mb=2048) as kafka,
+        DevCluster.start(Path(folder) / "kafka", heap_mb=2048, full_jit=True) as kafka,
     ):
         build(kafka.bootstrap_servers, options.topics)
         commit(kafka.bootstrap_servers, options.topics, options.groups)

@@ -29,7 +29,7 @@ def main() -> int:
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="kafkaform-bench-") as folder,
-        DevCluster.start(Path(folder) / "kafka", heap_mb=2048) as kafka,
+        DevCluster.start(Path(folder) / "kafka", heap_mb=2048, full_jit=True) as kafka,
     ):
         build(kafka.bootstrap_servers, options.topics)
         row = measure(kafka.bootstrap_servers, Path(folder), options.topics, options.rounds)

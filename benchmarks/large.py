@@ -66,7 +66,7 @@ def main() -> int:
             prefix="kafkaform-bench-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None
         ) as folder,
         DevCluster.start(
-            Path(folder) / "kafka", brokers=brokers, heap_mb=heap_mb, properties=PROPERTIES
+            Path(folder) / "kafka", brokers=brokers, heap_mb=heap_mb, full_jit=True, properties=PROPERTIES
         ) as kafka,
     ):
         nodes = tuple(psutil.Process(node.pid) for node in kafka.status().nodes)

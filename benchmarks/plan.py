@@ -56,7 +56,7 @@ def main() -> int:
     for count in options.topics:
         with (
             tempfile.TemporaryDirectory(prefix="kafkaform-bench-") as folder,
-            DevCluster.start(Path(folder) / "kafka", heap_mb=3072) as kafka,
+            DevCluster.start(Path(folder) / "kafka", heap_mb=3072, full_jit=True) as kafka,
         ):
             build(kafka.bootstrap_servers, count)
             manifests = write_manifests(Path(folder) / "topics", count)

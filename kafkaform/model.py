@@ -75,8 +75,7 @@ class ResourceRef(NamedTuple):
         return f"{self.kind}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Location:
+class Location(NamedTuple):
     """A place in a file; lines and columns start at 1."""
 
     file: str

@@ -230,7 +230,7 @@ def test_fingerprints_outlive_moved_lines_and_tell_findings_apart() -> None:
         results = sarif([Reported(diagnostic) for diagnostic in diagnostics])["results"]
         return [result["partialFingerprints"]["kafkaform/v1"] for result in results]
 
-    moved = replace(ERROR, location=replace(PLACE, line=70, column=1))
+    moved = replace(ERROR, location=PLACE._replace(line=70, column=1))
     assert prints(moved) == prints(ERROR)
     others = [
         moved,

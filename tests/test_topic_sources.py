@@ -328,7 +328,7 @@ def test_metadata_with_tags_long_lists_and_null_names() -> None:
     )  # fmt: skip
     first, second = wire.read_metadata(body)
     assert (first.name, first.error_code, first.internal) == (name.decode(), 5, True)
-    assert first.topic_id.bytes == topic_id
+    assert first.topic_id == topic_id
     assert first.replicas == {3: tuple(range(200))}
     assert (second.name, second.error_code, second.replicas) == ("", 100, {})
 

@@ -135,7 +135,10 @@ def _connected(
     options: Iterable[tuple[int, int, int]],
     timeout_s: float,
 ) -> Any:
-    plain = socket.create_connection(address, timeout_s)
+    host, port = address
+    # Python takes the name as bytes too; of a str it imports the tables of all alphabets first (0.01 s).
+    named: Any = host.encode() if host.isascii() else host
+    plain = socket.create_connection((named, port), timeout_s)
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for option in options:

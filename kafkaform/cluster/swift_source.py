@@ -82,7 +82,7 @@ class SwiftSource:
 
 def described(topic: wire.TopicMetadata) -> Description:
     """A topic as its metadata describes it."""
-    uid = urlsafe_b64encode(topic.topic_id.bytes).decode().rstrip("=")
+    uid = urlsafe_b64encode(topic.topic_id).decode().rstrip("=")
     return Description(uid, topic.internal, topic.replicas)
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cache
 from struct import Struct, pack
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from kafkaform.cluster.api import Api
 from kafkaform.cluster.topic_answers import Configs
@@ -42,7 +41,7 @@ class TopicMetadata:
 
     name: str
     error_code: int
-    topic_id: UUID
+    topic_id: bytes
     internal: bool
     replicas: dict[int, tuple[int, ...]]
 
@@ -110,7 +109,7 @@ def read_metadata(body: bytes) -> Iterator[TopicMetadata]:
 def _topic(body: bytes, at: int) -> tuple[TopicMetadata, int]:
     (error_code,) = _SHORT(body, at)
     name, at = compact_string(body, at + 2)
-    topic_id = UUID(bytes=body[at : at + 16])
+    topic_id = body[at : at + 16]
     internal = body[at + 16] != 0
     count, at = uvarint(body, at + 17)
     replicas: dict[int, tuple[int, ...]] = {}

@@ -63,6 +63,7 @@ class DevCluster:
         port: int | None = None,
         properties: Mapping[str, str] | None = None,
         heap_mb: int = 384,
+        full_jit: bool = False,
         timeout_s: float = 60,
         format_args: Sequence[str] = (),
         sasl_users: Mapping[str, str] | None = None,
@@ -77,6 +78,8 @@ class DevCluster:
                 last time if they are free, else any free ones.
             properties: Further or overriding broker properties; see `configuration.server_properties`.
             heap_mb: The heap of each node in MiB.
+            full_jit: Whether Java compiles as it does in production: for benchmarks, as such brokers start
+                more slowly, and then answer up to three times as fast.
             timeout_s: How long the nodes may take until they answer.
             format_args: Further arguments for Kafka's storage tool; used when the storage is new.
             sasl_users: Passwords by user name. Adds a SASL_PLAINTEXT listener (PLAIN with these users, SCRAM
@@ -105,6 +108,7 @@ class DevCluster:
                     heap_mb=heap_mb,
                     formatted=kept.formatted if kept else False,
                     nodes=nodes,
+                    full_jit=full_jit,
                 ),
             )
             size = "1 broker" if len(nodes) == 1 else f"{len(nodes)} brokers"
@@ -255,6 +259,7 @@ class DevCluster:
                     classpath,
                     directory=self._home(node),
                     heap_mb=self._state.heap_mb,
+                    full_jit=self._state.full_jit,
                     token=str(node.token),
                 )
                 for node in marked

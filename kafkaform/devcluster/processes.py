@@ -32,13 +32,13 @@ class _Detached(subprocess.Popen[bytes]):
         """Do nothing: `psutil` waits for it where somebody stops it."""
 
 
-def jvm(java: Java, *, heap_mb: int) -> list[str]:
+def jvm(java: Java, *, heap_mb: int, full_jit: bool = False) -> list[str]:
     """The beginning of a command that runs a class of Kafka: flags for a quick start on few cores."""
     return [
         str(java.path),
         f"-Xmx{heap_mb}m",
         "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
+        *([] if full_jit else ["-XX:TieredStopAtLevel=1"]),
         "-Xshare:auto",
         "-XX:-UsePerfData",
         "-XX:+ExitOnOutOfMemoryError",
@@ -53,12 +53,12 @@ def environment(classpath: Sequence[Path]) -> dict[str, str]:
 
 
 def launch(
-    java: Java, classpath: Sequence[Path], *, directory: Path, heap_mb: int, token: str
+    java: Java, classpath: Sequence[Path], *, directory: Path, heap_mb: int, full_jit: bool, token: str
 ) -> psutil.Process:
     """Start a node in its directory, in a session of its own, so that a Ctrl-C meant for us spares it."""
     log = directory / logs.LOG_FILE
     logs.begin(log)
-    command = [*jvm(java, heap_mb=heap_mb), _mark(token), _MAIN_CLASS, SERVER_FILE]
+    command = [*jvm(java, heap_mb=heap_mb, full_jit=full_jit), _mark(token), _MAIN_CLASS, SERVER_FILE]
     try:
         with log.open("ab") as output:
             started = _Detached(

@@ -57,12 +57,21 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """A cluster, running or not; `formatted` says whether the nodes' storage is ready for a start."""
+    """A cluster, running or not.
+
+    Attributes:
+        cluster_id: The id that it gave itself.
+        heap_mb: The heap of each node in MiB.
+        formatted: Whether the nodes' storage is ready for a start.
+        nodes: Its nodes.
+        full_jit: See `DevCluster.start`.
+    """
 
     cluster_id: str
     heap_mb: int
     formatted: bool
     nodes: tuple[Node, ...]
+    full_jit: bool = False
 
 
 def read(directory: Path) -> ClusterState | None:

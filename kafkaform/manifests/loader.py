@@ -132,7 +132,7 @@ def _shown(root: Path | None, path: str) -> str:
 
 def _told_from(root: Path, problem: Problem) -> Problem:
     place = problem.location
-    return replace(problem, location=replace(place, file=_shown(root, place.file))) if place else problem
+    return replace(problem, location=place._replace(file=_shown(root, place.file))) if place else problem
 
 
 def _read(path: Path, root: Path | None, problems: list[Problem]) -> Iterator[_Manifest]:

@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isinf
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 
@@ -88,12 +88,13 @@ class Document:
 
     def has(self, path: Path) -> bool:
         """Whether there is a value at a path."""
-        data = self.data
+        data: Any = self.data
         for step in path:
-            below = _below(data, 0, step)
-            if below is None:
+            named = isinstance(data, dict) and step in data
+            numbered = isinstance(data, list) and isinstance(step, int) and step < len(data)
+            if not (named or numbered):
                 return False
-            data, _ = below
+            data = data[step]
         return True
 
     def texts(self) -> Iterator[tuple[Location, str]]:

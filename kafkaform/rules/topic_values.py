@@ -114,7 +114,7 @@ def human(name: str, value: int | str) -> str:
 def policies(topic: Desired, scene: Scene) -> frozenset[str]:
     """The cleanup policies in force; `delete`, as with nearly all brokers, where nobody says."""
     value = in_force(topic, "cleanup.policy", scene, kafka=True)
-    return frozenset(value.text.split(",") if value else ()) - {""}
+    return _listed(value.text) if value is not None else frozenset()
 
 
 def _is_kept(topic: Desired, path: str) -> bool:
@@ -134,6 +134,11 @@ def _cluster_default(name: str, scene: Scene, inheriting: Observed | None) -> Fi
 @cache
 def _kafka_defaults() -> Mapping[str, str | None]:
     return kafka_configs.cluster_defaults({})
+
+
+@lru_cache(maxsize=_KEPT)
+def _listed(text: str) -> frozenset[str]:
+    return frozenset(text.split(",")) - {""}
 
 
 @lru_cache(maxsize=_KEPT)

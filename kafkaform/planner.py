@@ -23,6 +23,7 @@ from kafkaform.gates import (
 )
 from kafkaform.kinds import KINDS, kind_order
 from kafkaform.kinds.base import Kind, UpdateContext
+from kafkaform.kinds.topic.copying import TOGETHER, together
 from kafkaform.model import (
     CONFIG_PREFIX,
     Change,
@@ -167,9 +168,11 @@ class _Planner:
     def plan(self, unmanaged: list[ResourceRef]) -> Plan:
         """The finished plan."""
         severities = list(Severity)
+        changes = tuple(sorted(self._changes, key=lambda change: _order(change.ref)))
+        self._diagnostics.extend(together(changes, self._facts))
         return Plan(
             cluster_id=self._facts.cluster_id,
-            changes=tuple(sorted(self._changes, key=lambda change: _order(change.ref))),
+            changes=changes,
             unchanged=self._unchanged,
             unmanaged=tuple(unmanaged),
             undeclared=tuple(sorted(self._undeclared)),
@@ -310,9 +313,14 @@ def _in_order(kind: Kind, state: State) -> State:
 
 def narrow(plan: Plan, targets: Collection[str]) -> Plan:
     """A plan of only those resources whose `KIND/NAME` one of the globs matches."""
+    changes = tuple(change for change in plan.changes if matches(str(change.ref), targets))
     return replace(
         plan,
-        changes=tuple(change for change in plan.changes if matches(str(change.ref), targets)),
+        changes=changes,
+        # What was said of all changes together does not hold for some of them.
+        diagnostics=tuple(
+            found for found in plan.diagnostics if found.code != TOGETHER or len(changes) == len(plan.changes)
+        ),
         unknown=tuple(ref for ref in plan.unknown if matches(str(ref), targets)),
         undeclared=tuple(one for one in plan.undeclared if matches(str(one.ref), targets)),
     )

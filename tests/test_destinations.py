@@ -18,6 +18,7 @@ from kafkaform.model import Broker, FieldChange, Plan, Status, Update
 from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, Reassign
 from kafkaform.outcome import Result
 from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json
+from kafkaform.planner import narrow
 from kafkaform.planning import Request, make_plan
 from kafkaform.settings import Settings
 from tests.kafka_fixtures import connect, eventually
@@ -223,6 +224,20 @@ def test_the_plan_says_how_much_is_copied_and_for_how_long(memory: MemoryCluster
     reason = fields_of(plan)["placement"].judgement.reason
     assert reason.startswith("2 replicas are copied (1.9 GiB, about ")
     assert reason.endswith(" at 50 MB/s per broker)")
+
+
+def test_what_several_topics_copy_is_added_up(memory: MemoryCluster) -> None:
+    for name, replicas in (("a", [1]), ("b", [2]), ("c", [1, 2])):
+        placed(memory, name, replicas)
+        memory.fill(topic(name), 1_000_000_000)
+    plan = plan_for(memory, declared("a", 1, 3), declared("b", 1, 2), declared("c", 1, 2))
+    (note,) = [found for found in plan.diagnostics if found.code == "KF429"]
+    assert note.message.startswith("2 topics together: 3 replicas are copied (2.8 GiB, about ")
+    # Broker 1 sends both of the first topic's; broker 2 sends the second's, or the first's was sent to it.
+    assert note.message.endswith("about 40 seconds at 50 MB/s per broker)")
+    assert codes(narrow(plan, ["Topic/a"])) == []
+    assert codes(narrow(plan, ["Topic/*"])) == ["KF429"]
+    assert codes(plan_for(memory, declared("a", 1, 3))) == []
 
 
 def test_target_sets_survive_being_saved(memory: MemoryCluster) -> None:

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkaform.cluster import controlled
-from kafkaform.cluster import health as reading
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.health import read_health
-from kafkaform.errors import ClusterError, KafkaformError, OutcomeUnknown, PermissionDenied, RequestRejected
-from kafkaform.health import Health, Part, PartitionState, Quorum, Voter
+from kafkaform.errors import ClusterError, KafkaformError, PermissionDenied
+from kafkaform.health import Health, Part, PartitionState
 from kafkaform.model import ResourceRef
 from kafkaform.operations import AlterConfigs, CreateTopic
 from tests.kafka_fixtures import connect, eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from kafkaform.cluster.kafka import KafkaCluster
     from kafkaform.devcluster.cluster import DevCluster
@@ -131,64 +130,7 @@ def test_an_account_without_rights_is_told_what_it_cannot_see(
     assert complete.quorum is not None
 
 
-# --- answers that a broker of these tests does not give --------------------------------------------
-
-
-class Answering:
-    """A connection whose quorum is as told."""
-
-    def __init__(self, answer: Mapping[str, object] | ClusterError) -> None:
-        self._answer = answer
-        self.asked = 0
-
-    def quorum(self, _: float) -> Mapping[str, object]:
-        self.asked += 1
-        if isinstance(self._answer, ClusterError):
-            raise self._answer
-        return self._answer
-
-
-def quorum(
-    answer: Mapping[str, object] | ClusterError, unread: dict[Part, str] | None = None
-) -> Quorum | None:
-    return reading._quorum(Answering(answer), 7, {} if unread is None else unread)  # type: ignore[arg-type]
-
-
-def voter(number: int, end: int, fetched: int | None) -> dict[str, int]:
-    told = {"replica_id": number, "log_end_offset": end}
-    return told if fetched is None else {**told, "last_fetch_timestamp": fetched}
-
-
-def test_voters_are_measured_by_the_leader() -> None:
-    voters = [voter(1, 100, 50_000), voter(2, 90, 49_500), voter(3, -1, -1), voter(4, 101, 50_001)]
-    assert quorum({"leader_id": 1, "current_voters": voters}) == Quorum(
-        1, (Voter(1, 0), Voter(2, 10, 500), Voter(3, None, None), Voter(4, 0, 0))
-    )
-
-
-def test_brokers_that_tell_no_times() -> None:
-    voters = [voter(1, 100, None), voter(2, 90, None)]
-    told = quorum({"leader_id": 1, "current_voters": voters})
-    assert told == Quorum(1, (Voter(1, 0), Voter(2, 10, None)))
-
-
-def test_a_quorum_without_a_leader() -> None:
-    assert quorum({"leader_id": -1, "current_voters": [voter(1, 5, 5)]}) == Quorum(None, (Voter(1, None),))
-
-
-@pytest.mark.parametrize(
-    ("error", "expected", "untold"),
-    [
-        (RequestRejected("x", code="UNSUPPORTED_VERSION"), Quorum(7), False),
-        (RequestRejected("x", code="NOT_LEADER_OR_FOLLOWER"), Quorum(None), False),
-        (OutcomeUnknown("no answer in time"), Quorum(None), False),
-        (PermissionDenied("not authorised"), None, True),
-    ],
-)
-def test_a_quorum_that_is_not_told(error: ClusterError, expected: Quorum | None, untold: bool) -> None:
-    unread: dict[Part, str] = {}
-    assert quorum(error, unread) == expected
-    assert unread == ({Part.QUORUM: error.message} if untold else {})
+# --- connections that fail -------------------------------------------------------------------------
 
 
 def test_a_connection_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +146,11 @@ def test_a_connection_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch)
     failures.extend([ClusterError("refused")] * 99)
     with pytest.raises(ClusterError, match="refused"):
         controlled.retried(ask)
-    denied = Answering(PermissionDenied("no"))
+    refusals = [PermissionDenied("no")]
     with pytest.raises(PermissionDenied):
-        controlled.retried(lambda: denied.quorum(1))
-    assert denied.asked == 1
+        controlled.retried(lambda: _raised(refusals.pop()))
+    assert not refusals
+
+
+def _raised(error: ClusterError) -> str:
+    raise error

@@ -235,18 +235,25 @@ def test_writes_to_all_replicas_never_wait_for_those_that_come_or_go(
 # --- brokers that are down -------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("controls", [False, True], ids=["broker", "controller"])
 def test_a_broker_killed_in_the_midst_is_waited_for(
-    project: Project, real: KafkaCluster, brokers: DevCluster
+    project: Project, real: KafkaCluster, brokers: DevCluster, controls: bool
 ) -> None:
-    before: Assignment = ((1, 3), (3, 1), (1, 3))
+    """Also where it is the one that controls all of it."""
+    quorum = real.health().quorum
+    assert quorum is not None
+    assert quorum.leader is not None
+    down = quorum.leader if controls else quorum.leader % 3 + 1
+    one, other = sorted({1, 2, 3} - {down})
+    before: Assignment = ((one, other), (other, one), (one, other))
     name = topic_of(project, real, before)
     applying = Applying(project, "topics", "--throttle", "2MB")
     in_the_midst(real, name)
-    brokers.stop_node(2, graceful=False)
-    applying.wait_for("broker 2")
-    brokers.start_node(2)
+    brokers.stop_node(down, graceful=False)
+    applying.wait_for(f"broker {down}")
+    brokers.start_node(down)
     end = applying.ended().needs(0)
-    assert f"waiting: broker 2 down, which {name}-" in end.err
+    assert f"waiting: broker {down} down, which {name}-" in end.err
     three_each(real, name, before)
     calm(real, project)
 

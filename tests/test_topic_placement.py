@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from kafkaform.health import PartitionState
 from kafkaform.kinds import KINDS
 from kafkaform.kinds.base import Fate, UpdateContext
+from kafkaform.kinds.topic.copying import copied
 from kafkaform.kinds.topic.operations import begun
-from kafkaform.kinds.topic.placement import busiest, live, present
+from kafkaform.kinds.topic.placement import live, present
 from kafkaform.kinds.topic.spec import normalise, resolve
 from kafkaform.layout import Layout, Reassignment, format_assignment, parse_assignment
 from kafkaform.model import Broker, Facts, FieldChange, Intent, Observed, Risk, Update
 from kafkaform.operations import AddPartitions, AlterConfigs, Reassign
-from kafkaform.replica_changes import assignment_changes
 from tests.scenes import topic
 from tests.test_topic_spec import Reports
 
@@ -297,6 +297,11 @@ def test_new_partitions_move_nothing() -> None:
 
 
 def test_the_busiest_broker_sends_or_receives_the_most() -> None:
-    changes = assignment_changes(((1,), (1,), (2,)), ((1, 3), (1, 2), (2, 3)))
-    assert busiest(changes, {0: 10, 1: 10, 2: 5}, {0: 1, 1: 1, 2: 2}) == 20
-    assert busiest(changes, {0: 10, 1: 1, 2: 5}, {0: 1, 1: 1, 2: 2}) == 15
+    def busiest(*sizes: int) -> int:
+        known = {("a", number): size for number, size in enumerate(sizes)}
+        return copied(
+            "a", ((1,), (1,), (2,)), ((1, 3), (1, 2), (2, 3)), Facts("c", partition_sizes=known)
+        ).busiest
+
+    assert busiest(10, 10, 5) == 20
+    assert busiest(10, 1, 5) == 15

@@ -12,7 +12,6 @@ import click
 from kafkaform import client_properties as properties
 from kafkaform.cli.complaints import Complaints
 from kafkaform.errors import InvalidInput, KafkaformError, UsageError
-from kafkaform.manifests.loader import ignored, load
 from kafkaform.settings import ClusterSettings, Settings, find_settings
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class Session:
         paths: Sequence[Path],
         targets: Sequence[str] = (),
         *,
-        found: Callable[[ResourceRef], None] = ignored,
+        found: Callable[[ResourceRef], None] | None = None,
     ) -> list[Desired]:
         """The declared resources at or below the paths, or all; only those that a target matches.
 
@@ -76,9 +75,12 @@ class Session:
             targets: Globs of `KIND/NAME`.
             found: Is told of each resource as soon as its manifest has been read, sound or not.
         """
+        # Not at the top: a saved plan is applied without reading a manifest.
+        from kafkaform.manifests.loader import ignored, load
+
         context = self.settings.context(self.environment)
         if not targets:
-            return load(self.paths(paths), context, found)
+            return load(self.paths(paths), context, found or ignored)
         desired = load(self.paths(paths), context)
         for target in targets:
             if not any(fnmatchcase(str(d.ref), target) for d in desired):

@@ -43,8 +43,17 @@ class Carrier(Protocol):
     def versions(self) -> Mapping[int, tuple[int, int]]:
         """The lowest and the highest version of each request that the brokers know."""
 
-    def ask(self, api: Api, bodies: Sequence[bytes], node: int | None = None) -> list[bytes]:
-        """The bodies of the answers to some requests, in order; None asks any broker."""
+    def ask(
+        self,
+        api: Api,
+        bodies: Sequence[bytes],
+        node: int | None = None,
+        timeout_s: float = READ_TIMEOUT_S,
+    ) -> list[bytes]:
+        """The bodies of the answers to some requests, in order; None asks any broker.
+
+        One that does not answer within `timeout_s` is an OutcomeUnknown.
+        """
 
     def ask_each(self, api: Api, body: bytes, timeout_s: float) -> dict[int, bytes | ClusterError]:
         """What each live broker answers to one request, all asked at a time, or why it does not."""

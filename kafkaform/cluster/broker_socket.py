@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkaform.cluster.api import CONNECT_TIMEOUT_S, IN_FLIGHT, READ_TIMEOUT_S, Api
 from kafkaform.cluster.translation import one_line
-from kafkaform.errors import ClusterError
+from kafkaform.errors import ClusterError, OutcomeUnknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -71,7 +71,8 @@ class BrokerSocket:
         """Send requests, IN_FLIGHT at a time; returns the bodies of the answers, in order.
 
         Raises:
-            ClusterError: The connection failed: it is of no more use.
+            OutcomeUnknown: An answer did not come in time: the connection is of no more use.
+            ClusterError: The connection failed; nor is it.
         """
         answers: list[bytes] = []
         with self._one_at_a_time:
@@ -84,6 +85,8 @@ class BrokerSocket:
                     self._send(api, body)
                 while len(answers) < len(bodies):
                     answers.append(self._receive(first + len(answers), api))
+            except TimeoutError as error:
+                raise OutcomeUnknown(f"{self._name}: {error}") from error
             except OSError as error:
                 raise self._failure(error) from error
         return answers

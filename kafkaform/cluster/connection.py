@@ -112,15 +112,27 @@ class Connection:
         """Whether the brokers know a request in its version."""
         return is_known(api, self._carrier.versions())
 
-    def ask(self, api: Api, bodies: Sequence[bytes], *, node: int | None = None) -> list[bytes]:
+    def ask(
+        self,
+        api: Api,
+        bodies: Sequence[bytes],
+        *,
+        node: int | None = None,
+        timeout_s: float = READ_TIMEOUT_S,
+    ) -> list[bytes]:
         """Send requests of our own bytes, IN_FLIGHT at a time; returns the bodies of the answers, in order.
 
         Args:
             api: Which request of Kafka's protocol.
             bodies: What to send.
             node: The broker to ask; None for any.
+            timeout_s: How long a broker may take.
+
+        Raises:
+            OutcomeUnknown: It took longer.
+            ClusterError: The connection failed.
         """
-        return self._carrier.ask(api, bodies, node)
+        return self._carrier.ask(api, bodies, node, timeout_s)
 
     def ask_each(self, api: Api, body: bytes, timeout_s: float) -> dict[int, bytes | ClusterError]:
         """Send one request of our own bytes to each live broker; returns what it answers, or why it does not.
@@ -156,28 +168,6 @@ class Connection:
         with translated():
             groups: Sequence[Mapping[str, str]] = self._second.list_groups()
         return groups
-
-    def quorum(self, timeout_s: float) -> Mapping[str, Any]:
-        """The quorum of controllers (KIP-595, KIP-836) as DescribeQuorumResponse.json has it."""
-        from kafka.protocol.admin import DescribeQuorumRequest
-
-        manager = self._second._manager  # the client's own method waits for as long as a broker does
-        wanted = DescribeQuorumRequest.TopicData
-        metadata_log = wanted(
-            topic_name="__cluster_metadata", partitions=[wanted.PartitionData(partition_index=0)]
-        )
-        request = DescribeQuorumRequest(topics=[metadata_log])
-
-        async def send() -> Any:
-            return await manager.send(request, request_timeout_ms=int(timeout_s * 1000))
-
-        with translated():
-            answer = manager.run(send)
-        _raise_for(answer)
-        (partition,) = answer.topics[0].partitions
-        _raise_for(partition)
-        told: Mapping[str, Any] = partition.to_dict()
-        return told
 
     def delete_topics(
         self, topic_ids: Sequence[uuid.UUID], timeout_s: float
@@ -238,9 +228,3 @@ class Connection:
 def _refusal(answer: Mapping[str, Any]) -> ClusterError:
     code = int(answer["error_code"])
     return translate_code(code, one_line(str(answer.get("error_message") or "")))
-
-
-def _raise_for(answer: Any) -> None:
-    """Raise what an answer says, if it is an error."""
-    if answer.error_code:
-        raise translate_code(answer.error_code, one_line(answer.error_message or ""))

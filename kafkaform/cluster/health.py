@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkaform.cluster import wire
 from kafkaform.cluster.controlled import retried
 from kafkaform.cluster.placements import plain_placement, swift_placement
+from kafkaform.cluster.quorum import read_quorum
 from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.reassignments import read_running
 from kafkaform.cluster.swift_source import CHUNK, SwiftSource
@@ -15,11 +16,9 @@ from kafkaform.cluster.translation import MISSING, one_line, translate_code
 from kafkaform.errors import (
     ClusterError,
     KafkaformError,
-    OutcomeUnknown,
-    RequestRejected,
     Unreachable,
 )
-from kafkaform.health import Health, Part, Quorum, Voter
+from kafkaform.health import Health, Part, Quorum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +32,6 @@ TIMEOUT_S = 5.0
 _SIGN_OF_LIFE_S = 1.0
 
 _MIN_ISR = "min.insync.replicas"
-_NO_QUORUM_API = frozenset({"UNSUPPORTED_VERSION", "INVALID_REQUEST"})
 
 
 def read_health(connection: Connection) -> Health:
@@ -117,35 +115,10 @@ def _min_insync_replicas(connection: Connection, topics: Sequence[str]) -> Answe
 
 def _quorum(connection: Connection, controller: int | None, unread: dict[Part, str]) -> Quorum | None:
     try:
-        told = retried(lambda: connection.quorum(TIMEOUT_S))
-    except RequestRejected as error:
-        if error.code in _NO_QUORUM_API:  # ZooKeeper elects the controller, which metadata names
-            return Quorum(controller)
-        return Quorum(None)  # a broker passes the request on: nobody leads where it went
-    except OutcomeUnknown:
-        return Quorum(None)
+        return read_quorum(connection, controller, TIMEOUT_S)
     except KafkaformError as error:
         unread[Part.QUORUM] = error.message
         return None
-    leader = int(told["leader_id"])
-    voters = told["current_voters"]
-    leading = next((voter for voter in voters if voter["replica_id"] == leader), None)
-    if leading is None:
-        return Quorum(None, tuple(Voter(int(voter["replica_id"]), None) for voter in voters))
-    return Quorum(leader, tuple(_voter(voter, leading) for voter in voters))
-
-
-def _voter(voter: Mapping[str, Any], leading: Mapping[str, Any]) -> Voter:
-    number = int(voter["replica_id"])
-    if voter is leading:
-        return Voter(number, 0)
-    end, fetched = int(voter["log_end_offset"]), int(voter.get("last_fetch_timestamp", -1))
-    return Voter(
-        number,
-        max(0, int(leading["log_end_offset"]) - end) if end >= 0 else None,
-        # Both times are the leader's own, so that no clock but its counts.
-        max(0, int(leading["last_fetch_timestamp"]) - fetched) if fetched >= 0 else None,
-    )
 
 
 def _reassigning(

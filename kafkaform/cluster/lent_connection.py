@@ -37,9 +37,15 @@ class LentConnection:
         versions: Mapping[int, tuple[int, int]] = self._run(told)
         return versions
 
-    def ask(self, api: Api, bodies: Sequence[bytes], node: int | None = None) -> list[bytes]:
+    def ask(
+        self,
+        api: Api,
+        bodies: Sequence[bytes],
+        node: int | None = None,
+        timeout_s: float = READ_TIMEOUT_S,
+    ) -> list[bytes]:
         """See `Carrier.ask`."""
-        timeout_ms = int(READ_TIMEOUT_S * 1000)
+        timeout_ms = int(timeout_s * 1000)
 
         async def send(manager: Any) -> list[bytes]:
             answers, waiting = [], deque[Any]()

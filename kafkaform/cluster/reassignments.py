@@ -59,11 +59,11 @@ def read_running(connection: Connection, timeout_s: float) -> dict[TopicPartitio
 def _told(connection: Connection, timeout_s: float) -> Any:
     every_topic, no_tags = b"\x00", b"\x00"
     body = pack(">i", int(timeout_s * 1000)) + every_topic + no_tags
-    told = _RUNNING.read(*connection.ask(_RUNNING.api, [body]))
+    told = _RUNNING.read(*connection.ask(_RUNNING.api, [body], timeout_s=timeout_s))
     if told["error_code"] == KafkaError.NOT_CONTROLLER:  # where ZooKeeper elects it, it is asked itself
-        (metadata,) = connection.ask(wire.METADATA, [wire.metadata_of_no_topic()])
+        (metadata,) = connection.ask(wire.METADATA, [wire.metadata_of_no_topic()], timeout_s=timeout_s)
         controller = read_placement(metadata).controller
-        told = _RUNNING.read(*connection.ask(_RUNNING.api, [body], node=controller))
+        told = _RUNNING.read(*connection.ask(_RUNNING.api, [body], node=controller, timeout_s=timeout_s))
     return told
 
 

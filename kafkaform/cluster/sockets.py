@@ -47,16 +47,28 @@ class Sockets:
         """See `Carrier.versions`."""
         return self._socket(None).versions
 
-    def ask(self, api: Api, bodies: Sequence[bytes], node: int | None = None) -> list[bytes]:
+    def ask(
+        self,
+        api: Api,
+        bodies: Sequence[bytes],
+        node: int | None = None,
+        timeout_s: float = READ_TIMEOUT_S,
+    ) -> list[bytes]:
         """See `Carrier.ask`."""
-        return self._ask(api, bodies, node, READ_TIMEOUT_S)
+        used = self._open.get(node)
+        if used is not None:
+            try:
+                return self._asked(used, node, api, bodies, timeout_s)
+            except HungUpError:  # as brokers do on who is silent for long (connections.max.idle.ms)
+                pass
+        return self._asked(self._socket(node), node, api, bodies, timeout_s)
 
     def ask_each(self, api: Api, body: bytes, timeout_s: float) -> dict[int, bytes | ClusterError]:
         """See `Carrier.ask_each`."""
 
         def one(node: int) -> bytes | ClusterError:
             try:
-                return self._ask(api, [body], node, timeout_s)[0]
+                return self.ask(api, [body], node, timeout_s)[0]
             except ClusterError as error:
                 return Unreachable(f"broker {node} does not answer: {error.message}")
 
@@ -70,15 +82,6 @@ class Sockets:
         while self._open:
             _, opened = self._open.popitem()
             opened.close()
-
-    def _ask(self, api: Api, bodies: Sequence[bytes], node: int | None, timeout_s: float) -> list[bytes]:
-        used = self._open.get(node)
-        if used is not None:
-            try:
-                return self._asked(used, node, api, bodies, timeout_s)
-            except HungUpError:  # as brokers do on who is silent for long (connections.max.idle.ms)
-                pass
-        return self._asked(self._socket(node), node, api, bodies, timeout_s)
 
     def _asked(
         self, opened: BrokerSocket, node: int | None, api: Api, bodies: Sequence[bytes], timeout_s: float
@@ -123,7 +126,7 @@ class Sockets:
 
     def _nodes(self) -> Mapping[int, tuple[str, int]]:
         """The addresses of the live brokers."""
-        (body,) = self._ask(wire.METADATA, [wire.metadata_of_no_topic()], None, READ_TIMEOUT_S)
+        (body,) = self.ask(wire.METADATA, [wire.metadata_of_no_topic()])
         return wire.read_addresses(body)
 
 

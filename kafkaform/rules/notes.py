@@ -171,6 +171,14 @@ NOTES: dict[str, Note] = {
             "such a topic lies on is not empty afterwards: do not switch it off.",
         ),
         Note(
+            "KF429",
+            Severity.INFO,
+            "What several topics of a plan copy together.\n\n"
+            "Each topic's own reason says how many replicas it copies, how many bytes these are, and how\n"
+            "long that takes at the throttle; this adds them up. The time is what the broker that sends or\n"
+            "receives the most needs; an apply also waits for each batch to be in sync.",
+        ),
+        Note(
             "KF507",
             Severity.WARNING,
             "The skew report does not say what a planned partition increase comes to.\n\n"

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from kafkaform.kinds.base import Fate
+from kafkaform.kinds.topic.copying import copied
 from kafkaform.kinds.topic.operations import begun
 from kafkaform.layout import format_assignment, parse_assignment
 from kafkaform.model import SAFE, Judgement, Risk
 from kafkaform.replica_changes import assignment_changes
-from kafkaform.units import format_size, rounded_size
-from kafkaform.wording import aged, counted
+from kafkaform.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from kafkaform.kinds.base import UpdateContext
     from kafkaform.layout import Assignment, Layout
     from kafkaform.model import Facts, FieldChange, FieldValue, Observed
-    from kafkaform.replica_changes import ReplicaChanges
 
 
 def live(observed: Observed, facts: Facts | None = None) -> str | None:
@@ -101,53 +96,8 @@ def judge(path: str, context: UpdateContext) -> Judgement:
         return Judgement(reason=f"another preferred leader in {told}; nothing is copied")
     parts = []
     if changes.added:
-        verb = "is" if changes.copied == 1 else "are"
-        cost = _cost(changes, before, context)
-        parts.append(f"{counted(changes.copied, 'replica')} {verb} copied{f' ({cost})' if cost else ''}")
+        parts.append(str(copied(context.ref.name, before, after, context.facts)))
     if changes.dropped:
         noun = "" if parts else " replica" if changes.gone == 1 else " replicas"
         parts.append(f"{changes.gone:,}{noun} dropped")
     return Judgement(Risk.DISRUPTIVE, "replica-move", ", ".join(parts))
-
-
-def _cost(changes: ReplicaChanges, before: Assignment, context: UpdateContext) -> str:
-    """How much is copied, and for how long: as long as the broker that sends or gets the most needs."""
-    facts, name = context.facts, context.ref.name
-    sizes = {n: size for n in changes.added if (size := facts.partition_sizes.get((name, n))) is not None}
-    if not sizes:
-        return ""
-    total = sum(size * len(changes.added[number]) for number, size in sizes.items())
-    least = "" if len(sizes) == len(changes.added) else "at least "
-    told = f"{least}{rounded_size(total)}"
-    if not total:
-        return told
-    if facts.throttle is None:
-        return f"{told}, without a throttle"
-    seconds = busiest(changes, sizes, _leaders(before, context)) / facts.throttle
-    about = "under a second" if seconds < 1 else f"about {aged(timedelta(seconds=seconds))}"
-    rate = format_size(facts.throttle)
-    return f"{told}, {about} at {f'{rate} bytes' if rate.isdecimal() else rate}/s per broker"
-
-
-def busiest(changes: ReplicaChanges, sizes: Mapping[int, int], leaders: Mapping[int, int]) -> int:
-    """The bytes that pass through the one broker that sends or receives the most.
-
-    Args:
-        changes: What is copied.
-        sizes: The bytes of partitions.
-        leaders: Who leads each partition, and sends the copies of it.
-    """
-    received, sent = Counter[int](), Counter[int]()
-    for number, size in sizes.items():
-        for broker in changes.added[number]:
-            received[broker] += size
-            sent[leaders[number]] += size
-    return max((*received.values(), *sent.values()), default=0)
-
-
-def _leaders(before: Assignment, context: UpdateContext) -> dict[int, int]:
-    layout = context.facts.layout
-    known = layout.topics.get(context.ref.name, ()) if layout is not None else ()
-    leaders = {number: replicas[0] for number, replicas in enumerate(before)}
-    leaders.update({p.partition: p.leader for p in known if p.leader is not None})
-    return leaders

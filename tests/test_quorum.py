@@ -1,0 +1,116 @@
+"""The quorum of controllers, from answers that the brokers of these tests do not give."""
+
+from __future__ import annotations
+
+from struct import pack
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import pytest
+
+from kafkaform.cluster import health
+from kafkaform.cluster.quorum import METADATA_LOG, read_quorum
+from kafkaform.errors import ClusterError, OutcomeUnknown, PermissionDenied
+from kafkaform.health import Part, Quorum, Voter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkaform.cluster.api import Api
+    from kafkaform.cluster.connection import Connection
+
+TIMEOUT_S = 3.0
+NO_TAGS = b"\x00"
+NOT_LEADER, NOT_AUTHORISED = 6, 31
+OBSERVER = (9, 1, 1)
+
+
+class Replica(NamedTuple):
+    """A replica as a quorum tells of it: its id, the end of its log, and when it fetched last."""
+
+    id: int
+    end: int
+    fetched_ms: int = 0
+
+
+class Answering:
+    """A connection whose brokers know some versions of the request, and answer it as told."""
+
+    def __init__(self, versions: Sequence[int], answer: bytes | ClusterError) -> None:
+        self._versions = versions
+        self._answer = answer
+        self.asked: list[tuple[int, bytes]] = []
+        self.patience_s = 0.0
+
+    def speaks(self, api: Api) -> bool:
+        assert (api.key, api.flexible) == (55, True)
+        return api.version in self._versions
+
+    def ask(self, api: Api, bodies: list[bytes], *, timeout_s: float) -> list[bytes]:
+        self.patience_s = timeout_s
+        self.asked += [(api.version, body) for body in bodies]
+        if isinstance(self._answer, ClusterError):
+            raise self._answer
+        return [self._answer]
+
+
+def answer(leader: int, voters: Sequence[Replica], version: int, error: int = 0, of_all: int = 0) -> bytes:
+    def replicas(told: Sequence[Replica]) -> bytes:
+        times = [pack(">qq", one.fetched_ms, one.fetched_ms) if version else b"" for one in told]
+        each = [pack(">iq", one.id, one.end) + time + NO_TAGS for one, time in zip(told, times, strict=True)]
+        return bytes([len(told) + 1]) + b"".join(each)
+
+    partition = pack(">ihiiq", 0, error, leader, 5, 100) + replicas(voters) + replicas([Replica(*OBSERVER)])
+    name = METADATA_LOG.encode()
+    topic = bytes([len(name) + 1]) + name + b"\x02" + partition + NO_TAGS + NO_TAGS
+    return pack(">h", of_all) + b"\x02" + topic + NO_TAGS
+
+
+def quorum(leader: int, *voters: Replica, version: int = 1) -> Quorum:
+    told = Answering([version], answer(leader, voters, version))
+    return read_quorum(cast("Connection", told), None, TIMEOUT_S)
+
+
+def test_voters_are_measured_by_the_leader() -> None:
+    voters = [Replica(1, 100, 50_000), Replica(2, 90, 49_500), Replica(3, -1, -1), Replica(4, 101, 50_001)]
+    assert quorum(1, *voters) == Quorum(
+        1, (Voter(1, 0), Voter(2, 10, 500), Voter(3, None, None), Voter(4, 0, 0))
+    )
+
+
+def test_brokers_that_tell_no_times() -> None:
+    told = quorum(1, Replica(1, 100), Replica(2, 90), version=0)
+    assert told == Quorum(1, (Voter(1, 0), Voter(2, 10, None)))
+
+
+def test_a_quorum_without_a_leader() -> None:
+    assert quorum(-1, Replica(1, 5, 5)) == Quorum(None, (Voter(1, None),))
+
+
+@pytest.mark.parametrize(("known", "asked"), [((0,), 0), ((0, 1), 1), ((1, 2), 1)])
+def test_the_best_version_is_asked_for(known: tuple[int, ...], asked: int) -> None:
+    told = Answering(known, answer(1, [Replica(1, 5, 5)], asked))
+    assert read_quorum(cast("Connection", told), None, TIMEOUT_S) == Quorum(1, (Voter(1, 0),))
+    body = b"\x02\x13__cluster_metadata\x02" + bytes(4) + NO_TAGS * 3
+    assert (told.asked, told.patience_s) == ([(asked, body)], TIMEOUT_S)
+
+
+def test_where_zookeeper_elects_the_controller_metadata_names_it() -> None:
+    told = Answering([], ClusterError("nobody is asked"))
+    assert read_quorum(cast("Connection", told), 7, TIMEOUT_S) == Quorum(7)
+
+
+@pytest.mark.parametrize("told", [answer(-1, [], 1, NOT_LEADER), OutcomeUnknown("timed out")])
+def test_where_nobody_leads(told: bytes | ClusterError) -> None:
+    unread: dict[Part, str] = {}
+    assert health._quorum(cast("Connection", Answering([1], told)), 7, unread) == Quorum(None)
+    assert unread == {}
+
+
+@pytest.mark.parametrize(
+    "told", [answer(-1, [], 1, of_all=NOT_AUTHORISED), PermissionDenied("not authorised")]
+)
+def test_a_quorum_that_is_not_told(told: bytes | ClusterError) -> None:
+    unread: dict[Part, str] = {}
+    assert health._quorum(cast("Connection", Answering([1], told)), 7, unread) is None
+    assert unread.keys() == {Part.QUORUM}
+    assert "not authorised" in unread[Part.QUORUM]

@@ -13,11 +13,15 @@ import statistics
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.rounds import KAFKAFORM, RAW, compared, timed
 from benchmarks.scene import build, write_manifests
 from benchmarks.table import tell
 from kafkaform.devcluster.cluster import DevCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 CALLS = """
 import sys
@@ -29,6 +33,9 @@ futures = admin.describe_configs(asked, request_timeout=600)
 entries = [future.result() for future in futures.values()]
 assert len(entries) == int(sys.argv[3]), len(entries)
 """
+
+YARDSTICK = "import confluent_kafka.admin"
+"""The same work everywhere, by which seconds of two machines can be compared."""
 
 HEADINGS = (
     "topics",
@@ -62,9 +69,14 @@ def main() -> int:
             manifests = write_manifests(Path(folder) / "topics", count)
             rows.append(measure(kafka.bootstrap_servers, manifests, count, options.rounds))
     tell("plan", HEADINGS, *rows)
-    starts = [timed([*KAFKAFORM, "--help"]).seconds for _ in range(options.rounds)]
-    print(f"kafkaform --help: {statistics.median(starts):.3f} s")
+    print(f"kafkaform --help: {_median([*KAFKAFORM, '--help'], options.rounds):.3f} s")
+    # What says how fast the machine is: seconds of another one are to be seen beside it.
+    print(f"import confluent_kafka.admin: {_median([*RAW, YARDSTICK], options.rounds):.3f} s")
     return 0
+
+
+def _median(command: Sequence[str], rounds: int) -> float:
+    return statistics.median(timed(command).seconds for _ in range(rounds))
 
 
 def measure(address: str, manifests: Path, count: int, rounds: int) -> dict[str, float]:

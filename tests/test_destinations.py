@@ -20,6 +20,7 @@ from kafkaform.outcome import Result
 from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json
 from kafkaform.planner import narrow
 from kafkaform.planning import Request, make_plan
+from kafkaform.report.summary import summary_sentence
 from kafkaform.settings import Settings
 from tests.kafka_fixtures import connect, eventually
 from tests.scenes import FakeClock, Watched, declared, made, plan_for, topic
@@ -235,6 +236,7 @@ def test_what_several_topics_copy_is_added_up(memory: MemoryCluster) -> None:
     assert note.message.startswith("2 topics together: 3 replicas are copied (2.8 GiB, about ")
     # Broker 1 sends both of the first topic's; broker 2 sends the second's, or the first's was sent to it.
     assert note.message.endswith("about 40 seconds at 50 MB/s per broker)")
+    assert summary_sentence(plan).startswith(f"Plan: 2 to update, 1 unchanged. {note.message}. ")
     assert codes(narrow(plan, ["Topic/a"])) == []
     assert codes(narrow(plan, ["Topic/*"])) == ["KF429"]
     assert codes(plan_for(memory, declared("a", 1, 3))) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkaform.kinds.topic.copying import TOGETHER
 from kafkaform.kinds.topic.operations import PLACEMENT
 from kafkaform.model import Origin, Severity, Status
 from kafkaform.report.changes import action_of, fields_of, is_deferred
@@ -81,6 +82,7 @@ def summary_sentence(plan: Plan) -> str:
     foreign = sum(c.origin in {Origin.DRIFT, Origin.MIXED} for c in plan.changes)
     if foreign:
         also += f" {foreign:,} of them {'is' if foreign == 1 else 'are'} not from this branch, or not only."
+    also += "".join(f" {found.message}." for found in plan.diagnostics if found.code == TOGETHER)
     return f"Plan: {', '.join([*parts, unchanged])}.{also} {_validated(plan)}"
 
 

@@ -1,4 +1,4 @@
-"""Asking about topics in our own bytes, on kafka-python's connection: a tenth of the clients' own time."""
+"""Asking about topics in our own bytes: a tenth of what the clients need for it."""
 
 from __future__ import annotations
 

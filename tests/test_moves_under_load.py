@@ -356,7 +356,8 @@ def test_ctrl_c_twice_leaves_nothing_that_the_next_apply_does_not_clean(
     time.sleep(later_s)
     first.process.send_signal(signal.SIGINT)
     end = first.ended().needs(1)
-    assert "Not complete." in end.out
+    # How far it came, or, where the second one came behind the cleaning up, what was not waited for.
+    assert re.search("in place|given up while", end.out), end.out + end.err
     left = throttled(project.servers)
     assert not left or "throttle" in end.out + end.err, end.err
     applied(project, "topics", "--throttle", "none").needs(0)

@@ -5,7 +5,7 @@ BIN  := $(VENV)/bin
 READY := $(VENV)/.ready
 
 # Two tests at a time, as many of them wait for brokers and clocks; a file's tests stay together.
-PYTEST_ARGS ?= -n 2 --dist loadgroup
+PYTEST_ARGS ?= -n 2
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format typecheck check bench picture lock clean

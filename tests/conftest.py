@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.kafka_fixtures import (
     SHARED,
@@ -17,7 +19,10 @@ from tests.kafka_fixtures import (
     prefix,
     real_cluster,
 )
-from tests.spark_fixtures import LEAKS, SPARK, spark
+from tests.spark_fixtures import LEAKS, SPARK, SPARK_FILES, spark
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
 
 __all__ = ["account", "free_accounts", "kafka", "kafka3", "kafka_acl", "prefix", "real_cluster", "spark"]
 
@@ -31,6 +36,47 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("kafkaform")
+
+
+HEAVY_FILES = (
+    SPARK,
+    "test_cli_docs.py",
+    "test_moves_under_load.py",
+    "test_moves_kafka.py",
+    "test_demo.py",
+    "test_workflows.py",
+    "test_lock.py",
+    "test_cluster_lock.py",
+    "test_devcluster.py",
+    "test_skew_browser.py",
+)
+"""What takes minutes, and is begun first: begun last, it would keep one worker busy while the other waits."""
+
+
+def group_of(nodeid: str) -> str:
+    """The tests that one worker runs one after the other: those of a file, or all that need Spark."""
+    file = nodeid.partition("::")[0].rpartition("/")[2]
+    return SPARK if file in SPARK_FILES else file
+
+
+class GroupScheduling(LoadScopeScheduling):
+    """Whole groups, the heavy ones first.
+
+    xdist's own `--dist loadgroup` gives every test to whoever is free: it writes the group into `_nodeid`,
+    which pytest 9 no longer reads (xdist 3.8). Each worker then starts each cluster, and Spark, for itself.
+    """
+
+    def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
+        config.option.loadscopereorder = False  # by the number of tests: the order of collection counts
+        super().__init__(config, log)
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Give every worker whole groups."""
+    return GroupScheduling(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,9 +93,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             used |= {value for value in callspec.params.values() if isinstance(value, str)}
         if used & {*SHARED}:
             item.add_marker(pytest.mark.kafka)
-        # With several workers (pytest -n), files stay whole, and one worker alone has the Spark session.
-        item.add_marker(pytest.mark.xdist_group(SPARK if SPARK in used else item.path.name))
         if SPARK in used:
+            if group_of(item.nodeid) != SPARK:
+                raise pytest.UsageError(f"{item.path.name} needs Spark: list it in SPARK_FILES")
             item.add_marker(pytest.mark.spark)
             for leak in LEAKS:
                 item.add_marker(pytest.mark.filterwarnings(leak))
+    items.sort(key=lambda item: _weight(item.nodeid))
+
+
+def _weight(nodeid: str) -> int:
+    group = group_of(nodeid)
+    return HEAVY_FILES.index(group) if group in HEAVY_FILES else len(HEAVY_FILES)

@@ -17,6 +17,18 @@ if TYPE_CHECKING:
 SPARK = "spark"
 """The fixture's name."""
 
+SPARK_FILES = frozenset(
+    {
+        "test_measure.py",
+        "test_skew_files.py",
+        "test_skew_session.py",
+        "test_skew_source.py",
+        "test_skew_submit.py",
+        "test_skew_truth.py",
+    }
+)
+"""The files with tests that use it: one worker runs them all, as a session takes a core and 1 GiB."""
+
 LEAKS = (
     # PySpark leaves the sockets through which it collects rows to the garbage collector.
     r"ignore:unclosed <socket\.socket .*127\.0\.0\.1:ResourceWarning",

@@ -70,7 +70,7 @@ def test_the_latest_apply_comes_first_and_its_changes_in_order(story: Story) -> 
 @pytest.mark.parametrize(
     ("result", "line"),
     [
-        (None, "  ? run0.1  Topic/orders  update: no result known (interrupted or killed?)"),
+        (None, "  ? run0.1  Topic/orders  update: result unknown (killed, or still running)"),
         ("failed", "  ! run0.1  Topic/orders  update FAILED"),
         ("moved", "  ! run0.1  Topic/orders  update moved before its turn"),
         ("not_tried", "  ! run0.1  Topic/orders  update not tried"),

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from kafkaform.audit.entries import Entry, Log, RecordedField
 
 FORMAT_VERSION = 1
-UNKNOWN = "no result known (interrupted or killed?)"
+UNKNOWN = "result unknown (killed, or still running)"
+_OPEN = "this may have been done; the next apply that finds it so writes the result"
 
 _DONE = {"create": "created", "update": "updated", "delete": "deleted"}
 _ENDS = {
@@ -107,7 +108,9 @@ def _change(page: Page, entry: Entry) -> None:
         f"  {result_of(entry)}",
         indent=2,
     )
-    if entry.outcome is not None and entry.outcome.message:
+    if entry.outcome is None:
+        page.note("", _OPEN, indent=FIELD_INDENT)
+    elif entry.outcome.message:
         page.note("", clipped(entry.outcome.message, PROSE), indent=FIELD_INDENT)
     done = {field.path for field in entry.carried_out}
     apart = "  (was so already)" if fine else "  (not done)"

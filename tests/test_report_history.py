@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.audit.entries import Log
+from kafkaform.audit.trail import Trail
 from kafkaform.model import ResourceRef
+from kafkaform.report.drift_wording import apply_words
 from kafkaform.report.history import history_to_json, render_history
 from tests.audit_scenes import Story
 from tests.scenes import DAY, WEEK
@@ -51,6 +53,14 @@ def test_an_apply_with_all_of_its_changes(story: Story) -> None:
         "  - run0.3  Topic/old  deleted",
         "      partitions: 1",
     ]
+
+
+def test_a_commit_that_the_files_differed_from_is_marked(story: Story) -> None:
+    commit = "0123456789abcdef0123456789abcdef01234567-dirty"
+    entry = story.add("update", "orders", {RETENTION: (WEEK, DAY)}, commit=commit)
+    assert words(story)[0].endswith("  commit 0123456789ab-dirty")
+    setting = Trail(story.entries).settings(entry.ref, RETENTION)[0]
+    assert apply_words(setting).endswith("by alice (commit 0123456789ab-dirty)")
 
 
 def test_the_latest_apply_comes_first_and_its_changes_in_order(story: Story) -> None:

@@ -34,6 +34,7 @@ from kafkaform.planner import narrow
 from kafkaform.planning import check_identity
 from kafkaform.report.printable import printable
 from kafkaform.settings import find_settings
+from kafkaform.wording import short_commit
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -160,7 +161,7 @@ def _purpose(given: tuple[Plan, PlanHeader] | None, digest: str | None) -> str:
     """What the lock is wanted for, for whoever waits for it."""
     if given is None or digest is None:
         return "apply of manifests"
-    commit = f" from commit {given[1].commit[:12]}" if given[1].commit else ""
+    commit = f" from commit {short_commit(given[1].commit)}" if given[1].commit else ""
     return f"apply of plan {digest.removeprefix('sha256:')[:12]}{commit}"
 
 

@@ -13,7 +13,7 @@ from kafkaform.group_state import OFFSETS_PREFIX
 from kafkaform.model import Risk, Update, judgements
 from kafkaform.report.printable import clipped, printable
 from kafkaform.report.values import Worded, single, worded
-from kafkaform.wording import counted
+from kafkaform.wording import counted, short_commit
 
 if TYPE_CHECKING:
     from kafkaform.audit.trail import Setting
@@ -204,7 +204,7 @@ def apply_words(setting: Setting) -> str:
     """Which apply it was: `an apply of 2026-11-03 12:00 UTC by alice (commit 1a2b3c4d5e6f)`."""
     time = _TIME.fullmatch(setting.at)
     at = f"{time[1]} {time[2]} UTC" if time else clipped(setting.at, _WORD)
-    commit = f" (commit {clipped(setting.commit[:12], _WORD)})" if setting.commit else ""
+    commit = f" (commit {clipped(short_commit(setting.commit), _WORD)})" if setting.commit else ""
     return f"an apply of {at} by {clipped(setting.who, _WORD)}{commit}"
 
 

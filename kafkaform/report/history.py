@@ -10,7 +10,7 @@ from kafkaform.report.page import FIELD_INDENT, PROSE, Page
 from kafkaform.report.printable import clipped
 from kafkaform.report.text import SYMBOLS
 from kafkaform.report.values import Transition, label, single
-from kafkaform.wording import counted
+from kafkaform.wording import counted, short_commit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,6 @@ _ENDS = {
 }
 _MOST_FIELDS = 12
 _WORD = 120
-_COMMIT = 12
 _NAME = 280
 
 
@@ -88,7 +87,7 @@ def _apply(page: Page, entry: Entry, *, named: bool) -> None:
     time = entry.at[:19].replace("T", " ")
     parts = [f"{time} UTC", f"{clipped(entry.who, _WORD)} on {clipped(entry.host, _WORD)}"]
     if entry.commit:
-        parts.append(f"commit {clipped(entry.commit[:_COMMIT], _COMMIT)}")
+        parts.append(f"commit {clipped(short_commit(entry.commit), _WORD)}")
     if entry.environment:
         parts.append(f"environment {clipped(entry.environment, _WORD)}")
     if named:

@@ -74,6 +74,7 @@ class Past:
     Attributes:
         cause: Which side changed.
         last: What the latest apply set it to; None if no apply on record set it, or the latest deleted it.
+            One of which no result is known counts where it was to make what is live.
         source: The latest apply that set it to the live value, if that was an earlier one.
     """
 
@@ -248,17 +249,18 @@ def _field(desired: Desired, change: FieldChange, trail: Trail | None, *, left_a
 
 def past_of(ref: ResourceRef, change: FieldChange, trail: Trail) -> Past:
     """What is on record of a live value, and thereby which side changed since."""
-    settings = trail.settings(ref, change.path)
-    if not settings:
-        return Past(Cause.UNRECORDED)
 
     def equal(a: FieldValue, b: FieldValue) -> bool:
         return KINDS[ref.kind].equal(change.path, a, b)
 
+    recorded = trail.settings(ref, change.path)
+    settings = [one for one in recorded if one.certain or equal(one.value, change.before)]
+    if not settings:
+        return Past(Cause.UNRECORDED)
     last = settings[0]
     if equal(last.value, change.before):
         return Past(Cause.MANIFEST, last)
-    source = next((setting for setting in settings if equal(setting.value, change.before)), None)
+    source = next((one for one in settings if one.certain and equal(one.value, change.before)), None)
     return Past(Cause.CLUSTER if equal(last.value, change.after) else Cause.BOTH, last, source)
 
 
@@ -266,9 +268,11 @@ def _past_of_whole(ref: ResourceRef, state: State, trail: Trail | None, *, live:
     """What is on record of a resource that is there and should not be, or the other way round."""
     if trail is None:
         return None
-    latest = [settings[0] for path in state if (settings := trail.settings(ref, path))]
-    if latest:
-        return Past(Cause.MANIFEST if live else Cause.CLUSTER, max(latest, key=lambda setting: setting.at))
+    if not live and (deletion := trail.open_deletion(ref)) is not None:
+        return Past(Cause.MANIFEST, deletion)
+    recorded = [one for path in state for one in trail.settings(ref, path) if live or one.certain]
+    if recorded:
+        return Past(Cause.MANIFEST if live else Cause.CLUSTER, max(recorded, key=lambda one: one.at))
     if trail.replaced_since(ref, ""):  # and what was set before the last deletion is not told
         return Past(Cause.CLUSTER if live else Cause.MANIFEST)
     return Past(Cause.UNRECORDED)

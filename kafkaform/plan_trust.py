@@ -11,8 +11,7 @@ from kafkaform.errors import PlanFileError
 from kafkaform.freshness import require_fresh
 from kafkaform.plan_signature import require_signed
 from kafkaform.report.printable import clipped, printable
-from kafkaform.repository import DIRTY
-from kafkaform.wording import listed
+from kafkaform.wording import DIRTY, listed, short_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -111,7 +110,7 @@ def _require_commit(made: PlanHeader, checkout: Checkout, where: str) -> None:
         )
     if made.commit != checkout.commit:
         raise PlanFileError(
-            f"{where}: the plan was made from commit {clipped(made.commit[:12], 40)}, "
+            f"{where}: the plan was made from commit {clipped(short_commit(made.commit), 40)}, "
             f"and {here} is checked out",
             hint=f"check that commit out, or {_AGAIN} from this one",
         )

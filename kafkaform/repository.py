@@ -17,12 +17,10 @@ from kafkaform.errors import RepositoryError
 from kafkaform.git_command import git, unreadable
 from kafkaform.manifests.files import CONFIG_FILE, SUFFIXES
 from kafkaform.report.printable import clipped
+from kafkaform.wording import DIRTY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-DIRTY = "-dirty"
-"""What is added to the commit of files that are not as that commit has them, as `git describe` does."""
 
 _SUBMODULE = b"160000"
 _NO_FILES = frozenset({b"120000", _SUBMODULE})  # the former is a link

@@ -1,4 +1,4 @@
-"""How messages count, list, and tell ages."""
+"""How messages count, list, name commits, and tell ages."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 FEW = 5
 """How many names a message has room for."""
+DIRTY = "-dirty"
+"""What is added to the commit of files that are not as that commit has them, as `git describe` does."""
+_COMMIT = 12
 
 
 def counted(number: int, noun: str) -> str:
@@ -23,6 +26,11 @@ def listed(names: Collection[str], few: int = FEW, *, noun: str = "") -> str:
     more = len(names) - len(shown)
     rest = counted(more, f"more {noun}") if noun else f"{more:,} more"
     return ", ".join(shown) + (f" and {rest}" if more else "")
+
+
+def short_commit(commit: str) -> str:
+    """The start of a commit, and `-dirty` behind it where files differed from it."""
+    return commit.removesuffix(DIRTY)[:_COMMIT] + (DIRTY if commit.endswith(DIRTY) else "")
 
 
 def aged(age: timedelta) -> str:

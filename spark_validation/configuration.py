@@ -27,7 +27,7 @@ _FORGETTING = {
     "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "1s",
 }
 
-_MERGED = {"spark.jars": ",", "spark.driver.extraClassPath": os.pathsep, "spark.driver.extraJavaOptions": " "}
+_MERGED = {"spark.jars": ",", "spark.driver.extraJavaOptions": " "}
 """Settings that the user's are added to, and what separates them."""
 NEW_ARCHIVE = "classes.jsa"
 """In the session's folder: the class archive that a first run leaves."""
@@ -104,8 +104,6 @@ def configuration(settings: SessionSettings, folder: Path) -> dict[str, str]:
             "spark.local.dir": str(folder / "local"),
             # Spark's own 200 are for a cluster: here each is a short task of its own.
             "spark.sql.shuffle.partitions": str(2 * _cores()),
-            # Nothing is copied, and only this class path can be archived.
-            "spark.driver.extraClassPath": os.pathsep.join(map(str, settings.jars)),
         }
     else:
         ours["spark.jars"] = ",".join(map(str, settings.jars))
@@ -117,6 +115,20 @@ def configuration(settings: SessionSettings, folder: Path) -> dict[str, str]:
     # A pattern of one's own hides more, never less.
     result |= widened(own)
     return {name: value for name, value in result.items() if value or name in SESSION_SETTINGS}
+
+
+def class_path(settings: SessionSettings, more: str | None) -> str | None:
+    """What stands behind Spark's own jars on the class path of a local session; None if nothing does.
+
+    Nothing is copied that way, and what is on the class path can be archived. Behind, because Java takes an
+    archive for any class path that begins with the one it was made with: then a session that reads files, and
+    has no connector, makes one that also serves those that read Kafka.
+
+    Args:
+        settings: How Spark runs.
+        more: What the environment (SPARK_DIST_CLASSPATH) has there.
+    """
+    return os.pathsep.join([*map(str, settings.jars), *([more] if more else [])]) or None
 
 
 def widened(own: Mapping[str, str]) -> dict[str, str]:

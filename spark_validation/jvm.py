@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from spark_validation.configuration import NEW_ARCHIVE
+from spark_validation.configuration import NEW_ARCHIVE, class_path
 from spark_validation.errors import SparkUnavailable
 from spark_validation.redaction import is_sensitive
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 LOG = "spark.log"
 
 _END_S = 10.0
-_ARCHIVE_S = 60.0
-"""How long a JVM may take to write its class archive: about three seconds on an idle machine."""
+_ARCHIVE_S = 180.0
+"""How long a JVM may take to write its class archive, of 150 MB: 40 s were seen on a busy machine."""
 _LINES = 400
 _JAVA_HINT = "Spark 4 needs Java 17 or 21: install one, and point JAVA_HOME at it"
 _TOO_OLD = "java.lang.UnsupportedClassVersionError"
@@ -35,6 +35,7 @@ _TOO_OLD = "java.lang.UnsupportedClassVersionError"
 # What an environment for another Spark would do to this one.
 _FOREIGN = ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_HOME")
 _REMOTE = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE", "MASTER")
+_CLASS_PATH = "SPARK_DIST_CLASSPATH"
 _LOCAL = ("SPARK_CONF_DIR", "SPARK_MASTER", "SPARK_LOCAL_DIRS", "SPARK_LOCAL_IP")
 
 # Where PySpark's own gateway has the level of all, Spark does not change that to its default of a shell.
@@ -56,6 +57,7 @@ def environment(settings: SessionSettings) -> Iterator[None]:
     changes: dict[str, str | None] = dict.fromkeys((*_FOREIGN, *_REMOTE))
     if settings.local:
         changes |= dict.fromkeys(_LOCAL)
+        changes[_CLASS_PATH] = class_path(settings, os.environ.get(_CLASS_PATH))
     python = settings.conf.get("spark.pyspark.python") or (
         None if settings.local else os.environ.get("PYSPARK_PYTHON")
     )
@@ -128,8 +130,8 @@ def running(settings: SessionSettings, configuration: Mapping[str, str], folder:
     else:
         archive = settings.class_archive if settings.local else None
         making = archive is not None and not archive.exists()
-        _end(gateway, process, _ARCHIVE_S if making else _END_S)
-        if archive is not None and making:
+        whole = _end(gateway, process, _ARCHIVE_S if making else _END_S)
+        if archive is not None and making and whole:
             _keep(folder / NEW_ARCHIVE, archive)
     finally:
         # A later session of this process starts a JVM of its own.
@@ -137,7 +139,8 @@ def running(settings: SessionSettings, configuration: Mapping[str, str], folder:
         SparkContext._jvm = None  # noqa: SLF001
 
 
-def _end(gateway: Any, process: subprocess.Popen[bytes], patience_s: float) -> None:
+def _end(gateway: Any, process: subprocess.Popen[bytes], patience_s: float) -> bool:
+    """End a JVM; returns whether it ended by itself, and so has written all that it was to write."""
     quietly = threading.Thread(target=gateway.shutdown, daemon=True)
     quietly.start()
     quietly.join(_END_S)
@@ -148,6 +151,8 @@ def _end(gateway: Any, process: subprocess.Popen[bytes], patience_s: float) -> N
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+        return False
+    return True
 
 
 def _keep(made: Path, archive: Path) -> None:

@@ -91,7 +91,10 @@ def called(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None) 
 
 
 def kafkaform(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None) -> Call:
-    """Run `kafkaform` in a folder without a terminal, as a process of its own."""
+    """Run `kafkaform` in a folder without a terminal, as a process of its own.
+
+    It has no limit but that of a whole test: a first start of Spark or of Kafka on a machine takes its time.
+    """
     done = subprocess.run(
         command(*arguments),
         cwd=cwd,
@@ -100,7 +103,6 @@ def kafkaform(*arguments: object, cwd: Path, env: Mapping[str, str] | None = Non
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=_LIMIT_S,
         check=False,
     )
     return Call(done.returncode, done.stdout, done.stderr)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkaform import planning
+from kafkaform.audit.journal import open_journal
 from kafkaform.audit.topic import TOPIC
 from kafkaform.audit.trail import read_trail
 from kafkaform.client_properties import ClientProperties
@@ -29,7 +30,7 @@ from kafkaform.model import (
 from kafkaform.outcome import Result
 from kafkaform.planning import Request, make_plan
 from kafkaform.settings import AuditSettings, ClusterSettings, Settings
-from tests.audit_scenes import recorded_apply
+from tests.audit_scenes import ALICE, HEADER, recorded_apply
 from tests.group_clients import produce
 from tests.kafka_fixtures import TIMEOUT_S, admin_client, eventually
 from tests.scenes import QUIET, absent, declared, made
@@ -181,6 +182,33 @@ def test_a_commit_that_failed_was_none(memory: MemoryCluster) -> None:
     memory.fail_next(RequestRejected("no (NOT_COORDINATOR)", code="NOT_COORDINATOR"))
     recorded_apply(plan_for(memory, group("orders")), memory)
     assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED
+
+
+def test_a_commit_without_a_result_may_have_been_one(memory: MemoryCluster) -> None:
+    """As an apply leaves it that is killed before it could write what became of it."""
+    plan = plan_for(memory, group("orders"))
+    journal = open_journal(memory, AuditSettings(), plan, HEADER, "sha256:0", ALICE)
+    journal.intend(plan.changes)
+    (planned,) = plan_for(memory, group("orders", start="latest")).changes
+    assert planned.status is Status.NEEDS_CONSENT
+    assert isinstance(planned.change, Create)
+    judgement = planned.change.judgement
+    assert judgement.hazard == HAZARD
+    assert judgement.reason.startswith("it may have had offsets in orders: an apply of ")
+    assert judgement.reason.endswith(
+        f"by alice was to commit them, and was killed before it could write the result (run {journal.run}). "
+        "If it did, they expired since, or were deleted: beginning anew, what it has not read is skipped"
+    )
+
+
+def test_a_topic_or_a_group_that_may_have_been_deleted_may_also_be_the_same(memory: MemoryCluster) -> None:
+    committed(memory, group("orders"))
+    gone = Desired(ResourceRef("ConsumerGroup", "g"), None, Intent(allow={"delete": "TICKET-1"}))
+    plan = plan_for(memory, gone, absent("orders"))
+    assert len(plan.changes) == 2
+    open_journal(memory, AuditSettings(), plan, HEADER, "sha256:0", ALICE).intend(plan.changes)
+    expire(memory)
+    assert status_of(plan_for(memory, group("orders"))) is Status.NEEDS_CONSENT
 
 
 @pytest.mark.parametrize("target", [None, replace(TARGET, audit=AuditSettings(topic=False))])

@@ -127,10 +127,22 @@ def test_a_field_that_a_later_apply_changed_is_not_overruled(story: Story) -> No
 def test_a_later_apply_that_did_nothing_stands_in_no_way(story: Story) -> None:
     change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
     story.add("update", "orders", {RETENTION: (DAY, "1")}, result="failed")
-    story.add("update", "orders", {RETENTION: (DAY, "1")}, result=None)
     story.add("update", "orders", {"partitions": (1, 2)})
     story.add("update", "prices", {RETENTION: (DAY, "1")})
     assert undo(story, change, desired=(declared("orders", retention_ms=DAY),)).refused == []
+
+
+def test_a_later_apply_without_a_result_may_have_done_something(story: Story) -> None:
+    change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
+    story.add("update", "orders", {RETENTION: (DAY, "3600000")}, result=None)
+    now = (declared("orders", retention_ms=DAY),)
+    assert "retention.ms: apply run1 may have changed it again, to 1h; --force" in refusal(
+        undo(story, change, desired=now)
+    )
+    assert undo(story, change, desired=now, force=True).edits == [Edit(ORDERS, RETENTION, WEEK)]
+    made_again = story.add("create", "orders", {RETENTION: (None, DAY)})
+    story.add("delete", "orders", {RETENTION: (DAY, None)}, result=None)
+    assert "apply run3 may have deleted it since; --force" in refusal(undo(story, made_again, desired=now))
 
 
 def test_a_resource_that_was_made_anew_is_another_one(story: Story) -> None:

@@ -45,9 +45,27 @@ def test_the_newest_comes_first_with_who_and_when(story: Story) -> None:
 
 
 def test_what_was_not_carried_out_set_nothing(story: Story) -> None:
-    for result in ("failed", "moved", "not_tried", "already", None):
+    for result in ("failed", "moved", "not_tried", "already"):
         story.add("update", "orders", {RETENTION: (WEEK, DAY)}, result=result)
     assert values(story) == []
+
+
+def test_what_has_no_result_may_have_been_carried_out(story: Story) -> None:
+    """A deletion or a creation that may not have been ends nothing: what was set before may still be so."""
+    story.add("create", "orders", {RETENTION: (None, WEEK)})
+    story.add("delete", "orders", {RETENTION: (WEEK, None)}, result=None)
+    story.add("create", "orders", {RETENTION: (None, DAY)}, result=None)
+    trail = Trail(story.entries)
+    assert [(one.value, one.certain) for one in trail.settings(ORDERS, RETENTION)] == [
+        (DAY, False),
+        (WEEK, True),
+    ]
+    assert trail.replaced_since(ORDERS, "")
+    assert not trail.replaced_since(ORDERS, story.entries[0].at)
+    assert trail.open_deletion(ORDERS) is None
+    deletion = Trail(story.entries[:2]).open_deletion(ORDERS)
+    assert deletion is not None
+    assert (deletion.run, deletion.certain) == ("run1", False)
 
 
 def test_the_half_that_was_carried_out_counts(story: Story) -> None:

@@ -38,7 +38,6 @@ def bash(script: str, folder: Path, more: Mapping[str, str]) -> subprocess.Compl
         env=environ,
         capture_output=True,
         text=True,
-        timeout=200,
         check=False,
     )
 

@@ -158,7 +158,6 @@ def run_block(block: Block, folder: Path, variables: dict[str, str]) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=200,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

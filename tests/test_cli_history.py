@@ -87,7 +87,7 @@ def test_an_intent_without_a_result_is_shown_as_such(real_cluster: KafkaCluster,
     plan = plan_for(real_cluster, declared(name))
     open_journal(real_cluster, AuditSettings(), plan, HEADER, "sha256:0", ALICE).intend(plan.changes)
     shown = project.run("history", name).needs(0).out
-    assert "create: no result known (interrupted or killed?)" in shown
+    assert "create: result unknown (killed, or still running)" in shown
     assert "alice on ci-3  commit 0123456789ab  environment dev" in shown
     assert ALICE.url is not None
     assert ALICE.url in shown

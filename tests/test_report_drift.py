@@ -123,12 +123,12 @@ kafkaform drift · cluster prod (memory) · environment live
       retention.ms  manifest  7d (604800000)   orders.yaml:9
                     live      30d (2592000000)
                     since     an apply of 2026-11-03 12:00 UTC by alice (commit
-                              0123456789ab) set 7d; changed since by something
-                              other than kafkaform
+                              0123456789ab) set 7d; changed since, not by an
+                              apply on record
       segment.ms    manifest  (not declared)
                     live      1d (86400000)
-                    since     before kafkaform's record: no apply on record has
-                              set it
+                    since     not known: no apply on record is known to have set
+                              it
       restore: kafkaform apply --target Topic/orders --allow Topic/orders:retention-cut
                needs consent to retention-cut
                destructive: retention.ms is cut from 30d to 7d: what lies beyond
@@ -182,20 +182,20 @@ def test_asides_of_the_verdict(numbers: dict[str, int], sentence: str) -> None:
 
 AT_NOON = "an apply of 2026-11-03 12:00 UTC by alice (commit 0123456789ab)"
 A_MINUTE_LATER = AT_NOON.replace("12:00", "12:01")
-OTHERS = "by something other than kafkaform"
+OTHERWISE = "not by an apply on record"
 
 
 @pytest.mark.parametrize(
     ("set_to", "said"),
     [
-        ([], "before kafkaform's record: no apply on record has set it"),
-        ([WEEK], f"{AT_NOON} set 7d; changed since {OTHERS}"),
-        ([DAY], f"{AT_NOON} set the live value; the manifest changed since"),
-        ([MONTH], f"{AT_NOON} set 30d; changed since {OTHERS}, and the manifest changed since"),
-        ([None], f"{AT_NOON} left it without a value of its own; changed since {OTHERS}, and the manifest"),
+        ([], "not known: no apply on record is known to have set it"),
+        ([WEEK], f"{AT_NOON} set 7d; changed since, {OTHERWISE}"),
+        ([DAY], f"{AT_NOON} set the live value; the manifest says otherwise"),
+        ([MONTH], f"{AT_NOON} set 30d; changed since, {OTHERWISE}; the manifest says otherwise, too"),
+        ([None], f"{AT_NOON} left it without a value of its own; changed since, {OTHERWISE}; the manifest"),
         (
             [DAY, WEEK],
-            f"{A_MINUTE_LATER} set 7d; changed since {OTHERS}; the live value is the one that {AT_NOON} set",
+            f"{A_MINUTE_LATER} set 7d; changed since, {OTHERWISE}; the live value is the one that {AT_NOON}",
         ),
     ],
 )
@@ -214,22 +214,79 @@ def test_a_value_that_was_taken_away(cluster: MemoryCluster) -> None:
     story.add("update", "a", {RETENTION: (None, WEEK)}, commit=None, at="yesterday")
     (drifted,) = drift_in(cluster, declared("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
     said = since_field(drifted.ref, drifted.fields[0])
-    assert said == f"an apply of yesterday by alice set 7d; taken away since {OTHERS}"
+    assert said == f"an apply of yesterday by alice set 7d; taken away since, {OTHERWISE}"
+
+
+@pytest.mark.parametrize(
+    ("earlier", "wanted", "said"),
+    [
+        ([], DAY, f"{AT_NOON}, of which no result is known, may have set the live value; the manifest"),
+        ([WEEK], DAY, f"{A_MINUTE_LATER}, of which no result is known, may have set the live value; the"),
+        ([WEEK], MONTH, f"{AT_NOON} set 7d; changed since, {OTHERWISE}"),
+        ([], MONTH, "not known: no apply on record is known to have set it"),
+    ],
+)
+def test_an_apply_without_a_result_may_have_set_what_is_live(
+    cluster: MemoryCluster, earlier: list[str], wanted: str, said: str
+) -> None:
+    made(cluster, "a", retention_ms=DAY)
+    story = Story()
+    for value in earlier:
+        story.add("update", "a", {RETENTION: (None, value)})
+    story.add("update", "a", {RETENTION: (None, wanted)}, result=None)
+    (drifted,) = drift_in(cluster, declared("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
+    assert (since_field(drifted.ref, drifted.fields[0]) or "").startswith(said)
+
+
+def test_an_imported_topic_that_was_changed_after_an_apply(cluster: MemoryCluster) -> None:
+    """The record says nothing of the field, so nothing is said of when it was set."""
+    made(cluster, "a", retention_ms=DAY)
+    story = Story()
+    story.add("update", "a", {"config.segment.ms": (None, DAY)})
+    (drifted,) = drift_in(cluster, declared("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
+    said = since_field(drifted.ref, drifted.fields[0])
+    assert said == "not known: no apply on record is known to have set it"
 
 
 @pytest.mark.parametrize(
     ("actions", "live", "said"),
     [
-        ([], False, "no apply on record has made it"),
-        (["create"], False, f"{AT_NOON} made or changed it; deleted since {OTHERS}"),
+        (["create"], False, "not known: no apply on record is known to have made it"),
+        (["create"], True, f"{AT_NOON}, of which no result is known, may have made or changed it; the manif"),
+        (
+            ["delete"],
+            False,
+            f"{AT_NOON}, of which no result is known, may have deleted it; the manifest decl",
+        ),
+        (["delete"], True, "not known: no apply on record is known to have made it"),
+    ],
+)
+def test_an_apply_without_a_result_may_have_made_or_deleted_a_resource(
+    cluster: MemoryCluster, actions: list[str], live: bool, said: str
+) -> None:
+    if live:
+        made(cluster, "a")
+    story = Story()
+    for action in actions:
+        story.add(action, "a", {"partitions": (None, 3) if action == "create" else (3, None)}, result=None)
+    desired = absent("a") if live else declared("a")
+    (drifted,) = drift_in(cluster, desired, trail=Trail(story.entries)).resources
+    assert (since_whole(drifted) or "").startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("actions", "live", "said"),
+    [
+        ([], False, "not known: no apply on record is known to have made it"),
+        (["create"], False, f"{AT_NOON} made or changed it; deleted since, {OTHERWISE}"),
         (
             ["create", "delete"],
             False,
-            "an apply deleted it (kafkaform history Topic/a); the manifest changed",
+            "an apply deleted it (kafkaform history Topic/a); the manifest declares it",
         ),
-        ([], True, "before kafkaform's record"),
-        (["create"], True, f"{AT_NOON} made or changed it; the manifest changed since"),
-        (["delete"], True, f"an apply deleted it (kafkaform history Topic/a); made again since {OTHERS}"),
+        ([], True, "not known: no apply on record is known to have made it"),
+        (["create"], True, f"{AT_NOON} made or changed it; the manifest says otherwise"),
+        (["delete"], True, f"an apply deleted it (kafkaform history Topic/a); made again since, {OTHERWISE}"),
     ],
 )
 def test_since_when_a_resource_is_missing_or_there(

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.audit.entries import Log
+from kafkaform.audit.trail import Trail
 from kafkaform.model import ResourceRef
+from kafkaform.report.drift_wording import apply_words
 from kafkaform.report.history import history_to_json, render_history
 from tests.audit_scenes import Story
 from tests.scenes import DAY, WEEK
@@ -53,6 +55,14 @@ def test_an_apply_with_all_of_its_changes(story: Story) -> None:
     ]
 
 
+def test_a_commit_that_the_files_differed_from_is_marked(story: Story) -> None:
+    commit = "0123456789abcdef0123456789abcdef01234567-dirty"
+    entry = story.add("update", "orders", {RETENTION: (WEEK, DAY)}, commit=commit)
+    assert words(story)[0].endswith("  commit 0123456789ab-dirty")
+    setting = Trail(story.entries).settings(entry.ref, RETENTION)[0]
+    assert apply_words(setting).endswith("by alice (commit 0123456789ab-dirty)")
+
+
 def test_the_latest_apply_comes_first_and_its_changes_in_order(story: Story) -> None:
     story.add("update", "orders", {"partitions": (1, 2)})
     for number in (1, 2, 10):
@@ -70,7 +80,7 @@ def test_the_latest_apply_comes_first_and_its_changes_in_order(story: Story) -> 
 @pytest.mark.parametrize(
     ("result", "line"),
     [
-        (None, "  ? run0.1  Topic/orders  update: no result known (interrupted or killed?)"),
+        (None, "  ? run0.1  Topic/orders  update: result unknown (killed, or still running)"),
         ("failed", "  ! run0.1  Topic/orders  update FAILED"),
         ("moved", "  ! run0.1  Topic/orders  update moved before its turn"),
         ("not_tried", "  ! run0.1  Topic/orders  update not tried"),

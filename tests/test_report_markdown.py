@@ -150,6 +150,8 @@ def test_context_and_summary_follow() -> None:
     markdown = render_markdown(Plan("c1", (planned("a"),), broker_validated=True), HEADER)
     assert "Cluster `prod` (`c1`) · environment `live` · commit `1a2b3c4d5e6f`" in markdown
     assert "**Plan: 1 to create, 0 unchanged. Validated by the brokers.**" in markdown
+    dirty = replace(HEADER, commit=f"{HEADER.commit}-dirty")
+    assert "commit `1a2b3c4d5e6f-dirty`" in render_markdown(Plan("c1", (planned("a"),)), dirty)
 
 
 def test_held_back_changes_come_first_with_reasons_and_ways_out() -> None:

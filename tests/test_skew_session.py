@@ -16,8 +16,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
 from kafkaform.client_properties.java import to_java
+from kafkaform.jars.spark import connector_jars
 from spark_validation import session
-from spark_validation.configuration import SessionSettings, configuration, session_settings
+from spark_validation.configuration import SessionSettings, class_path, configuration, session_settings
 from spark_validation.consumers import group_id
 from spark_validation.errors import JobFailed, ReadingFailed, SparkMissing, SparkUnavailable
 from spark_validation.masters import check_master, check_remote
@@ -46,7 +47,7 @@ def test_a_session_is_local_and_reads_with_two_tasks_for_each_core(tmp_path: Pat
     found = configuration(SessionSettings(jars=(Path("/a.jar"), Path("/b.jar"))), tmp_path)
     assert found["spark.master"] == f"local[{2 * len(os.sched_getaffinity(0))}]"
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
-    assert found["spark.driver.extraClassPath"] == "/a.jar:/b.jar"
+    assert "spark.driver.extraClassPath" not in found, "the connector stands behind Spark's own jars"
     assert found["spark.sql.sources.useV1SourceList"] == ""
 
 
@@ -63,7 +64,10 @@ def test_the_users_settings_win_and_add_to_ours(tmp_path: Path) -> None:
     assert found["spark.driver.memory"] == "9g"
     assert found["spark.ui.enabled"] == "true"
     assert found["spark.jars"] == "/own.jar"
-    assert found["spark.driver.extraClassPath"] == "/a.jar:/own"
+    assert found["spark.driver.extraClassPath"] == "/own"
+    assert class_path(settings, None) == "/a.jar"
+    assert class_path(settings, "/dist/*") == "/a.jar:/dist/*"
+    assert class_path(SessionSettings(), None) is None
     assert found["spark.driver.extraJavaOptions"].endswith(" -Dmine=1")
     assert "log4j2.configurationFile" in found["spark.driver.extraJavaOptions"]
 
@@ -579,43 +583,51 @@ def test_an_interrupt_leaves_no_java_behind(tmp_path: Path) -> None:
     # It computes once its processors are busy.
     eventually(lambda: java_process.cpu_percent(0.2), lambda busy: busy > 50)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate()
     assert process.returncode != 0
     assert errors.rstrip().endswith("KeyboardInterrupt")
     eventually(java_process.is_running, lambda running: not running)
     assert list(tmp_path.iterdir()) == []
 
 
+CONSUMER = "org.apache.kafka.clients.consumer.KafkaConsumer"
 PREPARED = """
 import sys
 from pathlib import Path
 from spark_validation.session import SessionSettings, start
-with start(SessionSettings(master="local[1]", memory="512m", class_archive=Path(sys.argv[1]))) as spark:
-    runtime = spark._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
+archive, *jars = map(Path, sys.argv[1:])
+with start(SessionSettings(tuple(jars), master="local[1]", memory="512m", class_archive=archive)) as spark:
+    java = spark._jvm.java
+    runtime = java.lang.management.ManagementFactory.getRuntimeMXBean()
     used = [option for option in runtime.getInputArguments() if "Archive" in option]
-    print(spark.range(10).count(), *used, sep=chr(10))
+    mapped = str(archive) in Path(f"/proc/{java.lang.ProcessHandle.current().pid()}/maps").read_text()
+    found = [java.lang.Class.forName(name).getName() for name in jars and ["@CONSUMER@"]]
+    print(spark.range(10).count(), *used, "mapped" if mapped else "not mapped", *found, sep=chr(10))
 """
 
 
+def prepared(archive: Path, *jars: Path) -> list[str]:
+    """Run a session of its own: its answer, the option of the archive, whether Java took it, and a class."""
+    done = subprocess.run(
+        [sys.executable, "-c", PREPARED.replace("@CONSUMER@", CONSUMER), archive, *jars],
+        cwd=archive.parent.parent,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
 def test_a_first_session_prepares_classes_for_the_next_and_a_damaged_file_stops_none(tmp_path: Path) -> None:
+    """One that reads files and has no connector makes what one that reads Kafka is served by, too."""
     archive = tmp_path / "cache" / "classes.jsa"
-
-    def session() -> list[str]:
-        done = subprocess.run(
-            [sys.executable, "-c", PREPARED, archive],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert (done.returncode, done.stderr) == (0, "")
-        return done.stdout.splitlines()
-
-    assert session()[1].startswith("-XX:ArchiveClassesAtExit=")
+    assert prepared(archive)[1].startswith("-XX:ArchiveClassesAtExit=")
     assert archive.stat().st_size > 10_000_000
     assert sorted(archive.parent.iterdir()) == [archive]
-    assert session()[1] == f"-XX:SharedArchiveFile={archive}"
+    taken = f"-XX:SharedArchiveFile={archive}"
+    assert prepared(archive) == ["10", taken, "mapped"]
+    assert prepared(archive, *connector_jars()) == ["10", taken, "mapped", CONSUMER]
     archive.write_bytes(b"not what Java expects")
-    assert session()[0] == "10"
+    assert prepared(archive)[0] == "10"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.kafka import KafkaCluster
     from kafkaform.devcluster.cluster import DevCluster
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(120, func_only=True)  # not what starts Spark or Kafka
 
 Read: TypeAlias = Counter[tuple[int, int, Key, int]]
 """Records by partition, slice, key and size."""

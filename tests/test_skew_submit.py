@@ -280,7 +280,6 @@ print(to_json(Report("", None, None, "", (result,))))
 """
 
 
-@pytest.mark.timeout(600)
 def test_a_standalone_cluster_counts_what_this_machine_counts(
     spark: SparkSession,
     kafka_acl: DevCluster,

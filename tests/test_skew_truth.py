@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["skewed"]
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(120, func_only=True)  # not what starts Spark or Kafka
 
 SAMPLE = JobSettings(records=20_000, seed=1, show_keys=True)
 OTHER_SAMPLE = JobSettings(records=20_000, seed=2, show_keys=True)

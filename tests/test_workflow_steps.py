@@ -219,7 +219,6 @@ def test_another_repository_can_call_the_workflows(team: Scene) -> None:
     results(team.run("plan.yml", event, inputs), validate="success", plan="skipped", comment="skipped")
 
 
-@pytest.mark.timeout(600)
 def test_skew_is_measured_reported_and_kept(team: Scene) -> None:
     name = team.create("hot", partitions=2)
     team.hosted.commit("main", team.topic("hot", partitions=2, skew={"maxPartitionRatio": 1.5}))

@@ -100,6 +100,11 @@ class Entry:
             field.path for field in self.fields
         )
 
+    @property
+    def may_have_taken_place(self) -> bool:
+        """Whether anything of it was changed, or may have been: nobody lived to write the result."""
+        return self.outcome is None or self.took_place
+
 
 @dataclass(frozen=True, slots=True)
 class ThrottleEntry:

@@ -66,6 +66,11 @@ def _topic(path: str) -> ResourceRef:
 
 
 def _committed(ref: ResourceRef, paths: Sequence[str], trail: Trail) -> dict[str, Setting]:
-    """What the latest apply committed; a topic that was made anew since has taken the offsets with it."""
-    latest = {path: settings[0] for path in paths if (settings := trail.settings(ref, path))}
-    return {path: one for path, one in latest.items() if not trail.replaced_since(_topic(path), one.at)}
+    """What the latest apply committed, or may have; a topic made anew since has taken the offsets with it."""
+    found = {}
+    for path in paths:
+        topic = _topic(path)
+        settings = [one for one in trail.settings(ref, path) if not trail.replaced_since(topic, one.at)]
+        if settings:
+            found[path] = next((one for one in settings if one.certain), settings[0])
+    return found

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from kafkaform.audit.author import Author
+    from kafkaform.audit.entries import Entry
     from kafkaform.model import Consent, FieldChange, FieldValue, PlannedChange
     from kafkaform.operations import Operation
     from kafkaform.outcome import ResourceResult
@@ -122,6 +123,25 @@ def result_lines(change_id: str, at: str, ended: ResourceResult) -> Iterator[str
         "result": RESULTS[ended.result],
         "message": ended.message[:_PROSE] or None,
         "done": [path for operation in ended.done for path in _paths(operation, ended.planned)],
+    }
+    return _lines(document, "done")
+
+
+def settled_lines(entry: Entry, at: str, by: str) -> Iterator[str]:
+    """The lines that say of a change without a result that it was found to be carried out.
+
+    Args:
+        entry: The change, with the fields that were found so.
+        at: When.
+        by: The id of the apply that found it.
+    """
+    document = {
+        **_head("result", entry.id, at),
+        "kind": entry.ref.kind,
+        "name": entry.ref.name,
+        "result": RESULTS[Result.APPLIED],
+        "message": f"found done by apply {by}: this one ended before it could write its result",
+        "done": [field.path for field in entry.fields],
     }
     return _lines(document, "done")
 

@@ -61,7 +61,7 @@ def reversal(
         later = [
             other
             for other in record[start + 1 :]
-            if other.ref == entry.ref and other.took_place and other.id not in chosen
+            if other.ref == entry.ref and other.may_have_taken_place and other.id not in chosen
         ]
         _Undoing(entry, later, desired.get(entry.ref), force, found).run()
     return found
@@ -90,7 +90,7 @@ class _Undoing:
             for one in self._fields():
                 self._undo_field(one)
         elif self.later and self.later[-1].action != "update" and not self.force:
-            self._refuse(f"apply {self.later[-1].run} {self.later[-1].action}d it since; {_FORCE}")
+            self._refuse(f"apply {_did(self.later[-1])} it since; {_FORCE}")
         elif entry.action == "create":
             self._undo_create()
         else:
@@ -140,11 +140,11 @@ class _Undoing:
             again = [its for its in other.fields if its.path == one.path or other.action != "update"]
             if again:
                 what = (
-                    f"changed it again, to {self._shown(one.path, again[0].after)}"
+                    f"it again, to {self._shown(one.path, again[0].after)}"
                     if other.action == "update"
-                    else f"{other.action}d the resource since"
+                    else "the resource since"
                 )
-                return f"apply {other.run} {what}; {_FORCE}"
+                return f"apply {_did(other)} {what}; {_FORCE}"
         said = self.declared.state.get(one.path)
         if self._same(one.path, said, one.after) or self._same(one.path, said, one.before):
             return None
@@ -203,6 +203,12 @@ class _Undoing:
 
     def _note(self, what: str) -> None:
         self.found.notes.append(f"{self.entry.id} {self.entry.ref}: {what}")
+
+
+def _did(entry: Entry) -> str:
+    """`run1 changed`, or `run1 may have changed` where no result is known."""
+    done = {"create": "created", "update": "changed", "delete": "deleted"}[entry.action]
+    return f"{entry.run} {done if entry.took_place else f'may have {done}'}"
 
 
 def _observed(ref: ResourceRef, state: State) -> Observed:

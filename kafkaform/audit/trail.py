@@ -32,6 +32,7 @@ class Setting:
         who: Whoever applied.
         commit: The Git commit of the manifests, where known.
         run: The id of the apply.
+        certain: Whether it did; otherwise it was about to, and no result was written.
     """
 
     value: FieldValue
@@ -39,10 +40,11 @@ class Setting:
     who: str
     commit: str | None
     run: str
+    certain: bool = True
 
 
 class Trail:
-    """What applies did to each resource.
+    """What applies did to each resource, or may have done.
 
     Args:
         entries: Of one cluster, oldest first.
@@ -51,7 +53,7 @@ class Trail:
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries: dict[ResourceRef, list[Entry]] = {}
         for entry in entries:
-            if entry.took_place:
+            if entry.may_have_taken_place:
                 self._entries.setdefault(entry.ref, []).append(entry)
 
     def settings(self, ref: ResourceRef, path: str) -> tuple[Setting, ...]:
@@ -59,20 +61,39 @@ class Trail:
         return tuple(self._settings(ref, path))
 
     def replaced_since(self, ref: ResourceRef, at: str) -> bool:
-        """Whether an apply made or deleted a resource after a time (RFC 3339 in UTC)."""
-        return any(entry.action != "update" and entry.at > at for entry in self._entries.get(ref, ()))
+        """Whether an apply made or deleted a resource for sure after a time (RFC 3339 in UTC)."""
+        return any(
+            entry.action != "update" and entry.took_place and entry.at > at
+            for entry in self._entries.get(ref, ())
+        )
+
+    def open_deletion(self, ref: ResourceRef) -> Setting | None:
+        """The apply that was about to delete a resource and wrote no result, if none came after it."""
+        latest = self._entries.get(ref, ())[-1:]
+        for entry in latest:
+            if entry.action == "delete" and not entry.took_place:
+                return _setting(entry, None)
+        return None
 
     def _settings(self, ref: ResourceRef, path: str) -> Iterator[Setting]:
         for entry in reversed(self._entries.get(ref, ())):
+            certain = entry.took_place
             if entry.action == "delete":
-                return
-            set_here = [field.after for field in entry.carried_out if field.path == path]
+                if certain:
+                    return
+                continue  # what was set before it may still be so
+            fields = entry.carried_out if certain else entry.fields
+            set_here = [field.after for field in fields if field.path == path]
             if not set_here and entry.action == "create" and path.startswith(CONFIG_PREFIX):
                 set_here = [None]  # it was made without
             for value in set_here:
-                yield Setting(value, entry.at, entry.who, entry.commit, entry.run)
-            if entry.action == "create":
+                yield _setting(entry, value)
+            if entry.action == "create" and certain:
                 return
+
+
+def _setting(entry: Entry, value: FieldValue) -> Setting:
+    return Setting(value, entry.at, entry.who, entry.commit, entry.run, entry.took_place)
 
 
 def read_trail(cluster: Cluster, audit: AuditSettings, cluster_id: str | None = None) -> Trail:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkaform.cli.earlier import settle, unspent
 from kafkaform.cli.moving import Moving, moving_options
 from kafkaform.cli.options import (
     Where,
@@ -33,13 +34,16 @@ from kafkaform.planner import narrow
 from kafkaform.planning import check_identity
 from kafkaform.report.printable import printable
 from kafkaform.settings import find_settings
+from kafkaform.wording import short_commit
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from kafkaform.cli.plan import Scope
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.lock import Guard
+    from kafkaform.model import ResourceRef
     from kafkaform.moves.ledger import ThrottleLedger
     from kafkaform.moves.options import MoveOptions
     from kafkaform.onlookers import Journal
@@ -115,14 +119,22 @@ def apply(
             else:
                 plan, about = given
                 plan = grant(_narrowed(plan, targets), grants)
+            earlier = safeguards.earlier(cluster, target, plan.cluster_id, saved=saved is not None)
+            there: Collection[ResourceRef] = ()
+            if saved is not None:
+                spent = {} if trust.again else earlier.spent(digest, about.created_at)
+                plan, there = unspent(plan, spent, cluster)
             if plan.with_status(Status.PLANNED):
                 safeguards.begin(cluster, target)
             if not apply_while_unhealthy:
                 plan = _checked(plan, session, cluster)
-            print_plan(plan, about, "text", verbose=verbose, err=output_format == "json")
-            if plan.with_status(Status.PLANNED) and not auto_approve:
-                _confirm(plan, session)
+            shown = replace(plan, changes=tuple(c for c in plan.changes if c.ref not in there))
+            if shown.changes or not there:
+                print_plan(shown, about, "text", verbose=verbose, err=output_format == "json")
+            if shown.with_status(Status.PLANNED) and not auto_approve:
+                _confirm(shown, session)
             journal = safeguards.journal(cluster, target, plan, about, digest)
+            settle(earlier, cluster, journal.run)
             ledger = safeguards.ledger(cluster, target, plan, journal.run)
             report = _carry_out(plan, cluster, guard, journal, moves, ledger)
             _print_report(report, output_format)
@@ -149,7 +161,7 @@ def _purpose(given: tuple[Plan, PlanHeader] | None, digest: str | None) -> str:
     """What the lock is wanted for, for whoever waits for it."""
     if given is None or digest is None:
         return "apply of manifests"
-    commit = f" from commit {given[1].commit[:12]}" if given[1].commit else ""
+    commit = f" from commit {short_commit(given[1].commit)}" if given[1].commit else ""
     return f"apply of plan {digest.removeprefix('sha256:')[:12]}{commit}"
 
 

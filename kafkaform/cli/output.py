@@ -48,6 +48,7 @@ def header(session: Session, paths: Sequence[Path] = (), *, exact: bool = False)
         paths: The manifests, as the command line has them.
         exact: Mark the commit where files of these differ from it, which means reading all of them again.
     """
+    from kafkaform.audit.record import timestamp
     from kafkaform.plan_file import PlanHeader
 
     return PlanHeader(
@@ -55,7 +56,7 @@ def header(session: Session, paths: Sequence[Path] = (), *, exact: bool = False)
         commit=_commit(session, paths, exact=exact),
         cluster_name=session.target.name if session.target else None,
         environment=session.environment,
-        created_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        created_at=timestamp(datetime.now(UTC)),
     )
 
 

@@ -12,10 +12,12 @@ import click
 
 from kafkaform.cli.options import bundled, in_milliseconds
 from kafkaform.cli.output import tell
+from kafkaform.errors import AuditError
 from kafkaform.lock import unguarded
 from kafkaform.settings import AuditSettings
 
 if TYPE_CHECKING:
+    from kafkaform.audit.earlier import Earlier
     from kafkaform.audit.journal import AuditJournal
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.lock import Guard
@@ -66,6 +68,25 @@ class Safeguards:
 
         author = author_here(os.environ)
         return open_journal(cluster, self.kept(target), plan, about, digest, author)
+
+    def earlier(self, cluster: Cluster, target: ClusterSettings, cluster_id: str, *, saved: bool) -> Earlier:
+        """What is on record of earlier applies; nothing, and a note of it, where that cannot be read.
+
+        Args:
+            cluster: The cluster.
+            target: Its settings.
+            cluster_id: Its id.
+            saved: Whether a saved plan is applied: for that, the record is also read where none is kept now.
+        """
+        from kafkaform.audit.earlier import Earlier, read_earlier
+
+        kept = self.kept(target)
+        where = target.audit if saved and not kept.enabled else kept
+        try:
+            return read_earlier(cluster, where, cluster_id, kept)
+        except AuditError as error:
+            tell(f"what earlier applies did is not known: {error.message}")
+            return Earlier()
 
     def ledger(self, cluster: Cluster, target: ClusterSettings, plan: Plan, run: str) -> ThrottleLedger:
         """The record of the throttles that an apply sets; it remembers nothing where none is kept.

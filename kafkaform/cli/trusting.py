@@ -33,12 +33,14 @@ class Trust:
         require_commit: Whether it must be of the commit that is checked out.
         verify_key: The keys of which one must have signed it.
         reviewed: The plan that was reviewed, to compare one made now with.
+        again: Whether changes are made once more that an apply of the same plan made before.
     """
 
     max_age: int | None = None
     require_commit: bool = False
     verify_key: Path | None = None
     reviewed: Path | None = None
+    again: bool = False
 
     def check(self, made: PlanHeader, file: Path, session: Session, target: ClusterSettings) -> None:
         """Refuse a saved plan that is not to be trusted here; raises PlanFileError with what is wrong."""
@@ -69,6 +71,8 @@ class Trust:
             )
         if saved is None and self.require_commit:
             raise UsageError("--require-commit is for a saved plan", hint="give PLAN.json")
+        if saved is None and self.again:
+            raise UsageError("--again is for a saved plan", hint="give PLAN.json")
         if saved is not None or self.reviewed is not None:
             return
         if self.max_age is not None or self.verify_key is not None:
@@ -107,6 +111,11 @@ _OPTIONS = (
         "--require-commit",
         is_flag=True,
         help="Apply a saved plan only if it is of the commit that is checked out.",
+    ),
+    click.option(
+        "--again",
+        is_flag=True,
+        help="Make changes of a saved plan once more that were applied before and are undone.",
     ),
 )
 

@@ -7,7 +7,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from kafkaform.errors import JavaError
-from kafkaform.jars.cache import cache_directory, fetched
+from kafkaform.jars.cache import cache_directory, fetched, present
 from kafkaform.jars.ivy import Dependency, JarSet, pyspark_jars
 from kafkaform.progress import Progress, silent
 
@@ -35,22 +35,41 @@ def connector_jars(*, java: Java | None = None, progress: Progress = silent) -> 
     Raises:
         JavaError: PySpark is not installed, or the jars are not there and cannot be fetched.
     """
-    connector = Dependency("org.apache.spark", "spark-sql-kafka-0-10_2.13", _pyspark_version())
-    wanted = JarSet("Spark's Kafka connector", "spark", connector.version, (connector,), _EXCLUDED)
-    there = {jar.name for jar in pyspark_jars()}
-    return [jar for jar in fetched(wanted, java=java, progress=progress) if jar.name not in there]
+    return _beside_pyspark(fetched(_connector(), java=java, progress=progress))
 
 
-def class_archive(java: Java, jars: Sequence[Path]) -> Path:
+def connector_jars_present() -> list[Path]:
+    """The same, of what was fetched before: none if nothing was.
+
+    Raises:
+        JavaError: PySpark is not installed.
+    """
+    return _beside_pyspark(present(_connector()) or [])
+
+
+def class_archive(java: Java, *, own_connector: bool = False) -> Path:
     """Where the classes of a Spark session are kept, prepared for Java: a file for all that they depend on.
+
+    It serves sessions with the connector's jars and those without: see `class_path` in spark_validation.
 
     Args:
         java: What runs the session.
-        jars: The connector's jars.
+        own_connector: Whether the session has a connector of the user's instead, and so never those jars.
     """
-    parts = [str(java.path.resolve()), str(java.major), *map(str, (*pyspark_jars(), *jars))]
+    parts = [str(java.path.resolve()), str(java.major), *map(str, pyspark_jars())]
+    parts += ["own connector"] if own_connector else []
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     return cache_directory() / "spark" / f"classes-{digest}.jsa"
+
+
+def _connector() -> JarSet:
+    connector = Dependency("org.apache.spark", "spark-sql-kafka-0-10_2.13", _pyspark_version())
+    return JarSet("Spark's Kafka connector", "spark", connector.version, (connector,), _EXCLUDED)
+
+
+def _beside_pyspark(jars: Sequence[Path]) -> list[Path]:
+    there = {jar.name for jar in pyspark_jars()}
+    return [jar for jar in jars if jar.name not in there]
 
 
 def _pyspark_version() -> str:

@@ -99,6 +99,7 @@ def _setting(setting: Setting | None) -> _Json | None:
         "who": setting.who,
         "commit": setting.commit,
         "run": setting.run,
+        "result_known": setting.certain,
     }
 
 

@@ -13,7 +13,7 @@ from kafkaform.group_state import OFFSETS_PREFIX
 from kafkaform.model import Risk, Update, judgements
 from kafkaform.report.printable import clipped, printable
 from kafkaform.report.values import Worded, single, worded
-from kafkaform.wording import counted
+from kafkaform.wording import counted, short_commit
 
 if TYPE_CHECKING:
     from kafkaform.audit.trail import Setting
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kafkaform.model import ResourceRef
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?Z", re.ASCII)
-_OTHERS = "something other than kafkaform"
+_OTHERWISE = "not by an apply on record"
 _WORD = 120
 _NOUNS = {"Topic": "topic", "ConsumerGroup": "group"}
 
@@ -157,16 +157,16 @@ def since_field(ref: ResourceRef, one: FieldDrift) -> str | None:
     if past is None:
         return None
     if past.last is None:
-        return "before kafkaform's record: no apply on record has set it"
-    when = apply_words(past.last)
-    manifest = "the manifest changed since" if one.declared else "the manifest has let go of it since"
+        return "not known: no apply on record is known to have set it"
+    when = _maybe(past.last)
+    manifest = "the manifest says otherwise" if one.declared else "the manifest does not declare it"
     if past.cause is Cause.MANIFEST:
         return f"{when} set the live value; {manifest}"
     value = _set(ref, one, past.last)
-    away = f"{_gone(one.change.path)} since by {_OTHERS}"
+    away = f"{_gone(one.change.path)} since, {_OTHERWISE}"
     if one.change.before is not None:
-        away = f"changed since by {_OTHERS}"
-    both = f", and {manifest}" if past.cause is Cause.BOTH else ""
+        away = f"changed since, {_OTHERWISE}"
+    both = f"; {manifest}, too" if past.cause is Cause.BOTH else ""
     source = f"; the live value is the one that {apply_words(past.source)} set" if past.source else ""
     return f"{when} {value}; {away}{both}{source}"
 
@@ -178,15 +178,17 @@ def since_whole(drifted: ResourceDrift) -> str | None:
         return None
     missing = drifted.form is Form.MISSING
     if past.cause is Cause.UNRECORDED:
-        return "no apply on record has made it" if missing else "before kafkaform's record"
+        return "not known: no apply on record is known to have made it"
     if past.last is None:
         deleted = f"an apply deleted it (kafkaform history {printable(shlex.quote(str(drifted.ref)))})"
-        return f"{deleted}; {'the manifest changed since' if missing else f'made again since by {_OTHERS}'}"
-    made = f"{apply_words(past.last)} made or changed it"
-    if past.cause is Cause.MANIFEST:
-        return f"{made}; the manifest changed since"
-    gone = "deleted" if drifted.ref.kind == "Topic" else "expired, or deleted"
-    return f"{made}; {gone} since by {_OTHERS}"
+        return f"{deleted}; {'the manifest declares it' if missing else f'made again since, {_OTHERWISE}'}"
+    if past.cause is Cause.CLUSTER:
+        gone = "deleted" if drifted.ref.kind == "Topic" else "expired or deleted"
+        return f"{apply_words(past.last)} made or changed it; {gone} since, {_OTHERWISE}"
+    when = _maybe(past.last)
+    if missing:
+        return f"{when} deleted it; the manifest declares it"
+    return f"{when} made or changed it; the manifest says otherwise"
 
 
 def risks(drifted: ResourceDrift) -> tuple[str, ...]:
@@ -202,8 +204,14 @@ def apply_words(setting: Setting) -> str:
     """Which apply it was: `an apply of 2026-11-03 12:00 UTC by alice (commit 1a2b3c4d5e6f)`."""
     time = _TIME.fullmatch(setting.at)
     at = f"{time[1]} {time[2]} UTC" if time else clipped(setting.at, _WORD)
-    commit = f" (commit {clipped(setting.commit[:12], _WORD)})" if setting.commit else ""
+    commit = f" (commit {clipped(short_commit(setting.commit), _WORD)})" if setting.commit else ""
     return f"an apply of {at} by {clipped(setting.who, _WORD)}{commit}"
+
+
+def _maybe(setting: Setting) -> str:
+    """Which apply it was, before a verb; one without a known result may have done it."""
+    when = apply_words(setting)
+    return when if setting.certain else f"{when}, of which no result is known, may have"
 
 
 def _gone(path: str) -> str:

@@ -10,7 +10,7 @@ from kafkaform.report.page import FIELD_INDENT, PROSE, Page
 from kafkaform.report.printable import clipped
 from kafkaform.report.text import SYMBOLS
 from kafkaform.report.values import Transition, label, single
-from kafkaform.wording import counted
+from kafkaform.wording import counted, short_commit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from kafkaform.audit.entries import Entry, Log, RecordedField
 
 FORMAT_VERSION = 1
-UNKNOWN = "no result known (interrupted or killed?)"
+UNKNOWN = "result unknown (killed, or still running)"
+_OPEN = "this may have been done; the next apply that finds it so writes the result"
 
 _DONE = {"create": "created", "update": "updated", "delete": "deleted"}
 _ENDS = {
@@ -31,7 +32,6 @@ _ENDS = {
 }
 _MOST_FIELDS = 12
 _WORD = 120
-_COMMIT = 12
 _NAME = 280
 
 
@@ -87,7 +87,7 @@ def _apply(page: Page, entry: Entry, *, named: bool) -> None:
     time = entry.at[:19].replace("T", " ")
     parts = [f"{time} UTC", f"{clipped(entry.who, _WORD)} on {clipped(entry.host, _WORD)}"]
     if entry.commit:
-        parts.append(f"commit {clipped(entry.commit[:_COMMIT], _COMMIT)}")
+        parts.append(f"commit {clipped(short_commit(entry.commit), _WORD)}")
     if entry.environment:
         parts.append(f"environment {clipped(entry.environment, _WORD)}")
     if named:
@@ -107,7 +107,9 @@ def _change(page: Page, entry: Entry) -> None:
         f"  {result_of(entry)}",
         indent=2,
     )
-    if entry.outcome is not None and entry.outcome.message:
+    if entry.outcome is None:
+        page.note("", _OPEN, indent=FIELD_INDENT)
+    elif entry.outcome.message:
         page.note("", clipped(entry.outcome.message, PROSE), indent=FIELD_INDENT)
     done = {field.path for field in entry.carried_out}
     apart = "  (was so already)" if fine else "  (not done)"

@@ -12,6 +12,7 @@ from kafkaform.report.markdown_escape import code, code_block, html
 from kafkaform.report.markdown_items import finding, place, resource, sentence
 from kafkaform.report.summary import headline, summary_sentence
 from kafkaform.report.values import label, single, worded
+from kafkaform.wording import short_commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,7 +80,7 @@ def _head(plan: Plan, header: PlanHeader | None) -> str:
     if header and header.environment:
         context.append(f"environment {code(header.environment, 80)}")
     if header and header.commit:
-        context.append(f"commit {code(header.commit[:12])}")
+        context.append(f"commit {code(short_commit(header.commit))}")
     return f"## kafkaform plan: {headline(plan)}\n\n{' · '.join(context)}\n\n**{summary_sentence(plan)}**\n"
 
 

@@ -65,7 +65,7 @@ def render_plan(
 def render_provenance(header: PlanHeader) -> Text:
     """One line on when, by what and from which commit a saved plan was made."""
     commit = f" from commit {header.commit}" if header.commit else ""
-    made = f"Saved plan of {header.created_at}, made by kafkaform {header.tool_version}{commit}."
+    made = f"Saved plan of {header.created_at[:19]}Z, made by kafkaform {header.tool_version}{commit}."
     return Text(clipped(made, 400), style="dim")
 
 

@@ -16,6 +16,7 @@ from kafkaform.wording import counted, listed
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from kafkaform.audit.trail import Setting
     from kafkaform.kinds.base import UpdateContext
 
 HAZARDS = frozenset(
@@ -61,15 +62,28 @@ def judge_create(ref: ResourceRef, state: State, facts: Facts) -> Judgement:
     gone = {path: one for path, one in facts.recommits.get(ref, {}).items() if path in state}
     if not gone:
         return SAFE
-    latest = max(gone.values(), key=lambda one: one.at)
-    topics = listed([path.removeprefix(OFFSETS_PREFIX) for path in sorted(gone)], noun="topic")
+    sure = {path: one for path, one in gone.items() if one.certain} or gone
+    latest = max(sure.values(), key=lambda one: one.at)
+    topics = listed([path.removeprefix(OFFSETS_PREFIX) for path in sorted(sure)], noun="topic")
     return Judgement(
         Risk.DESTRUCTIVE,
         "offset-recommit",
-        f"it had offsets in {topics}: an apply of {latest.at[:10]} by {latest.who} committed them "
-        f"(run {latest.run}). They expired since, or the group or the topic was deleted: "
-        f"{_from_the_start([state[path] for path in gone])}",
+        f"{_lost(topics, latest)}: {_from_the_start([state[path] for path in gone])}",
         "find out where its members stood, and after the apply move it there: kafkaform reset",
+    )
+
+
+def _lost(topics: str, setting: Setting) -> str:
+    """How offsets came to be, or may have, and how they went."""
+    applied = f"an apply of {setting.at[:10]} by {setting.who}"
+    if setting.certain:
+        return (
+            f"it had offsets in {topics}: {applied} committed them (run {setting.run}). They expired since, "
+            "or the group or the topic was deleted"
+        )
+    return (
+        f"it may have had offsets in {topics}: {applied} was to commit them, and was killed before it could "
+        f"write the result (run {setting.run}). If it did, they expired since, or were deleted"
     )
 
 

@@ -17,7 +17,16 @@ from kafkaform.errors import PlanFileError
 from kafkaform.json_text import indented
 from kafkaform.model import SAFE, Create, Delete, Update, risk_of
 from kafkaform.plan_reader import parse_document, read_plan
-from kafkaform.plan_signature import ALGORITHM, MEMBER, Signature, covered, signature_member
+from kafkaform.plan_signature import (
+    ALGORITHM,
+    MEMBER,
+    SIGNED_FOR,
+    Purpose,
+    Signature,
+    SignedFor,
+    covered,
+    signature_member,
+)
 from kafkaform.report.changes import action_of, fields_of
 from kafkaform.report.printable import clipped, is_plain, printable
 from kafkaform.report.summary import summarise
@@ -46,6 +55,7 @@ class PlanHeader:
         environment: The environment whose overrides were merged.
         created_at: RFC 3339 in UTC, such as `2025-06-01T12:00:00Z`.
         signature: Its signature, not verified; None where it has none.
+        signed_for: What it is signed for, or is to be; None where nobody signs it, or did not say what for.
     """
 
     tool_version: str
@@ -54,6 +64,7 @@ class PlanHeader:
     environment: str | None
     created_at: str
     signature: Signature | None = None
+    signed_for: SignedFor | None = None
 
 
 def plan_to_json(plan: Plan, header: PlanHeader) -> str:
@@ -64,6 +75,8 @@ def plan_to_json(plan: Plan, header: PlanHeader) -> str:
     document = _document(plan, header)
     if header.signature is not None:
         signature = header.signature
+        if header.signed_for is not None:
+            document[SIGNED_FOR] = asdict(header.signed_for)
         document[MEMBER] = {"algorithm": ALGORITHM, "key": signature.key, "value": signature.value}
     return _written(document)
 
@@ -96,9 +109,9 @@ def _document(plan: Plan, header: PlanHeader) -> _Json:
     return document
 
 
-def sign(text: str, key: Ed25519PrivateKey) -> str:
-    """The JSON text of a plan with a signature in it, in place of any that it had."""
-    document = json.loads(text)
+def sign(text: str, key: Ed25519PrivateKey, signed_for: SignedFor) -> str:
+    """The JSON text of a plan with what it is signed for and a signature in it, in place of any it had."""
+    document = {**json.loads(text), SIGNED_FOR: asdict(signed_for)}
     return _written({**document, MEMBER: signature_member(document, key)})
 
 
@@ -121,7 +134,7 @@ def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
             made = f"the plan was made by kafkaform {clipped(version, 40)}; read it with that version"
             raise PlanFileError(error.message, hint=made) from error
         raise
-    signature = document.get(MEMBER)
+    signature, signed_for = document.get(MEMBER), document.get(SIGNED_FOR)
     if document["digest"] != digest_of(document) or document["summary"] != asdict(summarise(plan)):
         raise PlanFileError(
             f"{printable(file)}: the plan is damaged or was edited by hand: its digest does not fit",
@@ -134,6 +147,7 @@ def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
         environment=document["environment"],
         created_at=document["created_at"],
         signature=Signature(signature["key"], signature["value"], covered(document)) if signature else None,
+        signed_for=SignedFor(Purpose(signed_for["purpose"]), signed_for["ref"]) if signed_for else None,
     )
 
 

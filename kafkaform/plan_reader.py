@@ -49,7 +49,7 @@ from kafkaform.model import (
     Update,
     risk_of,
 )
-from kafkaform.plan_signature import ALGORITHM, MEMBER
+from kafkaform.plan_signature import ALGORITHM, MEMBER, SIGNED_FOR, Purpose
 from kafkaform.report.printable import clipped, printable
 
 _AGAIN = "make it with `kafkaform plan --out`"
@@ -82,6 +82,7 @@ _OF_WHOLE = ("effective_before", "effective_after", "hazard", "reason", "remedy"
 _RISKS = {risk.label: risk for risk in Risk}
 _ORIGINS = {origin.value: origin for origin in Origin}
 _STATUSES = {status.value: status for status in Status}
+_PURPOSES = {purpose.value: purpose for purpose in Purpose}
 _SEVERITIES = {severity.value: severity for severity in Severity}
 _LARGEST_BROKER_ID = 2**31 - 1
 _CREATED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z")
@@ -132,7 +133,7 @@ def read_plan(document: Object, file: str) -> Plan:
 
 
 def _plan(document: Object) -> Plan:
-    members(document, "the plan", _TOP, (MEMBER,))
+    members(document, "the plan", _TOP, (MEMBER, SIGNED_FOR))
     cluster = members(document["cluster"], "cluster", ("id", "name"))
     optional_text(cluster, "name", "cluster")
     for key in ("tool_version", "created_at", "digest"):
@@ -145,6 +146,12 @@ def _plan(document: Object) -> Plan:
         fail("", "digest", "not a SHA-256 digest")
     if MEMBER in document:
         _signature(document[MEMBER])
+    if SIGNED_FOR in document:
+        signed_for = members(document[SIGNED_FOR], SIGNED_FOR, ("purpose", "ref"))
+        one_of(signed_for, "purpose", SIGNED_FOR, _PURPOSES)
+        optional_text(signed_for, "ref", SIGNED_FOR, least=1)
+        if MEMBER not in document:
+            fail("", SIGNED_FOR, "not signed for anything: there is no signature")
     summary = members(document["summary"], "summary", _SUMMARY)
     for key in _SUMMARY:
         count_of(summary, key, "summary", least=0)

@@ -1,6 +1,8 @@
 """Signatures of saved plans: Ed25519 (RFC 8032) over the whole document, except the signature itself.
 
-A digest shows that a plan is undamaged; only a signature shows who made it.
+A digest shows that a plan is undamaged; only a signature shows who made it. What a plan is signed for is
+part of the document, so that the signature covers it: a plan of a branch that nobody has merged is signed
+to be reviewed, and no apply takes it as it is.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import hashlib
 import json
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.errors import PlanFileError
@@ -22,7 +25,29 @@ if TYPE_CHECKING:
 ALGORITHM = "ed25519"
 MEMBER = "signature"
 """The key of a signature in a plan document."""
+SIGNED_FOR = "signed_for"
+"""The key of what a plan document is signed for."""
 _DOMAIN = b"kafkaform plan v1\n"  # a signature of anything else that the key has signed fits no plan
+
+
+class Purpose(StrEnum):
+    """What a plan is signed for."""
+
+    REVIEW = "review"
+    APPLY = "apply"
+
+
+@dataclass(frozen=True, slots=True)
+class SignedFor:
+    """What a plan is signed for, as its signer says.
+
+    Attributes:
+        purpose: `REVIEW`: to be compared with (`apply --reviewed`). `APPLY`: to be carried out as it is.
+        ref: The ref of the manifests that was checked out, such as `refs/heads/main`; None where none was.
+    """
+
+    purpose: Purpose
+    ref: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +100,7 @@ def require_signed(signature: Signature | None, keys: Collection[Ed25519PublicKe
     if signature is None:
         raise PlanFileError(
             f"{where}: the plan is not signed, and here only signed plans are applied",
-            hint="have it made where the key is: kafkaform plan --out FILE --sign-key KEY",
+            hint="have it made where the key is: kafkaform plan --out FILE --sign-key KEY --sign-for apply",
         )
     known = {fingerprint(key): key for key in keys}
     if signature.key not in known:

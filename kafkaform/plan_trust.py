@@ -1,4 +1,4 @@
-"""Whether a saved plan may be applied: who signed it, what made it, how old it is, and from which commit."""
+"""Whether a saved plan may be applied: who signed it and what for, what made it, its age and its commit."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from kafkaform import __version__
 from kafkaform.compatibility import is_compatible
-from kafkaform.errors import PlanFileError
+from kafkaform.errors import PlanFileError, RepositoryError
 from kafkaform.freshness import require_fresh
-from kafkaform.plan_signature import require_signed
+from kafkaform.plan_signature import Purpose, require_signed
 from kafkaform.report.printable import clipped, printable
 from kafkaform.wording import DIRTY, listed, short_commit
 
@@ -46,11 +46,16 @@ class Terms:
 
     Attributes:
         keys: The keys of which one must have signed it; None: it needs no signature.
+        purposes: What it may be signed for, where it must be signed.
+        repository: Where its commit must be merged, where it must be signed: HEAD here comes from it, or is
+            it. None: nowhere.
         max_age: How old it may be; None: any age.
         checkout: What it must have been made from; None: from anything.
     """
 
     keys: tuple[Ed25519PublicKey, ...] | None = None
+    purposes: frozenset[Purpose] = frozenset({Purpose.APPLY})
+    repository: Repository | None = None
     max_age: timedelta | None = None
     checkout: Checkout | None = None
 
@@ -70,6 +75,8 @@ def check_trust(made: PlanHeader, terms: Terms, *, now: datetime, file: str) -> 
     if terms.keys is not None:
         require_signed(made.signature, terms.keys, file)
     where = printable(file)
+    if terms.keys is not None:
+        _require_purpose(made, terms.purposes, where)
     _require_version(made, where)
     if terms.max_age is not None:
         require_fresh(
@@ -83,6 +90,37 @@ def check_trust(made: PlanHeader, terms: Terms, *, now: datetime, file: str) -> 
         )
     if terms.checkout is not None:
         _require_commit(made, terms.checkout, where)
+    elif terms.keys is not None and terms.repository is not None:
+        _require_merged(made, terms.repository, where)
+
+
+def _require_purpose(made: PlanHeader, purposes: frozenset[Purpose], where: str) -> None:
+    if made.signed_for is None:
+        raise PlanFileError(
+            f"{where}: the plan is signed, but does not say what for",
+            hint="sign it again: kafkaform plan --out FILE --sign-key KEY --sign-for apply (or review)",
+        )
+    if made.signed_for.purpose not in purposes:
+        raise PlanFileError(
+            f"{where}: the plan is signed for {made.signed_for.purpose}, and not to be applied as it is",
+            hint="apply what was merged: kafkaform apply --reviewed FILE; or, where its commit is merged, "
+            "make a plan with --sign-for apply",
+        )
+
+
+def _require_merged(made: PlanHeader, repository: Repository, where: str) -> None:
+    """Compare the commit with what is known here: a ref in the plan is only its signer's word."""
+    commit = _committed(made, where)
+    try:
+        merged = repository.merge_base(commit) == commit
+    except RepositoryError as error:
+        raise PlanFileError(f"{where}: {error.message}", hint=error.hint) from error
+    if not merged:
+        raise PlanFileError(
+            f"{where}: the plan was made from commit {clipped(commit[:12], 40)}, which is not part of "
+            f"{repository.head()[:12]}, which is checked out",
+            hint=f"merge it first, or {_AGAIN} from what is merged",
+        )
 
 
 def _require_version(made: PlanHeader, where: str) -> None:
@@ -95,8 +133,8 @@ def _require_version(made: PlanHeader, where: str) -> None:
         )
 
 
-def _require_commit(made: PlanHeader, checkout: Checkout, where: str) -> None:
-    here = checkout.commit[:12]
+def _committed(made: PlanHeader, where: str) -> str:
+    """The commit that a plan was made from."""
     if made.commit is None:
         raise PlanFileError(
             f"{where}: the plan does not say from which commit it was made",
@@ -108,10 +146,14 @@ def _require_commit(made: PlanHeader, checkout: Checkout, where: str) -> None:
             f"{where}: the plan was made from files that are not as commit {base} has them",
             hint=f"commit them, and {_AGAIN}",
         )
-    if made.commit != checkout.commit:
+    return made.commit
+
+
+def _require_commit(made: PlanHeader, checkout: Checkout, where: str) -> None:
+    commit, here = _committed(made, where), checkout.commit[:12]
+    if commit != checkout.commit:
         raise PlanFileError(
-            f"{where}: the plan was made from commit {clipped(short_commit(made.commit), 40)}, "
-            f"and {here} is checked out",
+            f"{where}: the plan was made from commit {clipped(commit[:12], 40)}, and {here} is checked out",
             hint=f"check that commit out, or {_AGAIN} from this one",
         )
     if checkout.changed:

@@ -63,6 +63,17 @@ class Repository:
         """
         return self.resolve("HEAD")
 
+    def ref(self) -> str | None:
+        """The branch that is checked out, else the one ref that HEAD is; None if there is none, or several.
+
+        A job that checks out a pull request has no branch, but `refs/remotes/pull/12/merge`.
+        """
+        branch = git(self.root, "symbolic-ref", "--quiet", "HEAD")
+        if branch.returncode != 0:
+            branch = git(self.root, "for-each-ref", "--points-at=HEAD", "--format=%(refname)")
+        names = branch.stdout.decode("utf-8", "replace").split()
+        return names[0] if len(names) == 1 else None
+
     def resolve(self, ref: str) -> str:
         """The commit, in full, that a branch, a tag or any other of Git's names for one stands for.
 

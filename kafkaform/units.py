@@ -118,6 +118,24 @@ def rounded_size(size: int) -> str:
     return str(Byte(size).best_prefix(NIST).format("{value:.1f} {unit}")) if size else "no data"
 
 
+def rounded_duration(milliseconds: int) -> str:
+    """A duration for people, without parts that are too small to matter: `36h`, `7d12h`, `about 20m34s`."""
+    exact = format_duration(milliseconds)
+    units = _duration_units()
+    parts, rest = [], milliseconds
+    for unit in _FORMAT_DURATION:
+        number, rest = divmod(rest, units[unit])
+        if number and number * units[unit] * 1000 >= milliseconds:
+            parts.append((number, unit))
+    if sum(number * units[unit] for number, unit in parts) != milliseconds:
+        return f"about {_joined(parts)}"
+    return _joined(parts) if parts and exact[:3].isdecimal() else exact
+
+
+def _joined(parts: list[tuple[int, str]]) -> str:
+    return "".join(f"{number}{unit}" for number, unit in parts)
+
+
 def _scaled(number: str, size: int) -> int:
     """`number` times `size`, as a whole number of units of 10**-_PLACES."""
     whole, _, fraction = number.partition(".")

@@ -89,6 +89,22 @@ def test_a_cut_needs_consent_that_names_it(project: Project) -> None:
     assert retentions(project) == {"a": 1, "b": 1, "c": 8}
 
 
+def test_a_cut_of_what_compaction_spares_needs_consent(project: Project) -> None:
+    config = {"cleanup.policy": "compact", "min.compaction.lag.ms": "7d"}
+    project.topic("prices", config=config, keyed=True)
+    project.apply("topics").needs(0)
+    live = project.live()
+    # To 0 in so many words, and by the default that comes into force once nothing is set.
+    for lag in ("0", None):
+        project.topic("prices", config={**config, "min.compaction.lag.ms": lag}, keyed=True)
+        call = project.apply("topics").needs(1)
+        assert "needs consent to compaction-lag-cut" in call.out
+        assert "min.compaction.lag.ms goes from 7d to 0" in call.out
+        assert project.live() == live
+    project.apply("topics", "--allow", f"Topic/{project.prefix}prices:compaction-lag-cut").needs(0)
+    assert "min.compaction.lag.ms" not in project.live()["prices"]
+
+
 def test_consent_in_the_manifest(project: Project) -> None:
     cut(project)
     annotation = {"annotations": {"kafkaform/allow": "retention-cut: legal hold ended, TICKET-1"}}

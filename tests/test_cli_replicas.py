@@ -62,6 +62,14 @@ def test_a_replication_factor_is_changed_as_it_was_reviewed(three: Project) -> N
     three.apply("topics", "--target", "Topic/*a").needs(0)
     assert all(new == [b for b in old if b in new] for old, new in pairs(after, replicas(three, "a")))
 
+    three.topic("b", replicationFactor=1)
+    call = three.apply("topics", "--target", "Topic/*b").needs(1)
+    assert "needs consent to replication-factor-cut" in call.out
+    assert [len(brokers) for brokers in replicas(three, "b")] == [3]
+    consent = f"Topic/{three.prefix}b:replication-factor-cut"
+    three.apply("topics", "--target", "Topic/*b", "--allow", consent).needs(0)
+    assert [len(brokers) for brokers in replicas(three, "b")] == [1]
+
 
 def pairs(before: Assignment, after: Assignment) -> list[tuple[list[int], list[int]]]:
     assert [len(brokers) for brokers in after] == [2] * len(before)

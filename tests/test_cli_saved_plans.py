@@ -77,9 +77,9 @@ def test_show_tells_who_signed(project: Project, keys: tuple[Path, Path]) -> Non
     project.run("plan", "--out", "plan.json", "--sign-key", private).needs(0)
     name = fingerprint(key.public_key())
     claimed = show().needs(0).out
-    assert f"\nSays that it is signed with the key {name}; not verified.\n" in claimed
+    assert f"\nSays that it is signed for review with the key {name}; not verified.\n" in claimed
     verified = show("--verify-key", public).needs(0).out
-    assert f"\nSigned with the key {name}, and not changed since.\n" in verified
+    assert f"\nSigned for review with the key {name}, and not changed since.\n" in verified
     again = show("--format", "json").needs(0)
     assert again.out == (project.folder / "plan.json").read_text()
 
@@ -139,10 +139,11 @@ def test_a_plan_from_another_commit(project: Project) -> None:
 def test_a_half_applied_plan_is_finished(project: Project, keys: tuple[Path, Path]) -> None:
     private, public = keys
     project.topic("more", partitions=1)
-    project.run("plan", "--out", "plan.json", "--sign-key", private).needs(0)
+    project.run("plan", "--out", "plan.json", "--sign-key", private, "--sign-for", "apply").needs(0)
     project.run(*APPLY, "--target", "Topic/*orders").needs(0)
     assert {*project.live()} == {"orders"}
-    project.run(*APPLY, "--verify-key", public).needs(0)
+    told = project.run(*APPLY, "--verify-key", public).needs(0).err
+    assert "not compared: the commit of the plan, as this folder is in no Git repository" in told
     assert {*project.live()} == {"orders", "more"}
 
 

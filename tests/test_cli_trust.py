@@ -74,7 +74,7 @@ def test_a_signed_plan_is_applied_and_nothing_else_is(project: Project) -> None:
     _, others = make_key(project.folder, "other")
     project.run("plan", "--out", "plan.json").needs(0)
     refused(project, "the plan is not signed", "--verify-key", public)
-    project.run("plan", "--out", "plan.json", "--sign-key", private).needs(0)
+    project.run("plan", "--out", "plan.json", "--sign-key", private, "--sign-for", "apply").needs(0)
     refused(project, "which is not trusted here", "--verify-key", others)
     whole = (project.folder / "plan.json").read_text()
     edited(project, lambda plan: plan.update(created_at="2030-01-01T00:00:00Z"))  # which no digest covers
@@ -82,6 +82,53 @@ def test_a_signed_plan_is_applied_and_nothing_else_is(project: Project) -> None:
     (project.folder / "plan.json").write_text(whole)
     project.apply("plan.json", "--verify-key", public).needs(0)
     assert project.live()["a"]["retention.ms"] == "604800000"
+
+
+def test_a_plan_that_is_signed_for_review_is_not_applied_as_it_is(project: Project) -> None:
+    private, public = make_key(project.folder, "ci")
+    made = project.run("plan", "--out", "plan.json", "--sign-key", private).needs(0)
+    assert "saved: kafkaform apply --reviewed plan.json compares with this" in made.err
+    shown = project.run("show", "plan.json", "--verify-key", public).needs(0).out
+    assert "Signed for review (of refs/heads/main) with the key" in " ".join(shown.split())
+    call = refused(project, "the plan is signed for review", "--verify-key", public)
+    assert "kafkaform apply --reviewed" in call.err
+    edited(project, lambda plan: plan["signed_for"].update(purpose="apply"))
+    refused(project, "the signature does not fit", "--verify-key", public)
+    edited(project, lambda plan: plan.pop("signed_for"))
+    refused(project, "the signature does not fit", "--verify-key", public)
+    project.run("plan", "--out", "plan.json", "--sign-key", private, "--sign-for", "review").needs(0)
+    project.apply("--reviewed", "plan.json", "--verify-key", public).needs(0)
+    assert "a" in project.live()
+
+
+def test_a_plan_of_a_branch_is_not_applied_before_it_is_merged(project: Project) -> None:
+    private, public = make_key(project.folder, "ci")
+    git(project.folder, "checkout", "-q", "-b", "other")
+    declare(project, retention="9d")
+    git(project.folder, "commit", "-q", "-a", "-m", "second")
+    project.run("plan", "--out", "plan.json", "--sign-key", private, "--sign-for", "apply").needs(0)
+    git(project.folder, "checkout", "-q", "main")
+    refused(project, "is not part of", "--verify-key", public)
+    git(project.folder, "merge", "-q", "--no-ff", "-m", "merge", "other")
+    project.apply("plan.json", "--verify-key", public).needs(0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--out", "plan.json", "--sign-for", "apply"), "there is no key to sign with"),
+        (("--out", "plan.json", "--sign-for", "merge"), "'review', 'apply'"),
+        (("--sign-key", "ci.pem", "--sign-for", "apply"), "--sign-key signs a saved plan"),
+        (
+            ("--out", "p.json", "--sign-key", "ci.pem", "--sign-for", "apply", "--manifests-from", "."),
+            "are signed for review only",
+        ),
+    ],
+)
+def test_what_is_not_signed(project: Project, arguments: tuple[str, ...], told: str) -> None:
+    make_key(project.folder, "ci")
+    assert told in project.run("plan", *arguments).needs(64).err
+    assert not [*project.folder.glob("p*.json")]
 
 
 def test_a_cluster_that_takes_signed_plans_only(project: Project) -> None:

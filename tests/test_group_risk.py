@@ -13,7 +13,14 @@ from kafkaform.group_state import observed_state
 from kafkaform.groups import Group, Member, Position
 from kafkaform.kinds import KINDS
 from kafkaform.kinds.base import UpdateContext
-from kafkaform.kinds.consumer_group.risk import HAZARDS, judge, judge_create, judge_delete
+from kafkaform.kinds.consumer_group.risk import (
+    _BY_NAME,
+    HARMLESS,
+    HAZARDS,
+    judge,
+    judge_create,
+    judge_delete,
+)
 from kafkaform.model import (
     SAFE,
     Create,
@@ -161,9 +168,23 @@ def test_a_config_that_kafka_does_not_know() -> None:
     assert judged("confluent.x", None, "1").hazard == "unknown-config"
 
 
-def test_other_configs_are_safe() -> None:
-    for name in ("consumer.heartbeat.interval.ms", "share.assignment.interval.ms"):
-        assert judged(name, "5000", "6000") == judged(name, "6000", "5000") == SAFE
+@pytest.mark.parametrize("name", sorted(HARMLESS))
+def test_harmless_configs_are_safe(name: str) -> None:
+    assert judged(name, "5000", "6000") == judged(name, "6000", "5000") == judged(name, None, "1") == SAFE
+
+
+def test_every_group_config_of_kafka_is_judged_or_harmless_for_a_reason() -> None:
+    assert _BY_NAME.keys() | HARMLESS.keys() == kafka_configs.group_configs().keys()
+    assert not _BY_NAME.keys() & HARMLESS.keys()
+    assert all(HARMLESS.values())
+
+
+def test_a_config_that_nobody_classified_is_not_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "share.heartbeat.interval.ms"
+    monkeypatch.delitem(HARMLESS, name)
+    found = judged(name, "5000", "6000")
+    assert (found.risk, found.hazard) == (Risk.DISRUPTIVE, "unknown-config")
+    assert found.reason == f"this version of kafkaform does not know what a change of {name} does"
 
 
 # --- deletion ----------------------------------------------------------------------------------------

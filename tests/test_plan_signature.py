@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from kafkaform.errors import PlanFileError
 from kafkaform.model import Create, Plan, PlannedChange, ResourceRef, Status
 from kafkaform.plan_file import PlanHeader, digest_of, plan_from_json, plan_to_json, sign
-from kafkaform.plan_signature import covered, fingerprint, require_signed
+from kafkaform.plan_signature import Purpose, SignedFor, covered, fingerprint, require_signed
 from kafkaform.report.printable import is_plain
 from kafkaform.schema_files import load_schema
 from tests import strategies
@@ -32,7 +32,8 @@ PLAN = Plan(
     "cluster-1",
     (PlannedChange(Create(ResourceRef("Topic", "a\U0001f600\x7f"), {"partitions": 6}), Status.PLANNED),),
 )
-SIGNED = sign(plan_to_json(PLAN, HEADER), KEY)
+MERGED = SignedFor(Purpose.APPLY, "refs/heads/main")
+SIGNED = sign(plan_to_json(PLAN, HEADER), KEY, MERGED)
 
 
 def verify(text: str, *keys: Ed25519PrivateKey) -> None:
@@ -52,10 +53,11 @@ def refusal(text: str, *keys: Ed25519PrivateKey) -> str:
 @given(strategies.plans(max_changes=2), strategies.headers())
 def test_a_signed_plan_is_the_same_plan(plan: Plan, header: PlanHeader) -> None:
     unsigned = plan_to_json(plan, header)
-    signed = sign(unsigned, KEY)
+    signed = sign(unsigned, KEY, MERGED)
     verify(signed, KEY)
     read, made = plan_from_json(signed, "plan.json")
-    assert (read, replace(made, signature=None)) == (plan, header)
+    assert (read, replace(made, signature=None, signed_for=None)) == (plan, header)
+    assert made.signed_for == MERGED
     assert made.signature is not None
     assert made.signature.key == fingerprint(KEY.public_key())
     assert plan_to_json(read, made) == signed
@@ -64,8 +66,8 @@ def test_a_signed_plan_is_the_same_plan(plan: Plan, header: PlanHeader) -> None:
 
 
 def test_signing_again_replaces_the_signature() -> None:
-    assert sign(SIGNED, KEY) == SIGNED
-    again = sign(SIGNED, OTHER)
+    assert sign(SIGNED, KEY, MERGED) == SIGNED
+    again = sign(SIGNED, OTHER, MERGED)
     verify(again, OTHER)
     assert again.count('"signature"') == 1
 
@@ -90,7 +92,7 @@ def test_a_plan_signed_with_another_key() -> None:
 
 
 def test_a_key_that_says_it_is_another() -> None:
-    document = json.loads(sign(plan_to_json(PLAN, HEADER), OTHER))
+    document = json.loads(sign(plan_to_json(PLAN, HEADER), OTHER, MERGED))
     document["signature"]["key"] = fingerprint(KEY.public_key())
     assert "the signature does not fit" in refusal(json.dumps(document), KEY)
 
@@ -120,6 +122,9 @@ def test_a_signature_of_something_that_is_no_plan() -> None:
         (("cluster", "name"), "dev"),
         (("cluster", "id"), "cluster-2"),
         (("broker_validated",), True),
+        (("signed_for", "purpose"), "review"),
+        (("signed_for", "ref"), "refs/heads/other"),
+        (("signed_for", "ref"), None),
         (("changes", 0, "name"), "b"),
         (("changes", 0, "fields", 0, "after"), 7),
         (("diagnostics",), [{"code": "KF1", "severity": "info", "message": "m", "source": None,
@@ -135,6 +140,18 @@ def test_the_signature_covers_everything(path: tuple[str | int, ...], value: Any
     node[last] = value
     document["digest"] = digest_of(document)  # as somebody who means harm would leave it
     assert "the signature does not fit" in refusal(json.dumps(document), KEY)
+
+
+def test_what_it_is_signed_for_cannot_be_taken_away() -> None:
+    document = json.loads(SIGNED)
+    del document["signed_for"]
+    assert "the signature does not fit" in refusal(json.dumps(document), KEY)
+
+
+def test_signing_again_for_something_else_replaces_what_it_was_signed_for() -> None:
+    again = sign(SIGNED, KEY, SignedFor(Purpose.REVIEW))
+    verify(again, KEY)
+    assert json.loads(again)["signed_for"] == {"purpose": "review", "ref": None}
 
 
 @given(st.data())
@@ -180,6 +197,31 @@ def test_a_signature_that_is_none(member: Any, where: str) -> None:
     document = json.loads(SIGNED)
     document["signature"] = {**document["signature"], **member} if member else member
     assert f"plan.json: not a valid plan: {where}" in refusal(json.dumps(document), KEY)
+
+
+@pytest.mark.parametrize(
+    ("member", "where"),
+    [
+        (None, "signed_for: not an object"),
+        ({"purpose": "apply"}, "signed_for.ref: missing"),
+        ({"purpose": "destroy", "ref": None}, "signed_for.purpose: not one of review, apply"),
+        ({"purpose": None, "ref": None}, "signed_for.purpose: not one of"),
+        ({"purpose": "apply", "ref": 7}, "signed_for.ref: neither a string nor null"),
+        ({"purpose": "apply", "ref": ""}, "signed_for.ref: empty"),
+        ({"purpose": "apply", "ref": None, "x": 1}, "signed_for: unknown key 'x'"),
+    ],
+)
+def test_a_purpose_that_is_none(member: Any, where: str) -> None:
+    document = {**json.loads(SIGNED), "signed_for": member}
+    assert f"plan.json: not a valid plan: {where}" in refusal(json.dumps(document), KEY)
+    assert not Draft202012Validator(load_schema("plan")).is_valid(document)
+
+
+def test_a_purpose_without_a_signature_says_nothing() -> None:
+    document = json.loads(SIGNED)
+    del document["signature"]
+    assert "signed_for: not signed for anything: there is no signature" in refusal(json.dumps(document), KEY)
+    assert not Draft202012Validator(load_schema("plan")).is_valid(document)
 
 
 @pytest.mark.parametrize("which", ["the first", "the last"])

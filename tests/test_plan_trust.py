@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from kafkaform.errors import PlanFileError
 from kafkaform.freshness import CLOCKS_DIFFER
 from kafkaform.model import Plan
 from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json, sign
+from kafkaform.plan_signature import Purpose, SignedFor, signature_member
 from kafkaform.plan_trust import Checkout, Terms, check_trust
 from kafkaform.repository import Repository
 from tests.git_work import Work
@@ -50,15 +52,86 @@ def test_without_terms_anything_of_this_version_will_do() -> None:
 
 def test_the_signature_comes_before_everything_that_it_covers() -> None:
     bad = replace(MADE, tool_version="9.0.0", created_at="2031-13-01T00:00:00Z", commit=OTHER)
-    terms = Terms((KEY.public_key(),), timedelta(0), Checkout(HEAD))
+    terms = Terms((KEY.public_key(),), max_age=timedelta(0), checkout=Checkout(HEAD))
     assert "the plan is not signed" in refusal(bad, terms).message
 
 
 def test_a_signed_plan_meets_all_terms() -> None:
-    _, made = plan_from_json(sign(plan_to_json(Plan("c"), MADE), KEY), "plan.json")
-    check(made, Terms((KEY.public_key(),), timedelta(hours=1), Checkout(HEAD)))
+    made = signed(Purpose.APPLY)
+    check(made, Terms(KEYS, max_age=timedelta(hours=1), checkout=Checkout(HEAD)))
     with pytest.raises(PlanFileError, match="not trusted here"):
         check(made, Terms(()))
+
+
+# --- purpose ---------------------------------------------------------------------------------------
+
+KEYS = (KEY.public_key(),)
+
+
+def signed(purpose: Purpose, made: PlanHeader = MADE, ref: str | None = "refs/heads/main") -> PlanHeader:
+    """What a plan with this header says once it is signed."""
+    return plan_from_json(sign(plan_to_json(Plan("c"), made), KEY, SignedFor(purpose, ref)), "plan.json")[1]
+
+
+def test_a_plan_that_is_signed_for_review_is_not_applied_as_it_is() -> None:
+    error = refusal(signed(Purpose.REVIEW), Terms(KEYS))
+    assert "the plan is signed for review, and not to be applied as it is" in error.message
+    assert "apply --reviewed" in str(error.hint)
+    check(signed(Purpose.REVIEW), Terms(KEYS, frozenset(Purpose)))
+    check(signed(Purpose.APPLY), Terms(KEYS, frozenset(Purpose)))
+
+
+def test_a_signature_of_before_there_were_purposes_will_not_do() -> None:
+    text = plan_to_json(Plan("c"), MADE)
+    document = json.loads(text)
+    member = signature_member(document, KEY)
+    made = plan_from_json(json.dumps({**document, "signature": member}), "plan.json")[1]
+    for purposes in (frozenset({Purpose.APPLY}), frozenset(Purpose)):
+        assert "is signed, but does not say what for" in refusal(made, Terms(KEYS, purposes)).message
+    check(made, Terms())  # where nobody asks for a signature
+
+
+def test_a_plan_to_be_applied_is_of_a_commit_that_is_merged_here(tmp_path: Path) -> None:
+    work = Work(tmp_path)
+    first = work.commit(**{"topics/a.yaml": "a"})
+    work.git("checkout", "-q", "-b", "other")
+    unmerged = work.commit(**{"topics/a.yaml": "b"})
+    work.git("checkout", "-q", "main")
+    head = work.commit(**{"topics/b.yaml": "b"})
+    terms = Terms(KEYS, repository=Repository.at(tmp_path))
+    for commit in (first, head):
+        check(signed(Purpose.APPLY, replace(MADE, commit=commit)), terms)
+    # Whatever ref the plan says that it is of: that is its signer's word.
+    error = refusal(signed(Purpose.APPLY, replace(MADE, commit=unmerged), "refs/heads/main"), terms)
+    assert f"from commit {unmerged[:12]}, which is not part of {head[:12]}" in error.message
+    for commit, told in {
+        "f" * 40: "is no commit in the Git repository",
+        "other": "from commit other, which is not part of",
+        "main": "from commit main, which is not part of",
+        "--all": "is no commit in the Git repository",
+        f"{head}-dirty": "from files that are not as commit",
+    }.items():
+        assert told in refusal(signed(Purpose.APPLY, replace(MADE, commit=commit)), terms).message, commit
+    assert (
+        "does not say from which" in refusal(signed(Purpose.APPLY, replace(MADE, commit=None)), terms).message
+    )
+    check(replace(MADE, commit=unmerged), Terms(repository=terms.repository))  # nobody asks for a signature
+
+
+def test_the_ref_that_is_checked_out(tmp_path: Path) -> None:
+    work = Work(tmp_path)
+    work.commit(a="1")
+    repository = Repository.at(tmp_path)
+    assert repository.ref() == "refs/heads/main"
+    work.commit(a="2")
+    work.git("checkout", "-q", "--detach")
+    assert repository.ref() == "refs/heads/main"
+    work.git("update-ref", "refs/remotes/pull/12/merge", "HEAD")
+    assert repository.ref() is None  # either could be meant
+    work.git("checkout", "-q", "--detach", "HEAD^")
+    assert repository.ref() is None
+    work.git("update-ref", "refs/remotes/pull/13/merge", "HEAD")
+    assert repository.ref() == "refs/remotes/pull/13/merge"
 
 
 # --- version ---------------------------------------------------------------------------------------

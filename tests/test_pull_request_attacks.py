@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import threading
@@ -292,6 +293,17 @@ def test_a_bomb_is_refused_in_a_few_words(team: Scene, bomb: str) -> None:
     [comment] = team.comments(pull)
     assert "topics/bomb.yaml" in comment
     assert len(comment) <= _LONGEST_COMMENT
+
+
+def test_its_signed_plan_is_not_applied_as_it_is(team: Scene) -> None:
+    """Whoever gets hold of the plan of a pull request that nobody merged: it is signed for the review."""
+    pull = team.push(team.topic("second"), "more")
+    planned = team.plan(pull)
+    plan = planned.artifacts[f"kafkaform-plan-prod-{pull.number}-{pull.head}"] / "plan.json"
+    assert json.loads(plan.read_text())["signed_for"]["purpose"] == "review"
+    refused = team.locally("apply", plan, "--cluster", "prod", "--auto-approve").needs(1)
+    assert "the plan is signed for review, and not to be applied as it is" in refused.err
+    assert set(team.project.live()) == {"first"}
 
 
 def test_a_comment_of_somebody_else_is_not_taken_over(team: Scene) -> None:

@@ -131,9 +131,9 @@ kafkaform drift · cluster prod (memory) · environment live
                               it
       restore: kafkaform apply --target Topic/orders --allow Topic/orders:retention-cut
                needs consent to retention-cut
-               destructive: retention.ms is cut from 30d to 7d: what lies beyond
-               is deleted within minutes and cannot be had back (the topic holds
-               no data)
+               destructive: retention.ms is cut from 30d to 7d: older records
+               are deleted permanently, within minutes if their whole segment is
+               older, else at an age of up to 8d (the topic holds no data)
                What nothing declares goes once this is written and applied:
                  orders.yaml:5, in spec.config:  segment.ms: null
        accept: kafkaform drift --adopt --target Topic/orders

@@ -9,7 +9,7 @@ import pytest
 from kafkaform import kafka_configs
 from kafkaform.kinds import KINDS
 from kafkaform.kinds.base import UpdateContext
-from kafkaform.kinds.topic.risk import judge, keys_that_stay
+from kafkaform.kinds.topic.risk import _BY_PATH, HARMLESS, HAZARDS, judge, keys_that_stay
 from kafkaform.model import SAFE, Facts, FieldValue, Intent, Judgement, ResourceRef, Risk, State
 
 REF = ResourceRef("Topic", "orders.v1")
@@ -106,16 +106,32 @@ def test_a_partition_decrease_is_impossible_whatever_else() -> None:
 
 
 def test_replication_factor() -> None:
-    for before, after in ((1, 3), (3, 1), ("2-3", 3)):
+    pairs: tuple[tuple[FieldValue, FieldValue], ...] = ((1, 3), (3, 2), ("2-3", 3), ("1-3", 2), (None, 2))
+    for before, after in pairs:
         found = judged({"replicationFactor": before}, {"replicationFactor": after})
         assert (found.risk, found.hazard) == (Risk.DISRUPTIVE, "replication-factor")
         assert f"from {before} to {after} replicas" in found.reason
 
 
+@pytest.mark.parametrize("before", [3, 2, "1-3", "2-3", None])
+def test_a_replication_factor_below_two_leaves_every_record_on_one_broker(before: FieldValue) -> None:
+    found = judged({"replicationFactor": before}, {"replicationFactor": 1})
+    assert (found.risk, found.hazard) == (Risk.DESTRUCTIVE, "replication-factor-cut")
+    shown = "a value this account may not read" if before is None else before
+    assert found.reason == (
+        f"every partition goes from {shown} to 1 replicas: its records are then on one broker only, "
+        "and lost with it"
+    )
+
+
 # --- configs -----------------------------------------------------------------------------------------
 
 DELETE: Values = {"cleanup.policy": "delete"}
+COMPACT: Values = {"cleanup.policy": "compact"}
 REMOTE: Values = {"remote.storage.enable": "true"}
+NEVER = str(2**63 - 1)
+NEVER_COMPACTED: Values = {**COMPACT, "min.cleanable.dirty.ratio": "1", "max.compaction.lag.ms": NEVER}
+USUAL: Values = {**COMPACT, "min.cleanable.dirty.ratio": "0.5", "max.compaction.lag.ms": NEVER}
 
 # What comes before, what is changed, and the hazard of the first changed field, or none.
 CASES: list[tuple[Values, Values, tuple[Risk, str] | None]] = [
@@ -231,6 +247,7 @@ CASES: list[tuple[Values, Values, tuple[Risk, str] | None]] = [
         (Risk.DISRUPTIVE, "tombstone-retention-cut"),
     ),
     ({"delete.retention.ms": "1"}, {"delete.retention.ms": "2"}, None),
+    ({**DELETE, "delete.retention.ms": "2"}, {"delete.retention.ms": "1"}, None),
     (
         {"message.timestamp.before.max.ms": "2"},
         {"message.timestamp.before.max.ms": "1"},
@@ -250,8 +267,114 @@ CASES: list[tuple[Values, Values, tuple[Risk, str] | None]] = [
         {"message.format.version": None},
         (Risk.DISRUPTIVE, "unknown-config"),
     ),
-    ({"segment.ms": "2"}, {"segment.ms": "1"}, None),
     ({"compression.type": "zstd"}, {"compression.type": None}, None),
+    ({"preallocate": "false"}, {"preallocate": "true"}, None),
+    # what compaction deletes
+    (
+        {**COMPACT, "min.compaction.lag.ms": "604800000"},
+        {"min.compaction.lag.ms": "0"},
+        (Risk.DESTRUCTIVE, "compaction-lag-cut"),
+    ),
+    (
+        {"cleanup.policy": "compact,delete", "min.compaction.lag.ms": "2"},
+        {"min.compaction.lag.ms": None},
+        (Risk.DESTRUCTIVE, "compaction-lag-cut"),
+    ),
+    (
+        {"min.compaction.lag.ms": "2"},
+        {"min.compaction.lag.ms": "1"},
+        (Risk.DESTRUCTIVE, "compaction-lag-cut"),
+    ),
+    (COMPACT, {"min.compaction.lag.ms": "1"}, (Risk.DESTRUCTIVE, "compaction-lag-cut")),
+    (
+        {**DELETE, "min.compaction.lag.ms": "2"},
+        {"min.compaction.lag.ms": "1", "cleanup.policy": "compact"},
+        (Risk.DESTRUCTIVE, "compaction-lag-cut"),
+    ),
+    ({**COMPACT, "min.compaction.lag.ms": "1"}, {"min.compaction.lag.ms": "2"}, None),
+    ({**DELETE, "min.compaction.lag.ms": "2"}, {"min.compaction.lag.ms": "1"}, None),
+    (USUAL, {"max.compaction.lag.ms": "1"}, (Risk.DISRUPTIVE, "compaction-sooner")),
+    (USUAL, {"min.cleanable.dirty.ratio": "0.1"}, (Risk.DISRUPTIVE, "compaction-sooner")),
+    (USUAL, {"min.cleanable.dirty.ratio": "0.50"}, None),
+    (USUAL, {"min.cleanable.dirty.ratio": "0.9"}, None),
+    ({**USUAL, "max.compaction.lag.ms": "1"}, {"max.compaction.lag.ms": "2"}, None),
+    ({**USUAL, **DELETE}, {"max.compaction.lag.ms": "1"}, None),
+    ({**USUAL, **DELETE}, {"min.cleanable.dirty.ratio": "0"}, None),
+    (NEVER_COMPACTED, {"max.compaction.lag.ms": "1"}, (Risk.DESTRUCTIVE, "compaction-start")),
+    (NEVER_COMPACTED, {"min.cleanable.dirty.ratio": "0.9"}, (Risk.DESTRUCTIVE, "compaction-start")),
+    (COMPACT, {"min.cleanable.dirty.ratio": "0.9"}, (Risk.DESTRUCTIVE, "compaction-start")),  # it may be
+    (
+        {**NEVER_COMPACTED, "max.compaction.lag.ms": "9"},
+        {"max.compaction.lag.ms": "1"},
+        (Risk.DISRUPTIVE, "compaction-sooner"),
+    ),
+    # segments that are closed sooner
+    ({"segment.ms": "2"}, {"segment.ms": "1"}, (Risk.DISRUPTIVE, "segment-cut")),
+    ({**COMPACT, "segment.ms": "2"}, {"segment.ms": "1"}, (Risk.DISRUPTIVE, "segment-cut")),
+    ({**DELETE, "segment.ms": "2"}, {"segment.ms": "1"}, (Risk.DISRUPTIVE, "segment-cut")),
+    ({**DELETE, "segment.bytes": "2"}, {"segment.bytes": "1"}, (Risk.DISRUPTIVE, "segment-cut")),
+    ({**DELETE, "segment.index.bytes": "9"}, {"segment.index.bytes": "8"}, (Risk.DISRUPTIVE, "segment-cut")),
+    (
+        {**DELETE, "index.interval.bytes": "9"},
+        {"index.interval.bytes": "8"},
+        (Risk.DISRUPTIVE, "segment-cut"),
+    ),
+    ({**DELETE, "segment.jitter.ms": "0"}, {"segment.jitter.ms": "1"}, (Risk.DISRUPTIVE, "segment-cut")),
+    ({**DELETE, "segment.jitter.ms": "1"}, {"segment.jitter.ms": "0"}, None),
+    ({**DELETE, "segment.ms": "1"}, {"segment.ms": "2"}, None),
+    ({**COMPACT, "segment.bytes": "1"}, {"segment.bytes": "2"}, None),
+    ({**DELETE, "retention.ms": "-1", "retention.bytes": "-1", "segment.ms": "2"}, {"segment.ms": "1"}, None),
+    (
+        {**DELETE, "retention.ms": "-1", "retention.bytes": "5", "segment.bytes": "2"},
+        {"segment.bytes": "1"},
+        (Risk.DISRUPTIVE, "segment-cut"),
+    ),
+    ({"cleanup.policy": "", "segment.ms": "2"}, {"segment.ms": "1"}, None),
+    # what a record's time is
+    (
+        {"message.timestamp.type": "CreateTime"},
+        {"message.timestamp.type": "LogAppendTime"},
+        (Risk.DISRUPTIVE, "timestamp-type"),
+    ),
+    (
+        {"message.timestamp.type": "LogAppendTime"},
+        {"message.timestamp.type": None},
+        (Risk.DISRUPTIVE, "timestamp-type"),
+    ),
+    ({"message.timestamp.type": "CreateTime"}, {"message.timestamp.type": "CreateTime"}, None),
+    # when records are forced to disk
+    ({"flush.ms": "1000"}, {"flush.ms": NEVER}, (Risk.DISRUPTIVE, "flush-interval")),
+    ({"flush.messages": NEVER}, {"flush.messages": "1"}, (Risk.DISRUPTIVE, "flush-interval")),
+    ({"flush.messages": "1"}, {"flush.messages": "01"}, None),
+    # what brokers keep beside remote storage
+    (
+        {**REMOTE, "retention.ms": "9", "local.retention.ms": "-2"},
+        {"local.retention.ms": "8"},
+        (Risk.DISRUPTIVE, "local-retention-cut"),
+    ),
+    ({**REMOTE, "retention.ms": "9", "local.retention.ms": "-2"}, {"local.retention.ms": "9"}, None),
+    ({**REMOTE, "retention.ms": "9", "local.retention.ms": "8"}, {"local.retention.ms": "-2"}, None),
+    (
+        {"retention.bytes": "-1", "local.retention.bytes": "-2"},
+        {"local.retention.bytes": "8"},
+        (Risk.DISRUPTIVE, "local-retention-cut"),
+    ),
+    (
+        {"remote.storage.enable": "false", "local.retention.ms": "9"},
+        {"local.retention.ms": "1"},
+        None,
+    ),
+    (
+        {**REMOTE, "remote.log.copy.disable": "false"},
+        {"remote.log.copy.disable": "true"},
+        (Risk.DISRUPTIVE, "remote-storage-off"),
+    ),
+    ({**REMOTE, "remote.log.copy.disable": "true"}, {"remote.log.copy.disable": "false"}, None),
+    (
+        {"remote.storage.enable": "false", "remote.log.copy.disable": "false"},
+        {"remote.log.copy.disable": "true"},
+        None,
+    ),
 ]
 
 
@@ -267,12 +390,25 @@ def test_configs(before: Values, after: Values, hazard: tuple[Risk, str] | None)
 
 def test_reasons_are_for_people() -> None:
     cut = judged({**DELETE, "retention.ms": str(7 * DAY)}, {"retention.ms": str(DAY)})
-    assert cut.reason == (
-        "retention.ms is cut from 7d to 1d: what lies beyond is deleted within minutes and cannot be had back"
+    gone = (
+        "retention.ms is cut from 7d to 1d: older records are deleted permanently, "
+        "within minutes if their whole segment is older, else "
     )
+    assert cut.reason == f"{gone}once it is"
+    # As KF111 has it: a record stays for the retention and as long as its segment takes to be closed.
+    long = judged(
+        {**DELETE, "retention.ms": str(7 * DAY), "segment.ms": str(7 * DAY)}, {"retention.ms": str(DAY)}
+    )
+    assert long.reason == f"{gone}at an age of up to 8d"
+    until_full = judged(
+        {**DELETE, "retention.ms": str(7 * DAY), "segment.ms": NEVER}, {"retention.ms": str(DAY)}
+    )
+    assert until_full.reason == cut.reason
     sized = judged({**DELETE, "retention.bytes": "-1"}, {"retention.bytes": str(2**30)})
-    assert sized.reason.startswith("retention.bytes is cut from unlimited to 1 GiB: ")
-    assert " in every partition " in sized.reason
+    assert sized.reason == (
+        "retention.bytes is cut from unlimited to 1 GiB: in every partition, the oldest segments "
+        "beyond 1 GiB are deleted permanently within minutes"
+    )
     hidden = judged({**DELETE, "retention.ms": str(DAY)}, {"retention.ms": None})
     assert "from 1d to a value this account may not read" in hidden.reason
     policy = judged({}, {"cleanup.policy": "compact"})
@@ -281,27 +417,85 @@ def test_reasons_are_for_people() -> None:
     assert raised.reason.endswith("(was a value this account may not read)")
 
 
+def test_reasons_have_durations_and_sizes_as_people_write_them() -> None:
+    odd = judged(
+        {**DELETE, "retention.ms": str(7 * DAY), "segment.ms": "604800000"}, {"retention.ms": "1234567"}
+    )
+    assert odd.reason.startswith("retention.ms is cut from 7d to about 20m34s: ")
+    assert odd.reason.endswith("at an age of up to about 7d20m")
+    sized = judged({**DELETE, "retention.bytes": str(2**40)}, {"retention.bytes": "2073741824"})
+    assert "from 1 TiB to about 1.9 GiB: " in sized.reason
+    assert "1073741825" not in judged({"max.message.bytes": "1073741825"}, {"max.message.bytes": "5"}).reason
+
+
+def test_reasons_of_what_compaction_and_retention_reach_sooner() -> None:
+    lag = judged({**COMPACT, "min.compaction.lag.ms": str(7 * DAY)}, {"min.compaction.lag.ms": "0"})
+    assert lag.reason == (
+        "min.compaction.lag.ms goes from 7d to 0: records that a newer one of their key replaces are deleted "
+        "permanently as soon as their segment is closed"
+    )
+    shorter = judged({**COMPACT, "min.compaction.lag.ms": str(7 * DAY)}, {"min.compaction.lag.ms": str(DAY)})
+    assert "deleted permanently once they are 1d old" in shorter.reason
+    before: Values = {
+        "cleanup.policy": "compact,delete",
+        "retention.ms": str(DAY),
+        "segment.ms": str(7 * DAY),
+    }
+    assert judged(before, {"segment.ms": str(DAY // 24)}).reason == (
+        "segment.ms goes from 7d to 1h: segments are closed sooner, so records that a newer one of their key "
+        "replaces are deleted sooner and records past retention are deleted sooner, "
+        "at an age of up to 25h (was 8d)"
+    )
+
+
+def test_reasons_of_another_timestamp() -> None:
+    before: Values = {**DELETE, "retention.ms": str(7 * DAY), "message.timestamp.type": "LogAppendTime"}
+    assert judged(before, {"message.timestamp.type": "CreateTime"}).reason == (
+        "message.timestamp.type goes from LogAppendTime to CreateTime: retention counts from the time that "
+        "producers set, so new records that are dated back 7d or more are deleted soon after they are written"
+    )
+    before["message.timestamp.type"] = "CreateTime"
+    assert judged(before, {"message.timestamp.type": "LogAppendTime"}).reason.endswith(
+        "the time at which the broker got them, not their producer's; retention counts from then"
+    )
+    assert (
+        "retention" not in judged({**before, **COMPACT}, {"message.timestamp.type": "LogAppendTime"}).reason
+    )
+
+
+# --- every config is classified ----------------------------------------------------------------------
+
+
+def test_every_topic_config_of_kafka_is_judged_or_harmless_for_a_reason() -> None:
+    judged_ones = {path.removeprefix("config.") for path in _BY_PATH if path.startswith("config.")}
+    public = {key.name for key in kafka_configs.topic_configs().values() if not key.internal}
+    assert judged_ones | set(HARMLESS) == public - kafka_configs.REASSIGNMENT_KEYS
+    assert not judged_ones & set(HARMLESS)
+    assert all(HARMLESS.values())
+
+
+def test_a_config_that_nobody_classified_is_not_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(HARMLESS, "preallocate")
+    found = judged({"preallocate": "false"}, {"preallocate": "true"})
+    assert (found.risk, found.hazard) == (Risk.DISRUPTIVE, "unknown-config")
+    assert found.reason == "this version of kafkaform does not know what a change of preallocate does"
+
+
+@pytest.mark.parametrize("name", sorted(HARMLESS))
+def test_a_harmless_config_is_safe_whatever_is_known(name: str) -> None:
+    assert judged({}, {name: None}) == judged({name: "1"}, {name: "2"}) == SAFE
+
+
 def test_every_hazard_has_a_case_either_way() -> None:
     hazards = {hazard[1] for _, _, hazard in CASES if hazard}
-    assert hazards == {
-        "retention-cut",
-        "cleanup-policy",
-        "cleanup-policy-removed",
-        "min-isr-cut",
-        "min-isr-raise",
-        "unclean-election",
-        "remote-storage-delete",
-        "remote-storage-off",
-        "message-size-cut",
-        "tombstone-retention-cut",
-        "timestamp-bound-cut",
-        "unknown-config",
-    }
+    of_others = {"delete", "partition-decrease", "partition-increase", "partition-increase-compacted"}
+    of_replicas = {"replica-move", "replication-factor", "replication-factor-cut"}
+    assert hazards == HAZARDS - of_others - of_replicas
 
 
 def test_no_change_of_a_config_is_a_hazard_to_its_own_value() -> None:
     for key in kafka_configs.topic_configs().values():
-        if key.default is not None and not key.internal:
+        if key.default is not None and not key.internal and key.name not in kafka_configs.REASSIGNMENT_KEYS:
             value = kafka_configs.canonical(key, key.default)
             assert judged({**DELETE, key.name: value}, {key.name: value}) == SAFE, key.name
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.units import format_duration, format_size, parse_duration, parse_size
+from kafkaform.units import format_duration, format_size, parse_duration, parse_size, rounded_duration
 
 LONGS = st.integers(0, 2**63 - 1)
 ROUND = st.builds(
@@ -133,6 +133,33 @@ def test_not_a_size(text: str, message: str) -> None:
 )
 def test_format_duration(milliseconds: int, text: str) -> None:
     assert format_duration(milliseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (0, "0"),
+        (5, "5ms"),
+        (604_800_000, "7d"),
+        (129_600_000, "36h"),
+        (5_400_000, "90m"),
+        (608_400_000, "7d1h"),
+        (1500, "1s500ms"),
+        (1_234_567, "about 20m34s"),
+        (606_034_567, "about 7d20m"),
+        (604_799_999, "about 6d23h59m"),
+    ],
+)
+def test_rounded_duration(milliseconds: int, text: str) -> None:
+    assert rounded_duration(milliseconds) == text
+
+
+@given(LONGS | ROUND)
+def test_a_rounded_duration_is_exact_unless_it_says_about_and_then_within_a_hundredth(number: int) -> None:
+    text = rounded_duration(number)
+    read = parse_duration(text.removeprefix("about "))
+    assert (read == number) is not text.startswith("about ")
+    assert 0 <= number - read <= number / 100
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kafkaform.cli.session import Session
     from kafkaform.model import Plan
     from kafkaform.plan_file import PlanHeader
+    from kafkaform.plan_signature import Purpose
     from kafkaform.rules import Note, Rule
 
 plan_format_option = click.option(
@@ -40,28 +41,36 @@ plan_format_option = click.option(
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="List what is otherwise only counted.")
 
 
-def header(session: Session, paths: Sequence[Path] = (), *, exact: bool = False) -> PlanHeader:
+def header(
+    session: Session, paths: Sequence[Path] = (), *, exact: bool = False, purpose: Purpose | None = None
+) -> PlanHeader:
     """What a plan made now says about its making.
 
     Args:
         session: What it is made with.
         paths: The manifests, as the command line has them.
         exact: Mark the commit where files of these differ from it, which means reading all of them again.
+        purpose: What it is to be signed for; None: it is not signed.
     """
     from kafkaform.audit.record import timestamp
     from kafkaform.plan_file import PlanHeader
+    from kafkaform.plan_signature import SignedFor
 
+    commit, ref = _commit(session, paths, exact=exact, with_ref=purpose is not None)
     return PlanHeader(
         tool_version=__version__,
-        commit=_commit(session, paths, exact=exact),
+        commit=commit,
         cluster_name=session.target.name if session.target else None,
         environment=session.environment,
         created_at=timestamp(datetime.now(UTC)),
+        signed_for=None if purpose is None else SignedFor(purpose, ref),
     )
 
 
-def _commit(session: Session, paths: Sequence[Path], *, exact: bool) -> str | None:
-    """The Git commit that the manifests are of, if they are in a repository."""
+def _commit(
+    session: Session, paths: Sequence[Path], *, exact: bool, with_ref: bool
+) -> tuple[str | None, str | None]:
+    """The Git commit that the manifests are of, if they are in a repository, and perhaps its ref."""
     from kafkaform.repository import Repository
 
     looked_at = [path.resolve() for path in session.paths(paths)]
@@ -71,9 +80,10 @@ def _commit(session: Session, paths: Sequence[Path], *, exact: bool) -> str | No
         if session.settings.file is not None and session.settings.root is None:
             config = Path(session.settings.file).resolve()
             looked_at += [config] if config.is_relative_to(repository.root) else []
-        return repository.describe(looked_at) if exact else repository.head()
+        commit = repository.describe(looked_at) if exact else repository.head()
+        return commit, repository.ref() if with_ref else None
     except RepositoryError:
-        return None
+        return None, None
 
 
 def workspace() -> Workspace:

@@ -29,11 +29,12 @@ from kafkaform.cli.output import (
     telling_problems,
     verbose_option,
 )
-from kafkaform.cli.saving import Saving, out_option, sign_key_option
+from kafkaform.cli.saving import Saving, out_option, sign_for_option, sign_key_option
 from kafkaform.cli.session import Session
 from kafkaform.consent import Grant
 from kafkaform.errors import UsageError
 from kafkaform.model import Plan, Status
+from kafkaform.plan_signature import Purpose
 from kafkaform.planning import Request, make_plan
 from kafkaform.report.printable import printable
 from kafkaform.rules import plugins
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
 )
 @out_option
 @sign_key_option
+@sign_for_option
 @plan_format_option
 @verbose_option
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 2 if there are changes, 0 if there are none.")
@@ -99,6 +101,7 @@ def plan(
     max_age: int,
     out: Path | None,
     sign_key: Path | None,
+    sign_for: str | None,
     output_format: str,
     verbose: bool,
     detailed_exitcode: bool,
@@ -108,11 +111,11 @@ def plan(
 
     PATHs are manifests or folders of them; without any, those of kafkaform.yaml (or topics/).
     """
-    saving = Saving.prepared(out, sign_key)
+    saving = _saving(out, sign_key, sign_for, manifests_from)
     scope = Scope(paths, targets, tuple(map(Grant.parse, allow)), prune, changed_since=changed_since)
     if skew_report is not None:
         scope = replace(scope, skew=_read_skew(skew_report, max_age, all_clusters=all_clusters))
-    make = partial(_made, scope=scope, exact=out is not None)
+    make = partial(_made, scope=scope, exact=out is not None, purpose=saving.signed_for)
     judge = partial(exit_code, detailed=detailed_exitcode, strict=strict)
     if all_clusters:
         from kafkaform.cli.fleet import plan_all, plan_path
@@ -134,15 +137,37 @@ def plan(
     print_plan(made, about, output_format, verbose=verbose, policies=policies)
     if out is not None:
         file = printable(shlex.quote(str(out)))
-        click.echo(f"saved: kafkaform apply {file} carries out exactly this", err=True)
+        for_review = saving.signed_for is Purpose.REVIEW
+        does = "--reviewed {} compares with this" if for_review else "{} carries out exactly this"
+        click.echo(f"saved: kafkaform apply {does.format(file)}", err=True)
     return judge(made)
 
 
-def _made(session: Session, *, scope: Scope, exact: bool) -> tuple[Plan, PlanHeader]:
+def _saving(
+    out: Path | None, sign_key: Path | None, sign_for: str | None, manifests_from: Path | None
+) -> Saving:
+    """Where and how the plan is saved; raises UsageError for what must not be signed, or cannot be."""
+    purpose = Purpose(sign_for or Purpose.REVIEW)
+    if purpose is Purpose.APPLY and manifests_from is not None:
+        raise UsageError(
+            "--sign-for apply does not go with --manifests-from: manifests of a branch that is not trusted "
+            "are signed for review only",
+            hint="merge them, and plan from the merged manifests",
+        )
+    saving = Saving.prepared(out, sign_key, purpose)
+    if sign_for is not None and saving.key is None:
+        raise UsageError(
+            "--sign-for says what a signature is for, and there is no key to sign with",
+            hint="give --out FILE and --sign-key FILE, or put the key into KAFKAFORM_SIGN_KEY",
+        )
+    return saving
+
+
+def _made(session: Session, *, scope: Scope, exact: bool, purpose: Purpose | None) -> tuple[Plan, PlanHeader]:
     session.require_cluster()
     with session.cluster() as cluster:
         made, _ = plan_now(session, cluster, scope)
-    return made, header(session, scope.paths, exact=exact)
+    return made, header(session, scope.paths, exact=exact, purpose=purpose)
 
 
 def _read_skew(file: Path, max_age: int, *, all_clusters: bool) -> Report:

@@ -16,6 +16,7 @@ from kafkaform.cli.saving import Saving, out_option, sign_key_option
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import prose_width
 from kafkaform.consent import Grant
+from kafkaform.plan_signature import Purpose
 from kafkaform.rebalancing import RebalanceRequest, make_rebalance, static_topics
 from kafkaform.report.printable import printable
 from kafkaform.report.rebalance import render_balance
@@ -77,7 +78,7 @@ def rebalance(
     and topics whose manifest places every replica (strategy: static) stay where they are. Exits 1 where a
     broker that is to be removed would not be empty.
     """
-    saving = Saving.prepared(out, sign_key)
+    saving = Saving.prepared(out, sign_key, Purpose.APPLY)
     session = Session.start(where)
     target = session.require_cluster()
     target = replace(target, moves=Moving(throttle).over(target.moves))
@@ -86,7 +87,7 @@ def rebalance(
     )
     with session.cluster() as cluster:
         made = make_rebalance(request, cluster, target)
-    about = header(session)
+    about = header(session, purpose=saving.signed_for)
     saving.save(made.plan, about)
     if output_format == "text":
         _print_balance(made)

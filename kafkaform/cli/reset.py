@@ -17,6 +17,7 @@ from kafkaform.errors import KafkaformError, UsageError
 from kafkaform.model import Plan, Status
 from kafkaform.offset_files import read_offsets, write_offsets
 from kafkaform.offset_spec import OffsetSpec, ShiftBy, parse_offset
+from kafkaform.plan_signature import Purpose
 from kafkaform.report.printable import printable
 from kafkaform.resets import ResetRequest, make_reset, parse_topics
 from kafkaform.rules import plugins
@@ -73,7 +74,7 @@ def reset(
     read again; it is applied only while the group has no active member, and only as long as the group
     still stands where it stood. `--to current --export FILE.csv` keeps a copy of the present offsets.
     """
-    saving = Saving.prepared(out, sign_key)
+    saving = Saving.prepared(out, sign_key, Purpose.APPLY)
     request = _request(group, place, shift_by, from_file, topics, tuple(map(Grant.parse, allow)))
     session = Session.start(where)
     session.require_cluster()
@@ -81,7 +82,7 @@ def reset(
     with session.cluster() as cluster:
         now_ms = int(time.time() * 1000)
         made = make_reset(request, cluster, session.settings, session.target, now_ms, tell=tell)
-    about = header(session)
+    about = header(session, purpose=saving.signed_for)
     if export is not None:
         write_file(export, write_offsets(made.offsets))
     saving.save(made.plan, about)

@@ -12,6 +12,7 @@ import click
 from kafkaform.cli.output import write_file
 from kafkaform.cli.show import PLAN_SUFFIX
 from kafkaform.errors import UsageError
+from kafkaform.plan_signature import Purpose, SignedFor
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -32,16 +33,29 @@ sign_key_option = click.option(
     help="Sign the saved plan with this ed25519 key (PEM); or put the key's text into KAFKAFORM_SIGN_KEY.",
 )
 
+sign_for_option = click.option(
+    "--sign-for",
+    type=click.Choice([purpose.value for purpose in Purpose]),
+    help="What the plan is signed for: review, for apply --reviewed to compare with; or apply, to be "
+    "carried out as it is, once its commit is merged.  [default: review]",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """Where a plan is to be saved, and the key that it is signed with; both None where it is not."""
+    """Where a plan is to be saved, and the key that it is signed with; None where it is not; and what for."""
 
     out: Path | None = None
     key: Ed25519PrivateKey | None = None
+    purpose: Purpose = Purpose.REVIEW
+
+    @property
+    def signed_for(self) -> Purpose | None:
+        """What the plan is signed for; None where it is not signed."""
+        return None if self.key is None else self.purpose
 
     @classmethod
-    def prepared(cls, out: Path | None, key_file: Path | None) -> Self:
+    def prepared(cls, out: Path | None, key_file: Path | None, purpose: Purpose) -> Self:
         """Check the name and read the key, before anything else is done.
 
         Raises:
@@ -56,7 +70,7 @@ class Saving:
             raise UsageError(f"--out {out}: the name of a saved plan ends in {PLAN_SUFFIX}")
         from kafkaform.signing_keys import read_private_key
 
-        return cls(out, read_private_key(key_file, os.environ))
+        return cls(out, read_private_key(key_file, os.environ), purpose)
 
     def save(self, plan: Plan, about: PlanHeader, file: Path | None = None) -> None:
         """Write the plan to `out`, or to another file that stands for it; nothing where it is not saved."""
@@ -66,4 +80,6 @@ class Saving:
         from kafkaform.plan_file import plan_to_json, sign
 
         text = plan_to_json(plan, about)
-        write_file(file, text if self.key is None else sign(text, self.key))
+        if self.key is not None:
+            text = sign(text, self.key, about.signed_for or SignedFor(self.purpose))
+        write_file(file, text)

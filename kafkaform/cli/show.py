@@ -43,7 +43,7 @@ def show(file: Path, verify_key: Path | None, output_format: str, verbose: bool)
         from kafkaform.report.text import render_provenance
 
         print_text(render_provenance(made))
-        print_text(render_signature(made.signature, verified=verify_key is not None))
+        print_text(render_signature(made, verified=verify_key is not None))
     print_plan(saved, made, output_format, verbose=verbose)
     return 0
 

@@ -12,6 +12,7 @@ import click
 from kafkaform.cli.options import bundled, in_milliseconds
 from kafkaform.cli.output import tell
 from kafkaform.errors import PlanFileError, UsageError
+from kafkaform.plan_signature import Purpose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kafkaform.cli.session import Session
     from kafkaform.model import Desired, Plan
     from kafkaform.plan_file import PlanHeader
+    from kafkaform.repository import Repository
     from kafkaform.settings import ClusterSettings
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -48,6 +50,8 @@ class Trust:
         from kafkaform.signing_keys import read_public_keys
 
         key = self.verify_key or target.verify_key
+        # A plan to compare with changes nothing; one that is carried out as it is must be signed for that.
+        as_it_is = self.reviewed is None
         checkout = None
         if self.require_commit:
             from kafkaform.repository import Repository
@@ -57,10 +61,14 @@ class Trust:
         age = target.max_plan_age if self.max_age is None else self.max_age
         terms = Terms(
             read_public_keys(key) if key is not None else None,
+            frozenset({Purpose.APPLY} if as_it_is else Purpose),
+            _here() if key is not None and as_it_is else None,
             timedelta(milliseconds=age) if age is not None else None,
             checkout,
         )
         check_trust(made, terms, now=datetime.now(UTC), file=str(file))
+        if key is not None and as_it_is and terms.repository is None:
+            tell("not compared: the commit of the plan, as this folder is in no Git repository")
 
     def check_options(self, saved: Path | None, target: ClusterSettings) -> None:
         """Refuse options that cannot be meant, and an apply without the plan that the cluster asks for."""
@@ -98,8 +106,8 @@ _OPTIONS = (
         "--verify-key",
         type=_FILE,
         metavar="FILE",
-        help="Apply a saved plan only if it is signed for a key of this file (PEM).  [default: the cluster's "
-        "verifyKey]",
+        help="Apply a saved plan only if it is signed for apply (with --reviewed, also for review) with a "
+        "key of this file (PEM).  [default: the cluster's verifyKey]",
     ),
     click.option(
         "--max-age",
@@ -118,6 +126,17 @@ _OPTIONS = (
         help="Make changes of a saved plan once more that were applied before and are undone.",
     ),
 )
+
+
+def _here() -> Repository | None:
+    """The Git repository that this folder is in; None if it is in none."""
+    from kafkaform.repository import Repository
+
+    here = Path.cwd()
+    # Looked for here: where there is one that Git cannot read, or does not trust, the plan is refused.
+    if not any((folder / ".git").exists() for folder in (here, *here.parents)):
+        return None
+    return Repository.at(here)
 
 
 trust_options = bundled(Trust, "trust", _OPTIONS)

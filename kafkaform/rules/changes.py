@@ -62,9 +62,10 @@ def compacted_keys_move(scene: Scene) -> Iterator[Finding]:
 def retention_cut(scene: Scene) -> Iterator[Finding]:
     """A retention is cut: records that are there now are deleted.
 
-    What lies beyond the new retention goes within minutes (`log.retention.check.interval.ms`), a whole
-    segment at a time, and cannot be had back. The plan says how much data the topic holds where the
-    account may know, and asks for consent. Set this rule to `error` to have such plans refused.
+    Kafka deletes whole segments: those in which every record is past the new retention go within minutes
+    (`log.retention.check.interval.ms`), the others once that is true of them, and none can be had back.
+    The plan says how old a record becomes, and how much data the topic holds where the account may know,
+    and asks for consent. Set this rule to `error` to have such plans refused.
     """
     yield from _with_hazard(scene, {"retention-cut"})
 

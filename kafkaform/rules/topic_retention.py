@@ -16,6 +16,7 @@ from kafkaform.rules.topic_values import (
     policies,
     topics,
 )
+from kafkaform.units import rounded_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,13 +114,12 @@ def _within_segment(topic: Desired, name: str, scene: Scene) -> Finding | None:
         return None
     if name == _TIME and least < RETENTION_CHECK_MS:
         return None  # a slip, of which KF115 tells
-    total = human(name, least + whole)
     if name == _SIZE:
-        effect = f"a partition keeps up to {total}"
+        effect = f"a partition keeps up to {human(name, least + whole)}"
     elif least + whole >= _NEVER_MS:
         effect = "records stay until a segment is full"
     else:
-        effect = f"records stay for up to {total}"
+        effect = f"records stay for up to {rounded_duration(least + whole)}"
     return Finding(
         topic,
         f"{name} is {retention.shown}, {segment.name} is {segment.shown}: {effect}",

@@ -1,6 +1,7 @@
 """How risky a change of a ConsumerGroup is, from the values in force before and after it.
 
-As for topics, effective values are compared, and one that this account may not read is taken for the worst.
+As for topics, effective values are compared, and one that this account may not read is taken for the worst;
+and a config that is neither judged (`_BY_NAME`) nor listed as harmless (`HARMLESS`) is disruptive.
 """
 
 from __future__ import annotations
@@ -37,6 +38,17 @@ HAZARDS = frozenset(
 )
 """The names by which a change of a ConsumerGroup can be consented to or forbidden."""
 
+HARMLESS = {
+    "consumer.assignment.interval.ms": "a new assignment is worked out sooner or later, and is the same",
+    "consumer.heartbeat.interval.ms": "how often members report: brokers keep it below the session timeout",
+    "share.assignment.interval.ms": "a new assignment is worked out sooner or later, and is the same",
+    "share.heartbeat.interval.ms": "how often members report: brokers keep it below the session timeout",
+    "streams.assignment.interval.ms": "a new assignment is worked out sooner or later, and is the same",
+    "streams.heartbeat.interval.ms": "how often members report: brokers keep it below the session timeout",
+    "streams.initial.rebalance.delay.ms": "an empty group waits longer or shorter for its first members",
+}
+"""Configs of which no change can lose, repeat or hold up a record, whatever the values, and why."""
+
 _UNREADABLE = "a value this account may not read"
 
 
@@ -47,14 +59,18 @@ def judge(path: str, context: UpdateContext) -> Judgement:
     if not path.startswith(CONFIG_PREFIX):
         return judge_create(context.ref, {path: context.after.get(path)}, context.facts)
     name = path.removeprefix(CONFIG_PREFIX)
-    if name not in kafka_configs.group_configs():
-        return Judgement(
-            Risk.DISRUPTIVE,
-            "unknown-config",
-            f"Apache Kafka does not know {name}: what the change does is up to the broker's vendor",
-        )
     judge_config = _BY_NAME.get(name)
-    return SAFE if judge_config is None else judge_config(name, context)
+    if judge_config is not None:
+        return judge_config(name, context)
+    if name in HARMLESS:
+        return SAFE
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "unknown-config",
+        f"this version of kafkaform does not know what a change of {name} does"
+        if name in kafka_configs.group_configs()
+        else f"Apache Kafka does not know {name}: what the change does is up to the broker's vendor",
+    )
 
 
 def judge_create(ref: ResourceRef, state: State, facts: Facts) -> Judgement:

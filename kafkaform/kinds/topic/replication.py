@@ -16,8 +16,8 @@ def is_on_the_way(field: FieldChange, value: FieldValue) -> bool:
     """Whether partitions differ within what the change goes from and to."""
     if not isinstance(value, str) or field.before is None or field.after is None:
         return False
-    fewest, most = _bounds(value)
-    ends = (*_bounds(field.before), *_bounds(field.after))
+    fewest, most = bounds(value)
+    ends = (*bounds(field.before), *bounds(field.after))
     return min(ends) <= fewest and most <= max(ends)
 
 
@@ -26,12 +26,13 @@ def deferred_min_isr(context: UpdateContext) -> str | None:
     present, wanted = context.before.get(REPLICATION_FACTOR), context.after.get(MIN_ISR)
     if wanted is None or present is None or context.after.get(REPLICATION_FACTOR) == present:
         return None
-    fewest, _ = _bounds(present)
+    fewest, _ = bounds(present)
     if int(wanted) > fewest:
         return f"waits for the replication factor: a partition has {fewest} of them now"
     return None
 
 
-def _bounds(value: FieldValue) -> tuple[int, int]:
+def bounds(value: FieldValue) -> tuple[int, int]:
+    """The fewest and the most replicas that a partition has."""
     fewest, _, most = str(value).partition("-")
     return int(fewest), int(most or fewest)

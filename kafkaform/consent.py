@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from kafkaform.kinds import misspelt_hazard
 from kafkaform.model import Consent, ResourceRef, Risk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 ANNOTATION = "kafkaform/allow"
 """The manifest annotation that carries consents: a line each, `hazard: reason`."""
@@ -63,6 +64,11 @@ class Consents:
         if any(grant.covers(ref, hazard) for grant in self.grants):
             return Consent(str(ref), hazard, "--allow")
         return None
+
+
+def allow_flags(ref: ResourceRef, hazards: Iterable[str]) -> str:
+    """The command-line flags that consent to hazards of a resource, quoted for a shell."""
+    return " ".join(f"--allow {shlex.quote(f'{ref}:{hazard}')}" for hazard in hazards)
 
 
 def parse_annotation(text: str) -> tuple[dict[str, str], list[str]]:

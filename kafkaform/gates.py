@@ -62,6 +62,10 @@ class Policy:
     blocked: Mapping[ResourceRef, tuple[Diagnostic, ...]] = field(default_factory=dict)
     brake: Diagnostic | None = None
 
+    def allows(self, ref: ResourceRef, hazard: str) -> bool:
+        """Whether a consent of the command line is for that hazard of that resource."""
+        return any(grant.covers(ref, hazard) for grant in self.allow)
+
 
 def matches(name: str, globs: Collection[str]) -> bool:
     """Whether a name fits one of the globs (case matters, as in Kafka)."""
@@ -90,20 +94,6 @@ def gate(change: Change, consents: Consents) -> tuple[Status, str | None, list[C
     if missing:
         return Status.NEEDS_CONSENT, f"needs consent to {', '.join(missing)}", given
     return Status.PLANNED, None, given
-
-
-def grant(plan: Plan, grants: tuple[Grant, ...]) -> Plan:
-    """A plan in which consents that were given later, when it is applied, count as well."""
-    consents = set(plan.consents)
-    changes = []
-    for planned in plan.changes:
-        status, reason = planned.status, planned.reason
-        if status is Status.NEEDS_CONSENT:
-            earlier = {c.hazard: c.reason for c in plan.consents if c.resource == str(planned.ref)}
-            status, reason, given = gate(planned.change, Consents(grants, earlier))
-            consents.update(given)
-        changes.append(replace(planned, status=status, reason=reason))
-    return replace(plan, changes=tuple(changes), consents=tuple(sorted(consents)))
 
 
 def idle_consents(change: Change | None, desired: Desired) -> Iterator[Diagnostic]:

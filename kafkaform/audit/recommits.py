@@ -47,6 +47,11 @@ def with_recommits(
 
 def _due(change: Change, observation: Observation) -> Sequence[str]:
     """The first offsets of a change, in topics that there are already: a new one has nothing to skip."""
+    return [path for path in first_offsets(change) if topic_of(path) in observation.resources]
+
+
+def first_offsets(change: Change) -> Sequence[str]:
+    """The paths of the first offsets that a change commits."""
     match change:
         case Create(state=state):
             paths = [*state]
@@ -54,18 +59,15 @@ def _due(change: Change, observation: Observation) -> Sequence[str]:
             paths = [field.path for field in fields]
         case Delete():
             return ()
-    return [path for path in paths if _is_first(path) and _topic(path) in observation.resources]
+    return [path for path in paths if path.startswith(OFFSETS_PREFIX) and partition_of(path) is None]
 
 
-def _is_first(path: str) -> bool:
-    return path.startswith(OFFSETS_PREFIX) and partition_of(path) is None
-
-
-def _topic(path: str) -> ResourceRef:
+def topic_of(path: str) -> ResourceRef:
+    """The topic of a first offset."""
     return ResourceRef("Topic", path.removeprefix(OFFSETS_PREFIX))
 
 
 def _committed(ref: ResourceRef, paths: Sequence[str], trail: Trail) -> dict[str, Setting]:
     """What the latest apply committed; a topic that was made anew since has taken the offsets with it."""
     latest = {path: settings[0] for path in paths if (settings := trail.settings(ref, path))}
-    return {path: one for path, one in latest.items() if not trail.replaced_since(_topic(path), one.at)}
+    return {path: one for path, one in latest.items() if not trail.replaced_since(topic_of(path), one.at)}

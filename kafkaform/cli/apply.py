@@ -114,7 +114,7 @@ def apply(
                 from kafkaform.cli.plan import Scope
 
                 scope = Scope(paths, targets, grants, prune)
-                plan, about, intents = _planned(session, cluster, scope, given)
+                plan, about, intents = _planned(session, cluster, scope, given, trust)
                 digest = digest_of_plan(plan, about)
                 grounds = None
             else:
@@ -146,15 +146,19 @@ def apply(
 
 
 def _planned(
-    session: Session, cluster: Cluster, scope: Scope, reviewed: tuple[Plan, PlanHeader] | None
+    session: Session,
+    cluster: Cluster,
+    scope: Scope,
+    reviewed: tuple[Plan, PlanHeader] | None,
+    trust: Trust,
 ) -> tuple[Plan, PlanHeader, Mapping[ResourceRef, Intent]]:
     """A plan made now, which must do what the reviewed one did, if there was one; and what manifests say."""
     from kafkaform.cli.plan import plan_now
 
     plan, desired = plan_now(session, cluster, scope)
     about = header(session, scope.paths, exact=True)
-    if reviewed is not None:
-        require_same(reviewed, (plan, about), desired)
+    if reviewed is not None and trust.reviewed is not None:
+        require_same(reviewed, (plan, about), desired, trust.reviewed)
     return plan, about, {one.ref: one.intent for one in desired}
 
 

@@ -27,7 +27,7 @@ class Grant:
 
     @classmethod
     def parse(cls, text: str) -> Grant:
-        """Read the value of `--allow`: `KIND/NAME:HAZARD` (globs allowed), or `destructive`.
+        """Read the value of `--allow`: `KIND/NAME:HAZARD` (globs allowed), or `destructive` for every hazard.
 
         Raises:
             UsageError: The value has neither form, or there is no such hazard.
@@ -40,10 +40,20 @@ class Grant:
                 f"--allow {text!r} names no resource and hazard",
                 hint="write --allow KIND/NAME:HAZARD, such as Topic/orders.v1:retention-cut",
             )
+        if hazard == Risk.DESTRUCTIVE.label:
+            return cls(resource, "*")
         meant = misspelt_hazard(hazard)
         if meant is not None:
             raise UsageError(f"--allow {text!r}: there is no hazard {hazard!r}", hint=meant)
         return cls(resource, hazard)
+
+    def __str__(self) -> str:
+        return f"--allow {shlex.quote(f'{self.resource}:{self.hazard}')}"
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it names one resource."""
+        return not set(self.resource) & set("*?[")
 
     def covers(self, ref: ResourceRef, hazard: str) -> bool:
         """Whether this grant is for that hazard of that resource."""

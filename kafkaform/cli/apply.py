@@ -27,7 +27,7 @@ from kafkaform.cli.terminal import is_terminal
 from kafkaform.cli.trusting import Trust, require_same, trust_options
 from kafkaform.consent import Grant
 from kafkaform.errors import KafkaformError, PlanFileError, UsageError
-from kafkaform.gates import Policy, hold_back, moves_data
+from kafkaform.gates import Policy, hold_back, idle_grants, moves_data
 from kafkaform.model import Delete, Plan, Risk, Status, risk_of
 from kafkaform.plan_file import digest_of_plan
 from kafkaform.planner import narrow
@@ -125,6 +125,8 @@ def apply(
                 plan, grounds = judged_again(
                     plan, cluster, session.settings, target, facts, intents=intents, allow=grants
                 )
+                for idle in idle_grants(grants, plan, ()):
+                    tell(idle)
             if plan.with_status(Status.PLANNED):
                 safeguards.begin(cluster, target)
             if not apply_while_unhealthy:

@@ -33,6 +33,7 @@ from kafkaform.cli.saving import Saving, out_option, sign_key_option
 from kafkaform.cli.session import Session
 from kafkaform.consent import Grant
 from kafkaform.errors import UsageError
+from kafkaform.gates import idle_grants
 from kafkaform.model import Plan, Status
 from kafkaform.planning import Request, make_plan
 from kafkaform.report.changes import is_deferred
@@ -188,6 +189,8 @@ def plan_now(session: Session, cluster: Cluster, scope: Scope) -> tuple[Plan, Se
     desired = session.manifests(scope.paths, scope.targets, found=cluster.begin())
     request = Request(desired, subset, scope.prune, scope.grants, session.environment, scope.skew)
     made = make_plan(request, cluster, session.settings, session.target, tell=tell)
+    for idle in idle_grants(scope.grants, made, [declared.ref for declared in desired]):
+        tell(idle)
     if scope.changed_since is not None or session.settings.root is not None:
         made = _seen_from_branch(made, desired, session, scope)
     return made, desired

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from kafkaform.kinds import misspelt_hazard
 from kafkaform.model import Consent, ResourceRef, Risk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 ANNOTATION = "kafkaform/allow"
 """The manifest annotation that carries consents: a line each, `hazard: reason`."""
@@ -26,7 +27,7 @@ class Grant:
 
     @classmethod
     def parse(cls, text: str) -> Grant:
-        """Read the value of `--allow`: `KIND/NAME:HAZARD` (globs allowed), or `destructive`.
+        """Read the value of `--allow`: `KIND/NAME:HAZARD` (globs allowed), or `destructive` for every hazard.
 
         Raises:
             UsageError: The value has neither form, or there is no such hazard.
@@ -39,10 +40,20 @@ class Grant:
                 f"--allow {text!r} names no resource and hazard",
                 hint="write --allow KIND/NAME:HAZARD, such as Topic/orders.v1:retention-cut",
             )
+        if hazard == Risk.DESTRUCTIVE.label:
+            return cls(resource, "*")
         meant = misspelt_hazard(hazard)
         if meant is not None:
             raise UsageError(f"--allow {text!r}: there is no hazard {hazard!r}", hint=meant)
         return cls(resource, hazard)
+
+    def __str__(self) -> str:
+        return f"--allow {shlex.quote(f'{self.resource}:{self.hazard}')}"
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it names one resource."""
+        return not set(self.resource) & set("*?[")
 
     def covers(self, ref: ResourceRef, hazard: str) -> bool:
         """Whether this grant is for that hazard of that resource."""
@@ -63,6 +74,11 @@ class Consents:
         if any(grant.covers(ref, hazard) for grant in self.grants):
             return Consent(str(ref), hazard, "--allow")
         return None
+
+
+def allow_flags(ref: ResourceRef, hazards: Iterable[str]) -> str:
+    """The command-line flags that consent to hazards of a resource, quoted for a shell."""
+    return " ".join(f"--allow {shlex.quote(f'{ref}:{hazard}')}" for hazard in hazards)
 
 
 def parse_annotation(text: str) -> tuple[dict[str, str], list[str]]:

@@ -7,7 +7,7 @@ plan that was half applied can be finished, and one that no longer fits is not f
 from __future__ import annotations
 
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.batches import batches
 from kafkaform.clock import Clock
@@ -62,6 +62,9 @@ LEAST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 1.0
 """How long to wait at most."""
 
+Judge: TypeAlias = "Callable[[Plan, Observation], Plan]"
+"""Judges a plan by a reading of its resources with all of their configs, and says what may be done of it."""
+
 STAGES: tuple[Sort, ...] = (
     Sort(CreateTopic),
     Sort(AlterConfigs),
@@ -93,6 +96,7 @@ def apply(
     journal: Journal = NO_JOURNAL,
     moves: MoveOptions = _AS_USUAL,
     ledger: ThrottleLedger = NO_LEDGER,
+    judge: Judge | None = None,
 ) -> ApplyReport:
     """Carry out the planned changes of a plan, and read the cluster until it shows them.
 
@@ -110,6 +114,8 @@ def apply(
             any. The report is for the caller to hand on, who may have more to say about it.
         moves: How replicas are moved.
         ledger: Remembers throttles, so that what a dead apply has left is found and taken off.
+        judge: Judges the plan once more by the reading that is made before anything is sent: time has passed
+            since it was made, and somebody was perhaps asked. None: it stands as it is.
 
     Raises:
         ClusterError: The cluster cannot be read before anything was changed.
@@ -118,7 +124,7 @@ def apply(
     observer = observer or Observer()
     conduct = Conduct(cluster, moves, ledger, observer, guard, stop or Event(), clock or Clock())
     run = _Run(plan, conduct, observer)
-    run.check()
+    run.check(judge)
     run.announce(journal)
     run.execute()
     run.verify()
@@ -137,23 +143,28 @@ class _Run:
         self._mover = Mover(conduct)
         self._interrupted = False
         self._lost: ClusterError | None = None
-        self._unknown = plan.unknown
+        self._plan = plan
         self._changes = {planned.ref: Pending(planned) for planned in plan.changes}
 
-    def check(self) -> None:
-        """Compare each change with the live cluster: to do, done already, or no longer fitting."""
+    def check(self, judge: Judge | None) -> None:
+        """Compare each change with the live cluster: to do, done already, no longer fitting, or too risky."""
         for pending in self._changes.values():
             if pending.planned.status is Status.REFUSED:
-                pending.settle(Result.REFUSED, pending.planned.reason or "", pending.planned.remedy)
+                pending.hold_back()
         due = self._open()
         if due:
-            observation = self._observe(due)
+            if judge is None:
+                observation = self._observe(due)
+            else:
+                # With all configs: a judgement looks at more than the fields that change.
+                observation = self._cluster.observe([pending.planned.ref for pending in due])
+                for planned in judge(self._plan, observation).changes:
+                    self._changes[planned.ref].planned = planned
             for pending in due:
                 # What is done already needs no consent any more: a plan that was applied is a no-op.
                 pending.check(observation)
-                if pending.result is None and pending.planned.status is Status.NEEDS_CONSENT:
-                    pending.settle(Result.NEEDS_CONSENT, pending.planned.reason or "")
-                    pending.operations = ()
+                if pending.result is None and pending.planned.status is not Status.PLANNED:
+                    pending.hold_back()
 
     def announce(self, journal: Journal) -> None:
         """Tell the journal what is about to be carried out."""
@@ -190,7 +201,7 @@ class _Run:
     def report(self) -> ApplyReport:
         """What became of everything."""
         results = tuple(pending.outcome() for pending in self._changes.values())
-        return ApplyReport(results, self._interrupted, self._unknown)
+        return ApplyReport(results, self._interrupted, self._plan.unknown)
 
     def _open(self) -> list[Pending]:
         return [pending for pending in self._changes.values() if pending.result is None]

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from kafkaform.consent import ANNOTATION, Consents, Grant
+from kafkaform.errors import UsageError
 from kafkaform.model import (
     Change,
     Consent,
@@ -23,9 +24,10 @@ from kafkaform.model import (
     Update,
     judgements,
 )
+from kafkaform.spelling import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 PRUNED = "Topic"
 """The kind that pruning deletes: a group that nobody declares is somebody's, and costs next to nothing."""
@@ -62,6 +64,10 @@ class Policy:
     blocked: Mapping[ResourceRef, tuple[Diagnostic, ...]] = field(default_factory=dict)
     brake: Diagnostic | None = None
 
+    def allows(self, ref: ResourceRef, hazard: str) -> bool:
+        """Whether a consent of the command line is for that hazard of that resource."""
+        return any(grant.covers(ref, hazard) for grant in self.allow)
+
 
 def matches(name: str, globs: Collection[str]) -> bool:
     """Whether a name fits one of the globs (case matters, as in Kafka)."""
@@ -92,18 +98,38 @@ def gate(change: Change, consents: Consents) -> tuple[Status, str | None, list[C
     return Status.PLANNED, None, given
 
 
-def grant(plan: Plan, grants: tuple[Grant, ...]) -> Plan:
-    """A plan in which consents that were given later, when it is applied, count as well."""
-    consents = set(plan.consents)
-    changes = []
-    for planned in plan.changes:
-        status, reason = planned.status, planned.reason
-        if status is Status.NEEDS_CONSENT:
-            earlier = {c.hazard: c.reason for c in plan.consents if c.resource == str(planned.ref)}
-            status, reason, given = gate(planned.change, Consents(grants, earlier))
-            consents.update(given)
-        changes.append(replace(planned, status=status, reason=reason))
-    return replace(plan, changes=tuple(changes), consents=tuple(sorted(consents)))
+def idle_grants(grants: Iterable[Grant], plan: Plan, known: Collection[ResourceRef]) -> Iterator[str]:
+    """What is said of consents of the command line that nothing in a plan needs: each may be a slip.
+
+    Args:
+        grants: The consents.
+        plan: The plan.
+        known: The resources that it covers, those without a change too.
+
+    Raises:
+        UsageError: One names a resource that the plan does not cover.
+    """
+    names = sorted({*map(str, known), *(str(change.ref) for change in plan.changes)})
+    at_stake = {
+        change.ref: {
+            judgement.hazard for judgement in due(change.change) if judgement.risk is Risk.DESTRUCTIVE
+        }
+        for change in plan.changes
+    }
+    for grant in grants:
+        if grant == Grant("*", "*"):
+            continue
+        if not any(fnmatchcase(name, grant.resource) for name in names):
+            near = nearest(grant.resource, names)
+            meant = f"did you mean {near}?" if near else "write KIND/NAME as the plan does"
+            if grant.is_exact:
+                raise UsageError(f"{grant}: this plan covers no {grant.resource}", hint=meant)
+            yield f"{grant} matches no resource of this plan: {meant}"
+        elif not any(grant.covers(ref, hazard) for ref, hazards in at_stake.items() for hazard in hazards):
+            matching = [found for ref, found in at_stake.items() if fnmatchcase(str(ref), grant.resource)]
+            needed = sorted(set().union(*matching))
+            instead = f"; what it matches needs {', '.join(needed)}" if needed else ""
+            yield f"nothing in this plan needs {grant}{instead}"
 
 
 def idle_consents(change: Change | None, desired: Desired) -> Iterator[Diagnostic]:

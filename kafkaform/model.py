@@ -363,6 +363,7 @@ class PlannedChange:
         origin: Whether the branch's edits ask for it (`BRANCH`), or it would be there without them
             (`DRIFT`); None where nobody asked.
         earlier: The fields of a `MIXED` change that would change without the branch's edits too.
+        keyed: What the manifest says of the order of records per key, which an update is judged by.
     """
 
     change: Change
@@ -372,6 +373,7 @@ class PlannedChange:
     remedy: str | None = None
     origin: Origin | None = None
     earlier: tuple[str, ...] = ()
+    keyed: bool | None = None
 
     @property
     def ref(self) -> ResourceRef:
@@ -402,6 +404,7 @@ class Plan:
         diagnostics: Findings of rules and of the reading.
         broker_validated: Whether the brokers checked every change that an apply would carry out.
         unknown: Declared resources of which this account cannot tell whether they exist.
+        subset: Whether it covers only a part of what is managed, as somebody asked for.
     """
 
     cluster_id: str
@@ -413,6 +416,7 @@ class Plan:
     diagnostics: tuple[Diagnostic, ...] = ()
     broker_validated: bool = False
     unknown: tuple[ResourceRef, ...] = ()
+    subset: bool = False
 
     def with_status(self, status: Status) -> tuple[PlannedChange, ...]:
         """The changes of one status, in order."""

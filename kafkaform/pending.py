@@ -13,7 +13,7 @@ from kafkaform.errors import (
     RequestRejected,
 )
 from kafkaform.kinds import KINDS
-from kafkaform.model import Delete
+from kafkaform.model import Delete, Status
 from kafkaform.operations import AlterConfigs
 from kafkaform.outcome import AGAIN, ResourceResult, Result
 from kafkaform.preconditions import REPLACED, Moved, remaining
@@ -99,6 +99,16 @@ class Pending:
         else:
             self.due = replace(self.planned, change=left.change)
             self.operations = KINDS[self.planned.ref.kind].operations(left.change)
+
+    def hold_back(self) -> None:
+        """End before anything is sent, as the change waits for consent or is refused."""
+        refused = self.planned.status is Status.REFUSED
+        self.settle(
+            Result.REFUSED if refused else Result.NEEDS_CONSENT,
+            self.planned.reason or "",
+            self.planned.remedy if refused else None,
+        )
+        self.operations = ()
 
     def answered(self, operation: Operation, error: ClusterError | None) -> None:
         """Note the answer to an operation that was sent."""

@@ -16,7 +16,7 @@ from kafkaform.compatibility import is_compatible
 from kafkaform.errors import PlanFileError
 from kafkaform.json_text import indented
 from kafkaform.model import SAFE, Create, Delete, Update, risk_of
-from kafkaform.plan_reader import parse_document, read_plan
+from kafkaform.plan_reader import KEYED, SUBSET, parse_document, read_plan
 from kafkaform.plan_signature import (
     ALGORITHM,
     MEMBER,
@@ -104,6 +104,7 @@ def _document(plan: Plan, header: PlanHeader) -> _Json:
         "unknown": [_ref(r) for r in plan.unknown],
         "diagnostics": [_diagnostic(d) for d in plan.diagnostics],
         "broker_validated": plan.broker_validated,
+        **({SUBSET: True} if plan.subset else {}),
     }
     document["digest"] = digest_of(document)
     return document
@@ -153,7 +154,7 @@ def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
 
 def digest_of(document: Mapping[str, Any]) -> str:
     """The digest of a plan document's content: no times, no line numbers, no origins, no tool version."""
-    content = {key: document[key] for key in _CONTENT}
+    content = {key: document[key] for key in (*_CONTENT, SUBSET) if key in document}
     content["cluster"] = document["cluster"]["id"]
     content["changes"] = [
         {k: v for k, v in c.items() if k not in {"source", "origin"}} for c in document["changes"]
@@ -180,6 +181,7 @@ def _change(planned: PlannedChange) -> _Json:
     # fields alone takes a field of a destructive delete for safe.
     whole = None if isinstance(change, Update) else risk
     origin = {} if planned.origin is None else {"origin": _origin(planned)}
+    keyed = {} if planned.keyed is None else {KEYED: planned.keyed}
     return {
         **_ref(change.ref),
         "id": uid,
@@ -193,6 +195,7 @@ def _change(planned: PlannedChange) -> _Json:
         "remedy": planned.remedy,
         "source": _source(planned.location),
         **origin,
+        **keyed,
         "fields": [_field(f, whole or f.judgement.risk.label) for f in fields_of(change)],
     }
 

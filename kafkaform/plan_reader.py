@@ -79,6 +79,10 @@ _FIELD = (
     *("risk", "hazard", "reason", "remedy", "deferred"),
 )
 _OF_WHOLE = ("effective_before", "effective_after", "hazard", "reason", "remedy", "deferred")
+SUBSET = "subset"
+"""The member that a plan of a part of the resources has, and no other."""
+KEYED = "keyed"
+"""The member of a change whose manifest says whether order per key matters."""
 _RISKS = {risk.label: risk for risk in Risk}
 _ORIGINS = {origin.value: origin for origin in Origin}
 _STATUSES = {status.value: status for status in Status}
@@ -133,7 +137,7 @@ def read_plan(document: Object, file: str) -> Plan:
 
 
 def _plan(document: Object) -> Plan:
-    members(document, "the plan", _TOP, (MEMBER, SIGNED_FOR))
+    members(document, "the plan", _TOP, (MEMBER, SIGNED_FOR, SUBSET))
     cluster = members(document["cluster"], "cluster", ("id", "name"))
     optional_text(cluster, "name", "cluster")
     for key in ("tool_version", "created_at", "digest"):
@@ -157,6 +161,8 @@ def _plan(document: Object) -> Plan:
         count_of(summary, key, "summary", least=0)
     if not isinstance(document["broker_validated"], bool):
         fail("", "broker_validated", "not true or false")
+    if document.get(SUBSET, True) is not True:
+        fail("", SUBSET, "not true")
     changes = each(document, "changes", "", _change)
     require_unique((str(c.ref) for c in changes), "changes", "more than one change of")
     return Plan(
@@ -169,6 +175,7 @@ def _plan(document: Object) -> Plan:
         diagnostics=each(document, "diagnostics", "", _diagnostic),
         broker_validated=document["broker_validated"],
         unknown=each(document, "unknown", "", _ref),
+        subset=SUBSET in document,
     )
 
 
@@ -183,7 +190,7 @@ def _signature(value: object) -> None:
 
 
 def _change(value: object, at: str) -> PlannedChange:
-    o = members(value, at, _CHANGE, ("origin",))
+    o = members(value, at, _CHANGE, ("origin", KEYED))
     whole = Judgement(
         one_of(o, "risk", at, _RISKS),
         optional_text(o, "hazard", at, least=1) or "",
@@ -214,13 +221,18 @@ def _change(value: object, at: str) -> PlannedChange:
         _check_placement(change, at)
     if whole.risk is not risk_of(change):
         fail(at, "risk", "not the worst risk of the fields")
+    if not isinstance(o.get(KEYED, True), bool):
+        fail(at, KEYED, "not true or false")
+    origin, earlier = _origin(o["origin"], f"{at}.origin", fields) if "origin" in o else (None, ())
     return PlannedChange(
         change,
         one_of(o, "status", at, _STATUSES),
         _source(o, at),
         optional_text(o, "reason", at),
         optional_text(o, "remedy", at),
-        *(_origin(o["origin"], f"{at}.origin", fields) if "origin" in o else ()),
+        origin,
+        earlier,
+        o.get(KEYED),
     )
 
 

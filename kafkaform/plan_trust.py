@@ -11,7 +11,7 @@ from kafkaform.errors import PlanFileError, RepositoryError
 from kafkaform.freshness import require_fresh
 from kafkaform.plan_signature import Purpose, require_signed
 from kafkaform.report.printable import clipped, printable
-from kafkaform.wording import DIRTY, listed, short_commit
+from kafkaform.wording import DIRTY, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -67,7 +67,7 @@ def diff(
     """
     policy = policy or Policy()
     wanted = {resource.ref: resource for resource in desired}
-    planner = _Planner(observation, facts, policy)
+    planner = Planner(observation, facts, policy)
     for ref in sorted(wanted, key=_order):
         planner.consider(wanted[ref])
     unmanaged = sorted(
@@ -99,7 +99,7 @@ def plan_update(
         facts: What is known of the cluster.
         policy: What is allowed.
     """
-    planner = _Planner(observation, facts, policy)
+    planner = Planner(observation, facts, policy)
     observed = observation.resources[desired.ref]
     fields = planner.compare(desired, target, observed)
     planner.settle(Update(desired.ref, observed.uid, fields) if fields else None, desired)
@@ -110,8 +110,8 @@ def _order(ref: ResourceRef) -> tuple[int, str]:
     return kind_order(ref.kind), ref.name
 
 
-class _Planner:
-    """Collects the parts of one plan."""
+class Planner:
+    """Collects the parts of one plan, and says what may be done of it."""
 
     def __init__(self, observation: Observation, facts: Facts, policy: Policy) -> None:
         self._observation = observation
@@ -219,24 +219,42 @@ class _Planner:
         }
         if not live:
             return ()
-        before = {**observed.effective, **observed.state}
-        before.update((path, now) for path, now in live.items() if now is not None)
-        after: dict[str, FieldValue] = dict(before)
-        for path in live:
-            after[path] = kind.default(path, self._facts) if target[path] is None else target[path]
-        context = UpdateContext(desired.ref, before, after, desired.intent, self._facts)
+        context = self.context(observed, live, target, desired.intent)
         return tuple(
             FieldChange(
                 path,
                 live[path],
                 target[path],
-                before.get(path),
-                after.get(path),
+                context.before.get(path),
+                context.after.get(path),
                 kind.judge(path, context),
                 kind.deferred(path, context),
             )
             for path in sorted(live, key=kind.field_order)
         )
+
+    def context(
+        self,
+        observed: Observed,
+        live: Mapping[str, FieldValue],
+        target: Mapping[str, FieldValue],
+        intent: Intent,
+    ) -> UpdateContext:
+        """What a change of fields is judged by.
+
+        Args:
+            observed: The resource.
+            live: What the fields that change are.
+            target: What fields are to be.
+            intent: What the manifest says of the resource.
+        """
+        kind = KINDS[observed.ref.kind]
+        before = {**observed.effective, **observed.state}
+        before.update((path, now) for path, now in live.items() if now is not None)
+        after: dict[str, FieldValue] = dict(before)
+        for path in live:
+            after[path] = kind.default(path, self._facts) if target[path] is None else target[path]
+        return UpdateContext(observed.ref, before, after, intent, self._facts)
 
     def _settle_undeclared(
         self, kind: Kind, desired: Desired, state: State, observed: Observed
@@ -258,14 +276,16 @@ class _Planner:
                 return {}
 
     def _status(self, change: Change, desired: Desired) -> PlannedChange:
-        refusal = self._refusal(change, desired)
+        refusal = self.refusal(change, desired)
         if refusal is not None:
             return PlannedChange(change, Status.REFUSED, desired.location, *refusal)
         status, reason, given = gate(change, Consents(self._policy.allow, desired.intent.allow))
         self._consents.update(given)
-        return PlannedChange(change, status, desired.location, reason)
+        keyed = desired.intent.keyed if isinstance(change, Update) else None
+        return PlannedChange(change, status, desired.location, reason, keyed=keyed)
 
-    def _refusal(self, change: Change, desired: Desired) -> tuple[str, str | None] | None:
+    def refusal(self, change: Change, desired: Desired) -> tuple[str, str | None] | None:
+        """Why a change must not be done whatever the consent, and what to do instead; None if it may."""
         blocked = self._policy.blocked.get(change.ref, ())
         at_stake = due(change)
         if self._policy.brake is not None and any(judgement.risk > Risk.SAFE for judgement in at_stake):
@@ -317,6 +337,7 @@ def narrow(plan: Plan, targets: Collection[str]) -> Plan:
     return replace(
         plan,
         changes=changes,
+        subset=plan.subset or len(changes) < len(plan.changes),
         # What was said of all changes together does not hold for some of them.
         diagnostics=tuple(
             found for found in plan.diagnostics if found.code != TOGETHER or len(changes) == len(plan.changes)

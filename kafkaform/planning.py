@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkaform import rules
-from kafkaform.audit.recommits import with_recommits
+from kafkaform.audit.recommits import first_offsets, topic_of, with_recommits
 from kafkaform.batches import batches
 from kafkaform.destinations import with_placements
 from kafkaform.errors import ClusterError, KafkaformError, RequestRejected
-from kafkaform.gates import PRUNED, Policy, matches
+from kafkaform.gates import PRUNED, Policy, is_own, matches
 from kafkaform.kinds import KINDS
 from kafkaform.model import (
     Change,
@@ -33,6 +33,7 @@ from kafkaform.model import (
 from kafkaform.moves.options import MoveOptions
 from kafkaform.operations import AlterConfigs, Reassign
 from kafkaform.planner import diff
+from kafkaform.rejudging import Grounds, left_of, rejudged
 from kafkaform.rules import Scene, Stage
 from kafkaform.rules.waivers import idle_waivers
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.consent import Grant
     from kafkaform.groups import Group
+    from kafkaform.model import Intent
     from kafkaform.operations import Operation
     from kafkaform.settings import ClusterSettings, Settings
     from spark_validation.results import Report
@@ -160,8 +162,67 @@ def make_plan(
     known = {**rules.entries(), **{policy.code: policy for policy in settings.policies}}
     findings += idle_waivers(scene, findings, settings.rules, (*_BEFORE, Stage.CHANGES), known)
     found = [diagnostic for _, diagnostic in findings]
-    plan = replace(plan, diagnostics=(*found, *plan.diagnostics))
+    plan = replace(plan, diagnostics=(*found, *plan.diagnostics), subset=request.subset)
     return plan if request.reading else validated(plan, cluster)
+
+
+def judged_again(
+    plan: Plan,
+    cluster: Cluster,
+    settings: Settings,
+    target: ClusterSettings | None,
+    facts: Facts,
+    *,
+    intents: Mapping[ResourceRef, Intent],
+    allow: tuple[Grant, ...] = (),
+) -> tuple[Plan, Grounds]:
+    """Judge a saved plan by what is live now: risks, rules about changes, and what is allowed.
+
+    Args:
+        plan: The saved plan.
+        cluster: The cluster.
+        settings: What the project says.
+        target: What it says of this cluster; None if nothing.
+        facts: What is known of the cluster.
+        intents: What manifests say of resources of the plan, as far as any are at hand.
+        allow: Consents given now.
+
+    Returns:
+        The plan, and what it was judged by, to judge it once more right before it is carried out.
+
+    Raises:
+        ClusterError: The cluster cannot be read.
+    """
+    policy = Policy(forbid=target.forbid if target else (), protected=settings.protected, allow=allow)
+    grounds = Grounds(facts, policy, intents)
+    if all(change.status is Status.REFUSED for change in plan.changes):
+        return plan, grounds
+    observation = cluster.observe(_at_stake(plan), kinds=(PRUNED,))
+    left = left_of(rejudged(plan, observation, grounds), observation)
+    facts = with_sizes(facts, left, observation, cluster)
+    facts = with_recommits(facts, left, observation, cluster, target.audit if target else None)
+    grounds = Grounds(facts, policy, intents)
+    left = left_of(rejudged(plan, observation, grounds), observation)
+    ignored = {ref for ref in observation.inventory if is_own(ref) or matches(ref.name, settings.ignore)}
+    scene = Scene(
+        (),
+        facts,
+        observation.inventory - ignored,
+        settings.limits,
+        live=observation.resources,
+        subset=plan.subset,
+        saved=True,
+    )
+    findings = list(judge_changes(left, scene, cluster, settings, silent, watch=False))
+    grounds = replace(grounds, policy=_blocking(policy, findings))
+    return rejudged(plan, observation, grounds), grounds
+
+
+def _at_stake(plan: Plan) -> frozenset[ResourceRef]:
+    """The resources of a plan, and the topics in which it commits first offsets."""
+    refs = {change.ref for change in plan.changes}
+    topics = (path for change in plan.changes for path in first_offsets(change.change))
+    return frozenset(refs.union(map(topic_of, topics)))
 
 
 def _with_skew(facts: Facts, report: Report) -> Facts:

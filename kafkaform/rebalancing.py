@@ -107,7 +107,7 @@ def make_rebalance(request: RebalanceRequest, cluster: Cluster, target: ClusterS
     }
     notes = [*_left(placed.refused, still_holding), *_static(request, names)]
     return Rebalance(
-        replace(plan, diagnostics=(*notes, *plan.diagnostics)),
+        replace(plan, diagnostics=(*notes, *plan.diagnostics), subset=True),
         layout.brokers,
         tuple(broker for broker, held in still_holding.items() if not set(names).isdisjoint(held)),
         balance(before, layout.brokers),

@@ -104,7 +104,7 @@ def make_reset(
     scene = Scene((), facts, observation.inventory, settings.limits, live=observation.resources, subset=True)
     found = [diagnostic for _, diagnostic in judge_changes(plan, scene, cluster, settings, tell)]
     notes = [note for p in partitions if (note := _clamping(p, wanted[p], clamped[p], spans[p]))]
-    return Reset(replace(plan, diagnostics=(*plan.diagnostics, *found, *notes)), clamped)
+    return Reset(replace(plan, diagnostics=(*plan.diagnostics, *found, *notes), subset=True), clamped)
 
 
 def _existing(ref: ResourceRef, observation: Observation) -> Group:

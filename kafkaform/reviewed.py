@@ -6,7 +6,7 @@ and not what either plan leaves alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.kinds import KINDS
@@ -43,10 +43,13 @@ class Comparison:
     Attributes:
         differences: What would be done otherwise than reviewed: any of them stops an apply.
         notes: What was reviewed and needs no doing any more, and what is new and is left alone.
+        beyond: Whether something would be done of which the reviewed plan does not speak, as after the merge
+            of another branch that is not applied yet.
     """
 
     differences: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    beyond: bool = False
 
 
 def compare(reviewed: Made, now: Made, desired: Iterable[Desired]) -> Comparison:
@@ -65,11 +68,12 @@ def compare(reviewed: Made, now: Made, desired: Iterable[Desired]) -> Comparison
     found = [_Finding(said) for said in _circumstances(plan, made, plan_now, made_now)]
     for ref in sorted(changes.keys() | changes_now.keys()):
         of_one = _resource(changes.get(ref), changes_now.get(ref), declared.get(ref), plan_now)
-        found += (_Finding(f"{_named(ref)} {finding.text}", finding.stops) for finding in of_one)
+        found += (replace(finding, text=f"{_named(ref)} {finding.text}") for finding in of_one)
     found += (_Finding(said) for said in _consents(plan, plan_now))
     return Comparison(
         tuple(finding.text for finding in found if finding.stops),
         tuple(finding.text for finding in found if not finding.stops),
+        any(finding.beyond for finding in found if finding.stops),
     )
 
 
@@ -77,6 +81,7 @@ def compare(reviewed: Made, now: Made, desired: Iterable[Desired]) -> Comparison
 class _Finding:
     text: str
     stops: bool = True
+    beyond: bool = False
 
 
 def _circumstances(plan: Plan, made: PlanHeader, plan_now: Plan, made_now: PlanHeader) -> Iterator[str]:
@@ -95,7 +100,7 @@ def _resource(
     if before is None:
         if after is not None:
             is_new = f"is not in the reviewed plan: now an apply {_does(after)}"
-            yield _Finding(is_new, after.status is Status.PLANNED)
+            yield _Finding(is_new, after.status is Status.PLANNED, beyond=True)
     elif after is None:
         if before.status is Status.PLANNED:
             yield _no_more(before, declared, now)
@@ -143,7 +148,7 @@ def _change(
         ):
             yield _Finding(f"has {label(path)} {_value(one, before, after=True)} already", stops=False)
         else:
-            yield from map(_Finding, _field(one, other, before))
+            yield from (_Finding(text, beyond=one is None) for text in _field(one, other, before))
 
 
 def _is_chosen(path: str, declared: Desired | None) -> bool:

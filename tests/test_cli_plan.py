@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkaform.cli.plan import exit_code
-from kafkaform.model import Create, Plan, PlannedChange, ResourceRef, Status
+from kafkaform.model import Create, FieldChange, Plan, PlannedChange, ResourceRef, Status, Update
 from tests.cli_helpers import ESCAPE, Call, Project, called
 
 if TYPE_CHECKING:
@@ -46,11 +46,17 @@ def test_a_plan_changes_nothing(project: Project) -> None:
     assert project.live() == {}
 
 
+WAITING = Update(
+    ResourceRef("Topic", "a"),
+    None,
+    (FieldChange("replicationFactor", 1, 3, deferred="the layout is not known"),),
+)
 CODES = [
     (Plan("c"), 0, 0, 0),
     (Plan("c", (PlannedChange(Create(ResourceRef("Topic", "a"), {}), Status.PLANNED),)), 0, 2, 0),
     (Plan("c", (PlannedChange(Create(ResourceRef("Topic", "a"), {}), Status.REFUSED),)), 0, 2, 1),
     (Plan("c", (PlannedChange(Create(ResourceRef("Topic", "a"), {}), Status.NEEDS_CONSENT),)), 0, 2, 1),
+    (Plan("c", (PlannedChange(WAITING, Status.PLANNED),)), 0, 2, 1),
     (Plan("c", unknown=(ResourceRef("Topic", "a"),)), 1, 1, 1),
 ]
 
@@ -63,19 +69,19 @@ def test_precedence_of_exit_codes(made: Plan, simple: int, with_detail: int, str
     assert exit_code(made, detailed=True, strict=True) == (strict or with_detail)
 
 
-def test_what_is_held_back_is_said_and_fails_only_with_strict(project: Project) -> None:
+def test_what_is_held_back_is_said_and_fails_unless_that_is_switched_off(project: Project) -> None:
     project.topic("a", partitions=3, retention="7d")
     project.topic("b", retention="7d")
     project.apply("topics").needs(0)
     project.topic("a", partitions=2, retention="7d")
     project.topic("b", retention="1d")
-    call = project.run("plan", "topics").needs(0)
+    call = project.run("plan", "topics").needs(1)
     assert "1 refused" in call.out.splitlines()[-1]
     assert "1 needs consent" in call.out.splitlines()[-1]
     assert f"--allow Topic/{project.prefix}b:retention-cut" in call.out
-    assert project.run("plan", "topics", "--strict").code == 1
-    assert detailed(project) == 2
-    assert detailed(project, "--strict") == 1
+    assert project.run("plan", "topics", "--no-strict").code == 0
+    assert detailed(project) == 1
+    assert detailed(project, "--no-strict") == 2
 
 
 def test_json_markdown_and_the_saved_plan_agree(project: Project) -> None:
@@ -127,7 +133,7 @@ def test_prune_only_what_is_owned_and_only_as_a_whole(project: Project) -> None:
     project.config(owns=[f"{project.prefix}mine.*"], protected=["*.audit"])
 
     assert "mine.old" not in [c["name"] for c in project.run("plan", "--format", "json").json["changes"]]
-    call = project.run("plan", "--prune", "--format", "json").needs(0)
+    call = project.run("plan", "--prune", "--format", "json").needs(1)
     deleted = [(c["name"], c["status"]) for c in call.json["changes"] if c["action"] == "delete"]
     assert deleted == [(f"{project.prefix}mine.old", "needs_consent")]
     for subset in (["topics/kept.yaml"], ["--target", f"Topic/{project.prefix}kept"]):
@@ -154,7 +160,7 @@ def test_what_nobody_declares_is_counted_and_left(project: Project) -> None:
     assert part.json["unmanaged"] == [], "a part of the manifests says nothing about what is undeclared"
 
 
-@pytest.mark.parametrize(("undeclared", "code"), [("report", 0), ("keep", 0), ("reset", 2)])
+@pytest.mark.parametrize(("undeclared", "code"), [("report", 0), ("keep", 0), ("reset", 1)])
 def test_a_config_set_by_hand(project: Project, undeclared: str, code: int) -> None:
     project.topic("a", undeclared=undeclared)
     project.apply("topics").needs(0)
@@ -175,7 +181,7 @@ def test_a_manual_change_of_a_declared_config_is_found(project: Project) -> None
     project.topic("a", retention="7d")
     project.apply("topics").needs(0)
     project.set_config("a", "retention.ms", "604800001")
-    call = project.run("plan", "topics", "--detailed-exitcode").needs(2)
+    call = project.run("plan", "topics", "--detailed-exitcode", "--no-strict").needs(2)
     assert "604800001" in call.out
     project.topic("a", config={"retention.ms": "604800001"})
     assert detailed(project) == 0
@@ -192,7 +198,7 @@ def test_foreign_text_cannot_break_markdown_or_the_terminal(project: Project) ->
     )
     project.topic("b", metadata={"name": f"{project.prefix}{evil}"})
     for output_format in ("text", "markdown", "json"):
-        call = project.run("plan", "topics", "--format", output_format).needs(0)
+        call = project.run("plan", "topics", "--format", output_format).needs(1)
         for bad in (ESCAPE, "\r", "\u202e", "\n# heading"):
             assert bad not in call.out
         if output_format == "markdown":
@@ -229,7 +235,7 @@ def test_an_account_that_may_only_look_gets_its_plan(reader: Project) -> None:
     call = reader.run("plan").needs(0)
     assert "1 to update" in call.out
     assert call.out.splitlines()[-1].lower().count("not validated by the broker") == 1
-    assert reader.run("plan", "--detailed-exitcode", "--strict").code == 2
+    assert reader.run("plan", "--detailed-exitcode").code == 2
     assert reader.run("plan", "--format", "json").json["broker_validated"] is False
 
 

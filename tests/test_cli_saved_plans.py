@@ -194,3 +194,89 @@ def test_no_secret_is_in_a_plan(
     ]
     for text in (plan, made.both, shown.both):
         assert [secret for secret in secrets if secret in text] == []
+
+
+# --- judged again ------------------------------------------------------------------------------------
+
+
+def days(project: Project, name: str = "orders") -> int:
+    return int(project.live()[name]["retention.ms"]) // 86_400_000
+
+
+def called_safe(project: Project) -> None:
+    """Edit the saved plan, with a digest that fits: all that it does is safe, and nobody needs to consent."""
+    document = json.loads((project.folder / "plan.json").read_text())
+    for change in document["changes"]:
+        whole = {"hazard": None, "risk_reason": None, "risk_remedy": None, "reason": None, "remedy": None}
+        change.update(whole, status="planned", risk="safe")
+        for field in change["fields"]:
+            field.update(risk="safe", hazard=None, reason=None, remedy=None)
+    summary = {**document["summary"], "needs_consent": 0, "refused": 0}
+    edit(project, changes=document["changes"], consent=[], summary=summary)
+
+
+@pytest.mark.parametrize(
+    "wanted", [{"state": "absent"}, {"retention": "1d"}, {"config": {"cleanup.policy": "compact"}}]
+)
+def test_a_plan_that_was_edited_to_be_safe_destroys_nothing(project: Project, wanted: dict[str, Any]) -> None:
+    project.topic("orders", retention="7d")
+    project.apply("topics").needs(0)
+    project.topic("orders", **wanted)
+    project.run("plan", "--out", "plan.json")
+    called_safe(project)
+    call = project.run(*APPLY).needs(1)
+    assert "riskier than in the plan" in call.out
+    assert "is destructive" in call.out
+    assert project.live()["orders"] == {"partitions": 1, "retention.ms": "604800000"}
+
+
+def test_what_is_forbidden_or_protected_after_the_plan_holds(project: Project) -> None:
+    project.topic("orders", retention="7d")
+    project.topic("old", retention="7d")
+    project.apply("topics").needs(0)
+    project.topic("orders", retention="1d")
+    project.topic("old", state="absent")
+    project.config()
+    project.run("plan", "--out", "plan.json", "--allow", "destructive")
+    cluster = {"client": {"bootstrap.servers": project.servers}, "forbid": ["retention-cut"]}
+    project.config(clusters={"dev": cluster}, protected=[f"{project.prefix}ol*"])
+    call = project.run(*APPLY, "--allow", "destructive").needs(1)
+    assert "retention-cut is forbidden on this cluster" in call.out
+    assert "its name is protected in kafkaform.yaml" in call.out
+    assert (days(project), days(project, "old")) == (7, 7)
+    project.config(clusters={"dev": cluster})
+    project.topic("old", state="absent", deletionProtection=True)
+    call = project.run(*APPLY).needs(1)
+    assert "spec.deletionProtection is true" in call.out
+    assert set(project.live()) == {"old", "orders"}
+    project.topic("old", state="absent")
+    project.config()
+    project.run(*APPLY).needs(0)
+    assert (days(project), set(project.live())) == (1, {"orders"})
+
+
+def test_a_cut_that_became_a_loss_since_the_plan(project: Project) -> None:
+    project.topic("orders", retention="7d", config={"cleanup.policy": "compact"})
+    project.apply("topics").needs(0)
+    project.topic("orders", retention="1d", undeclared="keep")
+    project.run("plan", "--out", "plan.json").needs(0)
+    assert json.loads((project.folder / "plan.json").read_text())["changes"][0]["risk"] == "safe"
+    project.set_config("orders", "cleanup.policy", "delete")
+    call = project.run(*APPLY).needs(1)
+    told = " ".join(call.out.split())
+    assert "retention.ms is destructive (retention-cut) now, as cleanup.policy is delete, and safe in" in told
+    assert days(project) == 7
+    project.run(*APPLY, "--allow", f"Topic/{project.prefix}orders:retention-cut").needs(0)
+    assert days(project) == 1
+
+
+def test_an_increase_of_a_topic_that_is_compacted_since_the_plan(project: Project) -> None:
+    project.topic("orders", partitions=2, keyed=False)
+    project.apply("topics").needs(0)
+    project.topic("orders", partitions=5, keyed=False)
+    project.run("plan", "--out", "plan.json").needs(0)
+    project.set_config("orders", "cleanup.policy", "compact")
+    call = project.run(*APPLY).needs(1)
+    told = " ".join(call.out.split())
+    assert "partitions is destructive (partition-increase-compacted) now, as cleanup.policy is" in told
+    assert project.live()["orders"]["partitions"] == 2

@@ -215,6 +215,25 @@ def test_manifests_that_say_something_else_by_now_are_not_applied(project: Proje
     assert project.live() == {}
 
 
+def test_two_branches_that_were_merged_are_applied_one_after_the_other(project: Project) -> None:
+    project.apply().needs(0)
+    declare(project, retention="9d")
+    project.run("plan", "--out", "one.json").needs(0)
+    declare(project, retention="7d")
+    declare(project, "b")
+    project.run("plan", "--out", "the other.json").needs(0)
+    declare(project, retention="9d")
+    call = project.apply("--reviewed", "the other.json").needs(1)
+    hint = " ".join(call.err.split())
+    assert "was another branch merged that is not applied yet?" in hint
+    assert "kafkaform apply OTHER.json, then this one: kafkaform apply --reviewed 'the other.json'" in hint
+    assert set(project.live()) == {"a"}
+    project.apply("one.json").needs(0)
+    project.apply("--reviewed", "the other.json").needs(0)
+    assert project.live()["a"]["retention.ms"] == "777600000"
+    assert set(project.live()) == {"a", "b"}
+
+
 def test_a_cluster_that_moved_since_the_review_is_left_alone(project: Project) -> None:
     project.apply().needs(0)
     declare(project, retention="9d")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafkaform.gates import hold_back, moves_data, refusal_by
+from kafkaform.consent import Grant
+from kafkaform.errors import UsageError
+from kafkaform.gates import hold_back, idle_grants, moves_data, refusal_by
 from kafkaform.model import (
     Change,
     Create,
@@ -84,3 +86,25 @@ def test_a_refusal_by_many_rules_quotes_two_and_names_the_rest() -> None:
     assert refusal_by(found[:1]) == ("KF101: wrong 101", "mend 101")
     reason = "KF101: wrong 101; KF102: wrong 102; and KF103, see the findings"
     assert refusal_by(found) == (reason, "mend 101; mend 102")
+
+
+def test_consents_that_nothing_needs_are_told() -> None:
+    cut = FieldChange("config.retention.ms", "2", "1", judgement=Judgement(Risk.DESTRUCTIVE, "retention-cut"))
+    devices = topic("identity.devices.v1")
+    plan = Plan("c", (PlannedChange(Update(devices, None, (cut,)), Status.NEEDS_CONSENT),))
+
+    def told(*texts: str) -> list[str]:
+        return [*idle_grants(map(Grant.parse, texts), plan, [topic("quiet")])]
+
+    exact = "Topic/identity.devices.v1:retention-cut"
+    assert told("destructive", "Topic/*:destructive", "Topic/identity.*:retention-*", exact) == []
+    assert told("Topic/payments.*:delete") == [
+        "--allow 'Topic/payments.*:delete' matches no resource of this plan: write KIND/NAME as the plan does"
+    ]
+    assert told("Topic/quiet:delete") == ["nothing in this plan needs --allow Topic/quiet:delete"]
+    assert told("Topic/*:delete") == [
+        "nothing in this plan needs --allow 'Topic/*:delete'; what it matches needs retention-cut"
+    ]
+    with pytest.raises(UsageError, match="this plan covers no Topic") as raised:
+        told("Topic/identity.device.v1:retention-cut")
+    assert raised.value.hint == "did you mean Topic/identity.devices.v1?"

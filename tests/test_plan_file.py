@@ -133,7 +133,7 @@ def test_every_plan_fits_the_schema_and_is_safe_to_show(plan: Plan, header: Plan
     assert text.endswith("}\n")
 
 
-ADDED_LATER = {"origin", "signature", "signed_for"}
+ADDED_LATER = {"keyed", "origin", "signature", "signed_for", "subset"}
 """Keys that a plan of format 1 may go without."""
 
 

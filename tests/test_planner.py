@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkaform.consent import Grant
-from kafkaform.gates import Policy, grant, matches
+from kafkaform.gates import Policy, matches
 from kafkaform.kinds import KINDS
 from kafkaform.model import (
     Broker,
@@ -34,6 +34,7 @@ from kafkaform.model import (
 )
 from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic
 from kafkaform.planner import diff, narrow
+from kafkaform.rejudging import Grounds, rejudged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,6 +95,11 @@ def plan_of(desired: Iterable[Desired], *topics: Observed, facts: Facts = FACTS,
 def one(desired: Desired, *topics: Observed, facts: Facts = FACTS, **policy: Any) -> PlannedChange:
     (change,) = plan_of([desired], *topics, facts=facts, **policy).changes
     return change
+
+
+def again(plan: Plan, *topics: Observed, facts: Facts = FACTS, **policy: Any) -> Plan:
+    """What becomes of an earlier plan when it is judged again."""
+    return rejudged(plan, seen(*topics), Grounds(facts, Policy(**policy), {}))
 
 
 def update(desired: Desired, *topics: Observed, **policy: Any) -> Update:
@@ -292,7 +298,7 @@ def test_consent_by_flag(flags: str, status: Status) -> None:
     assert one(wanted(TWO_HAZARDS), live(), allow=grants).status is status
     # The same flags at the time of the apply have the same effect on a saved plan.
     saved = plan_of([wanted(TWO_HAZARDS)], live())
-    assert grant(saved, grants) == plan_of([wanted(TWO_HAZARDS)], live(), allow=grants)
+    assert again(saved, live(), allow=grants) == plan_of([wanted(TWO_HAZARDS)], live(), allow=grants)
 
 
 def test_consents_are_kept_with_their_reasons() -> None:
@@ -306,11 +312,12 @@ def test_consents_are_kept_with_their_reasons() -> None:
 
 def test_a_later_grant_adds_to_the_consent_of_the_manifest() -> None:
     saved = plan_of([wanted(TWO_HAZARDS, allow={"retention-cut": "hold ended"})], live())
-    granted = grant(saved, (Grant.parse("Topic/t:unclean-election"),))
+    granted = again(saved, live(), allow=(Grant.parse("Topic/t:unclean-election"),))
     assert [c.status for c in granted.changes] == [Status.PLANNED]
     assert {c.reason for c in granted.consents} == {"hold ended", "--allow"}
-    refused = plan_of([wanted({"partitions": 1})], live({"partitions": 2}))
-    assert grant(refused, (Grant.parse("destructive"),)) == refused
+    two = live({"partitions": 2})
+    refused = plan_of([wanted({"partitions": 1})], two)
+    assert again(refused, two, allow=(Grant.parse("destructive"),)) == refused
 
 
 def test_forbid_beats_consent() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kafkaform import kafka_configs
 from kafkaform.consent import Grant
-from kafkaform.gates import Policy, grant
+from kafkaform.gates import Policy
 from kafkaform.kinds import KINDS
 from kafkaform.model import (
     CONFIG_PREFIX,
@@ -33,6 +33,7 @@ from kafkaform.model import (
 )
 from kafkaform.plan_file import PlanHeader, plan_to_json
 from kafkaform.planner import diff
+from kafkaform.rejudging import Grounds, rejudged
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
@@ -270,7 +271,8 @@ def test_a_consent_given_later_is_worth_as_much(
     wanted, there = situation
     known = Facts("c", defaults=DEFAULTS)
     saved = diff(wanted, there, known, replace(policy, allow=()))
-    assert grant(saved, policy.allow) == diff(wanted, there, known, policy)
+    grounds = Grounds(known, policy, {})
+    assert rejudged(saved, there, grounds) == diff(wanted, there, known, policy)
 
 
 ELECTION = CONFIG_PREFIX + "unclean.leader.election.enable"

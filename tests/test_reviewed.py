@@ -197,6 +197,15 @@ def test_a_resource_more() -> None:
     for change, what in ((CREATE, "creates"), (update(PARTITIONS), "changes"), (DELETE, "deletes")):
         line = f"Topic/a is not in the reviewed plan: now an apply {what} it"
         assert differences(plan(), plan(change)) == (line,)
+        assert compared(plan(), plan(change)).beyond
+
+
+def test_what_another_branch_asks_for_is_told_from_what_is_otherwise_than_reviewed() -> None:
+    less = plan(update(RETENTION))
+    assert compared(less, BOTH).beyond
+    assert not compared(BOTH, less).beyond
+    assert not compared(plan(CREATE), plan(DELETE)).beyond
+    assert not compared(plan(), plan(planned(DELETE, Status.NEEDS_CONSENT))).beyond
 
 
 def test_a_resource_more_that_is_left_alone_does_not_stop() -> None:

@@ -47,6 +47,11 @@ def with_recommits(
 
 def _due(change: Change, observation: Observation) -> Sequence[str]:
     """The first offsets of a change, in topics that there are already: a new one has nothing to skip."""
+    return [path for path in first_offsets(change) if topic_of(path) in observation.resources]
+
+
+def first_offsets(change: Change) -> Sequence[str]:
+    """The paths of the first offsets that a change commits."""
     match change:
         case Create(state=state):
             paths = [*state]
@@ -54,14 +59,11 @@ def _due(change: Change, observation: Observation) -> Sequence[str]:
             paths = [field.path for field in fields]
         case Delete():
             return ()
-    return [path for path in paths if _is_first(path) and _topic(path) in observation.resources]
+    return [path for path in paths if path.startswith(OFFSETS_PREFIX) and partition_of(path) is None]
 
 
-def _is_first(path: str) -> bool:
-    return path.startswith(OFFSETS_PREFIX) and partition_of(path) is None
-
-
-def _topic(path: str) -> ResourceRef:
+def topic_of(path: str) -> ResourceRef:
+    """The topic of a first offset."""
     return ResourceRef("Topic", path.removeprefix(OFFSETS_PREFIX))
 
 
@@ -69,7 +71,7 @@ def _committed(ref: ResourceRef, paths: Sequence[str], trail: Trail) -> dict[str
     """What the latest apply committed, or may have; a topic made anew since has taken the offsets with it."""
     found = {}
     for path in paths:
-        topic = _topic(path)
+        topic = topic_of(path)
         settings = [one for one in trail.settings(ref, path) if not trail.replaced_since(topic, one.at)]
         if settings:
             found[path] = next((one for one in settings if one.certain), settings[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -27,23 +28,25 @@ from kafkaform.cli.terminal import is_terminal
 from kafkaform.cli.trusting import Trust, require_same, trust_options
 from kafkaform.consent import Grant
 from kafkaform.errors import KafkaformError, PlanFileError, UsageError
-from kafkaform.gates import grant, hold_back, moves_data
-from kafkaform.model import Plan, Risk, Status, risk_of
+from kafkaform.gates import Policy, hold_back, idle_grants, moves_data
+from kafkaform.model import Delete, Plan, Risk, Status, risk_of
 from kafkaform.plan_file import digest_of_plan
 from kafkaform.planner import narrow
-from kafkaform.planning import check_identity
+from kafkaform.planning import check_identity, judged_again
+from kafkaform.rejudging import Grounds, rejudged
 from kafkaform.report.printable import printable
+from kafkaform.rules import plugins
 from kafkaform.settings import find_settings
 from kafkaform.wording import short_commit
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from kafkaform.cli.plan import Scope
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.lock import Guard
-    from kafkaform.model import ResourceRef
+    from kafkaform.model import Facts, Intent, ResourceRef
     from kafkaform.moves.ledger import ThrottleLedger
     from kafkaform.moves.options import MoveOptions
     from kafkaform.onlookers import Journal
@@ -106,19 +109,26 @@ def apply(
     if given is not None and kept is not None:
         trust.check(given[1], kept, session, target)
     with session.cluster() as cluster:
-        if given is not None:
-            _check_cluster(*given, session, cluster)
+        facts = _check_cluster(*given, session, cluster) if given is not None else None
         digest = digest_of_plan(*given) if given is not None else None
         with ended_by_sigterm(), safeguards.held(cluster, target, _purpose(given, digest)) as guard:
-            if saved is None or given is None or digest is None:
+            if saved is None or given is None or digest is None or facts is None:
                 from kafkaform.cli.plan import Scope
 
                 scope = Scope(paths, targets, grants, prune)
-                plan, about = _planned(session, cluster, scope, given)
+                plan, about, intents = _planned(session, cluster, scope, given, trust)
                 digest = digest_of_plan(plan, about)
+                grounds = None
             else:
                 plan, about = given
-                plan = grant(_narrowed(plan, targets), grants)
+                plan = _narrowed(plan, targets)
+                plugins.load()
+                intents = _declared(plan, about, session)
+                plan, grounds = judged_again(
+                    plan, cluster, session.settings, target, facts, intents=intents, allow=grants
+                )
+                for idle in idle_grants(grants, plan, ()):
+                    tell(idle)
             earlier = safeguards.earlier(cluster, target, plan.cluster_id, saved=saved is not None)
             there: Collection[ResourceRef] = ()
             if saved is not None:
@@ -133,10 +143,13 @@ def apply(
                 print_plan(shown, about, "text", verbose=verbose, err=output_format == "json")
             if shown.with_status(Status.PLANNED) and not auto_approve:
                 _confirm(shown, session)
+                if grounds is None:  # nobody knows how long the answer took
+                    policy = Policy(forbid=target.forbid, protected=session.settings.protected, allow=grants)
+                    grounds = Grounds(cluster.facts(), policy, intents)
             journal = safeguards.journal(cluster, target, plan, about, digest)
             settle(earlier, cluster, journal.run)
             ledger = safeguards.ledger(cluster, target, plan, journal.run)
-            report = _carry_out(plan, cluster, guard, journal, moves, ledger)
+            report = _carry_out(plan, cluster, guard, journal, moves, ledger, grounds)
             _print_report(report, output_format)
             journal.conclude(report)
             if journal.written:
@@ -145,16 +158,37 @@ def apply(
 
 
 def _planned(
-    session: Session, cluster: Cluster, scope: Scope, reviewed: tuple[Plan, PlanHeader] | None
-) -> tuple[Plan, PlanHeader]:
-    """A plan made now, which must do what the reviewed one did, if there was one."""
+    session: Session,
+    cluster: Cluster,
+    scope: Scope,
+    reviewed: tuple[Plan, PlanHeader] | None,
+    trust: Trust,
+) -> tuple[Plan, PlanHeader, Mapping[ResourceRef, Intent]]:
+    """A plan made now, which must do what the reviewed one did, if there was one; and what manifests say."""
     from kafkaform.cli.plan import plan_now
 
     plan, desired = plan_now(session, cluster, scope)
     about = header(session, scope.paths, exact=True)
-    if reviewed is not None:
-        require_same(reviewed, (plan, about), desired)
-    return plan, about
+    if reviewed is not None and trust.reviewed is not None:
+        require_same(reviewed, (plan, about), desired, trust.reviewed)
+    return plan, about, {one.ref: one.intent for one in desired}
+
+
+def _declared(plan: Plan, about: PlanHeader, session: Session) -> Mapping[ResourceRef, Intent]:
+    """What manifests at hand say of resources of a saved plan where that can only make it stricter.
+
+    That is deletionProtection of what it deletes, and what it takes for not keyed.
+    """
+    deleted = {one.ref for one in plan.changes if isinstance(one.change, Delete)}
+    refs = deleted.union(one.ref for one in plan.changes if one.keyed is False)
+    if not refs or not any(path.exists() for path in session.paths(())):
+        return {}
+    try:
+        desired = replace(session, environment=about.environment).manifests(())
+    except KafkaformError as error:
+        tell(f"the manifests cannot be read, so deletionProtection is not known: {error.message}")
+        return {}
+    return {one.ref: one.intent for one in desired if one.ref in refs}
 
 
 def _purpose(given: tuple[Plan, PlanHeader] | None, digest: str | None) -> str:
@@ -204,7 +238,7 @@ def _checked(plan: Plan, session: Session, cluster: Cluster) -> Plan:
     return hold_back(plan, critical_findings(cluster, session.settings, session.target))
 
 
-def _check_cluster(plan: Plan, about: PlanHeader, session: Session, cluster: Cluster) -> None:
+def _check_cluster(plan: Plan, about: PlanHeader, session: Session, cluster: Cluster) -> Facts:
     facts = cluster.facts()
     check_identity(facts, session.target)
     if facts.cluster_id != plan.cluster_id:
@@ -213,6 +247,7 @@ def _check_cluster(plan: Plan, about: PlanHeader, session: Session, cluster: Clu
             f"the plan was made for cluster {plan.cluster_id}{name}; this is {facts.cluster_id}",
             hint="choose the right --cluster or --bootstrap-server, or make a new plan",
         )
+    return facts
 
 
 def _narrowed(plan: Plan, targets: tuple[str, ...]) -> Plan:
@@ -259,6 +294,7 @@ def _carry_out(
     journal: Journal,
     moves: MoveOptions,
     ledger: ThrottleLedger,
+    grounds: Grounds | None,
 ) -> ApplyReport:
     from kafkaform.executor import apply as execute
 
@@ -272,6 +308,7 @@ def _carry_out(
             journal=journal,
             moves=moves,
             ledger=ledger,
+            judge=None if grounds is None else partial(rejudged, grounds=grounds),
         )
 
 

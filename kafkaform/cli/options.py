@@ -104,7 +104,8 @@ allow_option = click.option(
     "--allow",
     multiple=True,
     metavar="KIND/NAME:HAZARD",
-    help="Consent to a hazard that the plan names (globs allowed; repeatable); 'destructive' for all.",
+    help="Consent to a hazard that the plan names (globs allowed; repeatable), or to all of a resource's: "
+    "KIND/NAME:destructive; 'destructive' for everything.",
 )
 prune_option = click.option(
     "--prune",

@@ -33,9 +33,11 @@ from kafkaform.cli.saving import Saving, out_option, sign_for_option, sign_key_o
 from kafkaform.cli.session import Session
 from kafkaform.consent import Grant
 from kafkaform.errors import UsageError
+from kafkaform.gates import idle_grants
 from kafkaform.model import Plan, Status
 from kafkaform.plan_signature import Purpose
 from kafkaform.planning import Request, make_plan
+from kafkaform.report.changes import is_deferred
 from kafkaform.report.printable import printable
 from kafkaform.rules import plugins
 
@@ -87,7 +89,12 @@ if TYPE_CHECKING:
 @plan_format_option
 @verbose_option
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 2 if there are changes, 0 if there are none.")
-@click.option("--strict", is_flag=True, help="Exit 1 if a change is refused or needs consent.")
+@click.option(
+    "--strict/--no-strict",
+    default=True,
+    show_default=True,
+    help="Exit 1 if an apply of this plan would: a change is refused, needs consent, or cannot be completed.",
+)
 def plan(
     paths: tuple[Path, ...],
     where: Where,
@@ -207,6 +214,8 @@ def plan_now(session: Session, cluster: Cluster, scope: Scope) -> tuple[Plan, Se
     desired = session.manifests(scope.paths, scope.targets, found=cluster.begin())
     request = Request(desired, subset, scope.prune, scope.grants, session.environment, scope.skew)
     made = make_plan(request, cluster, session.settings, session.target, tell=tell)
+    for idle in idle_grants(scope.grants, made, [declared.ref for declared in desired]):
+        tell(idle)
     if scope.changed_since is not None or session.settings.root is not None:
         made = _seen_from_branch(made, desired, session, scope)
     return made, desired
@@ -242,6 +251,6 @@ def exit_code(made: Plan, *, detailed: bool, strict: bool) -> int:
     """The exit code of a plan: 1 could not tell or (strict) held back, 2 changes (detailed), else 0."""
     if made.unknown:
         return 1
-    if strict and (made.with_status(Status.REFUSED) or made.with_status(Status.NEEDS_CONSENT)):
+    if strict and any(one.status is not Status.PLANNED or is_deferred(one) for one in made.changes):
         return 1
     return 2 if detailed and made.changes else 0

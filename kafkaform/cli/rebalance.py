@@ -11,11 +11,12 @@ import click
 
 from kafkaform.cli.moving import Moving, throttle_option
 from kafkaform.cli.options import Where, allow_option, where_options
-from kafkaform.cli.output import header, plan_format_option, print_plan, print_text, verbose_option
+from kafkaform.cli.output import header, plan_format_option, print_plan, print_text, tell, verbose_option
 from kafkaform.cli.saving import Saving, out_option, sign_key_option
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import prose_width
 from kafkaform.consent import Grant
+from kafkaform.gates import idle_grants
 from kafkaform.plan_signature import Purpose
 from kafkaform.rebalancing import RebalanceRequest, make_rebalance, static_topics
 from kafkaform.report.printable import printable
@@ -87,6 +88,8 @@ def rebalance(
     )
     with session.cluster() as cluster:
         made = make_rebalance(request, cluster, target)
+    for idle in idle_grants(request.allow, made.plan, ()):
+        tell(idle)
     about = header(session, purpose=saving.signed_for)
     saving.save(made.plan, about)
     if output_format == "text":

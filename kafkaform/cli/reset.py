@@ -14,7 +14,8 @@ from kafkaform.cli.saving import Saving, sign_key_option
 from kafkaform.cli.session import Session
 from kafkaform.consent import Grant
 from kafkaform.errors import KafkaformError, UsageError
-from kafkaform.model import Plan, Status
+from kafkaform.gates import idle_grants
+from kafkaform.model import Plan, ResourceRef, Status
 from kafkaform.offset_files import read_offsets, write_offsets
 from kafkaform.offset_spec import OffsetSpec, ShiftBy, parse_offset
 from kafkaform.plan_signature import Purpose
@@ -82,6 +83,8 @@ def reset(
     with session.cluster() as cluster:
         now_ms = int(time.time() * 1000)
         made = make_reset(request, cluster, session.settings, session.target, now_ms, tell=tell)
+    for idle in idle_grants(request.allow, made.plan, [ResourceRef("ConsumerGroup", group)]):
+        tell(idle)
     about = header(session, purpose=saving.signed_for)
     if export is not None:
         write_file(export, write_offsets(made.offsets))

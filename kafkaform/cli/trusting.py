@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ from kafkaform.cli.options import bundled, in_milliseconds
 from kafkaform.cli.output import tell
 from kafkaform.errors import PlanFileError, UsageError
 from kafkaform.plan_signature import Purpose
+from kafkaform.report.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,9 +146,15 @@ trust_options = bundled(Trust, "trust", _OPTIONS)
 
 
 def require_same(
-    reviewed: tuple[Plan, PlanHeader], now: tuple[Plan, PlanHeader], desired: Sequence[Desired]
+    reviewed: tuple[Plan, PlanHeader], now: tuple[Plan, PlanHeader], desired: Sequence[Desired], file: Path
 ) -> None:
     """Refuse a plan that would do something else than the one that was reviewed.
+
+    Args:
+        reviewed: The plan that was reviewed.
+        now: One made now.
+        desired: The manifests that it was made from.
+        file: Where the reviewed plan is.
 
     Raises:
         PlanFileError: It would; every difference is told before.
@@ -159,10 +167,14 @@ def require_same(
     for difference in found.differences:
         tell(f"not as reviewed: {difference}")
     if found.differences:
-        raise PlanFileError(
-            "the plan is not the one that was reviewed; nothing was applied",
-            hint="review a new plan: open a pull request, or run the plan of this one again",
-        )
+        hint = "review a new plan: open a pull request, or run the plan of this one again"
+        if found.beyond:
+            again = printable(shlex.quote(str(file)))
+            hint = (
+                "was another branch merged that is not applied yet? Apply its own reviewed plan first: "
+                f"kafkaform apply OTHER.json, then this one: kafkaform apply --reviewed {again}; or {hint}"
+            )
+        raise PlanFileError("the plan is not the one that was reviewed; nothing was applied", hint=hint)
 
 
 def _file(session: Session) -> Path | None:

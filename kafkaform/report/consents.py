@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
+from kafkaform import consent
 from kafkaform.model import Risk, Status, Update, judgements
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ class Ledger:
 
     def __init__(self, plan: Plan) -> None:
         self._by_resource: dict[str, list[Consent]] = {}
-        for consent in plan.consents:
-            self._by_resource.setdefault(consent.resource, []).append(consent)
+        for given in plan.consents:
+            self._by_resource.setdefault(given.resource, []).append(given)
 
     def given(self, planned: PlannedChange) -> tuple[Consent, ...]:
         """The consents that the change got."""
@@ -31,14 +31,14 @@ class Ledger:
             due = [f.judgement for f in planned.change.fields if f.deferred is None]
         else:
             due = list(judgements(planned.change))
-        given = {consent.hazard for consent in self.given(planned)}
+        given = {one.hazard for one in self.given(planned)}
         needed = (j.hazard for j in due if j.risk is Risk.DESTRUCTIVE and j.hazard)
         return tuple(dict.fromkeys(hazard for hazard in needed if hazard not in given))
 
 
 def allow_flags(planned: PlannedChange, hazards: tuple[str, ...]) -> str:
     """The command-line flags that consent, quoted for a shell."""
-    return " ".join(f"--allow {shlex.quote(f'{planned.ref}:{hazard}')}" for hazard in hazards)
+    return consent.allow_flags(planned.ref, hazards)
 
 
 def annotation(hazards: tuple[str, ...]) -> str:

@@ -77,9 +77,14 @@ def blast_radius(scene: Scene) -> Iterator[Finding]:
     One wrong default or one bad merge can concern every topic. From ten existing topics on, changes that
     are not safe (updates and deletions; new topics do not count) may concern at most `limits.blastRadius`
     of them, 30 % unless kafkaform.yaml says otherwise. Beyond it all changes of the plan that are not safe
-    are refused. Apply in smaller steps (`--target`), or raise the limit in a reviewed commit.
+    are refused. Apply in smaller steps (`--target`), or raise the limit in a reviewed commit. When a saved
+    plan is applied it is asked again, of all live topics that are not ignored.
     """
-    topics = [desired.ref for desired in scene.of_kind("Topic") if desired.ref in scene.live]
+    topics = (
+        [ref for ref in scene.inventory if ref.kind == "Topic"]
+        if scene.saved
+        else [desired.ref for desired in scene.of_kind("Topic") if desired.ref in scene.live]
+    )
     touched = [
         planned.ref
         for planned in scene.changes

@@ -76,7 +76,7 @@ class InvalidInput(KafkaformError):  # noqa: N818 - a state of the input, not an
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
         count = len(self.problems)
-        super().__init__(f"{count} problem{'s' if count != 1 else ''} in the input; nothing was applied")
+        super().__init__(f"{count} problem{'s' if count != 1 else ''} in the input")
 
 
 class PlanFileError(KafkaformError):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.batches import batches
 from kafkaform.clock import Clock
+from kafkaform.cluster.protocol import SETTLE_TIMEOUT_S
 from kafkaform.errors import (
     ClusterError,
     LockLost,
@@ -51,12 +52,8 @@ if TYPE_CHECKING:
     from kafkaform.moves.mover import MoveReport
     from kafkaform.onlookers import Journal
 
-VERIFY_TIMEOUT_S = 30.0
-"""How long readings may show nothing new before what is left counts as not verified.
-
-Brokers take up a large plan request by request: 12,000 new partitions showed after 15 s on a busy machine,
-in three steps. A limit for all of it together would fail large plans that are going well.
-"""
+VERIFY_TIMEOUT_S = SETTLE_TIMEOUT_S
+"""How long readings may show nothing new before what is left counts as not verified."""
 LEAST_PAUSE_S = 0.02
 """How long to wait at least between two readings."""
 LONGEST_PAUSE_S = 1.0

@@ -49,7 +49,11 @@ def tour(folder: Path, data: Path) -> None:
 
     run("validate", title="Check the manifests, offline")
     run("plan", title="What would change?")
-    run("apply", "--auto-approve", title="Apply it")
+    run(
+        "apply",
+        "--auto-approve",
+        title="Apply it: topics, and the first offsets of the groups that read them",
+    )
     run("plan", "--detailed-exitcode", title="Plan again: nothing is left to do (exit code 0)")
 
     run("status", title="Topics, and the groups that read them")
@@ -115,6 +119,10 @@ def replicas(folder: Path, data: Path) -> None:
         title="Three brokers, in three racks",
         capture=True,
     ).strip()
+    run(
+        *("apply", "--auto-approve", "--environment", "prod"),
+        title="The same repository as prod wants it: 3 replicas, groups with first offsets",
+    )
     run("apply", str(folder), "--auto-approve", title="A topic whose partitions have one replica each")
     say("60 MB are written to it. Then the manifest asks for 3 replicas, of which 2 must be in sync.")
     produce(address, "archive.v1", ((str(number), os.urandom(1_000)) for number in range(60_000)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import time
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING
@@ -15,7 +17,7 @@ from kafkaform.cluster.topic_answers import Answers, Configs
 from kafkaform.errors import PermissionDenied, Unreachable
 from kafkaform.model import ResourceRef
 from kafkaform.operations import CreateTopic, DeleteTopic
-from tests.cli_helpers import called
+from tests.cli_helpers import called, environment
 from tests.kafka_fixtures import connect, eventually
 
 if TYPE_CHECKING:
@@ -34,6 +36,36 @@ def deaf() -> Iterator[str]:
         server.bind(("127.0.0.1", 0))
         server.listen()
         yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_process_leaves_while_a_request_is_unanswered(deaf: str, tmp_path: Path) -> None:
+    """Without tearing the interpreter down, which would call `abort` here, and be a SIGSEGV by chance."""
+    (tmp_path / "kafkaform.yaml").write_text(
+        "apiVersion: kafkaform/v1\nkind: Config\nenvironments: [dev]\n"
+        "defaults: {Topic: {partitions: 1, overrides: {dev: {partitions: 2}}}}\n"
+    )
+    (tmp_path / "topics").mkdir()
+    (tmp_path / "topics" / "a.yaml").write_text(
+        "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: a}\nspec: {replicationFactor: 1}\n"
+    )
+    script = (
+        "import atexit, ctypes, threading, time\n"
+        "ctypes.pythonapi.Py_AtExit(ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p))\n"
+        "atexit.register(print, 'handlers ran')\n"
+        "threading.Thread(target=lambda: (time.sleep(0.5), print('threads ended'))).start()\n"
+        "from kafkaform.cli.main import main\n"
+        f"main(['plan', '--bootstrap-server', '{deaf}'])\n"
+    )
+    left = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (left.returncode, left.stdout) == (64, "threads ended\nhandlers ran\n")
+    assert "no environment is chosen" in left.stderr
 
 
 def test_it_reads_what_is_read_without(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:

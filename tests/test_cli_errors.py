@@ -39,6 +39,17 @@ def secured(kafka_acl: DevCluster, prefix: str, tmp_path: Path) -> Project:
     return Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)
 
 
+@pytest.mark.parametrize("command", ["validate", "plan", "drift", "doctor", "graph", "apply"])
+def test_wrong_input_says_that_nothing_was_applied_only_where_something_would_have_been(
+    tmp_path: Path, command: str
+) -> None:
+    project = Project(tmp_path, "127.0.0.1:1", "")
+    project.config()
+    project.topic("a", partitons=3)
+    last = [line for line in project.run(command).needs(1).err.splitlines() if line.startswith("Error: ")][-1]
+    assert last == f"Error: 1 problem in the input{'; nothing was applied' if command == 'apply' else ''}"
+
+
 def java_properties(user: str, password: str) -> str:
     login = "org.apache.kafka.common.security.plain.PlainLoginModule"
     return (

@@ -57,6 +57,27 @@ def declare(project: Project, *, metadata: dict[str, Any] | None = None, **spec:
     return name
 
 
+def test_a_first_apply_of_many_topics_and_their_groups(
+    tmp_path: Path, kafka: DevCluster, prefix: str
+) -> None:
+    """Leaders that have not opened the logs of new topics yet refuse to tell their ends."""
+    project = Project(tmp_path, kafka.bootstrap_servers, prefix)
+    for attempt in "ab":
+        names = [project.topic(f"{attempt}-{number}", partitions=8) for number in range(60)]
+        for number in range(20):
+            document = {
+                "apiVersion": "kafkaform/v1",
+                "kind": "ConsumerGroup",
+                "metadata": {"name": f"{prefix}{attempt}-{number}"},
+                "spec": {"topics": names[number * 2 : number * 2 + 6], "offsets": {"initial": "earliest"}},
+            }
+            project.write(f"topics/group-{attempt}-{number}.yaml", yaml.safe_dump(document))
+        assert "80 created" in project.apply("topics").needs(0).out
+    with connect(kafka.bootstrap_servers) as cluster:
+        groups = cluster.groups([f"{prefix}b-{number}" for number in range(20)]).groups
+    assert [len(told.committed) for told in groups.values()] == [48] * 20
+
+
 @contextmanager
 def joined(project: Project, protocol: str) -> Iterator[Running]:
     """A member at work, once the group has it."""

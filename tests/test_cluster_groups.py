@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
 from kafkaform import kafka_configs
 from kafkaform.cluster import group_answers, log_spans, offset_writer
+from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.group_answers import GroupAnswers
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.translation import translate_code
@@ -32,6 +34,8 @@ from tests.kafka_fixtures import TIMEOUT_S, admin_client, connect, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+
+    from confluent_kafka.admin import AdminClient
 
     from kafkaform.devcluster.cluster import DevCluster
     from kafkaform.groups import Group
@@ -346,6 +350,132 @@ def test_first_offsets_in_a_topic_that_does_not_exist_are_refused(
     assert f"{prefix}typo" in outcome.message
     assert real_cluster.groups([prefix]).groups == {}
     assert real_cluster.partition_counts([f"{prefix}typo"]) == {}  # and nothing was created by asking
+
+
+class Unsettled:
+    """An admin client whose brokers answer some requests as they do about a topic that is very new.
+
+    Args:
+        admin: The client.
+        refused: By group or topic and partition: the code that it is answered with, and how often.
+    """
+
+    def __init__(self, admin: AdminClient, refused: dict[str, tuple[int, int]]) -> None:
+        self._admin = admin
+        self._refused = refused
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._admin, name)
+
+    def _refusal(self, subject: str) -> Future[Any] | None:
+        code, left = self._refused.get(subject, (0, 0))
+        if not left:
+            return None
+        self._refused[subject] = (code, left - 1)
+        future: Future[Any] = Future()
+        future.set_exception(KafkaException(KafkaError(code)))
+        return future
+
+    def list_offsets(self, asked: dict[TopicPartition, Any], **options: Any) -> dict[Any, Any]:
+        answers: dict[Any, Any] = dict(self._admin.list_offsets(asked, **options))
+        for each in asked:
+            if (refusal := self._refusal(f"{each.topic}:{each.partition}")) is not None:
+                answers[each] = refusal
+        return answers
+
+    def alter_consumer_group_offsets(
+        self, asked: list[ConsumerGroupTopicPartitions], **options: Any
+    ) -> dict[str, Any]:
+        if (refusal := self._refusal(asked[0].group_id)) is not None:
+            return {asked[0].group_id: refusal}
+        return dict(self._admin.alter_consumer_group_offsets(asked, **options))
+
+
+@pytest.fixture
+def unsettle(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, int]]], None]:
+    def begin(refused: dict[str, tuple[int, int]]) -> None:
+        monkeypatch.setattr(
+            Connection, "reached", property(lambda connection: Unsettled(connection.admin, refused))
+        )
+
+    return begin
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+    ],
+)
+def test_a_partition_whose_leader_is_not_ready_is_asked_again(
+    real_cluster: KafkaCluster,
+    prefix: str,
+    code: int,
+    unsettle: Callable[[dict[str, tuple[int, int]]], None],
+) -> None:
+    """Each look at a log is two requests, and two more with leaders just learnt: 9 refusals take three."""
+    name = make_topic(real_cluster, f"{prefix}a", partitions=4)
+    unsettle({f"{name}:1": (code, 9), f"{name}:2": (code, 5), f"{prefix}second": (code, 2)})
+    do(
+        real_cluster,
+        CommitInitialOffsets(group(f"{prefix}first"), {name: "earliest"}),
+        CommitInitialOffsets(group(f"{prefix}second"), {name: "latest"}),
+    )
+    groups = real_cluster.groups([f"{prefix}first", f"{prefix}second"]).groups
+    assert [len(told.committed) for told in groups.values()] == [4, 4]
+
+
+def test_what_one_partition_and_one_group_fail_by_stops_no_other(
+    real_cluster: KafkaCluster,
+    prefix: str,
+    monkeypatch: pytest.MonkeyPatch,
+    unsettle: Callable[[dict[str, tuple[int, int]]], None],
+) -> None:
+    monkeypatch.setattr(offset_writer, "SETTLE_TIMEOUT_S", 0.3)
+    names = [make_topic(real_cluster, f"{prefix}{letter}", partitions=3) for letter in "ab"]
+    unsettle(
+        {
+            f"{names[0]}:1": (KafkaError.UNKNOWN_LEADER_EPOCH, 1_000),
+            f"{names[1]}:2": (KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT, 1_000),
+            f"{prefix}refused": (KafkaError._FAIL, 1_000),
+        }
+    )
+    half, refused, whole = real_cluster.execute(
+        [
+            CommitInitialOffsets(group(f"{prefix}half"), dict.fromkeys(names, "earliest")),
+            CommitInitialOffsets(group(f"{prefix}refused"), {names[0]: "earliest"}),
+            CommitInitialOffsets(group(f"{prefix}whole"), {make_topic(real_cluster, f"{prefix}c"): "latest"}),
+        ]
+    )
+    assert isinstance(half, RequestRejected)
+    assert f"{names[0]}:1: Broker: Leader epoch is newer" in half.message
+    assert f"{names[1]}:2: " in half.message
+    assert "UNSUPPORTED_FOR_MESSAGE_FORMAT" in half.message
+    assert isinstance(refused, RequestRejected)
+    assert refused.code == "_FAIL"
+    assert whole is None
+    groups = real_cluster.groups([f"{prefix}half", f"{prefix}refused", f"{prefix}whole"]).groups
+    assert {name.removeprefix(prefix): len(told.committed) for name, told in groups.items()} == {
+        "half": 4,
+        "whole": 3,
+    }
+
+
+def test_a_reset_of_a_partition_that_cannot_be_read_says_why(
+    real_cluster: KafkaCluster,
+    prefix: str,
+    unsettle: Callable[[dict[str, tuple[int, int]]], None],
+) -> None:
+    name = make_topic(real_cluster, f"{prefix}a")
+    unsettle({f"{name}:1": (KafkaError.UNKNOWN_LEADER_EPOCH, 1_000)})
+    outcome = refusal(real_cluster, ResetOffsets(group(prefix), {(name, 0): 0, (name, 1): 0}))
+    assert outcome.code == "UNKNOWN_LEADER_EPOCH"
+    assert f"{name}:1: Broker: Leader epoch is newer" in outcome.message
+    assert real_cluster.groups([prefix]).groups == {}
 
 
 # --- resets ----------------------------------------------------------------------------------------

@@ -430,9 +430,10 @@ def test_a_plan_needs_no_kafka_python(kafka: DevCluster, tmp_path: Path) -> None
         "spec: {partitions: 1, replicationFactor: 1}\n"
     )
     script = (
-        "import sys; from kafkaform.cli.main import main\n"
-        f"sys.argv = ['kafkaform', 'plan', '.', '--bootstrap-server', '{kafka.bootstrap_servers}']\n"
-        "try: main()\nfinally: print('kafka' in sys.modules, 'confluent_kafka' in sys.modules)"
+        "import sys; from kafkaform.cli.main import run\n"
+        f"code = run(['plan', '.', '--bootstrap-server', '{kafka.bootstrap_servers}'])\n"
+        "print('kafka' in sys.modules, 'confluent_kafka' in sys.modules)\n"
+        "sys.exit(code)"
     )
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ from kafkaform.cli.show import PLAN_SUFFIX, read_plan_file
 from kafkaform.cli.terminal import is_terminal
 from kafkaform.cli.trusting import Trust, require_same, trust_options
 from kafkaform.consent import Grant
-from kafkaform.errors import KafkaformError, PlanFileError, UsageError
+from kafkaform.errors import InvalidInput, KafkaformError, PlanFileError, UsageError
 from kafkaform.gates import Policy, hold_back, idle_grants, moves_data
 from kafkaform.model import Delete, Plan, Risk, Status, risk_of
 from kafkaform.plan_file import digest_of_plan
@@ -40,7 +41,7 @@ from kafkaform.settings import find_settings
 from kafkaform.wording import short_commit
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
     from kafkaform.cli.plan import Scope
@@ -52,6 +53,16 @@ if TYPE_CHECKING:
     from kafkaform.onlookers import Journal
     from kafkaform.outcome import ApplyReport
     from kafkaform.plan_file import PlanHeader
+
+
+@contextmanager
+def _nothing_applied() -> Iterator[None]:
+    """Say of wrong input what it means here: it is found before anything is changed."""
+    try:
+        yield
+    except InvalidInput as error:
+        error.message = f"{error.message}; nothing was applied"
+        raise
 
 
 @click.command()
@@ -78,6 +89,7 @@ if TYPE_CHECKING:
     help="json prints nothing but the result on stdout; the plan goes to stderr.",
 )
 @verbose_option
+@_nothing_applied()
 def apply(
     paths: tuple[Path, ...],
     where: Where,

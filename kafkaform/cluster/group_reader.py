@@ -57,6 +57,16 @@ def read_committed(connection: Connection, listing: Listing, names: Collection[s
     Raises:
         ClusterError: It is not known whether one of them exists.
     """
+    reading, failed = read_each_committed(connection, listing, names)
+    for error in failed.values():
+        raise error
+    return reading
+
+
+def read_each_committed(
+    connection: Connection, listing: Listing, names: Collection[str]
+) -> tuple[GroupReading, dict[str, ClusterError]]:
+    """Read as `read_committed` does; also returns why it is not known whether some of the groups exist."""
     asked = {name: listing.groups[name] for name in names if name in listing.groups}
     unlisted = [name for name in names if name not in listing.groups]
     if unlisted and _groups_can_exist(connection):
@@ -68,7 +78,8 @@ def read_committed(connection: Connection, listing: Listing, names: Collection[s
         name: _with_offsets(group, asked[name], offsets.found.get(name, {}), offsets.failed.get(name))
         for name, group in described.found.items()
     }
-    denied = {}
+    denied: dict[str, str] = {}
+    failed: dict[str, ClusterError] = {}
     for name, error in described.failed.items():
         listed = listing.groups.get(name)
         if is_missing(error):
@@ -78,8 +89,8 @@ def read_committed(connection: Connection, listing: Listing, names: Collection[s
         elif listed is not None:
             groups[name] = _undescribed(name, listed, error)
         else:
-            raise error
-    return GroupReading(groups, denied)
+            failed[name] = error
+    return GroupReading(groups, denied), failed
 
 
 def _groups_can_exist(connection: Connection) -> bool:

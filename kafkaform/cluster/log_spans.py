@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
@@ -10,7 +11,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from kafkaform.cluster.api import READ_TIMEOUT_S
 from kafkaform.cluster.plain_source import PlainSource
-from kafkaform.cluster.translation import MISSING, kafka_error, translate
+from kafkaform.cluster.translation import MISSING, UNSETTLED, kafka_error, translate, translate_error
 from kafkaform.groups import LogSpan
 
 if TYPE_CHECKING:
@@ -23,35 +24,51 @@ if TYPE_CHECKING:
 LEADER_TIMEOUT_S = 3.0
 """How long the leaders that the client knows of may take, before it is taken for wrong about them."""
 
-_LEFT_OUT = MISSING | {
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError._NOENT,  # none of the partitions has a leader
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.OFFSET_NOT_AVAILABLE,
-    KafkaError._TIMED_OUT,
-}
+_LEFT_OUT = MISSING | UNSETTLED | {KafkaError.TOPIC_AUTHORIZATION_FAILED}
+
+
+@dataclass(frozen=True, slots=True)
+class LogReading:
+    """What leaders answer about the ends of logs, partition by partition.
+
+    Attributes:
+        spans: The offsets of those that were read.
+        failed: Why the others were not.
+    """
+
+    spans: dict[Partition, LogSpan]
+    failed: dict[Partition, KafkaError]
 
 
 def read_log_spans(
     connection: Connection, partitions: Collection[Partition], at_ms: int | None, *, committed: bool = False
 ) -> Mapping[Partition, LogSpan]:
-    """See `Cluster.log_spans`; librdkafka asks each leader once for all of its partitions.
+    """See `Cluster.log_spans`."""
+    reading = ask_leaders(connection, partitions, at_ms, committed=committed)
+    for error in reading.failed.values():
+        if error.code() not in _LEFT_OUT:
+            raise translate_error(error)
+    return reading.spans
+
+
+def ask_leaders(
+    connection: Connection, partitions: Collection[Partition], at_ms: int | None, *, committed: bool = False
+) -> LogReading:
+    """Read the ends of logs; librdkafka asks each leader once for all of its partitions.
 
     It asks the leaders that it has heard of, and if one of them has stopped since, gives offsets of -1 when
     the time is up. What is missing is asked for again with leaders just learnt.
     """
     isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-    spans = _ask(connection, partitions, at_ms, isolation, LEADER_TIMEOUT_S)
-    missing = [partition for partition in partitions if partition not in spans]
-    if missing:
-        try:
-            connection.reached.list_topics(timeout=READ_TIMEOUT_S)
-        except KafkaException as error:
-            raise translate(error) from error
-        spans |= _ask(connection, missing, at_ms, isolation, READ_TIMEOUT_S)
-    return spans
+    reading = _ask(connection, partitions, at_ms, isolation, LEADER_TIMEOUT_S)
+    if not reading.failed:
+        return reading
+    try:
+        connection.reached.list_topics(timeout=READ_TIMEOUT_S)
+    except KafkaException as error:
+        raise translate(error) from error
+    again = _ask(connection, reading.failed, at_ms, isolation, READ_TIMEOUT_S)
+    return LogReading(reading.spans | again.spans, again.failed)
 
 
 def _ask(
@@ -60,9 +77,9 @@ def _ask(
     at_ms: int | None,
     isolation: IsolationLevel,
     timeout_s: float,
-) -> dict[Partition, LogSpan]:
+) -> LogReading:
     if not partitions:
-        return {}
+        return LogReading({}, {})
     place_of: Any = OffsetSpec  # its stub knows no types
     places = [place_of.earliest(), place_of.latest()]
     if at_ms is not None:
@@ -76,20 +93,22 @@ def _ask(
         )
         for place in places
     ]
-    starts, ends, *rest = [_offsets(futures) for futures in asked]
+    failed: dict[Partition, KafkaError] = {}
+    starts, ends, *rest = [_offsets(futures, failed) for futures in asked]
     in_time = time.monotonic() - began < timeout_s
     spans = {}
-    for partition, start in starts.items():
-        end = ends.get(partition, -1)
-        if start < 0 or end < 0:
-            continue
-        if not rest:
+    for partition in partitions:
+        start, end = starts.get(partition, -1), ends.get(partition, -1)
+        known = start >= 0 and end >= 0 and partition not in failed
+        if known and not rest:
             spans[partition] = LogSpan(start, end)
-        elif partition in rest[0] and (in_time or rest[0][partition] >= 0):
+        elif known and (in_time or rest[0][partition] >= 0):
             at = rest[0][partition]
             # No record is as young as that: -1. One may have been written since the end was told.
             spans[partition] = LogSpan(start, end, at if 0 <= at <= end else end)
-    return spans
+        else:
+            failed.setdefault(partition, KafkaError(KafkaError._TIMED_OUT))
+    return LogReading(spans, failed)
 
 
 def read_partition_counts(connection: Connection, topics: Collection[str]) -> Mapping[str, int]:
@@ -98,13 +117,17 @@ def read_partition_counts(connection: Connection, topics: Collection[str]) -> Ma
     return {name: len(description.replicas) for name, description in found.items()}
 
 
-def _offsets(futures: Mapping[TopicPartition, Future[Any]]) -> dict[Partition, int]:
+def _offsets(
+    futures: Mapping[TopicPartition, Future[Any]], failed: dict[Partition, KafkaError]
+) -> dict[Partition, int]:
+    """The offsets that were read; the partitions that failed are noted with the first reason."""
     offsets = {}
     for asked, future in futures.items():
         try:
             offsets[asked.topic, asked.partition] = future.result().offset
         except KafkaException as exception:
             reason = kafka_error(exception)
-            if reason is None or reason.code() not in _LEFT_OUT:
+            if reason is None:
                 raise translate(exception) from exception
+            failed.setdefault((asked.topic, asked.partition), reason)
     return offsets

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
 from kafkaform.cluster.group_listing import list_groups
-from kafkaform.cluster.group_reader import read_committed
-from kafkaform.cluster.log_spans import read_log_spans, read_partition_counts
+from kafkaform.cluster.group_reader import read_each_committed
+from kafkaform.cluster.log_spans import LogReading, ask_leaders, read_partition_counts
+from kafkaform.cluster.protocol import SETTLE_TIMEOUT_S
 from kafkaform.cluster.translation import (
+    MISSING,
     MOVING,
-    kafka_error,
+    UNSETTLED,
     translate,
-    translate_code,
     translate_error,
 )
 from kafkaform.errors import ClusterError, LockLost, PermissionDenied, RequestRejected
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.cluster.connection import Connection
-    from kafkaform.groups import GroupReading, LogSpan
+    from kafkaform.groups import Group, LogSpan
     from kafkaform.groups import TopicPartition as Partition
     from kafkaform.lock import Guard
     from kafkaform.offset_spec import InitialSpec
@@ -34,9 +35,8 @@ if TYPE_CHECKING:
 Outcome: TypeAlias = "ClusterError | None"
 K = TypeVar("K")
 V = TypeVar("V")
+Place: TypeAlias = "tuple[Partition, InitialSpec]"
 
-SETTLE_TIMEOUT_S = 10.0
-"""How long brokers may not know of a topic that was just made, or not be ready to take a commit."""
 WRITE_TIMEOUT_S = 30.0
 """How long the commits of a group may take."""
 
@@ -45,22 +45,25 @@ PAUSE_S = 0.2
 
 _SHOWN = 5
 """How many partitions an error names."""
-_NOT_YET = MOVING | {KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART).name()}
+_NOT_YET = MOVING | {KafkaError(code).name() for code in UNSETTLED - {KafkaError._TIMED_OUT}}
 """How a broker answers that has not heard of a topic yet, or is not ready to coordinate a group."""
+_UNKNOWN = MISSING | {KafkaError._UNKNOWN_PARTITION, KafkaError._NOENT}
+"""Codes by which a partition is not known to the brokers that were asked for its log."""
 
 
 def commit_initial_offsets(
     connection: Connection, operations: Sequence[CommitInitialOffsets], guard: Guard
 ) -> dict[int, Outcome]:
-    """See `CommitInitialOffsets`; returns the outcome of each operation by its `id`."""
+    """See `CommitInitialOffsets`; returns the outcome of each operation by its `id`.
+
+    What a partition or a group fails by is its own: all others go on.
+    """
     if not operations:
         return {}
-    deadline = time.monotonic() + SETTLE_TIMEOUT_S
-    reading = _read(connection, [o.ref.name for o in operations])
-    outcomes: dict[int, Outcome] = {id(o): _obstacle(reading, o.ref.name) for o in operations}
+    groups, outcomes = _read(connection, operations)
     ready = [o for o in operations if outcomes[id(o)] is None]
     topics = {topic for o in ready for topic in o.topics}
-    counts = _once_known(topics, partial(read_partition_counts, connection), deadline)
+    counts = _once_known(topics, partial(read_partition_counts, connection))
     specs: dict[str, dict[Partition, InitialSpec]] = {}
     for operation in ready:
         name = operation.ref.name
@@ -71,24 +74,23 @@ def commit_initial_offsets(
                 hint="create the topic, or grant Describe on it",
             )
             continue
-        committed = reading.groups[name].committed if name in reading.groups else {}
+        committed = groups[name].committed if name in groups else {}
         specs[name] = {
             (topic, number): parse_initial(text)
             for topic, text in operation.topics.items()
             for number in range(counts[topic])
             if (topic, number) not in committed
         }
-    places = _places(connection, {(p, spec) for of in specs.values() for p, spec in of.items()}, deadline)
+    places, lost = _places(connection, {(p, spec) for of in specs.values() for p, spec in of.items()})
     offsets = {
         name: {p: places[p, spec] for p, spec in of.items() if (p, spec) in places}
         for name, of in specs.items()
     }
-    lost = {name: [p for p in of if p not in offsets[name]] for name, of in specs.items()}
-    answers = _commit(connection, offsets, deadline, guard)
+    answers = _commit(connection, offsets, guard)
     for operation in ready:
-        if operation.ref.name in specs:
-            failures = answers[operation.ref.name] | dict.fromkeys(lost[operation.ref.name], _no_ends())
-            outcomes[id(operation)] = _outcome(str(operation.ref), failures)
+        if (name := operation.ref.name) in specs:
+            unread = {p: lost[p, spec] for p, spec in specs[name].items() if (p, spec) in lost}
+            outcomes[id(operation)] = _outcome(str(operation.ref), answers[name] | unread)
     return outcomes
 
 
@@ -98,54 +100,57 @@ def reset_offsets(
     """See `ResetOffsets`; returns the outcome of each operation by its `id`."""
     if not operations:
         return {}
-    deadline = time.monotonic() + SETTLE_TIMEOUT_S
-    reading = _read(connection, [o.ref.name for o in operations])
-    outcomes: dict[int, Outcome] = {id(o): _obstacle(reading, o.ref.name) for o in operations}
-    spans = read_log_spans(connection, {p for o in operations for p in o.offsets}, None)
+    _, outcomes = _read(connection, operations)
+    reading = ask_leaders(connection, {p for o in operations for p in o.offsets}, None)
     for operation in operations:
-        outcomes[id(operation)] = outcomes[id(operation)] or _outside(operation, spans)
+        outcomes[id(operation)] = outcomes[id(operation)] or _outside(operation, reading)
     ready = [o for o in operations if outcomes[id(o)] is None]
-    answers = _commit(connection, {o.ref.name: o.offsets for o in ready}, deadline, guard)
+    answers = _commit(connection, {o.ref.name: o.offsets for o in ready}, guard)
     outcomes.update({id(o): _outcome(str(o.ref), answers[o.ref.name]) for o in ready})
     return outcomes
 
 
-def _read(connection: Connection, names: Collection[str]) -> GroupReading:
-    return read_committed(connection, list_groups(connection), names)
+def _read(
+    connection: Connection, operations: Sequence[CommitInitialOffsets | ResetOffsets]
+) -> tuple[Mapping[str, Group], dict[int, Outcome]]:
+    """Read the groups; returns those that exist, and what stands against each operation by its `id`."""
+    names = [o.ref.name for o in operations]
+    reading, failed = read_each_committed(connection, list_groups(connection), names)
+    failed |= {name: PermissionDenied(why) for name, why in reading.denied.items()}
+    groups = reading.groups
+    return groups, {id(o): failed.get(o.ref.name) or _obstacle(groups.get(o.ref.name)) for o in operations}
 
 
-def _obstacle(reading: GroupReading, name: str) -> Outcome:
+def _obstacle(group: Group | None) -> Outcome:
     """What stands against committing offsets for a group."""
-    if name in reading.denied:
-        return PermissionDenied(reading.denied[name])
-    group = reading.groups.get(name)
     if group is None:
         return None
     if group.active:
         return RequestRejected(
-            f"group {name} has {len(group.members)} members and is {group.state or 'in use'}: offsets can "
-            "only be committed for a group without members (NON_EMPTY_GROUP)",
+            f"group {group.name} has {len(group.members)} members and is {group.state or 'in use'}: offsets "
+            "can only be committed for a group without members (NON_EMPTY_GROUP)",
             code="NON_EMPTY_GROUP",
             hint="stop the members of the group first",
         )
     if group.unread:
-        return ClusterError(f"group {name} could not be read: {group.unread}")
+        return ClusterError(f"group {group.name} could not be read: {group.unread}")
     return None
 
 
-def _no_ends() -> ClusterError:
-    error = KafkaError.LEADER_NOT_AVAILABLE
-    return translate_code(error, "no leader told the ends of its log")
-
-
-def _outside(operation: ResetOffsets, spans: Mapping[Partition, LogSpan]) -> Outcome:
-    problems = []
+def _outside(operation: ResetOffsets, reading: LogReading) -> Outcome:
+    problems, unread = [], {}
     for (topic, number), offset in sorted(operation.offsets.items()):
-        span = spans.get((topic, number))
+        span = reading.spans.get((topic, number))
         if span is None:
-            problems.append(f"{topic}:{number} is not known to the brokers")
+            error = reading.failed[topic, number]
+            if error.code() in _UNKNOWN:
+                problems.append(f"{topic}:{number} is not known to the brokers")
+            else:
+                unread[topic, number] = translate_error(error)
         elif not span.start <= offset <= span.end:
             problems.append(f"{offset} is outside of {topic}:{number}, which has {span.start} to {span.end}")
+    if unread:
+        return _outcome(str(operation.ref), unread)
     if not problems:
         return None
     return RequestRejected(
@@ -156,24 +161,38 @@ def _outside(operation: ResetOffsets, spans: Mapping[Partition, LogSpan]) -> Out
 
 
 def _places(
-    connection: Connection, wanted: Collection[tuple[Partition, InitialSpec]], deadline: float
-) -> dict[tuple[Partition, InitialSpec], int]:
-    """The offset of each place; one whose log nobody tells the ends of is left out."""
+    connection: Connection, wanted: Collection[Place]
+) -> tuple[dict[Place, int], dict[Place, ClusterError]]:
+    """The offset of each place, and why the others are not known."""
     now_ms = time.time_ns() // 1_000_000
-    by_time: dict[int | None, list[tuple[Partition, InitialSpec]]] = {}
+    by_time: dict[int | None, list[Place]] = {}
     for partition, spec in wanted:
         by_time.setdefault(time_of(spec, now_ms), []).append((partition, spec))
-    places = {}
+    places: dict[Place, int] = {}
+    lost: dict[Place, ClusterError] = {}
     for at_ms, some in by_time.items():
-        spans = _once_known(
-            {partition for partition, _ in some},
-            partial(read_log_spans, connection, at_ms=at_ms),
-            deadline,
-        )
+        reading = _once_settled(connection, {partition for partition, _ in some}, at_ms)
         for partition, spec in some:
-            if partition in spans:
-                places[partition, spec] = _place(spec, spans[partition])
-    return places
+            if partition in reading.spans:
+                places[partition, spec] = _place(spec, reading.spans[partition])
+            else:
+                lost[partition, spec] = translate_error(reading.failed[partition])
+    return places, lost
+
+
+def _once_settled(connection: Connection, partitions: Collection[Partition], at_ms: int | None) -> LogReading:
+    """The ends of logs; a partition that may only be too new, or change its leader, is asked for again."""
+    failed: dict[Partition, KafkaError] = {}
+
+    def ask(some: Collection[Partition]) -> Mapping[Partition, LogSpan | None]:
+        reading = ask_leaders(connection, some, at_ms)
+        failed.update(reading.failed)
+        final = [p for p, error in reading.failed.items() if error.code() not in UNSETTLED]
+        return {**reading.spans, **dict.fromkeys(final)}
+
+    known = _once_known(partitions, ask)
+    spans = {partition: span for partition, span in known.items() if span is not None}
+    return LogReading(spans, {p: error for p, error in failed.items() if p not in spans})
 
 
 def _place(spec: InitialSpec, span: LogSpan) -> int:
@@ -186,13 +205,17 @@ def _place(spec: InitialSpec, span: LogSpan) -> int:
             return span.end if span.at is None else span.at
 
 
-def _once_known(
-    wanted: Collection[K], ask: Callable[[Collection[K]], Mapping[K, V]], deadline: float
-) -> dict[K, V]:
-    """Answers about topics or partitions, some of which brokers may not have heard of yet."""
+def _once_known(wanted: Collection[K], ask: Callable[[Collection[K]], Mapping[K, V]]) -> dict[K, V]:
+    """Answers about topics or partitions, some of which brokers may not have heard of yet.
+
+    They are given up once nothing new is answered for SETTLE_TIMEOUT_S.
+    """
     known: dict[K, V] = {}
+    deadline = time.monotonic() + SETTLE_TIMEOUT_S
     while open_ := [each for each in wanted if each not in known]:
-        known.update(ask(open_))
+        if answers := ask(open_):
+            known.update(answers)
+            deadline = time.monotonic() + SETTLE_TIMEOUT_S
         if len(known) == len(wanted) or time.monotonic() > deadline:
             break
         time.sleep(PAUSE_S)
@@ -200,15 +223,16 @@ def _once_known(
 
 
 def _commit(
-    connection: Connection, offsets: Mapping[str, Mapping[Partition, int]], deadline: float, guard: Guard
+    connection: Connection, offsets: Mapping[str, Mapping[Partition, int]], guard: Guard
 ) -> dict[str, dict[Partition, ClusterError]]:
     """Commit offsets; returns for each group the partitions that failed, and why.
 
-    A broker that is not ready yet is asked again. Once the lock is lost, what was never sent fails by that,
-    and what was by the broker's last answer.
+    A broker that is not ready yet is asked again, until nothing new was taken for SETTLE_TIMEOUT_S. Once the
+    lock is lost, what was never sent fails by that, and what was by the broker's last answer.
     """
     failures: dict[str, dict[Partition, ClusterError]] = {name: {} for name in offsets}
     todo = {name: dict(of) for name, of in offsets.items() if of}
+    deadline = time.monotonic() + SETTLE_TIMEOUT_S
     while todo:
         again: dict[str, dict[Partition, int]] = {}
         for name, wanted in todo.items():
@@ -219,8 +243,10 @@ def _commit(
                 continue
             refused = _commit_once(connection, name, wanted)
             answered = {p: why for p, why in failures[name].items() if p not in wanted}
-            failures[name] = answered | {p: translate_error(error) for p, error in refused.items()}
-            not_yet = {p: wanted[p] for p, error in refused.items() if error.name() in _NOT_YET}
+            failures[name] = answered | refused
+            not_yet = {p: wanted[p] for p, error in refused.items() if _is_not_yet(error)}
+            if len(not_yet) < len(wanted):
+                deadline = time.monotonic() + SETTLE_TIMEOUT_S
             if not_yet and time.monotonic() < deadline:
                 again[name] = not_yet
         todo = again
@@ -229,9 +255,13 @@ def _commit(
     return failures
 
 
+def _is_not_yet(error: ClusterError) -> bool:
+    return isinstance(error, RequestRejected) and error.code in _NOT_YET
+
+
 def _commit_once(
     connection: Connection, group: str, offsets: Mapping[Partition, int]
-) -> dict[Partition, KafkaError]:
+) -> dict[Partition, ClusterError]:
     """Commit for one group, as the client takes one a call; returns the partitions that failed, and why."""
     partitions = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
     future = connection.reached.alter_consumer_group_offsets(
@@ -240,13 +270,10 @@ def _commit_once(
     try:
         told = future.result()
     except KafkaException as exception:
-        error = kafka_error(exception)
-        if error is None:
-            raise translate(exception) from exception
-        return dict.fromkeys(offsets, error)
+        return dict.fromkeys(offsets, translate(exception))
     # It succeeds where single partitions fail.
     return {
-        (each.topic, each.partition): each.error
+        (each.topic, each.partition): translate_error(each.error)
         for each in told.topic_partitions or ()
         if each.error is not None
     }

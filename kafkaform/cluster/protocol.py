@@ -62,6 +62,14 @@ def _subject(operation: Operation) -> object:
     return (isinstance(operation, DeleteTopic) and operation.uid) or operation.ref
 
 
+SETTLE_TIMEOUT_S = 30.0
+"""How long brokers may show nothing new of what was just done, before it counts as not done.
+
+Brokers take up a large plan request by request: 12,000 new partitions showed after 15 s on a busy machine,
+in three steps. A limit for all of it together would fail large plans that are going well.
+"""
+
+
 class Cluster(Protocol):
     """A Kafka cluster. Every method raises a `ClusterError` when the cluster cannot be reached or read."""
 

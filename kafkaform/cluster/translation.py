@@ -59,6 +59,29 @@ MOVING = frozenset(
 )
 """The names of codes that a group's coordinator gives while it moves or starts: ask again."""
 
+UNSETTLED = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError.INCONSISTENT_TOPIC_ID,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._NOENT,  # none of the partitions has a leader
+        KafkaError._TIMED_OUT,
+    }
+)
+"""Codes that a partition gives while its topic is new, or its leader is: ask again.
+
+Metadata shows a new topic before its brokers have opened the logs: a leader that is asked in between knows an
+older epoch than the one in the request (KIP-320).
+"""
+
 _HINTS = {
     KafkaError.NON_EMPTY_GROUP: "stop the members of the group first",
     KafkaError.NOT_CONTROLLER: "a controller election is under way: run it again",

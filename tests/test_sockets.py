@@ -200,9 +200,9 @@ def test_what_goes_wrong_is_told_with_the_address(answer: object, said: str) -> 
 
 def test_the_versions_are_waited_for_no_longer_than_other_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.cluster.broker_socket.CONNECT_TIMEOUT_S", 0.2)
-    with broker(lambda *_: b"", versions=Drip) as server:
-        with pytest.raises(OutcomeUnknown, match=r"ApiVersions v0 timed out after 0\.2 s"):
-            opened(server)
+    told = pytest.raises(OutcomeUnknown, match=r"ApiVersions v0 timed out after 0\.2 s")
+    with broker(lambda *_: b"", versions=Drip) as server, told:
+        opened(server)
 
 
 @pytest.mark.parametrize(
@@ -216,9 +216,9 @@ def test_the_versions_are_waited_for_no_longer_than_other_answers(monkeypatch: p
     ],
 )
 def test_versions_that_cannot_be(told: object) -> None:
-    with broker(lambda *_: b"", versions=lambda: told) as server:
-        with pytest.raises(MalformedAnswer, match="malformed answer to ApiVersions v0"):
-            opened(server)
+    refused = pytest.raises(MalformedAnswer, match="malformed answer to ApiVersions v0")
+    with broker(lambda *_: b"", versions=lambda: told) as server, refused:
+        opened(server)
 
 
 def test_a_tls_handshake_that_drips() -> None:

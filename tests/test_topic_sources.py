@@ -18,7 +18,7 @@ from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.cluster.topic_answers import Configs
 from kafkaform.cluster.writer import submit
-from kafkaform.errors import KafkaformError
+from kafkaform.errors import ClusterError, KafkaformError
 from kafkaform.lock import unguarded
 from kafkaform.model import ResourceRef
 from kafkaform.operations import CreateTopic
@@ -334,7 +334,7 @@ def test_metadata_with_tags_long_lists_and_null_names() -> None:
     assert (second.name, second.error_code, second.replicas) == ("", 100, {})
 
 
-def test_requests_do_not_grow_with_topics() -> None:
+def test_requests_do_not_grow_with_topics_and_a_topic_nobody_speaks_of_is_an_error() -> None:
     class Counting:
         """A connection that counts, and answers that no topic has configs."""
 
@@ -347,5 +347,6 @@ def test_requests_do_not_grow_with_topics() -> None:
             return [question.read(pack(">ii", 0, 0))] * len(bodies)
 
     connection = Counting()
-    SwiftSource(connection).configs([f"t{n}" for n in range(5_000)])  # type: ignore[arg-type]
+    with pytest.raises(ClusterError, match="said nothing of 5,000 of them, such as t0"):
+        SwiftSource(connection).configs([f"t{n}" for n in range(5_000)])  # type: ignore[arg-type]
     assert connection.sent == [3]

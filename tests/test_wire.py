@@ -275,6 +275,21 @@ def test_the_samples_are_read_whole_and_no_part_of_them_is(question: Question[An
         assert read(question, body + b"\x00") is None
 
 
+@pytest.mark.parametrize(
+    "question", [wire.TOPICS, PLACEMENT, wire.ADDRESSES], ids=["topics", "placement", "brokers"]
+)
+def test_zeros_are_no_cluster_without_topics(question: Question[Any]) -> None:
+    """Lists that are null where the protocol has none: every topic would be planned anew."""
+    assert read(question, bytes(12)) is None
+
+
+@pytest.mark.parametrize(
+    "body", [pack(">ii", 0, -1), pack(">iih", 0, 1, 0) + described("t")[2:-4] + b"\xff" * 4]
+)
+def test_lists_of_configs_have_no_negative_lengths(body: bytes) -> None:
+    assert read(wire.TOPIC_CONFIGS, body) is None
+
+
 @settings(max_examples=1_500)
 @given(st.sampled_from(SAMPLES), damages)
 def test_a_damaged_answer_is_read_or_told_to_be_malformed(
@@ -397,6 +412,20 @@ def test_whoever_reads_a_damaged_answer_fails_in_plain_words(name: str) -> None:
         except KafkaformError as error:
             told = error.message
         assert "\n" not in told
+
+
+def test_answers_about_others_than_were_asked_about_are_errors() -> None:
+    answers = {10: coordinators(), 77: share().replace(string(GROUP), string("h"))}
+    told = group_description._share(cast("Connection", Damaged(answers)), [GROUP])
+    assert told.found == {}
+    assert told.failed[GROUP].message == "broker 1 tells of a group that it was not asked about"
+    answers = {10: coordinators().replace(string(GROUP), string("h")), 77: share()}
+    told = group_description._share(cast("Connection", Damaged(answers)), [GROUP])
+    assert "coordinator of a group that they were not asked about" in told.failed[GROUP].message
+    answers = {3: metadata(), 32: configs("2")}
+    (rates,) = read_rates(cast("Connection", Damaged(answers))).values()
+    assert isinstance(rates, ClusterError)
+    assert rates.message == "broker 1 tells of others' configs, not of its own"
 
 
 def test_answers_of_a_real_broker_are_read_damaged_or_not(kafka: DevCluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import time
@@ -148,6 +149,28 @@ def test_a_plan_says_in_one_line_which_broker_and_which_request(
     assert {METADATA: "Metadata v12", DESCRIBE_CONFIGS: "DescribeConfigs v1"}[key] in error
     assert all(hint.startswith("hint: ") for hint in hints)
     assert len(hints) == ("malformed" in said)
+
+
+def test_requests_are_logged_that_were_answered_and_that_were_not(
+    kafka: DevCluster, prefix: str, tmp_path: Path
+) -> None:
+    with between(kafka, METADATA, hang_up) as address:
+        project = Project(tmp_path, address, prefix)
+        project.topic("a")
+        call = project.process("--debug", "plan", "topics")
+    assert call.code == 1
+    logged = [line for line in call.err.splitlines() if line.startswith("DEBUG kafkaform.")]
+    told = [re.sub(r"[\d.]+ ms$|\b\d+ bytes", "N", line.partition(": ")[2]) for line in logged]
+    assert told == [
+        "librdkafka: describe_cluster, answered, N",
+        "librdkafka: describe_configs of 1, answered, N",
+        f"{address}: connected in N",
+        f"{address}: ApiVersions v0, sent N, received N, N",
+        f"{address}: Metadata v12, sent N, no answer: the broker hung up, N",
+        f"{address}: connected in N",
+        f"{address}: ApiVersions v0, sent N, received N, N",
+        f"{address}: Metadata v12, sent N, no answer: the broker hung up, N",
+    ]
 
 
 @pytest.mark.usefixtures("soon")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import socket
 import ssl
 import subprocess
@@ -14,6 +16,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from kafkaform.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.cluster import wire
@@ -240,6 +243,8 @@ def test_memory_grows_with_what_comes_and_not_with_what_is_claimed() -> None:
     with broker(lambda *_: Raw(pack(">ii", ECHO.api.largest, 1) + bytes(100_000))) as server:
         one = opened(server)
         tracemalloc.start()
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
         try:
             with pytest.raises(OutcomeUnknown):
                 one.ask(ECHO, [b""], timeout_s=0.3)
@@ -247,7 +252,7 @@ def test_memory_grows_with_what_comes_and_not_with_what_is_claimed() -> None:
         finally:
             tracemalloc.stop()
             one.close()
-    assert peak < ECHO.api.largest / 3
+    assert peak - before < ECHO.api.largest / 3
 
 
 def test_a_header_with_fields_that_nobody_defined() -> None:
@@ -284,6 +289,51 @@ def test_addresses_that_are_none(place: tuple[str, int]) -> None:
     """As brokers may tell them."""
     with pytest.raises(ClusterError):
         BrokerSocket(place, "kafkaform", connect_s=0.5)
+
+
+def test_each_request_is_logged_with_how_it_ended_and_without_what_is_in_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "kafkaform.cluster.broker_socket")
+    answers: list[object] = [b"a secret", b"another", ..., ...]
+    with broker(lambda *_: answers.pop(0)) as server:
+        one = opened(server)
+        assert one.ask(ECHO, [b"it is secret", b""]) == [b"a secret", b"another"]
+        with pytest.raises(OutcomeUnknown):
+            one.ask(ECHO, [b"secret", b"secret"], timeout_s=0.2)
+        one.close()
+    with pytest.raises(ClusterError):
+        opened(server)
+    told = [re.sub(r"[\d.]+ ms", "N ms", record.getMessage()) for record in caplog.records]
+    assert told == [
+        f"{server.name}: connected in N ms",
+        f"{server.name}: ApiVersions v0, sent 23 bytes, received 38 bytes, N ms",
+        f"{server.name}: Echo v3, sent 35 bytes, received 16 bytes, N ms",
+        f"{server.name}: Echo v3, sent 23 bytes, received 15 bytes, N ms",
+        f"{server.name}: Echo v3, sent 29 bytes, no answer: timed out, N ms",
+        f"{server.name}: Echo v3, sent 29 bytes, no answer: timed out, N ms",
+        f"{server.name}: not connected after N ms: [Errno 111] Connection refused",
+    ]
+
+
+def test_what_librdkafka_is_asked_and_never_answers_is_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        given = {"bootstrap.servers": f"127.0.0.1:{silent.getsockname()[1]}"}
+        quiet = Connection(given, dict)
+        assert type(quiet.admin) is AdminClient, "it costs nothing where nobody asks for it"
+        caplog.set_level(logging.DEBUG, "kafkaform.cluster.connection")
+        connection = Connection(given, dict)
+        with pytest.raises(Unreachable):
+            connection.cluster  # noqa: B018 - connects
+        with pytest.raises(TypeError):
+            connection.admin.list_topics(timeout="soon")
+        connection.close()
+    told = [re.sub(r"[\d.]+ ms", "N ms", record.getMessage()) for record in caplog.records]
+    assert told[0].startswith("librdkafka: list_topics, failed: ")
+    assert told[1:] == ["librdkafka: describe_cluster, no answer, N ms"]
 
 
 def test_nobody_there() -> None:

@@ -76,23 +76,29 @@ def ask_any(connection: Connection, request: Callable[[], Any], timeout_s: float
 
 def sent(manager: Any, request: Any, timeout_s: float, node: int | None = None) -> Awaitable[Any]:
     """Send a request on kafka-python's connections, whose manager it takes; returns its future."""
+    timeout_ms = int(timeout_s * 1000)
+    answer: Any
+    if not _log.isEnabledFor(logging.DEBUG):
+        answer = manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
+        return answer  # type: ignore[no-any-return]
     begun = time.monotonic()
-    answer = manager.send(request, node_id=node, request_timeout_ms=int(timeout_s * 1000))
-    if _log.isEnabledFor(logging.DEBUG):
+    node = manager.least_loaded_node() if node is None else node  # as the manager itself does
+    answer = manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
 
-        def log(told: Any) -> None:
-            body = getattr(told, "body", None)  # of requests of our own bytes
-            if isinstance(told, BaseException):
-                result = f"no answer: {type(told).__name__} {one_line(str(told))}"
-            else:
-                result = "answered" if body is None else f"received {len(body):,} bytes"
-            name = getattr(request, "api", None) or f"{type(request).__name__} v{request.API_VERSION}"
-            broker = "any broker" if node is None else f"broker {node}"
-            _log.debug("%s: %s, %s, %.1f ms", broker, name, result, (time.monotonic() - begun) * 1000)
+    def log(told: Any) -> None:
+        # Requests of our own bytes are told with what came; those of kafka-python's classes have been read.
+        size = getattr(request, "size", None)
+        what = f"{type(request).__name__} v{request.API_VERSION}"
+        if size is not None:
+            what = f"{request.api}, sent {size:,} bytes"
+        if isinstance(told, BaseException):
+            result = f"no answer: {one_line(str(told)) or type(told).__name__}"
+        else:
+            result = "answered" if size is None else f"received {told.size:,} bytes"
+        _log.debug("broker %s: %s, %s, %.1f ms", node, what, result, (time.monotonic() - begun) * 1000)
 
-        answer.add_both(log)
-    told: Awaitable[Any] = answer
-    return told
+    answer.add_both(log)
+    return answer  # type: ignore[no-any-return]
 
 
 def ask_controller(connection: Connection, request: Callable[[], Any], timeout_s: float) -> Any:

@@ -121,6 +121,11 @@ class RawRequest:
         message = self._prefix + self._body
         return pack(">i", len(message)) + message
 
+    @property
+    def size(self) -> int:
+        """The bytes that are sent."""
+        return 4 + len(self._prefix) + len(self._body)
+
     def expect_response(self) -> bool:
         """Every request here is answered."""
         return True
@@ -147,6 +152,11 @@ class RawResponse:
         if self._flexible:
             stream.read(1)  # no tagged fields are defined for response headers
         return self
+
+    @property
+    def size(self) -> int:
+        """The bytes that came."""
+        return 8 + self._flexible + len(self.body)
 
     def decode(self, stream: BinaryIO) -> RawResponse:
         """Take the rest as it is."""

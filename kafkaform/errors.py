@@ -16,6 +16,7 @@
         ├── AuthenticationFailed   credentials or TLS were not accepted
         ├── PermissionDenied       the account may not do this
         ├── OutcomeUnknown         a request was sent and its answer never came
+        ├── MalformedAnswer        an answer is not what Kafka's protocol says
         ├── LockLost               the lock went to another apply: nothing more is sent
         └── RequestRejected        a broker answered with an error code
 
@@ -129,6 +130,10 @@ class PermissionDenied(ClusterError):  # noqa: N818
 
 class OutcomeUnknown(ClusterError):  # noqa: N818
     """A request was sent, but its answer never came: it may or may not have been carried out."""
+
+
+class MalformedAnswer(ClusterError):  # noqa: N818
+    """An answer is not what Kafka's protocol says: damaged on its way, or of somebody who is no broker."""
 
 
 class LockLost(ClusterError):  # noqa: N818

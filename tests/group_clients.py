@@ -13,10 +13,10 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from kafkaform.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.cluster import group_wire
-from kafkaform.cluster.api import Api
+from kafkaform.cluster.api import Api, Question
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.group_wire import strings
-from kafkaform.cluster.question import INT8, INT16, INT32, STRING, array, octets, struct
+from kafkaform.cluster.question import INT8, INT16, INT32, NULLABLE_STRING, array, octets, struct, whole
 from kafkaform.cluster.wire import length, string
 from tests.kafka_fixtures import TIMEOUT_S, eventually
 
@@ -140,8 +140,10 @@ class Heartbeats:
 
     def beat(self) -> tuple[int, str]:
         """Send one; returns the error code and its words. The first one joins."""
-        (raw,) = self.connection.ask(self.api, [self.body()], node=self.coordinator())
-        head = struct(throttle_ms=INT32, code=INT16, words=STRING, member_id=STRING, epoch=INT32)
+        (raw,) = self.connection.ask(Question(self.api, bytes), [self.body()], node=self.coordinator())
+        head = struct(
+            throttle_ms=INT32, code=INT16, words=NULLABLE_STRING, member_id=NULLABLE_STRING, epoch=INT32
+        )
         # What comes behind is not of interest here, and ends in tagged fields as a structure does.
         told, _ = head(raw[: _head_length(raw)] + _NO_TAGS, 0)
         if told["code"] == 0:
@@ -166,10 +168,9 @@ class Heartbeats:
         """The broker that coordinates the group."""
 
         def ask() -> Mapping[str, Any]:
-            question = group_wire.FIND_COORDINATORS
             body = group_wire.groups_to_find([self.group])
-            (raw,) = self.connection.ask(question.api, [body])
-            told: Mapping[str, Any] = question.read(raw)["coordinators"][0]
+            (answer,) = self.connection.ask(group_wire.FIND_COORDINATORS, [body])
+            told: Mapping[str, Any] = answer["coordinators"][0]
             return told
 
         return int(eventually(ask, lambda told: told["error_code"] == 0)["node_id"])
@@ -178,7 +179,7 @@ class Heartbeats:
 def _head_length(raw: bytes) -> int:
     at = 6  # throttle time, error code
     for _ in ("error message", "member id"):
-        _, at = STRING(raw, at)
+        _, at = NULLABLE_STRING(raw, at)
     return at + 4
 
 
@@ -243,19 +244,19 @@ class ConnectWorker(Heartbeats):
         """Ask for an id, and join with it."""
         self.id = ""
         for _ in range(2):
-            (raw,) = self.connection.ask(Api(11, 9, flexible=True), [self.body()], node=self.coordinator())
             joined = struct(
                 throttle_ms=INT32,
                 code=INT16,
                 generation=INT32,
-                protocol_type=STRING,
-                protocol=STRING,
-                leader=STRING,
+                protocol_type=NULLABLE_STRING,
+                protocol=NULLABLE_STRING,
+                leader=NULLABLE_STRING,
                 skip_assignment=INT8,
-                member_id=STRING,
-                members=array(struct(id=STRING, instance=STRING, metadata=octets)),
+                member_id=NULLABLE_STRING,
+                members=array(struct(id=NULLABLE_STRING, instance=NULLABLE_STRING, metadata=octets)),
             )
-            told, _ = joined(raw, 0)
+            question = Question(Api(11, 9, flexible=True), whole(joined))
+            (told,) = self.connection.ask(question, [self.body()], node=self.coordinator())
             self.id = told["member_id"]
         assert told["code"] == 0
 
@@ -269,5 +270,5 @@ class ConnectWorker(Heartbeats):
         """Leave the group."""
         member = string(self.id) + _NULL + _NULL + _NO_TAGS
         body = string(self.group) + length(2) + member + _NO_TAGS
-        self.connection.ask(Api(13, 5, flexible=True), [body], node=self.coordinator())
+        self.connection.ask(Question(Api(13, 5, flexible=True), bytes), [body], node=self.coordinator())
         self.connection.close()

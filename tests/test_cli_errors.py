@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import time
@@ -143,6 +144,10 @@ def test_no_secret_in_anything_of_a_plan_that_works(
     secured.topic("a", retention="8d")
     call = secured.process("--debug", "plan", *options, "--out", "plan.json", "--format", "json").needs(0)
     assert "kafka." in call.err, "the second client was not asked, so this shows nothing"
+    line = (
+        r"kafkaform\.cluster\.controlled: broker 1: DescribeConfigs v1, sent \d+ bytes, received \d+ bytes, "
+    )
+    assert re.search(line, call.err), "requests on its connection are logged"
     saved = (tmp_path / "plan.json").read_text("utf-8")
     json.loads(call.out)
     for text in (call.out, call.err, saved):

@@ -37,7 +37,9 @@ class Brokers:
         self.asked: list[tuple[str, int | None]] = []
         self._controllers = controllers
 
-    def run(self, ask: Callable[[Any], Awaitable[Any]]) -> Any:
+    def run(self, ask: Callable[[Any], Awaitable[Any]], timeout_s: float) -> Any:
+        assert timeout_s == 9  # three requests
+
         async def running() -> Any:
             return await ask(self)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from struct import pack
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
 
 from kafkaform.cluster import health
+from kafkaform.cluster.api import read_answers
 from kafkaform.cluster.quorum import METADATA_LOG, read_quorum
 from kafkaform.errors import ClusterError, OutcomeUnknown, PermissionDenied
 from kafkaform.health import Part, Quorum, Voter
@@ -15,7 +16,7 @@ from kafkaform.health import Part, Quorum, Voter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkaform.cluster.api import Api
+    from kafkaform.cluster.api import Api, Question
     from kafkaform.cluster.connection import Connection
 
 TIMEOUT_S = 3.0
@@ -45,12 +46,12 @@ class Answering:
         assert (api.key, api.flexible) == (55, True)
         return api.version in self._versions
 
-    def ask(self, api: Api, bodies: list[bytes], *, timeout_s: float) -> list[bytes]:
+    def ask(self, question: Question[Any], bodies: list[bytes], *, timeout_s: float) -> list[Any]:
         self.patience_s = timeout_s
-        self.asked += [(api.version, body) for body in bodies]
+        self.asked += [(question.api.version, body) for body in bodies]
         if isinstance(self._answer, ClusterError):
             raise self._answer
-        return [self._answer]
+        return read_answers(question, [self._answer], "a broker")
 
 
 def answer(leader: int, voters: Sequence[Replica], version: int, error: int = 0, of_all: int = 0) -> bytes:

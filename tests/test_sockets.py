@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import socket
 import ssl
 import subprocess
 import sys
+import time
+import tracemalloc
 from contextlib import contextmanager, suppress
 from struct import pack, unpack
 from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from kafkaform.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.cluster import wire
-from kafkaform.cluster.api import IN_FLIGHT, Api
+from kafkaform.cluster.api import IN_FLIGHT, Api, Question
 from kafkaform.cluster.broker_socket import BrokerSocket, HungUpError
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.lent_connection import LentConnection
@@ -25,7 +30,7 @@ from kafkaform.cluster.reassignments import read_running
 from kafkaform.cluster.sockets import Sockets, address
 from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.cluster.writer import submit
-from kafkaform.errors import ClusterError, OutcomeUnknown, RequestRejected, Unreachable
+from kafkaform.errors import ClusterError, MalformedAnswer, OutcomeUnknown, RequestRejected, Unreachable
 from kafkaform.layout import Reassignment
 from kafkaform.lock import unguarded
 from kafkaform.model import ResourceRef
@@ -40,9 +45,9 @@ if TYPE_CHECKING:
 
     from kafkaform.devcluster.cluster import DevCluster
 
-ECHO = Api(1_000, 3, flexible=False)
-TAGGED = Api(1_001, 0, flexible=True)
-FLEXIBLE = (TAGGED.key, 3, 46)
+ECHO = Question(Api(1_000, 3, flexible=False, name="Echo", largest=10_000_000), bytes)
+TAGGED = Question(Api(1_001, 0, flexible=True), bytes)
+FLEXIBLE = (TAGGED.api.key, 3, 46)
 VERSIONS = {18: (0, 4), 3: (0, 12), 46: (0, 0), 1_000: (0, 3)}
 
 
@@ -56,9 +61,13 @@ class Broker:
 
     Args:
         answer: Makes the answer to a request: the body, None to hang up, or `...` for silence.
+        versions: Makes the answer to the first one.
     """
 
-    def __init__(self, answer: Callable[[int, bytes], object]) -> None:
+    def __init__(
+        self, answer: Callable[[int, bytes], object], versions: Callable[[], object] = lambda: told_versions()
+    ) -> None:
+        self._versions = versions
         self.heard: list[tuple[int, int, bytes, bytes]] = []
         self.connections = 0
         self._answer = answer
@@ -92,7 +101,7 @@ class Broker:
                 assert message[10 + length :].startswith(tags)
                 body = message[10 + length + len(tags) :]
                 if key == 18:
-                    answer: object = told_versions()
+                    answer: object = self._versions()
                 else:
                     self.heard.append((key, version, message[10 : 10 + length], body))
                     answer = self._answer(key, body)
@@ -102,6 +111,20 @@ class Broker:
                     client.sendall(pack(">ii", 4 + len(tags + answer), number) + tags + answer)
                 elif isinstance(answer, Raw):
                     client.sendall(answer.octets)
+                elif isinstance(answer, Drip):
+                    answer.to(client, number)
+                    return
+
+
+class Drip:
+    """An answer of as many bytes as one may have, which come one at a time for five seconds."""
+
+    def to(self, client: socket.socket, number: int) -> None:
+        with suppress(OSError):
+            client.sendall(pack(">ii", 60_000, number))
+            for _ in range(100):
+                client.sendall(b"\x00")
+                time.sleep(0.05)
 
 
 class Raw:
@@ -112,8 +135,8 @@ class Raw:
 
 
 @contextmanager
-def broker(answer: Callable[[int, bytes], object]) -> Iterator[Broker]:
-    made = Broker(answer)
+def broker(answer: Callable[[int, bytes], object], **options: Callable[[], object]) -> Iterator[Broker]:
+    made = Broker(answer, **options)
     try:
         yield made
     finally:
@@ -160,7 +183,10 @@ def test_large_answers_come_whole() -> None:
         (Raw(pack(">ii", 4, 77)), "answer 77 came where 1 was due"),
         (Raw(b"HTTP/1.1 400 Bad Request\r\n"), "this is not Kafka's protocol"),
         (Raw(pack(">i", -1)), "this is not Kafka's protocol"),
+        (Raw(pack(">i", 1 << 30) + b"half"), "1,073,741,824 bytes, where 10,000,000 are the most"),
+        (Raw(pack(">i", 3)), "3 bytes"),
         (..., "timed out"),
+        (Drip(), "timed out"),
     ],
 )
 def test_what_goes_wrong_is_told_with_the_address(answer: object, said: str) -> None:
@@ -170,8 +196,144 @@ def test_what_goes_wrong_is_told_with_the_address(answer: object, said: str) -> 
             one.ask(ECHO, [b""], timeout_s=0.2)
         one.close()
     assert caught.value.message.startswith(f"{server.name}: ")
+    assert "Echo v3" in caught.value.message
     assert said in caught.value.message
     assert isinstance(caught.value, HungUpError) == (answer is None)
+
+
+def test_the_versions_are_waited_for_no_longer_than_other_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkaform.cluster.broker_socket.CONNECT_TIMEOUT_S", 0.2)
+    told = pytest.raises(OutcomeUnknown, match=r"ApiVersions v0 timed out after 0\.2 s")
+    with broker(lambda *_: b"", versions=Drip) as server, told:
+        opened(server)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        Raw(pack(">ii", 1 << 30, 0)),
+        b"",
+        pack(">hi", 35, 0),
+        pack(">hihhh", 0, 2, 18, 0, 4),
+        told_versions()[:-1],
+    ],
+)
+def test_versions_that_cannot_be(told: object) -> None:
+    refused = pytest.raises(MalformedAnswer, match="malformed answer to ApiVersions v0")
+    with broker(lambda *_: b"", versions=lambda: told) as server, refused:
+        opened(server)
+
+
+def test_a_tls_handshake_that_drips() -> None:
+    def drip() -> None:
+        client, _ = server.accept()
+        with client, suppress(OSError):
+            client.sendall(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xf0\x03\x03")
+            for _ in range(100):
+                client.sendall(b"\x00")
+                time.sleep(0.05)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        Thread(target=drip, daemon=True).start()
+        with pytest.raises(ClusterError, match="timed out"):
+            BrokerSocket(server.getsockname(), "kafkaform", ssl.create_default_context(), connect_s=0.2)
+
+
+def test_memory_grows_with_what_comes_and_not_with_what_is_claimed() -> None:
+    with broker(lambda *_: Raw(pack(">ii", ECHO.api.largest, 1) + bytes(100_000))) as server:
+        one = opened(server)
+        tracemalloc.start()
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        try:
+            with pytest.raises(OutcomeUnknown):
+                one.ask(ECHO, [b""], timeout_s=0.3)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+            one.close()
+    assert peak - before < ECHO.api.largest / 3
+
+
+def test_a_header_with_fields_that_nobody_defined() -> None:
+    with broker(lambda *_: Raw(pack(">ii", 6, 1) + b"\x01\x00")) as server:
+        one = opened(server)
+        with pytest.raises(MalformedAnswer, match="tagged fields"):
+            one.ask(TAGGED, [b""])
+        one.close()
+
+
+def test_a_request_that_is_not_taken_off_our_hands() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer_once() -> None:
+            client, _ = server.accept()
+            taken.append(client)
+            client.recv(1_000)
+            told = told_versions()
+            client.sendall(pack(">ii", 4 + len(told), 0) + told)
+
+        taken: list[socket.socket] = []
+        Thread(target=answer_once, daemon=True).start()
+        one = BrokerSocket(server.getsockname(), "kafkaform")
+        with pytest.raises(OutcomeUnknown, match=r"Echo v3 timed out after 0\.2 s"):
+            one.ask(ECHO, [bytes(20_000_000)], timeout_s=0.2)
+        one.close()
+        taken[0].close()
+
+
+@pytest.mark.parametrize(
+    "place", [("127.0.0.1", 70_000), ("127.0.0.1", -1), ("a\0b", 1), ("\udcff", 1), ("", 1)]
+)
+def test_addresses_that_are_none(place: tuple[str, int]) -> None:
+    """As brokers may tell them."""
+    with pytest.raises(ClusterError):
+        BrokerSocket(place, "kafkaform", connect_s=0.5)
+
+
+def test_each_request_is_logged_with_how_it_ended_and_without_what_is_in_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "kafkaform.cluster.broker_socket")
+    answers: list[object] = [b"a secret", b"another", ..., ...]
+    with broker(lambda *_: answers.pop(0)) as server:
+        one = opened(server)
+        assert one.ask(ECHO, [b"it is secret", b""]) == [b"a secret", b"another"]
+        with pytest.raises(OutcomeUnknown):
+            one.ask(ECHO, [b"secret", b"secret"], timeout_s=0.2)
+        one.close()
+    with pytest.raises(ClusterError):
+        opened(server)
+    told = [re.sub(r"[\d.]+ ms", "N ms", record.getMessage()) for record in caplog.records]
+    assert told == [
+        f"{server.name}: connected in N ms",
+        f"{server.name}: ApiVersions v0, sent 23 bytes, received 38 bytes, N ms",
+        f"{server.name}: Echo v3, sent 35 bytes, received 16 bytes, N ms",
+        f"{server.name}: Echo v3, sent 23 bytes, received 15 bytes, N ms",
+        f"{server.name}: Echo v3, sent 29 bytes, no answer: timed out, N ms",
+        f"{server.name}: Echo v3, sent 29 bytes, no answer: timed out, N ms",
+        f"{server.name}: not connected after N ms: [Errno 111] Connection refused",
+    ]
+
+
+def test_what_librdkafka_is_asked_and_never_answers_is_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        given = {"bootstrap.servers": f"127.0.0.1:{silent.getsockname()[1]}"}
+        quiet = Connection(given, dict)
+        assert type(quiet.admin) is AdminClient, "it costs nothing where nobody asks for it"
+        caplog.set_level(logging.DEBUG, "kafkaform.cluster.connection")
+        connection = Connection(given, dict)
+        with pytest.raises(Unreachable):
+            connection.cluster  # noqa: B018 - connects
+        with pytest.raises(TypeError):
+            connection.admin.list_topics(timeout="soon")
+        connection.close()
+    told = [re.sub(r"[\d.]+ ms", "N ms", record.getMessage()) for record in caplog.records]
+    assert told[0].startswith("librdkafka: list_topics, failed: ")
+    assert told[1:] == ["librdkafka: describe_cluster, no answer, N ms"]
 
 
 def test_nobody_there() -> None:
@@ -225,20 +387,20 @@ def test_a_silent_bootstrap_server_leaves_the_others_their_turn(monkeypatch: pyt
     monkeypatch.setattr("kafkaform.cluster.sockets.CONNECT_TIMEOUT_S", 0.4)
     monkeypatch.setattr("kafkaform.cluster.sockets._LEAST_PATIENCE_S", 0.1)
     patience = []
-    plainly = socket.create_connection
 
-    def dial(where: tuple[str, int], timeout_s: float) -> socket.socket:
-        patience.append(timeout_s)
-        if where[1] == 1:
-            raise TimeoutError("timed out")
-        return plainly(where, timeout_s)
+    class Dialling(socket.socket):
+        def connect(self, where: tuple[str, int]) -> None:  # type: ignore[override]
+            patience.append(self.gettimeout())
+            if where[1] == 1:
+                raise TimeoutError("timed out")
+            super().connect(where)
 
-    monkeypatch.setattr("kafkaform.cluster.broker_socket.socket.create_connection", dial)
+    monkeypatch.setattr("kafkaform.cluster.broker_socket.socket.socket", Dialling)
     with broker(lambda *_: b"here") as server:
         carrier = sockets("127.0.0.1:1", server)
         assert carrier.ask(ECHO, [b""]) == [b"here"]
         carrier.close()
-    assert patience == [0.2, 0.2]
+    assert patience == [pytest.approx(0.2, abs=0.05)] * 2
 
 
 def metadata(*brokers: tuple[int, Broker], controller: int = -1) -> bytes:
@@ -301,6 +463,40 @@ def test_the_controller_is_asked_itself_where_brokers_pass_nothing_on() -> None:
             read_running(connection, 3)
         assert caught.value.code == "NOT_CONTROLLER"
         connection.close()
+
+
+def test_a_cluster_that_names_no_broker() -> None:
+    with broker(lambda *_: metadata()) as server:
+        carrier = sockets(server)
+        with pytest.raises(ClusterError, match="name none"):
+            carrier.ask_each(ECHO, b"", 1.0)
+        carrier.close()
+
+
+def test_a_broker_that_gives_a_malformed_answer_is_told_beside_the_others() -> None:
+    question = Question(ECHO.api, lambda body: body.decode("ascii"))
+    with (
+        broker(lambda *_: b"\xff") as second,
+        broker(lambda key, _: metadata((1, first), (2, second)) if key == 3 else b"one") as first,
+    ):
+        carrier = sockets(first)
+        told = carrier.ask_each(question, b"", 1.0)
+        assert told[1] == "one"
+        assert isinstance(told[2], MalformedAnswer)
+        assert told[2].message.startswith(f"{second.name}: malformed answer to Echo v3: ")
+        carrier.close()
+
+
+def test_a_request_that_is_broken_off_leaves_no_answer_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    with broker(lambda _, body: body) as server:
+        carrier = sockets(server)
+        carrier.versions()
+        with monkeypatch.context() as patched:
+            patched.setattr(BrokerSocket, "_receive", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                carrier.ask(ECHO, [b"first"])
+        assert carrier.ask(ECHO, [b"second"]) == [b"second"]
+        carrier.close()
 
 
 @pytest.mark.parametrize(
@@ -387,16 +583,16 @@ def test_tls_with_a_certificate_says_what_librdkafka_says(
     assert isinstance(source := topic_source(connection), SwiftSource)
     told = eventually(lambda: everything(PlainSource(connection), names), lambda said: said[4] == ([], []))
     assert everything(source, names) == told
-    ((broker_id, brokers),) = connection.ask_each(wire.METADATA, wire.metadata_of_no_topic(), 5).items()
-    assert isinstance(brokers, bytes)
-    assert wire.read_addresses(brokers).keys() == {broker_id} == {1}
+    ((broker_id, brokers),) = connection.ask_each(wire.ADDRESSES, wire.metadata_of_no_topic(), 5).items()
+    assert isinstance(brokers, dict)
+    assert brokers.keys() == {broker_id} == {1}
     # The certificate is the login, and the broker's own is checked.
     for missing, said in (
         (("ssl.certificate.location", "ssl.key.location"), "certificate required|hung up|alert|EOF"),
         (("ssl.ca.location",), "certificate verify failed"),
     ):
         with pytest.raises(ClusterError, match=said):
-            trusting(missing).ask(wire.METADATA, [wire.metadata_of_no_topic()])
+            trusting(missing).ask(wire.ADDRESSES, [wire.metadata_of_no_topic()])
 
 
 def test_a_certificate_for_another_host_is_refused(tmp_path: Path) -> None:

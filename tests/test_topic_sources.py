@@ -18,7 +18,7 @@ from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.cluster.topic_answers import Configs
 from kafkaform.cluster.writer import submit
-from kafkaform.errors import KafkaformError
+from kafkaform.errors import ClusterError, KafkaformError
 from kafkaform.lock import unguarded
 from kafkaform.model import ResourceRef
 from kafkaform.operations import CreateTopic
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from kafkaform.cluster.api import Question, T
     from kafkaform.cluster.topic_answers import TopicSource
     from kafkaform.devcluster.cluster import DevCluster
     from tests.kafka_fixtures import Account
@@ -284,7 +285,7 @@ def test_configs_with_errors_nulls_synonyms_and_repeated_blocks() -> None:
         described("nothing"),
         described("secretive", *hidden),
     ]
-    answers = list(wire.read_configs(pack(">ii", 7, len(topics)) + b"".join(topics)))
+    answers = wire.read_configs(pack(">ii", 7, len(topics)) + b"".join(topics))
     assert [(a.name, a.error_code, a.message) for a in answers] == [
         ("a", 0, ""),
         ("denied", 29, "no"),
@@ -333,18 +334,19 @@ def test_metadata_with_tags_long_lists_and_null_names() -> None:
     assert (second.name, second.error_code, second.replicas) == ("", 100, {})
 
 
-def test_requests_do_not_grow_with_topics() -> None:
+def test_requests_do_not_grow_with_topics_and_a_topic_nobody_speaks_of_is_an_error() -> None:
     class Counting:
         """A connection that counts, and answers that no topic has configs."""
 
         def __init__(self) -> None:
             self.sent: list[int] = []
 
-        def ask(self, api: Api, bodies: list[bytes]) -> list[bytes]:
-            assert api == wire.DESCRIBE_CONFIGS
+        def ask(self, question: Question[T], bodies: list[bytes]) -> list[T]:
+            assert question.api == wire.DESCRIBE_CONFIGS
             self.sent.append(len(bodies))
-            return [pack(">ii", 0, 0)] * len(bodies)
+            return [question.read(pack(">ii", 0, 0))] * len(bodies)
 
     connection = Counting()
-    SwiftSource(connection).configs([f"t{n}" for n in range(5_000)])  # type: ignore[arg-type]
+    with pytest.raises(ClusterError, match="said nothing of 5,000 of them, such as t0"):
+        SwiftSource(connection).configs([f"t{n}" for n in range(5_000)])  # type: ignore[arg-type]
     assert connection.sent == [3]

@@ -31,7 +31,7 @@ class Complaints:
         self._secrets.append(resolved)
 
     def debug(self) -> None:
-        """Show tracebacks, and what the Kafka clients log."""
+        """Show tracebacks, requests, and what the Kafka clients log."""
         self._debug = True
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(_Redacting(self))

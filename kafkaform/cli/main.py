@@ -124,7 +124,10 @@ class LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="kafkaform")
 @click.option(
-    "--debug", is_flag=True, help="Show tracebacks, and what the Kafka clients log (no requests, no secrets)."
+    "--debug",
+    is_flag=True,
+    help="Show tracebacks, a line for each request to Kafka (no contents, no secrets), and what the Kafka "
+    "clients log.",
 )
 @click.pass_obj
 def cli(complaints: Complaints | None, debug: bool) -> None:

@@ -5,20 +5,19 @@ from __future__ import annotations
 from concurrent.futures import Future
 from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from kafkaform.cluster.facts import read_facts
+from kafkaform.cluster.once import settle
 from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.topic_answers import Answers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from kafkaform.cluster.connection import Connection
     from kafkaform.cluster.topic_answers import Configs, Description, TopicSource
     from kafkaform.model import Facts, ResourceRef
-
-T = TypeVar("T")
 
 TOLD_AT_A_TIME = 200
 """How many topics the thread is told of at a time: each time it wakes up it takes time from the other."""
@@ -68,8 +67,8 @@ class Ahead:
         self._told.put(None)
 
     def _read(self) -> None:
-        if _settle(self._facts, lambda: read_facts(self._connection)):
-            _settle(self._source, self._foreseen)
+        if settle(self._facts, lambda: read_facts(self._connection)):
+            settle(self._source, self._foreseen)
         else:
             self._source.set_exception(self._facts.exception())
 
@@ -132,13 +131,3 @@ class Foreseen:
     def descriptions(self, names: Sequence[str]) -> Answers[Description]:
         """See `TopicSource.descriptions`."""
         return self._source.descriptions(names)
-
-
-def _settle(future: Future[T], read: Callable[[], T]) -> bool:
-    """Keep what a reading gives, or what it raises; returns whether it was read."""
-    try:
-        future.set_result(read())
-    except BaseException as error:  # noqa: BLE001 - raised again where the result is taken
-        future.set_exception(error)
-        return False
-    return True

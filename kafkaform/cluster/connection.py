@@ -5,7 +5,11 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sized
+from concurrent.futures import Future, wait
+from functools import partial
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, DescribeClusterResult
@@ -13,7 +17,7 @@ from confluent_kafka.admin import AdminClient, DescribeClusterResult
 from kafkaform.cluster import wire
 from kafkaform.cluster.api import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, is_known
 from kafkaform.cluster.lent_connection import LentConnection
-from kafkaform.cluster.once import once
+from kafkaform.cluster.once import once, settle
 from kafkaform.cluster.sockets import Sockets
 from kafkaform.cluster.translation import kafka_error, one_line, translate, translate_code, translated
 from kafkaform.errors import AuthenticationFailed, ClusterError, KafkaformError, Unreachable
@@ -21,14 +25,18 @@ from kafkaform.errors import AuthenticationFailed, ClusterError, KafkaformError,
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from kafkaform.cluster.api import Api, Carrier
+    from kafkaform.cluster.api import Api, Carrier, Question
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 # A library stays silent unless its user asks: without a handler, Python writes warnings to stderr.
 for _logger in ("kafkaform", "kafka"):
     logging.getLogger(_logger).addHandler(logging.NullHandler())
 
+_GRACE_S = 2.0
+"""How long kafka-python may take, after its deadline, to say that it could not connect."""
 _FINAL = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 
 
@@ -71,11 +79,16 @@ class Connection:
     def admin(self) -> AdminClient:
         """The librdkafka admin client; raises KafkaformError where a property is not accepted."""
         try:
-            return AdminClient(self.options)
+            client = AdminClient(self.options)
         except KafkaException as error:
             reason = kafka_error(error)
             detail = one_line(reason.str() if reason else str(error))
             raise KafkaformError(f"the client properties are not accepted: {detail}") from error
+        if not _log.isEnabledFor(logging.DEBUG):
+            return client
+        logged: Any = _Logged(client)
+        self._opened.append(logged)
+        return cast("AdminClient", logged)
 
     @property
     def reached(self) -> AdminClient:
@@ -114,35 +127,36 @@ class Connection:
 
     def ask(
         self,
-        api: Api,
+        question: Question[T],
         bodies: Sequence[bytes],
         *,
         node: int | None = None,
         timeout_s: float = READ_TIMEOUT_S,
-    ) -> list[bytes]:
-        """Send requests of our own bytes, IN_FLIGHT at a time; returns the bodies of the answers, in order.
+    ) -> list[T]:
+        """Send requests of our own bytes, IN_FLIGHT at a time; returns the answers, in order.
 
         Args:
-            api: Which request of Kafka's protocol.
+            question: Which request of Kafka's protocol.
             bodies: What to send.
             node: The broker to ask; None for any.
-            timeout_s: How long a broker may take.
+            timeout_s: How long a broker may take for a whole answer.
 
         Raises:
             OutcomeUnknown: It took longer.
+            MalformedAnswer: An answer is not what Kafka's protocol says.
             ClusterError: The connection failed.
         """
-        return self._carrier.ask(api, bodies, node, timeout_s)
+        return self._carrier.ask(question, bodies, node, timeout_s)
 
-    def ask_each(self, api: Api, body: bytes, timeout_s: float) -> dict[int, bytes | ClusterError]:
+    def ask_each(self, question: Question[T], body: bytes, timeout_s: float) -> dict[int, T | ClusterError]:
         """Send one request of our own bytes to each live broker; returns what it answers, or why it does not.
 
         Args:
-            api: Which request of Kafka's protocol.
+            question: Which request of Kafka's protocol.
             body: What to send.
-            timeout_s: How long a broker may take.
+            timeout_s: How long a broker may take for a whole answer.
         """
-        return self._carrier.ask_each(api, body, timeout_s)
+        return self._carrier.ask_each(question, body, timeout_s)
 
     @once
     def _carrier(self) -> Carrier:
@@ -154,13 +168,25 @@ class Connection:
             if is_known(wire.METADATA, sockets.versions()):
                 return sockets
             sockets.close()
-        return LentConnection(self.run)
+        return LentConnection(self.run, self.bootstrap_servers)
 
-    def run(self, ask: Callable[[Any], Awaitable[T]]) -> T:
-        """Run a coroutine on kafka-python's connections; `ask` makes it from what keeps them, its manager."""
+    def run(self, ask: Callable[[Any], Awaitable[T]], timeout_s: float) -> T:
+        """Run a coroutine on kafka-python's connections.
+
+        Args:
+            ask: Makes it from what keeps the connections, their manager.
+            timeout_s: How long it may take, besides connecting: kafka-python has no deadline for the TLS
+                handshake, nor for requests that wait for it.
+        """
         manager = self._second._manager  # the client's only way to send a request of one's own
+        timeout_ms = (CONNECT_TIMEOUT_S + timeout_s) * 1000
+
+        async def bounded() -> T:
+            answer: T = await manager.wait_for(manager.call_soon(ask, manager), timeout_ms)
+            return answer
+
         with translated():
-            answer: T = manager.run(ask, manager)
+            answer: T = manager.run(bounded)
         return answer
 
     def listed_groups(self) -> Sequence[Mapping[str, str]]:
@@ -188,10 +214,14 @@ class Connection:
         """The kafka-python admin client, for what librdkafka does not offer."""
         from kafka.admin import KafkaAdminClient
 
+        arguments = {"bootstrap_timeout_ms": int(CONNECT_TIMEOUT_S * 1000), **self._second_arguments}
+        made: Future[Any] = Future()
+        # In a thread that can be left behind: it has no deadline for the TLS handshake.
+        Thread(target=lambda: settle(made, lambda: KafkaAdminClient(**arguments)), daemon=True).start()
+        if not wait([made], CONNECT_TIMEOUT_S + _GRACE_S).done:
+            raise self._unreachable()
         with translated():
-            client = KafkaAdminClient(
-                bootstrap_timeout_ms=int(CONNECT_TIMEOUT_S * 1000), **self._second_arguments
-            )
+            client = made.result()
         self._opened.append(client)
         return client
 
@@ -223,6 +253,58 @@ class Connection:
             self._final_error = error
         if error.code() != KafkaError._ALL_BROKERS_DOWN or self._last_error is None:
             self._last_error = error
+
+
+class _Logged:
+    """An admin client of librdkafka that logs each call: how much was asked, how it ended, and when.
+
+    Args:
+        client: The client.
+    """
+
+    def __init__(self, client: AdminClient) -> None:
+        self._client = client
+        self._open: dict[object, Callable[[str], None]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+        return method if name == "poll" else partial(self._call, name, method)
+
+    def close(self) -> None:
+        """Log what was never answered."""
+        while self._open:
+            _, log = self._open.popitem()
+            log("no answer")
+
+    def _call(self, name: str, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        begun = time.monotonic()
+        what = f"{name} of {len(arguments[0]):,}" if arguments and isinstance(arguments[0], Sized) else name
+
+        def log(result: str) -> None:
+            _log.debug("librdkafka: %s, %s, %.1f ms", what, result, (time.monotonic() - begun) * 1000)
+
+        try:
+            answer = method(*arguments, **options)
+        except BaseException as error:
+            log(f"failed: {one_line(str(error)) or type(error).__name__}")
+            raise
+        told = answer.values() if isinstance(answer, dict) else [answer]
+        futures = {future for future in told if isinstance(future, Future)}
+        if not futures:
+            log("answered")
+            return answer
+        key, waiting = object(), set(futures)
+        self._open[key] = log
+
+        def done(future: Future[Any]) -> None:
+            waiting.discard(future)
+            if not waiting and self._open.pop(key, None) is not None:
+                errors = [error for each in futures if (error := each.exception())]
+                log(f"{len(errors):,} failed: {one_line(str(errors[0]))}" if errors else "answered")
+
+        for future in futures:
+            future.add_done_callback(done)
+        return answer
 
 
 def _refusal(answer: Mapping[str, Any]) -> ClusterError:

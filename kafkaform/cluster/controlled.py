@@ -5,16 +5,19 @@ A broker may go down in the midst of it: whoever is still there is asked then.
 
 from __future__ import annotations
 
+import logging
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from confluent_kafka import KafkaError
 
+from kafkaform.cluster.api import CONNECT_TIMEOUT_S
 from kafkaform.cluster.translation import one_line, translate_code, translated
 from kafkaform.errors import (
     AuthenticationFailed,
     ClusterError,
     KafkaformError,
+    MalformedAnswer,
     OutcomeUnknown,
     PermissionDenied,
     RequestRejected,
@@ -22,9 +25,11 @@ from kafkaform.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from kafkaform.cluster.connection import Connection
+
+_log = logging.getLogger(__name__)
 
 _TRIES = 5
 _PAUSE_S = 0.1
@@ -32,14 +37,24 @@ _PAUSE_S = 0.1
 T = TypeVar("T")
 
 
+class Run(Protocol):
+    """See `Connection.run`."""
+
+    def __call__(self, ask: Callable[[Any], Awaitable[T]], timeout_s: float) -> T:
+        """Run a coroutine."""
+
+
 def retried(ask: Callable[[], T]) -> T:
-    """Ask again where a connection failed: kafka-python asks any broker, one that has just died too."""
+    """Ask again where a connection failed at once: any broker is asked, one that has just died too."""
+    deadline = time.monotonic() + CONNECT_TIMEOUT_S
     for _ in range(_TRIES - 1):
         try:
             return ask()
-        except (PermissionDenied, RequestRejected, OutcomeUnknown):
+        except (PermissionDenied, RequestRejected, OutcomeUnknown, MalformedAnswer):
             raise
         except ClusterError:
+            if time.monotonic() > deadline:
+                raise
             time.sleep(_PAUSE_S)
     return ask()
 
@@ -54,9 +69,36 @@ def ask_any(connection: Connection, request: Callable[[], Any], timeout_s: float
     """
 
     async def send(manager: Any) -> Any:
-        return await manager.send(request(), request_timeout_ms=int(timeout_s * 1000))
+        return await sent(manager, request(), timeout_s)
 
-    return retried(lambda: connection.run(send))
+    return retried(lambda: connection.run(send, timeout_s))
+
+
+def sent(manager: Any, request: Any, timeout_s: float, node: int | None = None) -> Awaitable[Any]:
+    """Send a request on kafka-python's connections, whose manager it takes; returns its future."""
+    timeout_ms = int(timeout_s * 1000)
+    answer: Any
+    if not _log.isEnabledFor(logging.DEBUG):
+        answer = manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
+        return answer  # type: ignore[no-any-return]
+    begun = time.monotonic()
+    node = manager.least_loaded_node() if node is None else node  # as the manager itself does
+    answer = manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
+
+    def log(told: Any) -> None:
+        # Requests of our own bytes are told with what came; those of kafka-python's classes have been read.
+        size = getattr(request, "size", None)
+        what = f"{type(request).__name__} v{request.API_VERSION}"
+        if size is not None:
+            what = f"{request.api}, sent {size:,} bytes"
+        if isinstance(told, BaseException):
+            result = f"no answer: {one_line(str(told)) or type(told).__name__}"
+        else:
+            result = "answered" if size is None else f"received {told.size:,} bytes"
+        _log.debug("broker %s: %s, %s, %.1f ms", node, what, result, (time.monotonic() - begun) * 1000)
+
+    answer.add_both(log)
+    return answer  # type: ignore[no-any-return]
 
 
 def ask_controller(connection: Connection, request: Callable[[], Any], timeout_s: float) -> Any:
@@ -71,16 +113,14 @@ def ask_controller(connection: Connection, request: Callable[[], Any], timeout_s
     """
     from kafka.protocol.metadata import MetadataRequest
 
-    timeout_ms = int(timeout_s * 1000)
-
     async def send(manager: Any) -> Any:
-        answer = await manager.send(request(), request_timeout_ms=timeout_ms)
+        answer = await sent(manager, request(), timeout_s)
         if answer.error_code == KafkaError.NOT_CONTROLLER:
-            told = await manager.send(MetadataRequest(topics=[]), request_timeout_ms=timeout_ms)
-            answer = await manager.send(request(), node_id=told.controller_id, request_timeout_ms=timeout_ms)
+            told = await sent(manager, MetadataRequest(topics=[]), timeout_s)
+            answer = await sent(manager, request(), timeout_s, told.controller_id)
         return answer
 
-    answer = retried(lambda: connection.run(send))
+    answer = retried(lambda: connection.run(send, 3 * timeout_s))
     if answer.error_code:
         raise refusal(answer)
     return answer
@@ -96,7 +136,9 @@ def ask_each(
         request: Makes the request for a broker, or None where there is nothing to ask of it.
         timeout_s: How long a broker may take.
     """
-    return retried(lambda: connection.run(lambda manager: sent_to_each(manager, request, timeout_s)))
+    return retried(
+        lambda: connection.run(lambda manager: sent_to_each(manager, request, timeout_s), 2 * timeout_s)
+    )
 
 
 async def sent_to_each(
@@ -105,13 +147,11 @@ async def sent_to_each(
     """See `ask_each`; on kafka-python's connections, whose manager it takes."""
     await manager.cluster.refresh_metadata()
     made = {node.node_id: request(node.node_id) for node in manager.cluster.brokers()}
-    sent = {
-        node: manager.send(one, node_id=node, request_timeout_ms=int(timeout_s * 1000))
-        for node, one in sorted(made.items())
-        if one is not None
+    asked = {
+        node: sent(manager, one, timeout_s, node) for node, one in sorted(made.items()) if one is not None
     }
     answers: dict[int, Any | ClusterError] = {}
-    for node, answer in sent.items():
+    for node, answer in asked.items():
         try:
             with translated():
                 answers[node] = await answer

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from kafkaform.cluster import wire
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.reader import read
-from kafkaform.cluster.swift_source import CHUNK, THERE, SwiftSource, described, is_found
+from kafkaform.cluster.swift_source import CHUNK, THERE, SwiftSource, check_answered, described, is_found
 from kafkaform.cluster.topic_answers import Answers, Configs, Description
+from kafkaform.errors import ClusterError
 from kafkaform.model import CONFIG_PREFIX
 
 if TYPE_CHECKING:
@@ -72,10 +73,11 @@ class FieldSource:
             )
             for start in range(0, len(asked), CHUNK)
         ]
-        for body in self._connection.ask(wire.DESCRIBE_CONFIGS, bodies):
-            for one in wire.read_configs(body):
+        for answer in self._connection.ask(wire.TOPIC_CONFIGS, bodies):
+            for one in answer:
                 if is_found(one.name, one.error_code, one.message, answers):
                     answers.found[one.name] = one.configs
+        check_answered(names, answers)
         return answers
 
     def descriptions(self, names: Sequence[str]) -> Answers[Description]:
@@ -91,12 +93,14 @@ class FieldSource:
 
     def _is_there(self, name: str, answers: Answers[Configs] | Answers[Description]) -> bool:
         """Whether the metadata shows a topic; if not, the answers say so."""
-        topic = self._topics[name]
+        topic = self._topics.get(name)
+        if topic is None:
+            raise ClusterError(f"the brokers were asked about topic {name}, and said nothing of it")
         return topic.error_code in THERE or is_found(name, topic.error_code, "", answers)
 
     def _metadata(self, names: Sequence[str]) -> Mapping[str, wire.TopicMetadata]:
         bodies = [
             wire.metadata_of_topics(names[start : start + CHUNK]) for start in range(0, len(names), CHUNK)
         ]
-        told = self._connection.ask(wire.METADATA, bodies)
-        return {topic.name: topic for body in told for topic in wire.read_metadata(body)}
+        told = self._connection.ask(wire.TOPICS, bodies)
+        return {topic.name: topic for topics in told for topic in topics}

@@ -12,13 +12,13 @@ from kafkaform.errors import ClusterError, KafkaformError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from kafkaform.cluster.api import Question
     from kafkaform.cluster.connection import Connection
-    from kafkaform.cluster.question import Question
 
 
 def ask_coordinators(
     connection: Connection,
-    question: Question,
+    question: Question[Any],
     names: Collection[str],
     body: Callable[[Collection[str]], bytes],
     convert: Callable[[dict[str, Any], int], Any],
@@ -37,8 +37,10 @@ def ask_coordinators(
         if not connection.speaks(question.api):
             raise ClusterError("the brokers do not speak the version of the request that kafkaform does")
         for node, some in _coordinators(connection, names, answers).items():
-            (raw,) = connection.ask(question.api, [body(some)], node=node)
-            for told in question.read(raw)["groups"]:
+            (answer,) = connection.ask(question, [body(some)], node=node)
+            for told in answer["groups"]:
+                if told["group_id"] not in some:
+                    raise ClusterError(f"broker {node} tells of a group that it was not asked about")
                 if told["error_code"]:
                     words = one_line(told.get("error_message") or "")
                     answers.failed[told["group_id"]] = translate_code(told["error_code"], words)
@@ -54,10 +56,11 @@ def ask_coordinators(
 def _coordinators(
     connection: Connection, names: Collection[str], answers: GroupAnswers[Any]
 ) -> dict[int, list[str]]:
-    question = group_wire.FIND_COORDINATORS
-    (raw,) = connection.ask(question.api, [group_wire.groups_to_find(names)])
+    (answer,) = connection.ask(group_wire.FIND_COORDINATORS, [group_wire.groups_to_find(names)])
     found: dict[int, list[str]] = {}
-    for told in question.read(raw)["coordinators"]:
+    for told in answer["coordinators"]:
+        if told["key"] not in names:
+            raise ClusterError("the brokers tell the coordinator of a group that they were not asked about")
         if told["error_code"]:
             words = one_line(told["error_message"] or "")
             answers.failed[told["key"]] = translate_code(told["error_code"], words)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from kafkaform.cluster.api import READ_TIMEOUT_S, Api
+from kafkaform.cluster.api import READ_TIMEOUT_S, Api, Question
 from kafkaform.cluster.group_answers import COORDINATOR_TIMEOUT_S, is_moving
-from kafkaform.cluster.question import INT8, INT16, INT32, STRING, Question, array, struct
+from kafkaform.cluster.question import INT8, INT16, INT32, STRING, array, struct, whole
 from kafkaform.cluster.translation import translate, translate_code
 from kafkaform.errors import ClusterError, KafkaformError
 
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 
 _LISTED = struct(group_id=STRING, protocol_type=STRING, group_state=STRING, group_type=STRING)
 _LIST_GROUPS = Question(
-    Api(16, 5, flexible=True), struct(throttle_ms=INT32, error_code=INT16, groups=array(_LISTED))
+    Api(16, 5, flexible=True, name="ListGroups"),
+    whole(struct(throttle_ms=INT32, error_code=INT16, groups=array(_LISTED))),
 )
 """ListGroupsRequest.json and its response, in the first version that tells types: Kafka 3.8."""
 _EVERY_STATE_AND_TYPE = b"\x01\x01\x00"
 
 _WITH_CONFIGS = Question(
-    Api(74, 1, flexible=True),
-    struct(throttle_ms=INT32, error_code=INT16, resources=array(struct(name=STRING, type=INT8))),
+    Api(74, 1, flexible=True, name="ListConfigResources"),
+    whole(struct(throttle_ms=INT32, error_code=INT16, resources=array(struct(name=STRING, type=INT8)))),
 )
 """ListConfigResourcesRequest.json and its response, in the first version that has groups."""
 _GROUPS_ALONE = b"\x02\x20\x00"
@@ -70,7 +71,7 @@ def groups_with_configs(connection: Connection) -> tuple[Sequence[str], str]:
     try:
         if not connection.speaks(_WITH_CONFIGS.api):
             return (), "the brokers do not list groups that have only configs (Kafka 4.1 does)"
-        told = _read(_WITH_CONFIGS, *connection.ask(_WITH_CONFIGS.api, [_GROUPS_ALONE]))
+        told = _checked(*connection.ask(_WITH_CONFIGS, [_GROUPS_ALONE]))
         return [resource["name"] for resource in told["resources"]], ""
     except KafkaformError as error:
         return (), f"groups that have only configs are not listed ({error.message})"
@@ -98,17 +99,16 @@ def _listed(connection: Connection) -> Sequence[Mapping[str, str]]:
     """What each broker lists of the groups that it coordinates; kafka-python knows how older ones do it."""
     if not connection.speaks(_LIST_GROUPS.api):
         return connection.listed_groups()
-    answers = connection.ask_each(_LIST_GROUPS.api, _EVERY_STATE_AND_TYPE, READ_TIMEOUT_S)
+    answers = connection.ask_each(_LIST_GROUPS, _EVERY_STATE_AND_TYPE, READ_TIMEOUT_S)
     listed: list[Mapping[str, str]] = []
     for answer in answers.values():
         if isinstance(answer, ClusterError):
             raise answer
-        listed += _read(_LIST_GROUPS, answer)["groups"]
+        listed += _checked(answer)["groups"]
     return listed
 
 
-def _read(question: Question, answer: bytes) -> Any:
-    told = question.read(answer)
+def _checked(told: Any) -> Any:
     if told["error_code"]:
         raise translate_code(told["error_code"], "")
     return told

@@ -7,21 +7,22 @@ their responses), all in flexible versions (KIP-482). Brokers that have share an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kafkaform.cluster.api import Api
+from kafkaform.cluster.api import Api, Question
 from kafkaform.cluster.question import (
     INT8,
     INT16,
     INT32,
     INT64,
+    NULLABLE_STRING,
     STRING,
-    Question,
     array,
     nullable,
     octets,
     struct,
     uuid,
+    whole,
 )
 from kafkaform.cluster.wire import length, string
 
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 
-def _layouts() -> tuple[Question, ...]:
-    problem = {"error_code": INT16, "error_message": STRING}
+def _layouts() -> tuple[Question[Any], ...]:
+    problem = {"error_code": INT16, "error_message": NULLABLE_STRING}
     key_value = struct(key=STRING, value=STRING)
     coordinators = struct(
         throttle_ms=INT32,
@@ -48,7 +49,7 @@ def _layouts() -> tuple[Question, ...]:
                 members=array(
                     struct(
                         member_id=STRING,
-                        instance_id=STRING,
+                        instance_id=NULLABLE_STRING,
                         client_id=STRING,
                         client_host=STRING,
                         metadata=octets,
@@ -72,7 +73,7 @@ def _layouts() -> tuple[Question, ...]:
                 members=array(
                     struct(
                         member_id=STRING,
-                        rack_id=STRING,
+                        rack_id=NULLABLE_STRING,
                         epoch=INT32,
                         client_id=STRING,
                         client_host=STRING,
@@ -111,8 +112,8 @@ def _layouts() -> tuple[Question, ...]:
                     struct(
                         member_id=STRING,
                         epoch=INT32,
-                        instance_id=STRING,
-                        rack_id=STRING,
+                        instance_id=NULLABLE_STRING,
+                        rack_id=NULLABLE_STRING,
                         client_id=STRING,
                         client_host=STRING,
                         topology_epoch=INT32,
@@ -142,11 +143,11 @@ def _layouts() -> tuple[Question, ...]:
         ),
     )
     return (
-        Question(Api(10, 4, flexible=True), coordinators),
-        Question(Api(15, 5, flexible=True), classic),
-        Question(Api(77, 1, flexible=True), share),
-        Question(Api(89, 0, flexible=True), streams),
-        Question(Api(90, 0, flexible=True), share_offsets),
+        Question(Api(10, 4, flexible=True, name="FindCoordinator"), whole(coordinators)),
+        Question(Api(15, 5, flexible=True, name="DescribeGroups"), whole(classic)),
+        Question(Api(77, 1, flexible=True, name="ShareGroupDescribe"), whole(share)),
+        Question(Api(89, 0, flexible=True, name="StreamsGroupDescribe"), whole(streams)),
+        Question(Api(90, 0, flexible=True, name="DescribeShareGroupOffsets"), whole(share_offsets)),
     )
 
 

@@ -56,6 +56,8 @@ def read_health(connection: Connection) -> Health:
     if not placement.partitions and quorum is None:
         unread[Part.PARTITIONS] = "no topic is visible to this account"
     least = {name: found.effective.get(_MIN_ISR) for name, found in configs.found.items()}
+    if wrong := [name for name, value in least.items() if value is not None and not value.isdecimal()]:
+        raise ClusterError(f"the brokers tell no number as {_MIN_ISR} of topic {wrong[0]}")
     return Health(
         placement.controller,
         placement.brokers,
@@ -104,8 +106,8 @@ def _min_insync_replicas(connection: Connection, topics: Sequence[str]) -> Answe
         for start in range(0, len(topics), CHUNK)
     ]
     answers: Answers[Configs] = Answers()
-    for body in connection.ask(wire.DESCRIBE_CONFIGS, bodies):
-        for topic in wire.read_configs(body):
+    for answer in connection.ask(wire.TOPIC_CONFIGS, bodies):
+        for topic in answer:
             if topic.error_code == 0:
                 answers.found[topic.name] = topic.configs
             elif topic.error_code not in MISSING:  # one that is missing has just been made, or deleted

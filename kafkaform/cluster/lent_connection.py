@@ -9,23 +9,31 @@ from collections import deque
 from struct import pack
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from kafkaform.cluster.api import IN_FLIGHT, READ_TIMEOUT_S, Api
-from kafkaform.cluster.controlled import sent_to_each
-from kafkaform.errors import ClusterError
+from kafkaform.cluster.api import IN_FLIGHT, READ_TIMEOUT_S, Api, malformed, read_answers
+from kafkaform.cluster.controlled import sent, sent_to_each
+from kafkaform.errors import ClusterError, MalformedAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
+    from kafkaform.cluster.api import Question, T
+    from kafkaform.cluster.controlled import Run
 
 
 class LentConnection:
     """See `Carrier`.
 
+    kafka-python holds the deadline of a request for its answer as a whole, and takes no answer of more than
+    100 MB (receive.message.max.bytes), for which it makes room when it is told the length.
+
     Args:
         run: Runs a coroutine made from kafka-python's manager of connections; see `Connection.run`.
+        servers: What to call a broker that kafka-python chooses.
     """
 
-    def __init__(self, run: Callable[[Callable[[Any], Awaitable[Any]]], Any]) -> None:
+    def __init__(self, run: Run, servers: str) -> None:
         self._run = run
+        self._servers = servers
 
     def versions(self) -> Mapping[int, tuple[int, int]]:
         """See `Carrier.versions`."""
@@ -34,38 +42,51 @@ class LentConnection:
             versions: Mapping[int, tuple[int, int]] = manager.broker_version_data.api_versions
             return versions
 
-        versions: Mapping[int, tuple[int, int]] = self._run(told)
+        versions: Mapping[int, tuple[int, int]] = self._run(told, READ_TIMEOUT_S)
         return versions
 
     def ask(
         self,
-        api: Api,
+        question: Question[T],
         bodies: Sequence[bytes],
         node: int | None = None,
         timeout_s: float = READ_TIMEOUT_S,
-    ) -> list[bytes]:
+    ) -> list[T]:
         """See `Carrier.ask`."""
-        timeout_ms = int(timeout_s * 1000)
 
-        async def send(manager: Any) -> list[bytes]:
+        async def send(manager: Any) -> list[RawResponse]:
             answers, waiting = [], deque[Any]()
             for body in bodies:
                 if len(waiting) == IN_FLIGHT:
-                    answers.append((await waiting.popleft()).body)
-                request = RawRequest(api, body)
-                waiting.append(manager.send(request, node_id=node, request_timeout_ms=timeout_ms))
-            return [*answers, *[(await future).body for future in waiting]]
+                    answers.append(await waiting.popleft())
+                waiting.append(sent(manager, RawRequest(question.api, body), timeout_s, node))
+            return [*answers, *[await future for future in waiting]]
 
-        answers: list[bytes] = self._run(send)
-        return answers
+        answers = self._run(send, timeout_s * len(bodies))
+        return self._read(question, answers, self._servers if node is None else f"broker {node}")
 
-    def ask_each(self, api: Api, body: bytes, timeout_s: float) -> dict[int, bytes | ClusterError]:
+    def ask_each(self, question: Question[T], body: bytes, timeout_s: float) -> dict[int, T | ClusterError]:
         """See `Carrier.ask_each`."""
-        answers = self._run(lambda manager: sent_to_each(manager, lambda _: RawRequest(api, body), timeout_s))
-        return {
-            node: answer if isinstance(answer, ClusterError) else answer.body
-            for node, answer in answers.items()
-        }
+        answers = self._run(
+            lambda manager: sent_to_each(manager, lambda _: RawRequest(question.api, body), timeout_s),
+            2 * timeout_s,
+        )
+        told: dict[int, T | ClusterError] = {}
+        for node, answer in answers.items():
+            if isinstance(answer, ClusterError):
+                told[node] = answer
+                continue
+            try:
+                (told[node],) = self._read(question, [answer], f"broker {node}")
+            except MalformedAnswer as error:
+                told[node] = error
+        return told
+
+    def _read(self, question: Question[T], answers: Sequence[RawResponse], broker: str) -> list[T]:
+        for answer in answers:
+            if len(answer.body) > question.api.largest:
+                raise malformed(broker, question.api, f"{len(answer.body):,} bytes")
+        return read_answers(question, [answer.body for answer in answers], broker)
 
     def close(self) -> None:
         """See `Carrier.close`; who lends the connection closes it."""
@@ -80,6 +101,7 @@ class RawRequest:
     """
 
     def __init__(self, api: Api, body: bytes) -> None:
+        self.api = api
         self.API_KEY = api.key
         self.API_VERSION = api.version
         self.header: RawResponse | None = None
@@ -98,6 +120,11 @@ class RawRequest:
         """The bytes to send."""
         message = self._prefix + self._body
         return pack(">i", len(message)) + message
+
+    @property
+    def size(self) -> int:
+        """The bytes that are sent."""
+        return 4 + len(self._prefix) + len(self._body)
 
     def expect_response(self) -> bool:
         """Every request here is answered."""
@@ -125,6 +152,11 @@ class RawResponse:
         if self._flexible:
             stream.read(1)  # no tagged fields are defined for response headers
         return self
+
+    @property
+    def size(self) -> int:
+        """The bytes that came."""
+        return 8 + self._flexible + len(self.body)
 
     def decode(self, stream: BinaryIO) -> RawResponse:
         """Take the rest as it is."""

@@ -1,4 +1,4 @@
-"""A property that is worked out once for each object, whichever of its threads comes first."""
+"""What is worked out once: a property of an object, whichever of its threads comes first, or by a thread."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 
@@ -40,3 +41,13 @@ class once(Generic[T]):  # noqa: N801 - used as a decorator, like functools.cach
                 kept[self._name] = self._work(one)
         value: T = kept[self._name]
         return value
+
+
+def settle(future: Future[T], work: Callable[[], T]) -> bool:
+    """Keep what some work gives, or what it raises; returns whether it was done."""
+    try:
+        future.set_result(work())
+    except BaseException as error:  # noqa: BLE001 - raised again where the result is taken
+        future.set_exception(error)
+        return False
+    return True

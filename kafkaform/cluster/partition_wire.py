@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from kafkaform.cluster.wire import compact_string, ints, skip_tags, uvarint
+from kafkaform.cluster.api import Question
+from kafkaform.cluster.wire import METADATA, array_length, check_end, compact_string, ints, skip_tags
 from kafkaform.health import PartitionState
 from kafkaform.model import Broker
 
@@ -47,10 +48,9 @@ class Placement:
 
 def read_placement(body: bytes) -> Placement:
     """Read the body of a Metadata response of version 12."""
-    at = 4  # throttle time
-    count, at = uvarint(body, at)
+    count, at = array_length(body, 4)  # behind the throttle time
     brokers = []
-    for _ in range(count - 1):
+    for _ in range(count):
         (broker,) = _INT(body, at)
         _, at = compact_string(body, at + 4)  # host
         rack, at = compact_string(body, at + 4)  # port
@@ -58,15 +58,16 @@ def read_placement(body: bytes) -> Placement:
         brokers.append(Broker(broker, rack))
     cluster_id, at = compact_string(body, at)
     (controller,) = _INT(body, at)
-    count, at = uvarint(body, at + 4)
+    count, at = array_length(body, at + 4)
     partitions: list[PartitionState] = []
     failed: dict[str, int] = {}
-    for _ in range(count - 1):
+    for _ in range(count):
         (error_code,) = _SHORT(body, at)
         name, at = compact_string(body, at + 2)
         at = _partitions(body, at + 17, name or "", partitions)  # topic id, internal
         if error_code:
             failed[name or ""] = error_code
+    check_end(body, skip_tags(body, at))
     return Placement(
         cluster_id or "",
         controller if controller >= 0 else None,
@@ -76,9 +77,12 @@ def read_placement(body: bytes) -> Placement:
     )
 
 
+PLACEMENT = Question(METADATA, read_placement)
+
+
 def _partitions(body: bytes, at: int, topic: str, partitions: list[PartitionState]) -> int:
-    count, at = uvarint(body, at)
-    for _ in range(count - 1):
+    count, at = array_length(body, at)
+    for _ in range(count):
         _, index, leader = _PARTITION(body, at)
         replicas, at = _ids(body, at + 14)  # also the leader's epoch
         isr, at = _ids(body, at)
@@ -89,5 +93,5 @@ def _partitions(body: bytes, at: int, topic: str, partitions: list[PartitionStat
 
 
 def _ids(body: bytes, at: int) -> tuple[tuple[int, ...], int]:
-    count, at = uvarint(body, at)
-    return ints(count - 1)(body, at), at + 4 * (count - 1)
+    count, at = array_length(body, at)
+    return ints(count)(body, at), at + 4 * count

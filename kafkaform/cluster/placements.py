@@ -8,7 +8,7 @@ from confluent_kafka import KafkaException
 
 from kafkaform.cluster import wire
 from kafkaform.cluster.controlled import retried
-from kafkaform.cluster.partition_wire import Placement, read_placement
+from kafkaform.cluster.partition_wire import PLACEMENT, Placement
 from kafkaform.cluster.translation import translate
 from kafkaform.health import PartitionState
 from kafkaform.model import Broker
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def swift_placement(connection: Connection) -> Placement:
     """Read it in our own bytes."""
     bodies = [wire.metadata_of_all_topics()]
-    (body,) = retried(lambda: connection.ask(wire.METADATA, bodies))
-    return read_placement(body)
+    (placement,) = retried(lambda: connection.ask(PLACEMENT, bodies))
+    return placement
 
 
 def plain_placement(connection: Connection, timeout_s: float) -> Placement:

@@ -1,40 +1,31 @@
-"""Questions in our own bytes: what a request asks, and how its answer is read.
+"""The layouts of answers in our own bytes, and how their fields are read.
 
 The layouts are those of Kafka's message definitions, in flexible versions (KIP-482).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafkaform.cluster.wire import compact_string, skip_tags, uvarint
+from kafkaform.cluster.wire import check_end, compact_string, skip_tags, uvarint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from kafkaform.cluster.api import Api
 
 Reader: TypeAlias = "Callable[[bytes, int], tuple[Any, int]]"
 """Reads one field from where it begins; returns its value, and where the next one begins."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A request of Kafka's protocol that this module writes and whose answer it reads.
+def whole(of: Reader) -> Callable[[bytes], Any]:
+    """Return what reads the whole body of an answer, which has this layout."""
 
-    Attributes:
-        api: Which request.
-        answer: Reads the body of the answer.
-    """
+    def read(body: bytes) -> Any:
+        told, end = of(body, 0)
+        check_end(body, end)
+        return told
 
-    api: Api
-    answer: Reader
-
-    def read(self, body: bytes) -> Any:
-        """What the body of an answer says, by the names of its fields."""
-        return self.answer(body, 0)[0]
+    return read
 
 
 def _number(layout: str) -> Reader:
@@ -47,7 +38,17 @@ def _number(layout: str) -> Reader:
 
 
 INT8, INT16, INT32, INT64 = (_number(f">{size}") for size in "bhiq")
-STRING: Reader = compact_string
+NULLABLE_STRING: Reader = compact_string
+
+
+def _string(body: bytes, at: int) -> tuple[str, int]:
+    text, at = compact_string(body, at)
+    if text is None:
+        raise ValueError("null where a string is due")
+    return text, at
+
+
+STRING: Reader = _string
 
 
 def _boolean(body: bytes, at: int) -> tuple[bool, int]:

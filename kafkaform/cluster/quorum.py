@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.cluster.api import Api
+from kafkaform.cluster.api import Api, Question
 from kafkaform.cluster.controlled import retried
-from kafkaform.cluster.question import INT16, INT32, INT64, STRING, Question, array, struct
+from kafkaform.cluster.question import INT16, INT32, INT64, STRING, array, struct, whole
 from kafkaform.cluster.translation import translate_code
 from kafkaform.cluster.wire import string
-from kafkaform.errors import OutcomeUnknown, RequestRejected
+from kafkaform.errors import ClusterError, OutcomeUnknown, RequestRejected
 from kafkaform.health import Quorum, Voter
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 METADATA_LOG = "__cluster_metadata"
 
 
-def _question(version: int, **times: Reader) -> Question:
+def _question(version: int, **times: Reader) -> Question[Any]:
     replica = struct(id=INT32, end=INT64, **times)
     partition = struct(
         index=INT32,
@@ -33,7 +33,8 @@ def _question(version: int, **times: Reader) -> Question:
         observers=array(replica),
     )
     topics = array(struct(name=STRING, partitions=array(partition)))
-    return Question(Api(55, version, flexible=True), struct(error_code=INT16, topics=topics))
+    api = Api(55, version, flexible=True, name="DescribeQuorum")
+    return Question(api, whole(struct(error_code=INT16, topics=topics)))
 
 
 _QUESTIONS = (_question(1, fetched_ms=INT64, caught_up_ms=INT64), _question(0))
@@ -64,16 +65,17 @@ def read_quorum(connection: Connection, controller: int | None, timeout_s: float
     return Quorum(leading["id"], tuple(_voter(voter, leading) for voter in told["voters"]))
 
 
-def _told(connection: Connection, question: Question, timeout_s: float) -> Mapping[str, Any]:
+def _told(connection: Connection, question: Question[Any], timeout_s: float) -> Mapping[str, Any]:
     one, first_partition, no_tags = b"\x02", bytes(4), b"\x00"
     topic = string(METADATA_LOG) + one + first_partition + no_tags + no_tags
-    told = question.read(*connection.ask(question.api, [one + topic + no_tags], timeout_s=timeout_s))
+    (told,) = connection.ask(question, [one + topic + no_tags], timeout_s=timeout_s)
     partitions = [partition for topic in told["topics"] for partition in topic["partitions"]]
     for part in (told, *partitions):
         if part["error_code"]:
             raise translate_code(part["error_code"], "")
-    (metadata_log,) = partitions
-    return dict(metadata_log)
+    if len(partitions) != 1:
+        raise ClusterError(f"the answer to {question.api} tells of {len(partitions)} partitions, not of one")
+    return dict(partitions[0])
 
 
 def _voter(voter: Mapping[str, int], leading: Mapping[str, int]) -> Voter:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError
 
 from kafkaform.cluster import wire
-from kafkaform.cluster.api import READ_TIMEOUT_S, Api
+from kafkaform.cluster.api import READ_TIMEOUT_S, Api, Question
 from kafkaform.cluster.controlled import retried
-from kafkaform.cluster.partition_wire import read_placement
-from kafkaform.cluster.question import INT16, INT32, STRING, Question, array, struct
+from kafkaform.cluster.partition_wire import PLACEMENT
+from kafkaform.cluster.question import INT16, INT32, NULLABLE_STRING, STRING, array, struct, whole
 from kafkaform.cluster.translation import one_line, translate_code
 from kafkaform.errors import KafkaformError
 from kafkaform.layout import Reassignment
@@ -29,12 +29,14 @@ if TYPE_CHECKING:
 
 _PARTITION = struct(index=INT32, replicas=array(INT32), adding=array(INT32), removing=array(INT32))
 _RUNNING = Question(
-    Api(46, 0, flexible=True),
-    struct(
-        throttle_ms=INT32,
-        error_code=INT16,
-        error_message=STRING,
-        topics=array(struct(name=STRING, partitions=array(_PARTITION))),
+    Api(46, 0, flexible=True, name="ListPartitionReassignments"),
+    whole(
+        struct(
+            throttle_ms=INT32,
+            error_code=INT16,
+            error_message=NULLABLE_STRING,
+            topics=array(struct(name=STRING, partitions=array(_PARTITION))),
+        )
     ),
 )
 """ListPartitionReassignmentsRequest.json and its response."""
@@ -59,11 +61,10 @@ def read_running(connection: Connection, timeout_s: float) -> dict[TopicPartitio
 def _told(connection: Connection, timeout_s: float) -> Any:
     every_topic, no_tags = b"\x00", b"\x00"
     body = pack(">i", int(timeout_s * 1000)) + every_topic + no_tags
-    told = _RUNNING.read(*connection.ask(_RUNNING.api, [body], timeout_s=timeout_s))
+    (told,) = connection.ask(_RUNNING, [body], timeout_s=timeout_s)
     if told["error_code"] == KafkaError.NOT_CONTROLLER:  # where ZooKeeper elects it, it is asked itself
-        (metadata,) = connection.ask(wire.METADATA, [wire.metadata_of_no_topic()], timeout_s=timeout_s)
-        controller = read_placement(metadata).controller
-        told = _RUNNING.read(*connection.ask(_RUNNING.api, [body], node=controller, timeout_s=timeout_s))
+        (placement,) = connection.ask(PLACEMENT, [wire.metadata_of_no_topic()], timeout_s=timeout_s)
+        (told,) = connection.ask(_RUNNING, [body], node=placement.controller, timeout_s=timeout_s)
     return told
 
 

@@ -6,9 +6,9 @@ from collections import defaultdict
 from struct import pack
 from typing import TYPE_CHECKING
 
-from kafkaform.cluster.api import Api
+from kafkaform.cluster.api import Api, Question
 from kafkaform.cluster.controlled import retried
-from kafkaform.cluster.question import BOOLEAN, INT16, INT32, INT64, STRING, Question, array, struct
+from kafkaform.cluster.question import BOOLEAN, INT16, INT32, INT64, STRING, array, struct, whole
 from kafkaform.cluster.wire import length, string
 from kafkaform.errors import ClusterError
 
@@ -24,16 +24,18 @@ TIMEOUT_S = 10.0
 
 _PARTITION = struct(index=INT32, size=INT64, lag=INT64, future=BOOLEAN)
 _LOG_DIRS = Question(
-    Api(35, 2, flexible=True),
-    struct(
-        throttle_ms=INT32,
-        results=array(
-            struct(
-                error_code=INT16,
-                log_dir=STRING,
-                topics=array(struct(name=STRING, partitions=array(_PARTITION))),
-            )
-        ),
+    Api(35, 2, flexible=True, name="DescribeLogDirs"),
+    whole(
+        struct(
+            throttle_ms=INT32,
+            results=array(
+                struct(
+                    error_code=INT16,
+                    log_dir=STRING,
+                    topics=array(struct(name=STRING, partitions=array(_PARTITION))),
+                )
+            ),
+        )
     ),
 )
 """DescribeLogDirsRequest.json and its response."""
@@ -77,7 +79,7 @@ def read_replica_sizes(
     if not asked:
         return {}
 
-    answers = retried(lambda: connection.ask_each(_LOG_DIRS.api, _sizes_of(asked), TIMEOUT_S))
+    answers = retried(lambda: connection.ask_each(_LOG_DIRS, _sizes_of(asked), TIMEOUT_S))
     failures = [answer for answer in answers.values() if isinstance(answer, ClusterError)]
     if failures and len(failures) == len(answers):
         raise failures[0]
@@ -85,7 +87,7 @@ def read_replica_sizes(
         (topic["name"], partition["index"], broker): partition["size"]
         for broker, answer in answers.items()
         if not isinstance(answer, ClusterError)
-        for folder in _LOG_DIRS.read(answer)["results"]
+        for folder in answer["results"]
         for topic in folder["topics"]
         for partition in topic["partitions"]
         if not partition["future"]

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from kafkaform.cluster import wire
 from kafkaform.cluster.api import CONNECT_TIMEOUT_S, READ_TIMEOUT_S
 from kafkaform.cluster.broker_socket import BrokerSocket, HungUpError
-from kafkaform.errors import ClusterError, Unreachable
+from kafkaform.errors import ClusterError, MalformedAnswer, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kafkaform.cluster.api import Api
+    from kafkaform.cluster.api import Question, T
 
 _AT_A_TIME = 32
 """How many brokers are asked at a time."""
@@ -49,30 +49,34 @@ class Sockets:
 
     def ask(
         self,
-        api: Api,
+        question: Question[T],
         bodies: Sequence[bytes],
         node: int | None = None,
         timeout_s: float = READ_TIMEOUT_S,
-    ) -> list[bytes]:
+    ) -> list[T]:
         """See `Carrier.ask`."""
         used = self._open.get(node)
         if used is not None:
             try:
-                return self._asked(used, node, api, bodies, timeout_s)
+                return self._asked(used, node, question, bodies, timeout_s)
             except HungUpError:  # as brokers do on who is silent for long (connections.max.idle.ms)
                 pass
-        return self._asked(self._socket(node), node, api, bodies, timeout_s)
+        return self._asked(self._socket(node, timeout_s), node, question, bodies, timeout_s)
 
-    def ask_each(self, api: Api, body: bytes, timeout_s: float) -> dict[int, bytes | ClusterError]:
+    def ask_each(self, question: Question[T], body: bytes, timeout_s: float) -> dict[int, T | ClusterError]:
         """See `Carrier.ask_each`."""
 
-        def one(node: int) -> bytes | ClusterError:
+        def one(node: int) -> T | ClusterError:
             try:
-                return self.ask(api, [body], node, timeout_s)[0]
+                return self.ask(question, [body], node, timeout_s)[0]
+            except MalformedAnswer as error:
+                return error
             except ClusterError as error:
                 return Unreachable(f"broker {node} does not answer: {error.message}")
 
-        nodes = sorted(self._nodes())
+        nodes = sorted(self._nodes(timeout_s))
+        if not nodes:
+            raise ClusterError("the brokers name none of their own")
         with ThreadPoolExecutor(min(_AT_A_TIME, len(nodes))) as pool:
             return dict(zip(nodes, pool.map(one, nodes), strict=True))
 
@@ -84,19 +88,24 @@ class Sockets:
             opened.close()
 
     def _asked(
-        self, opened: BrokerSocket, node: int | None, api: Api, bodies: Sequence[bytes], timeout_s: float
-    ) -> list[bytes]:
+        self,
+        opened: BrokerSocket,
+        node: int | None,
+        question: Question[T],
+        bodies: Sequence[bytes],
+        timeout_s: float,
+    ) -> list[T]:
         try:
-            return opened.ask(api, bodies, timeout_s)
-        except ClusterError:
+            return opened.ask(question, bodies, timeout_s)
+        except BaseException:  # Ctrl-C too: the answer would be taken for the next request's
             self._open.pop(node, None)
             opened.close()
             raise
 
-    def _socket(self, node: int | None) -> BrokerSocket:
+    def _socket(self, node: int | None, timeout_s: float = READ_TIMEOUT_S) -> BrokerSocket:
         found = self._open.get(node)
         if found is None:
-            opened = self._opened(node)
+            opened = self._opened(node, timeout_s)
             found = self._open.setdefault(node, opened)
             if found is not opened:  # another thread was first
                 opened.close()
@@ -105,9 +114,9 @@ class Sockets:
             raise ClusterError("the connection to the cluster was closed")
         return found
 
-    def _opened(self, node: int | None) -> BrokerSocket:
+    def _opened(self, node: int | None, timeout_s: float) -> BrokerSocket:
         if node is not None:
-            nodes = self._nodes()
+            nodes = self._nodes(timeout_s)
             if node not in nodes:
                 raise Unreachable(f"broker {node} is down")
             return self._connected(nodes[node])
@@ -124,10 +133,10 @@ class Sockets:
     def _connected(self, server: tuple[str, int], patience_s: float = CONNECT_TIMEOUT_S) -> BrokerSocket:
         return BrokerSocket(server, self._client_id, self._tls, self._options, patience_s)
 
-    def _nodes(self) -> Mapping[int, tuple[str, int]]:
+    def _nodes(self, timeout_s: float) -> Mapping[int, tuple[str, int]]:
         """The addresses of the live brokers."""
-        (body,) = self.ask(wire.METADATA, [wire.metadata_of_no_topic()])
-        return wire.read_addresses(body)
+        (addresses,) = self.ask(wire.ADDRESSES, [wire.metadata_of_no_topic()], timeout_s=timeout_s)
+        return addresses
 
 
 def address(server: str) -> tuple[str, int]:

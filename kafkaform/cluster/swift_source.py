@@ -9,7 +9,7 @@ from kafkaform.cluster import wire
 from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.topic_answers import Answers, Configs, Description
 from kafkaform.cluster.translation import MISSING, one_line, translate_code
-from kafkaform.errors import KafkaformError
+from kafkaform.errors import ClusterError, KafkaformError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,10 +50,11 @@ class SwiftSource:
             wire.describe_topic_configs(names[start : start + CHUNK]) for start in range(0, len(names), CHUNK)
         ]
         answers: Answers[Configs] = Answers()
-        for body in self._connection.ask(wire.DESCRIBE_CONFIGS, bodies):
-            for topic in wire.read_configs(body):
+        for answer in self._connection.ask(wire.TOPIC_CONFIGS, bodies):
+            for topic in answer:
                 if is_found(topic.name, topic.error_code, topic.message, answers):
                     answers.found[topic.name] = topic.configs
+        check_answered(names, answers)
         return answers
 
     def descriptions(self, names: Sequence[str]) -> Answers[Description]:
@@ -76,14 +77,24 @@ class SwiftSource:
         return answers
 
     def _metadata(self) -> dict[str, wire.TopicMetadata]:
-        (body,) = self._connection.ask(wire.METADATA, [wire.metadata_of_all_topics()])
-        return {topic.name: topic for topic in wire.read_metadata(body)}
+        (topics,) = self._connection.ask(wire.TOPICS, [wire.metadata_of_all_topics()])
+        return {topic.name: topic for topic in topics}
 
 
 def described(topic: wire.TopicMetadata) -> Description:
     """A topic as its metadata describes it."""
     uid = urlsafe_b64encode(topic.topic_id).decode().rstrip("=")
     return Description(uid, topic.internal, topic.replicas)
+
+
+def check_answered(names: Sequence[str], answers: Answers[Configs]) -> None:
+    """Raise ClusterError if a topic was asked about of which nothing was said: it would count as missing."""
+    said = {*answers.found, *answers.denied, *answers.missing}
+    if silent := [name for name in names if name not in said]:
+        raise ClusterError(
+            f"the brokers were asked for the configs of {len(names):,} topics, and said nothing of "
+            f"{len(silent):,} of them, such as {silent[0]}"
+        )
 
 
 def is_found(

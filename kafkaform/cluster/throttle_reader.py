@@ -24,9 +24,10 @@ from kafkaform.throttles import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from kafkaform.cluster.connection import Connection
+    from kafkaform.cluster.wire import DescribedConfigs
 
 BROKER = 4
 """What Kafka's protocol calls the configs of a broker (ConfigResource.Type)."""
@@ -62,24 +63,28 @@ def read_rates(
 
 
 def _told(connection: Connection) -> dict[int, Rates | ClusterError]:
-    (metadata,) = connection.ask(wire.METADATA, [wire.metadata_of_no_topic()])
-    brokers = sorted(wire.read_addresses(metadata))
+    (addresses,) = connection.ask(wire.ADDRESSES, [wire.metadata_of_no_topic()])
+    brokers = sorted(addresses)
     body = wire.describe_configs_of_brokers(brokers, [LEADER_RATE, FOLLOWER_RATE])
-    answers = connection.ask_each(wire.DESCRIBE_CONFIGS, body, READ_TIMEOUT_S)
+    answers = connection.ask_each(wire.BROKER_CONFIGS, body, READ_TIMEOUT_S)
     # One that has come up meanwhile was not asked about itself.
     return {broker: _own_rates(broker, answer) for broker, answer in answers.items() if broker in brokers}
 
 
-def _own_rates(broker: int, answer: bytes | ClusterError) -> Rates | ClusterError:
+def _own_rates(broker: int, answer: Sequence[DescribedConfigs] | ClusterError) -> Rates | ClusterError:
     """What a broker says of itself; asked about others, it refuses."""
     if isinstance(answer, ClusterError):
         return answer
-    results = {one.name: one for one in wire.read_configs(answer, wire.DYNAMIC_BROKER_CONFIG)}
-    result = results[str(broker)]
+    result = next((one for one in answer if one.name == str(broker)), None)
+    if result is None:
+        return ClusterError(f"broker {broker} tells of others' configs, not of its own")
     if result.error_code:
         error = translate_code(result.error_code, one_line(result.message))
         return with_hint(error, "grant DescribeConfigs on the cluster")
-    own = {name: int(value) for name, value in result.configs.own.items() if value is not None}
+    try:
+        own = {name: int(value) for name, value in result.configs.own.items() if value is not None}
+    except ValueError as error:
+        return ClusterError(f"broker {broker} tells a rate that is no number: {one_line(str(error))}")
     return Rates(own.get(LEADER_RATE), own.get(FOLLOWER_RATE))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from struct import error as StructError  # noqa: N812 - it is called plain "error"
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException
@@ -127,8 +128,8 @@ def translate_code(code: int, text: str) -> ClusterError:
 
 
 def one_line(text: str) -> str:
-    """A text without line breaks."""
-    return " ".join(text.split())
+    """A text without line breaks, and without the null characters that librdkafka takes for its end."""
+    return " ".join(text.replace("\0", " ").split())
 
 
 @contextmanager
@@ -143,5 +144,6 @@ def translated() -> Iterator[None]:
         if code > 0:
             raise translate_code(code, one_line(str(error))) from error
         raise ClusterError(f"kafka-python failed: {one_line(str(error))}") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, StructError) as error:
+        # Also what it stumbles over in a malformed answer.
         raise ClusterError(f"kafka-python failed: {one_line(str(error))}") from error

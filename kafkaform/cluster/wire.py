@@ -11,18 +11,19 @@ their responses), in versions that every broker since Kafka 2.8 speaks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache, partial
 from struct import Struct, pack
 from typing import TYPE_CHECKING
 
-from kafkaform.cluster.api import Api
+from kafkaform.cluster.api import Api, Question
 from kafkaform.cluster.topic_answers import Configs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-METADATA = Api(3, 12, flexible=True)
-DESCRIBE_CONFIGS = Api(32, 1, flexible=False)
+METADATA = Api(3, 12, flexible=True, name="Metadata", largest=100_000_000)
+"""Kafka's own clients take as much (receive.message.max.bytes): the metadata of two million partitions."""
+DESCRIBE_CONFIGS = Api(32, 1, flexible=False, name="DescribeConfigs")
 
 DYNAMIC_TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG = 1, 2
 """The source of a config that is a topic's, or a broker's, own (DescribeConfigsResponse.ConfigSource)."""
@@ -30,6 +31,11 @@ DYNAMIC_TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG = 1, 2
 _TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 _KNOWN_BLOCKS = 16
 """How many distinct blocks of configs are kept at hand to compare with."""
+
+_KNOWN_LENGTHS = 1_000
+"""How many lengths of arrays are kept at hand with what reads them."""
+_LAST_SHIFT = 28
+"""How far the fifth byte of a length is shifted: there are no more, as lengths have 32 bits."""
 
 _SHORT = Struct(">h").unpack_from
 _INT = Struct(">i").unpack_from
@@ -70,10 +76,9 @@ def metadata_of_no_topic() -> bytes:
 
 def read_addresses(body: bytes) -> dict[int, tuple[str, int]]:
     """Host and port of each live broker, from the body of a Metadata response."""
-    at = 4  # throttle time
-    count, at = uvarint(body, at)
+    count, at = array_length(body, 4)  # behind the throttle time
     addresses = {}
-    for _ in range(count - 1):
+    for _ in range(count):
         (broker,) = _INT(body, at)
         host, at = compact_string(body, at + 4)
         (port,) = _INT(body, at)
@@ -90,20 +95,22 @@ def metadata_of_topics(names: Collection[str]) -> bytes:
     return length(len(names) + 1) + topics + no_creation + no_operations + no_tags
 
 
-def read_metadata(body: bytes) -> Iterator[TopicMetadata]:
+def read_metadata(body: bytes) -> list[TopicMetadata]:
     """Read the body of a Metadata response."""
-    at = 4  # throttle time
-    count, at = uvarint(body, at)
-    for _ in range(count - 1):
+    count, at = array_length(body, 4)  # behind the throttle time
+    for _ in range(count):
         _, at = compact_string(body, at + 4)  # id, host
         _, at = compact_string(body, at + 4)  # port, rack
         at = skip_tags(body, at)
     _, at = compact_string(body, at)  # cluster id
     at += 4  # controller
-    count, at = uvarint(body, at)
-    for _ in range(count - 1):
+    count, at = array_length(body, at)
+    topics = []
+    for _ in range(count):
         topic, at = _topic(body, at)
-        yield topic
+        topics.append(topic)
+    check_end(body, skip_tags(body, at))
+    return topics
 
 
 def _topic(body: bytes, at: int) -> tuple[TopicMetadata, int]:
@@ -111,18 +118,21 @@ def _topic(body: bytes, at: int) -> tuple[TopicMetadata, int]:
     name, at = compact_string(body, at + 2)
     topic_id = body[at : at + 16]
     internal = body[at + 16] != 0
-    count, at = uvarint(body, at + 17)
+    count, at = array_length(body, at + 17)
     replicas: dict[int, tuple[int, ...]] = {}
-    for _ in range(count - 1):
+    for _ in range(count):
         (index,) = _INT(body, at + 2)
-        number, at = uvarint(body, at + 14)  # error code, index, leader, leader epoch
-        replicas[index] = ints(number - 1)(body, at)
-        at += 4 * (number - 1)
-        number, at = uvarint(body, at)  # in sync
-        number, at = uvarint(body, at + 4 * (number - 1))  # offline
-        at = skip_tags(body, at + 4 * (number - 1))
+        number, at = array_length(body, at + 14)  # error code, index, leader, leader epoch
+        replicas[index] = ints(number)(body, at)
+        number, at = array_length(body, at + 4 * number)  # in sync
+        number, at = array_length(body, at + 4 * number)  # offline
+        at = skip_tags(body, at + 4 * number)
     at = skip_tags(body, at + 4)  # authorised operations
     return TopicMetadata(name or "", error_code, topic_id, internal, replicas), at
+
+
+TOPICS = Question(METADATA, read_metadata)
+ADDRESSES = Question(METADATA, read_addresses)
 
 
 def describe_topic_configs(names: Sequence[str], only: str | None = None) -> bytes:
@@ -147,11 +157,11 @@ def _describe(kind: int, wanted: Mapping[str, bytes]) -> bytes:
     return pack(">i", len(wanted)) + resources + no_synonyms
 
 
-def read_configs(body: bytes, own: int = DYNAMIC_TOPIC_CONFIG) -> Iterator[DescribedConfigs]:
+def read_configs(body: bytes, own: int = DYNAMIC_TOPIC_CONFIG) -> list[DescribedConfigs]:
     """Read the body of a DescribeConfigs response; `own` is the source of what is a resource's own."""
     blocks: dict[bytes, Configs] = {}
-    (count,) = _INT(body, 4)  # behind the throttle time
-    at = 8
+    described = []
+    count, at = _plain_array_length(body, 4)  # behind the throttle time
     for _ in range(count):
         (error_code,) = _SHORT(body, at)
         message, at = _nullable_string(body, at + 2)
@@ -167,20 +177,24 @@ def read_configs(body: bytes, own: int = DYNAMIC_TOPIC_CONFIG) -> Iterator[Descr
             if len(blocks) >= _KNOWN_BLOCKS:
                 del blocks[next(iter(blocks))]
             blocks[body[start:at]] = block
-        yield DescribedConfigs(name or "", error_code, message or "", block)
+        described.append(DescribedConfigs(name or "", error_code, message or "", block))
+    check_end(body, at)
+    return described
+
+
+TOPIC_CONFIGS = Question(DESCRIBE_CONFIGS, read_configs)
+BROKER_CONFIGS = Question(DESCRIBE_CONFIGS, partial(read_configs, own=DYNAMIC_BROKER_CONFIG))
 
 
 def _configs(body: bytes, at: int, own_source: int) -> tuple[Configs, int]:
     own: dict[str, str | None] = {}
     effective: dict[str, str | None] = {}
-    (count,) = _INT(body, at)
-    at += 4
+    count, at = _plain_array_length(body, at)
     for _ in range(count):
         name, at = _nullable_string(body, at)
         value, at = _nullable_string(body, at)
         source = body[at + 1]  # read only, source, sensitive
-        (synonyms,) = _INT(body, at + 3)
-        at += 7
+        synonyms, at = _plain_array_length(body, at + 3)
         for _ in range(synonyms):
             _, at = _nullable_string(body, at)
             _, at = _nullable_string(body, at)
@@ -189,6 +203,14 @@ def _configs(body: bytes, at: int, own_source: int) -> tuple[Configs, int]:
         if source == own_source:
             own[name or ""] = value
     return Configs(own, effective), at
+
+
+def _plain_array_length(body: bytes, at: int) -> tuple[int, int]:
+    """The number of elements of an array that is not null, and where the first one begins."""
+    (count,) = _INT(body, at)
+    if count < 0:
+        raise ValueError(f"an array of {count} elements")
+    return count, at + 4
 
 
 def _strings(texts: Sequence[str]) -> bytes:
@@ -243,10 +265,26 @@ def uvarint(body: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at + 1
+        if shift == _LAST_SHIFT:
+            raise ValueError("a length of more than 32 bits")
         shift += 7
 
 
-@cache
+def array_length(body: bytes, at: int) -> tuple[int, int]:
+    """The number of elements of a flexible version's array that is not null, and where the first begins."""
+    count, at = uvarint(body, at)
+    if count == 0:
+        raise ValueError("null where an array is due")
+    return count - 1, at
+
+
+def check_end(body: bytes, at: int) -> None:
+    """Raise ValueError unless the body of an answer ends where its last field does."""
+    if at != len(body):
+        raise ValueError(f"{len(body):,} bytes came, but the fields in them take {at:,}")
+
+
+@lru_cache(_KNOWN_LENGTHS)
 def ints(count: int) -> Callable[[bytes, int], tuple[int, ...]]:
     """What reads so many numbers of four bytes from a place on."""
     return Struct(f">{count}i").unpack_from

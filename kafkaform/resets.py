@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, assert_never
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from kafkaform.model import Observation
     from kafkaform.offset_spec import OffsetSpec
     from kafkaform.settings import ClusterSettings, Settings
+
+
+_PARTITIONS = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +209,7 @@ def name_of(partition: TopicPartition) -> str:
 
 
 def parse_topics(texts: Iterable[str]) -> dict[str, frozenset[int] | None]:
-    """Read `TOPIC`, `TOPIC:3` or `TOPIC:0,1,2`, as Kafka's own tool does.
+    """Read `TOPIC`, `TOPIC:3`, `TOPIC:0,1,2`, as Kafka's own tool does, or `TOPIC:0-5,8`.
 
     Raises:
         ValueError: One is none of these.
@@ -213,11 +217,23 @@ def parse_topics(texts: Iterable[str]) -> dict[str, frozenset[int] | None]:
     topics: dict[str, frozenset[int] | None] = {}
     for text in texts:
         topic, colon, numbers = text.partition(":")
-        parts = numbers.split(",")
-        if not topic or (colon and not all(part.isascii() and part.isdigit() for part in parts)):
-            raise ValueError(f"{text!r} is no topic; write TOPIC, TOPIC:3 or TOPIC:0,1,2")
+        chosen = [_partition_numbers(part) for part in numbers.split(",")] if colon else []
+        if not topic or None in chosen:
+            raise ValueError(f"{text!r} is no topic; write TOPIC, TOPIC:3, TOPIC:0,1,2 or TOPIC:0-5,8")
         before = topics.get(topic, frozenset())
         topics[topic] = (
-            frozenset(before | {int(part) for part in parts}) if colon and before is not None else None
+            before.union(*(part for part in chosen if part is not None))
+            if colon and before is not None
+            else None
         )
     return topics
+
+
+def _partition_numbers(text: str) -> range | None:
+    """The partitions that `3` or `0-5` names; None if it is neither."""
+    match = _PARTITIONS.fullmatch(text)
+    if match is None:
+        return None
+    first = int(match[1])
+    last = int(match[2] or first)
+    return range(first, last + 1) if first <= last else None

@@ -1,15 +1,19 @@
-"""How messages count, list, and tell ages."""
+"""How messages count, list, tell ages, and write commands."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable, Sequence
     from datetime import timedelta
 
 FEW = 5
 """How many names a message has room for."""
+QUOTED = re.compile(r"(?<!\S)'(?:[^']|'\"'\"')*'(?=[\s,.;:?!)]|$)")
+"""Text in single quotes inside a sentence, such as a name that a shell must not read as several words."""
 
 
 def counted(number: int, noun: str) -> str:
@@ -25,6 +29,17 @@ def listed(names: Collection[str], few: int = FEW, *, noun: str = "") -> str:
     return ", ".join(shown) + (f" and {rest}" if more else "")
 
 
+def spans(numbers: Iterable[int]) -> str:
+    """All of some numbers, neighbours together: `0-3,7`."""
+    found: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if found and found[-1][-1] == number - 1:
+            found[-1][1:] = [number]
+        else:
+            found.append([number])
+    return ",".join("-".join(map(str, span)) for span in found)
+
+
 def aged(age: timedelta) -> str:
     """An age in the largest unit of which there are two."""
     seconds = int(age.total_seconds())
@@ -32,3 +47,16 @@ def aged(age: timedelta) -> str:
         if seconds >= 2 * size:
             return counted(seconds // size, unit)
     return counted(seconds, "second")
+
+
+def command(verb: str, *arguments: str, options: Sequence[str] = ()) -> str:
+    """A `kafkaform` command to paste: a shell, and then `kafkaform`, takes each word for what it is.
+
+    Args:
+        verb: The command, such as `reset`.
+        arguments: What may come from anywhere: names of resources, paths.
+        options: Options and their values.
+    """
+    if any(argument.startswith("-") for argument in arguments):
+        return shlex.join(["kafkaform", verb, *options, "--", *arguments])
+    return shlex.join(["kafkaform", verb, *arguments, *options])

@@ -206,6 +206,7 @@ def test_offsets_that_move_while_the_plan_is_made_are_told(
         ((), {}),
         (("a",), {"a": None}),
         (("a:1,2", "a:0", "b:7"), {"a": frozenset({0, 1, 2}), "b": frozenset({7})}),
+        (("a:0-2,7",), {"a": frozenset({0, 1, 2, 7})}),
         (("a:1", "a"), {"a": None}),
         (("a", "a:1"), {"a": None}),
     ],
@@ -216,7 +217,7 @@ def test_topics_as_kafkas_tool_takes_them(
     assert parse_topics(texts) == topics
 
 
-@pytest.mark.parametrize("text", ["", ":1", "a:", "a:x", "a:1,", "a:-1", "a:²"])
+@pytest.mark.parametrize("text", ["", ":1", "a:", "a:x", "a:1,", "a:-1", "a:²", "a:3-1", "a:0-99999999"])
 def test_what_is_no_topic(text: str) -> None:
     with pytest.raises(ValueError, match="TOPIC:0,1,2"):
         parse_topics([text])

@@ -33,6 +33,7 @@ from kafkaform.planner import narrow
 from kafkaform.planning import check_identity
 from kafkaform.report.printable import printable
 from kafkaform.settings import find_settings
+from kafkaform.wording import command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,7 +129,7 @@ def apply(
             _print_report(report, output_format)
             journal.conclude(report)
             if journal.written:
-                tell(f"recorded: kafkaform history {journal.run}")
+                tell(f"recorded: {command('history', journal.run)}")
     return 0 if report.complete else 1
 
 

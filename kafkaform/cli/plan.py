@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -37,6 +36,7 @@ from kafkaform.model import Plan, Status
 from kafkaform.planning import Request, make_plan
 from kafkaform.report.printable import printable
 from kafkaform.rules import plugins
+from kafkaform.wording import command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,8 +133,7 @@ def plan(
     policies = {policy.code: policy for policy in session.settings.policies}
     print_plan(made, about, output_format, verbose=verbose, policies=policies)
     if out is not None:
-        file = printable(shlex.quote(str(out)))
-        click.echo(f"saved: kafkaform apply {file} carries out exactly this", err=True)
+        click.echo(f"saved: {printable(command('apply', str(out)))} carries out exactly this", err=True)
     return judge(made)
 
 

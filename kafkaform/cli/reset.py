@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from pathlib import Path
 
@@ -17,9 +16,11 @@ from kafkaform.errors import KafkaformError, UsageError
 from kafkaform.model import Plan, Status
 from kafkaform.offset_files import read_offsets, write_offsets
 from kafkaform.offset_spec import OffsetSpec, ShiftBy, parse_offset
+from kafkaform.report.consents import grant_of
 from kafkaform.report.printable import printable
 from kafkaform.resets import ResetRequest, make_reset, parse_topics
 from kafkaform.rules import plugins
+from kafkaform.wording import command
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -128,7 +129,7 @@ def _read_file(file: Path, group: str) -> dict[tuple[str, int], int]:
 
 
 def _say_what_next(out: Path, made: Plan) -> None:
-    file = printable(shlex.quote(str(out)))
     waiting = made.with_status(Status.NEEDS_CONSENT)
-    consent = f" --allow {shlex.quote(f'{waiting[0].ref}:offset-reset')}" if waiting else ""
-    click.echo(f"saved: kafkaform apply {file}{printable(consent)} carries out exactly this", err=True)
+    consent = ("--allow", grant_of(waiting[0].ref, "offset-reset")) if waiting else ()
+    apply = printable(command("apply", str(out), options=consent))
+    click.echo(f"saved: {apply} carries out exactly this", err=True)

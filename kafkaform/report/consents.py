@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from glob import escape
 from typing import TYPE_CHECKING
 
 from kafkaform.model import Risk, Status, Update, judgements
 
 if TYPE_CHECKING:
-    from kafkaform.model import Consent, Plan, PlannedChange
+    from kafkaform.model import Consent, Plan, PlannedChange, ResourceRef
 
 
 class Ledger:
@@ -38,7 +39,12 @@ class Ledger:
 
 def allow_flags(planned: PlannedChange, hazards: tuple[str, ...]) -> str:
     """The command-line flags that consent, quoted for a shell."""
-    return " ".join(f"--allow {shlex.quote(f'{planned.ref}:{hazard}')}" for hazard in hazards)
+    return " ".join(shlex.join(("--allow", grant_of(planned.ref, hazard))) for hazard in hazards)
+
+
+def grant_of(ref: ResourceRef, hazard: str) -> str:
+    """The value of `--allow` for one hazard of this resource alone, also where its name is a pattern."""
+    return f"{ref.kind}/{escape(ref.name)}:{hazard}"
 
 
 def annotation(hazards: tuple[str, ...]) -> str:

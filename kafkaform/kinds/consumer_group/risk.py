@@ -5,13 +5,14 @@ As for topics, effective values are compared, and one that this account may not 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from kafkaform import kafka_configs
 from kafkaform.group_state import OFFSETS_PREFIX, partition_of
 from kafkaform.model import CONFIG_PREFIX, SAFE, Facts, FieldValue, Judgement, ResourceRef, Risk, State
-from kafkaform.wording import counted, listed
+from kafkaform.wording import command, counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -36,6 +37,8 @@ HAZARDS = frozenset(
 )
 """The names by which a change of a ConsumerGroup can be consented to or forbidden."""
 
+_FILE_NAME = re.compile(r"\w[\w.-]{0,99}", re.ASCII)
+"""Names of groups that can be names of files."""
 _UNREADABLE = "a value this account may not read"
 
 
@@ -69,7 +72,7 @@ def judge_create(ref: ResourceRef, state: State, facts: Facts) -> Judgement:
         f"it had offsets in {topics}: an apply of {latest.at[:10]} by {latest.who} committed them "
         f"(run {latest.run}). They expired since, or the group or the topic was deleted: "
         f"{_from_the_start([state[path] for path in gone])}",
-        "find out where its members stood, and after the apply move it there: kafkaform reset",
+        "find out where its members stood, and after the apply move it there with kafkaform reset",
     )
 
 
@@ -91,7 +94,9 @@ def judge_delete(ref: ResourceRef, state: State, facts: Facts) -> Judgement:
         gone.append(f"{'configs' if len(configs) > 1 else 'config'} {', '.join(configs)}")
     if not gone:
         gone.append("the group, which has neither offsets nor configs of its own")
-    remedy = f"keep its offsets first: kafkaform reset {ref.name} --to current --export {ref.name}.csv"
+    file = f"{ref.name if _FILE_NAME.fullmatch(ref.name) else 'offsets'}.csv"
+    keep = command("reset", ref.name, options=("--to", "current", "--export", file))
+    remedy = f"keep its offsets first: {keep}"
     return Judgement(
         Risk.DESTRUCTIVE,
         "delete",

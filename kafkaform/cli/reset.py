@@ -46,7 +46,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "topics",
     multiple=True,
     metavar="TOPIC[:P,...]",
-    help="Only this topic, or these partitions of it (repeatable).  [default: all that the group has]",
+    help="Only this topic, or these partitions of it, such as orders:0,3-5 (repeatable).  "
+    "[default: every partition of the topics in which the group has an offset]",
 )
 @allow_option
 @click.option("-o", "--out", type=_FILE, metavar="RESET.json", help="Save the plan, for apply.")
@@ -71,8 +72,9 @@ def reset(
     """Plan to move the committed offsets of a group; `apply RESET.json` carries it out.
 
     Nothing is changed by this command. The plan says for every partition how many records are skipped or
-    read again; it is applied only while the group has no active member, and only as long as the group
-    still stands where it stood. `--to current --export FILE.csv` keeps a copy of the present offsets.
+    read again, or that it stays as it is; it is applied only while the group has no active member, and only
+    as long as the group still stands where it stood. `--to current --export FILE.csv` keeps a copy of the
+    present offsets.
     """
     saving = Saving.prepared(out, sign_key)
     request = _request(group, place, shift_by, from_file, topics, tuple(map(Grant.parse, allow)))

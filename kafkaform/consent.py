@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from glob import escape
 from typing import TYPE_CHECKING
 
 from kafkaform.errors import UsageError
@@ -78,7 +79,12 @@ class Consents:
 
 def allow_flags(ref: ResourceRef, hazards: Iterable[str]) -> str:
     """The command-line flags that consent to hazards of a resource, quoted for a shell."""
-    return " ".join(f"--allow {shlex.quote(f'{ref}:{hazard}')}" for hazard in hazards)
+    return " ".join(shlex.join(("--allow", grant_of(ref, hazard))) for hazard in hazards)
+
+
+def grant_of(ref: ResourceRef, hazard: str) -> str:
+    """The value of `--allow` for one hazard of this resource alone, also where its name is a pattern."""
+    return f"{ref.kind}/{escape(ref.name)}:{hazard}"
 
 
 def parse_annotation(text: str) -> tuple[dict[str, str], list[str]]:

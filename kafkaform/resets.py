@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, assert_never
 
@@ -14,9 +15,10 @@ from kafkaform.planner import plan_update
 from kafkaform.planning import check_identity, judge_changes, silent
 from kafkaform.rules import Scene
 from kafkaform.spelling import nearest
+from kafkaform.wording import command, spans
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.consent import Grant
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from kafkaform.model import Observation
     from kafkaform.offset_spec import OffsetSpec
     from kafkaform.settings import ClusterSettings, Settings
+
+
+_PARTITIONS = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +39,8 @@ class ResetRequest:
         group: The group.
         target: Where to, for all partitions alike; None where `offsets` says it.
         offsets: The offset of each partition, as a file gives it.
-        topics: Only these topics, and of each only these partitions (None: all); empty: all partitions in
-            which the group has an offset.
+        topics: Only these topics, and of each only these partitions (None: all); empty: all partitions of
+            the topics in which the group has an offset.
         allow: Consents given on the command line.
     """
 
@@ -87,7 +92,7 @@ def make_reset(
     ref = ResourceRef("ConsumerGroup", request.group)
     observation = cluster.observe([ref])
     group = _existing(ref, observation)
-    partitions = _selected(request, group, cluster)
+    partitions, counts = _selected(request, group, cluster)
     asked = time_of(request.target, now_ms) if request.target is not None else None
     spans = cluster.log_spans(partitions, asked)
     lost = [name_of(partition) for partition in partitions if partition not in spans]
@@ -104,6 +109,8 @@ def make_reset(
     scene = Scene((), facts, observation.inventory, settings.limits, live=observation.resources, subset=True)
     found = [diagnostic for _, diagnostic in judge_changes(plan, scene, cluster, settings, tell)]
     notes = [note for p in partitions if (note := _clamping(p, wanted[p], clamped[p], spans[p]))]
+    notes += _left_out(request, partitions, counts)
+    notes += _unchanged(group, clamped)
     return Reset(replace(plan, diagnostics=(*plan.diagnostics, *found, *notes), subset=True), clamped)
 
 
@@ -129,8 +136,10 @@ def _existing(ref: ResourceRef, observation: Observation) -> Group:
     )
 
 
-def _selected(request: ResetRequest, group: Group, cluster: Cluster) -> list[TopicPartition]:
-    """The partitions to reset, in order; all of them exist."""
+def _selected(
+    request: ResetRequest, group: Group, cluster: Cluster
+) -> tuple[list[TopicPartition], Mapping[str, int]]:
+    """The partitions to reset, in order, which all exist; and how many their topics have."""
     if request.offsets:
         chosen = set(request.offsets)
     elif not request.topics:
@@ -148,6 +157,8 @@ def _selected(request: ResetRequest, group: Group, cluster: Cluster) -> list[Top
             f"topic {topic!r} does not exist, or this account may not see it",
             hint="leave it out with --topic, or check its name",
         )
+    if not request.offsets and not request.topics and not isinstance(request.target, Current | ShiftBy):
+        chosen = {(topic, number) for topic in named for number in range(counts[topic])}
     for topic, numbers in request.topics.items():
         chosen |= {(topic, number) for number in (range(counts[topic]) if numbers is None else numbers)}
     for topic, number in sorted(chosen):
@@ -155,7 +166,45 @@ def _selected(request: ResetRequest, group: Group, cluster: Cluster) -> list[Top
             raise KafkaformError(
                 f"{topic} has no partition {number}", hint=f"it has {counts[topic]}: 0 to {counts[topic] - 1}"
             )
-    return sorted(chosen)
+    return sorted(chosen), counts
+
+
+def _left_out(
+    request: ResetRequest, partitions: Iterable[TopicPartition], counts: Mapping[str, int]
+) -> Iterator[Diagnostic]:
+    """What the reset does not move, of topics of which nobody chose the partitions."""
+    if request.topics:
+        return
+    if request.offsets:
+        why, suggestion = "not in the file", "add it to the file, or move it with"
+    else:
+        why = f"the group has no offset there, and {request.target} counts from one"
+        suggestion = "give it an offset with"
+    chosen: dict[str, set[int]] = {}
+    for topic, number in partitions:
+        chosen.setdefault(topic, set()).add(number)
+    for topic, numbers in chosen.items():
+        others = spans(set(range(counts[topic])) - numbers)
+        if others:
+            options = ("--to", "earliest", "--topic", f"{topic}:{others}")
+            yield Diagnostic(
+                "KF438",
+                Severity.WARNING,
+                f"{topic}:{others} stays as it is: {why}",
+                suggestion=f"{suggestion}: {command('reset', request.group, options=options)}",
+            )
+
+
+def _unchanged(group: Group, offsets: Mapping[TopicPartition, int]) -> Iterator[Diagnostic]:
+    """The partitions in which the group stands there already."""
+    there: dict[str, list[int]] = {}
+    for (topic, number), offset in offsets.items():
+        if group.committed.get((topic, number)) == offset:
+            there.setdefault(topic, []).append(number)
+    for topic, numbers in there.items():
+        yield Diagnostic(
+            "KF439", Severity.INFO, f"{topic}:{spans(numbers)} stays as it is: the group stands there already"
+        )
 
 
 def _wanted(partition: TopicPartition, request: ResetRequest, committed: int | None, span: LogSpan) -> int:
@@ -205,7 +254,7 @@ def name_of(partition: TopicPartition) -> str:
 
 
 def parse_topics(texts: Iterable[str]) -> dict[str, frozenset[int] | None]:
-    """Read `TOPIC`, `TOPIC:3` or `TOPIC:0,1,2`, as Kafka's own tool does.
+    """Read `TOPIC`, `TOPIC:3`, `TOPIC:0,1,2`, as Kafka's own tool does, or `TOPIC:0-5,8`.
 
     Raises:
         ValueError: One is none of these.
@@ -213,11 +262,23 @@ def parse_topics(texts: Iterable[str]) -> dict[str, frozenset[int] | None]:
     topics: dict[str, frozenset[int] | None] = {}
     for text in texts:
         topic, colon, numbers = text.partition(":")
-        parts = numbers.split(",")
-        if not topic or (colon and not all(part.isascii() and part.isdigit() for part in parts)):
-            raise ValueError(f"{text!r} is no topic; write TOPIC, TOPIC:3 or TOPIC:0,1,2")
+        chosen = [_partition_numbers(part) for part in numbers.split(",")] if colon else []
+        if not topic or None in chosen:
+            raise ValueError(f"{text!r} is no topic; write TOPIC, TOPIC:3, TOPIC:0,1,2 or TOPIC:0-5,8")
         before = topics.get(topic, frozenset())
         topics[topic] = (
-            frozenset(before | {int(part) for part in parts}) if colon and before is not None else None
+            before.union(*(part for part in chosen if part is not None))
+            if colon and before is not None
+            else None
         )
     return topics
+
+
+def _partition_numbers(text: str) -> range | None:
+    """The partitions that `3` or `0-5` names; None if it is neither."""
+    match = _PARTITIONS.fullmatch(text)
+    if match is None:
+        return None
+    first = int(match[1])
+    last = int(match[2] or first)
+    return range(first, last + 1) if first <= last else None

@@ -1,11 +1,13 @@
-"""How messages count, list, name commits, and tell ages."""
+"""How messages count, list, name commits, tell ages, and write commands."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable, Sequence
     from datetime import timedelta
 
 FEW = 5
@@ -13,6 +15,8 @@ FEW = 5
 DIRTY = "-dirty"
 """What is added to the commit of files that are not as that commit has them, as `git describe` does."""
 _COMMIT = 12
+QUOTED = re.compile(r"(?<!\S)'(?:[^']|'\"'\"')*'(?=[\s,.;:?!)]|$)")
+"""Text in single quotes inside a sentence, such as a name that a shell must not read as several words."""
 
 
 def counted(number: int, noun: str) -> str:
@@ -33,6 +37,17 @@ def short_commit(commit: str) -> str:
     return commit.removesuffix(DIRTY)[:_COMMIT] + (DIRTY if commit.endswith(DIRTY) else "")
 
 
+def spans(numbers: Iterable[int]) -> str:
+    """All of some numbers, neighbours together: `0-3,7`."""
+    found: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if found and found[-1][-1] == number - 1:
+            found[-1][1:] = [number]
+        else:
+            found.append([number])
+    return ",".join("-".join(map(str, span)) for span in found)
+
+
 def aged(age: timedelta) -> str:
     """An age in the largest unit of which there are two."""
     seconds = int(age.total_seconds())
@@ -40,3 +55,16 @@ def aged(age: timedelta) -> str:
         if seconds >= 2 * size:
             return counted(seconds // size, unit)
     return counted(seconds, "second")
+
+
+def command(verb: str, *arguments: str, options: Sequence[str] = ()) -> str:
+    """A `kafkaform` command to paste: a shell, and then `kafkaform`, takes each word for what it is.
+
+    Args:
+        verb: The command, such as `reset`.
+        arguments: What may come from anywhere: names of resources, paths.
+        options: Options and their values.
+    """
+    if any(argument.startswith("-") for argument in arguments):
+        return shlex.join(["kafkaform", verb, *options, "--", *arguments])
+    return shlex.join(["kafkaform", verb, *arguments, *options])

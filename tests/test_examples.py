@@ -18,7 +18,7 @@ from kafkaform.kinds import KINDS
 from kafkaform.kinds import topic as topic_kind
 from kafkaform.kinds.consumer_group import risk as group_risk
 from kafkaform.kinds.topic import placement, risk
-from kafkaform.manifests import yaml12, yaml_hazards
+from kafkaform.manifests import loader, yaml12, yaml_hazards
 from kafkaform.manifests.loader import Context, load
 from kafkaform.model import CONFIG_PREFIX, Desired, FieldValue
 from kafkaform.rules import check
@@ -369,8 +369,10 @@ def test_the_guide_has_every_option_that_has_a_variable() -> None:
 def test_the_guide_has_the_limits() -> None:
     text = GUIDES[0].read_text("utf-8")
     assert f"at most {yaml12.MAX_BYTES // 1024**2} MiB" in text
-    assert f"at most {yaml_hazards.MAX_NODES:,} values" in text
-    assert f"at most {yaml_hazards.MAX_DEPTH} deep" in text
+    assert f"at most {yaml_hazards.MAX_DOCUMENTS:,} documents" in text
+    assert f"at most {yaml_hazards.MAX_FILE_NODES:,} values together" in text
+    assert f"at most {yaml_hazards.MAX_NODES:,} values, nested at most {yaml_hazards.MAX_DEPTH} deep" in text
+    assert f"at most {loader.MAX_VALUES:,} values" in text
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)

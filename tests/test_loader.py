@@ -360,6 +360,32 @@ def test_every_problem_of_every_file_in_one_run() -> None:
     ]
 
 
+def test_the_manifests_of_a_run_have_a_limit_of_values_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkaform.manifests.loader.MAX_VALUES", 30)
+    files = {f"{name}.yaml": topic(f"{{{COUNTS}}}", name) for name in "abcd"}
+    assert problems(files) == [
+        (
+            "t/c.yaml:1:1: the manifests up to this one have more than 30 values: not read further "
+            "(give the paths of a part of them)"
+        )
+    ]
+
+
+def test_a_file_is_not_searched_for_each_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[bytes] = []
+
+    class Searched(bytes):
+        def __contains__(self, part: object, /) -> bool:
+            searches.append(bytes(part))  # type: ignore[call-overload]
+            return super().__contains__(part)  # type: ignore[operator]
+
+    text = "---\n".join(topic(f"{{{COUNTS}}}", f"t{number}") for number in range(50))
+    monkeypatch.setattr("kafkaform.manifests.loader.read_bytes", lambda *_: Searched(text.encode()))
+    write({"a.yaml": ""})
+    assert len(load([Path("t")], Context())) == 50
+    assert len(searches) == 1
+
+
 def test_problems_are_the_same_whatever_the_order_of_paths() -> None:
     files = {"x/a.yaml": WHOLE, "y/b.yaml": WHOLE, "y/c.yaml": "{}"}
     assert problems(files, paths=("t/x", "t/y")) == problems(files, paths=("t/y", "t/x", "t/y/b.yaml"))

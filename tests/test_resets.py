@@ -67,8 +67,51 @@ def moves(plan: Plan) -> dict[str, tuple[object, object]]:
 )
 def test_where_a_place_lies(cluster: MemoryCluster, place: str, offset: int) -> None:
     planned = reset(cluster, place)
-    assert moves(planned.plan) == {"offsets.a:0": (50, offset), "offsets.a:1": (50, offset)}
-    assert planned.offsets == {("a", 0): offset, ("a", 1): offset}
+    moved: dict[str, tuple[object, object]] = {"offsets.a:0": (50, offset), "offsets.a:1": (50, offset)}
+    offsets = {("a", 0): offset, ("a", 1): offset}
+    if not place.startswith("shift-by"):
+        # The group has no offset in a:2, and needs none to be put somewhere.
+        moved |= {"offsets.a:2": (None, offset)}
+        offsets |= {("a", 2): offset}
+    assert moves(planned.plan) == moved
+    assert planned.offsets == offsets
+
+
+def notes(planned: Reset) -> list[tuple[str, str, str | None]]:
+    return [
+        (found.code, found.message, found.suggestion)
+        for found in planned.plan.diagnostics
+        if found.code in {"KF438", "KF439"}
+    ]
+
+
+NO_OFFSET = (
+    "KF438",
+    "a:2 stays as it is: the group has no offset there, and {} counts from one",
+    "give it an offset with: kafkaform reset g --to earliest --topic a:2",
+)
+
+
+def test_every_partition_is_accounted_for(cluster: MemoryCluster) -> None:
+    assert notes(reset(cluster, "earliest")) == []
+    assert notes(reset(cluster, "50")) == [
+        ("KF439", "a:0-1 stays as it is: the group stands there already", None)
+    ]
+    no_offset = (*NO_OFFSET[:1], NO_OFFSET[1].format("shift-by +1"), NO_OFFSET[2])
+    assert notes(reset(cluster, "shift-by 1")) == [no_offset]
+    # Whoever chooses partitions knows that there are others.
+    assert notes(reset(cluster, "earliest", "a:0")) == []
+
+
+def test_every_partition_of_a_file_is_accounted_for(cluster: MemoryCluster) -> None:
+    request = ResetRequest("g", offsets={("a", 0): 20})
+    assert notes(make_reset(request, cluster, Settings(), None, NOW)) == [
+        (
+            "KF438",
+            "a:1-2 stays as it is: not in the file",
+            "add it to the file, or move it with: kafkaform reset g --to earliest --topic a:1-2",
+        )
+    ]
 
 
 @pytest.mark.parametrize(
@@ -106,6 +149,7 @@ def test_a_group_that_stands_there_already_needs_no_change(cluster: MemoryCluste
     planned = reset(cluster, "current")
     assert planned.plan.changes == ()
     assert planned.offsets == {("a", 0): 50, ("a", 1): 50}
+    assert [code for code, _, _ in notes(planned)] == ["KF438", "KF439"]
 
 
 def test_offsets_of_a_file(cluster: MemoryCluster) -> None:
@@ -156,18 +200,18 @@ def test_it_is_carried_out_once(cluster: MemoryCluster) -> None:
     clock = FakeClock().clock
     plan = reset(cluster, "earliest", allow="destructive").plan
     assert [one.result for one in apply(plan, cluster, clock=clock).results] == [Result.APPLIED]
-    assert cluster.groups(["g"]).groups["g"].committed == {("a", 0): 10, ("a", 1): 10}
+    assert cluster.groups(["g"]).groups["g"].committed == {("a", 0): 10, ("a", 1): 10, ("a", 2): 10}
     assert [one.result for one in apply(plan, cluster, clock=clock).results] == [Result.ALREADY]
     cluster.commit("g", {("a", 0): 20, ("a", 1): 20})
     assert [one.result for one in apply(plan, cluster, clock=clock).results] == [Result.MOVED]
-    assert cluster.groups(["g"]).groups["g"].committed == {("a", 0): 20, ("a", 1): 20}
+    assert cluster.groups(["g"]).groups["g"].committed == {("a", 0): 20, ("a", 1): 20, ("a", 2): 10}
 
 
 def test_what_is_done_needs_no_consent_any_more(cluster: MemoryCluster) -> None:
     clock = FakeClock().clock
     plan = reset(cluster, "earliest").plan
     assert [one.result for one in apply(plan, cluster, clock=clock).results] == [Result.NEEDS_CONSENT]
-    cluster.commit("g", {("a", 0): 10, ("a", 1): 10})
+    cluster.commit("g", {("a", 0): 10, ("a", 1): 10, ("a", 2): 10})
     report = apply(plan, cluster, clock=clock)
     assert [one.result for one in report.results] == [Result.ALREADY]
     assert report.complete
@@ -206,6 +250,7 @@ def test_offsets_that_move_while_the_plan_is_made_are_told(
         ((), {}),
         (("a",), {"a": None}),
         (("a:1,2", "a:0", "b:7"), {"a": frozenset({0, 1, 2}), "b": frozenset({7})}),
+        (("a:0-2,7",), {"a": frozenset({0, 1, 2, 7})}),
         (("a:1", "a"), {"a": None}),
         (("a", "a:1"), {"a": None}),
     ],
@@ -216,7 +261,7 @@ def test_topics_as_kafkas_tool_takes_them(
     assert parse_topics(texts) == topics
 
 
-@pytest.mark.parametrize("text", ["", ":1", "a:", "a:x", "a:1,", "a:-1", "a:²"])
+@pytest.mark.parametrize("text", ["", ":1", "a:", "a:x", "a:1,", "a:-1", "a:²", "a:3-1", "a:0-99999999"])
 def test_what_is_no_topic(text: str) -> None:
     with pytest.raises(ValueError, match="TOPIC:0,1,2"):
         parse_topics([text])

@@ -219,7 +219,7 @@ def test_partitions_without_an_offset_are_told_with_the_way_out() -> None:
     assert "no offset in partitions 1, 2 of a" in found.message
     assert "auto.offset.reset=latest (the default of consumers)" in found.message
     assert found.suggestion is not None
-    assert "kafkaform reset g --to earliest --topic a:1,2" in found.suggestion
+    assert "kafkaform reset g --to earliest --topic a:1-2" in found.suggestion
 
 
 def test_the_declared_reset_is_told() -> None:

@@ -11,10 +11,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkaform.manifests.yaml12 import MAX_BYTES, Data, Document, read_documents
-from kafkaform.manifests.yaml_hazards import MAX_DEPTH, MAX_NODES
+from kafkaform.manifests.yaml_hazards import (
+    MAX_DEPTH,
+    MAX_DOCUMENTS,
+    MAX_FILE_NODES,
+    MAX_NODES,
+    LimitedComposer,
+)
 from kafkaform.model import Location
 
 if TYPE_CHECKING:
+    import yaml
+
     from kafkaform.errors import Problem
 
 
@@ -274,6 +282,114 @@ def test_alias_bombs() -> None:
     assert problem.endswith(f" values (at most {MAX_NODES:,}) (write the values out, or split the file)")
     assert isinstance(only(bomb(4)), dict)
     assert only("a: &x [1]\nb: *x\nc: *x\n") == {"a": [1], "b": [1], "c": [1]}
+
+
+@pytest.fixture
+def nodes_built(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """One entry for each node that the parser began to build."""
+    built: list[None] = []
+
+    class Counting(LimitedComposer):
+        def descend_resolver(self, parent: yaml.Node | None, index: object) -> None:
+            super().descend_resolver(parent, index)
+            built.append(None)
+
+    monkeypatch.setattr("kafkaform.manifests.yaml12.LimitedComposer", Counting)
+    return built
+
+
+FLAT_BOMBS = {
+    "list": ("a: [" + "1," * (4 * MAX_NODES) + "1]\n", "f:1:4"),
+    "items": ("a:\n" + "- 1\n" * (2 * MAX_NODES), "f:2:1"),
+    "keys": ("".join(f"k{i}: 1\n" for i in range(MAX_NODES)), "f:1:1"),
+    "tags": ("a: [" + "!x 1," * (2 * MAX_NODES) + "1]\n", "f:1:4"),
+}
+
+
+@pytest.mark.parametrize(("text", "place"), FLAT_BOMBS.values(), ids=FLAT_BOMBS.keys())
+def test_a_document_of_too_many_values_is_refused_before_they_are_built(
+    text: str, place: str, nodes_built: list[None]
+) -> None:
+    assert refused(text) == [
+        f"{place}: a document has more than {MAX_NODES:,} values (write several, in several files)"
+    ]
+    assert len(nodes_built) == MAX_NODES
+
+
+def test_deep_nesting_is_refused_before_it_is_built(nodes_built: list[None]) -> None:
+    assert refused("[" * 100_000) == [
+        f"f:1:{MAX_DEPTH + 1}: collections nest more than 100 deep (flatten it)"
+    ]
+    assert len(nodes_built) == MAX_DEPTH + 1
+
+
+def test_many_documents_are_refused_before_all_are_built(nodes_built: list[None]) -> None:
+    documents, problems = read("---\n" * (10 * MAX_DOCUMENTS))
+    assert len(documents) == MAX_DOCUMENTS
+    line = MAX_DOCUMENTS + 2  # an empty document stands where the next begins
+    assert problems == [f"f:{line}:1: the file holds more than {MAX_DOCUMENTS:,} documents (split it)"]
+    assert len(nodes_built) == MAX_DOCUMENTS + 1
+
+
+@pytest.mark.parametrize("anchor", ["", "&a "], ids=["without aliases", "with aliases"])
+def test_the_documents_of_a_file_have_a_limit_of_values_together(
+    anchor: str, nodes_built: list[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = 20_000
+    monkeypatch.setattr("kafkaform.manifests.yaml_hazards.MAX_FILE_NODES", limit)
+    each = 1_000
+    document = f"[{anchor}1{',1' * (each - 2)}]\n---\n"  # and the list itself
+    _, problems = read(document * (2 * limit // each))
+    assert [problem.split(": ", 1)[1] for problem in problems] == [
+        f"the documents of this file have more than {limit:,} values (split it)"
+    ]
+    assert len(nodes_built) == limit + 1  # the root of a document has no place to name yet
+
+
+def test_many_small_alias_bombs_count_as_what_they_expand_to() -> None:
+    documents, problems = read((bomb(5) + "\n---\n") * 1000)
+    assert [problem.split(": ", 1)[1] for problem in problems] == [
+        f"the documents of this file have more than {MAX_FILE_NODES:,} values (split it)"
+    ]
+    assert sum(document.size for document in documents) < MAX_FILE_NODES + MAX_NODES
+
+
+def test_the_text_is_not_searched_for_each_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[str] = []
+
+    class Searched(str):
+        __slots__ = ()
+
+        def __contains__(self, part: object, /) -> bool:
+            searches.append(str(part))
+            return super().__contains__(str(part))
+
+    monkeypatch.setattr("kafkaform.manifests.yaml12._decode", lambda raw, *_: Searched(raw.decode()))
+    monkeypatch.setattr(
+        "kafkaform.manifests.yaml12.LimitedComposer", lambda text, file: LimitedComposer(str(text), file)
+    )
+    assert len(read("a: 1\n---\n" * 300)[0]) == 301
+    assert len(searches) == 1
+
+
+def test_locating_everything_takes_work_in_proportion() -> None:
+    def calls(keys: int) -> int:
+        (document,) = read("{" + ",".join(f"k{i}: [1]" for i in range(keys)) + "}")[0]
+        count = 0
+
+        def profile(_frame: object, event: str, _argument: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        sys.setprofile(profile)
+        try:
+            for i in range(keys):
+                document.locate([f"k{i}", 0])
+        finally:
+            sys.setprofile(None)
+        return count
+
+    assert calls(400) <= 4 * calls(100)
 
 
 def test_a_chain_of_aliases_is_as_deep_as_what_it_stands_for() -> None:

@@ -11,7 +11,7 @@ from kafkaform.kinds import KINDS
 from kafkaform.manifests.editing import Edit
 from kafkaform.model import CONFIG_PREFIX, Observed
 from kafkaform.report.values import label, single
-from kafkaform.wording import counted
+from kafkaform.wording import command, counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -181,16 +181,16 @@ class _Undoing:
         if offsets:
             self._note(
                 f"a manifest does not bring back its {counted(offsets, 'committed offset')}: they are in "
-                f"kafkaform history {self.entry.id} --format json, for kafkaform reset"
+                f"{command('history', self.entry.id, options=('--format', 'json'))}, for kafkaform reset"
             )
 
     def _way_back(self, one: RecordedField) -> str:
         partition = partition_of(one.path)
-        reset = f"kafkaform reset {self.entry.ref.name}"
         if partition is None or one.before is None:
-            return f"no manifest takes a committed offset back: see {reset}"
+            return "no manifest takes a committed offset back, and neither does kafkaform reset"
         topic, number = partition
-        return f"no manifest holds it: {reset} --topic {topic}:{number} --to {one.before} goes back"
+        options = ("--topic", f"{topic}:{number}", "--to", str(one.before))
+        return f"no manifest holds it: {command('reset', self.entry.ref.name, options=options)} goes back"
 
     def _same(self, path: str, one: FieldValue, other: FieldValue) -> bool:
         return KINDS[self.entry.ref.kind].equal(path, one, other)

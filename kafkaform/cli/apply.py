@@ -38,7 +38,7 @@ from kafkaform.rejudging import Grounds, rejudged
 from kafkaform.report.printable import printable
 from kafkaform.rules import plugins
 from kafkaform.settings import find_settings
-from kafkaform.wording import short_commit
+from kafkaform.wording import command, short_commit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -165,7 +165,7 @@ def apply(
             _print_report(report, output_format)
             journal.conclude(report)
             if journal.written:
-                tell(f"recorded: kafkaform history {journal.run}")
+                tell(f"recorded: {command('history', journal.run)}")
     return 0 if report.complete else 1
 
 

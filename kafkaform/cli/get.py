@@ -17,6 +17,7 @@ from kafkaform.report.manifest import live_manifest
 from kafkaform.report.printable import printable
 from kafkaform.spelling import nearest, quoted
 from kafkaform.standing import Selection
+from kafkaform.wording import command
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -48,7 +49,8 @@ def get(kind: str, name: str | None, where: Where, output: str | None, everythin
     """
     if name is None and output == "yaml":
         raise UsageError(
-            "a list of names is no manifest", hint=f"give a NAME, or -o json: kafkaform get {kind}"
+            "a list of names is no manifest",
+            hint=f"give a NAME, or -o json: {command('get', kind, options=('-o', 'json'))}",
         )
     session = Session.start(where)
     target = session.require_cluster()
@@ -91,5 +93,5 @@ def _show(cluster: Cluster, ref: ResourceRef, output: str | None) -> None:
             hint=f"the account needs Describe and DescribeConfigs on the {noun}",
         )
     near = nearest(ref.name, [one.name for one in observation.inventory if one.kind == ref.kind])
-    hint = f"did you mean {near}?" if near else f"kafkaform get {noun}s lists those that there are"
+    hint = f"did you mean {near}?" if near else f"{command('get', f'{noun}s')} lists those that there are"
     raise KafkaformError(f"{noun} {quoted(ref.name)} does not exist", hint=hint)

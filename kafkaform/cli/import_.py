@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from kafkaform.report.imports import problems_of, render_import
 from kafkaform.report.printable import printable
 from kafkaform.spelling import nearest
 from kafkaform.standing import Selection
+from kafkaform.wording import command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -146,8 +146,7 @@ def _tell(made: Import, folder: Path, session: Session, *, dry_run: bool) -> Non
     click.echo(render_import(made, folder, dry_run=dry_run))
     if made.files and not dry_run:
         known = any(folder.resolve().is_relative_to(path.resolve()) for path in session.settings.manifests)
-        named = "" if known else f" {shlex.quote(str(folder))}"
-        click.echo(printable(f"Next: kafkaform plan{named}"))
+        click.echo(printable(f"Next: {command('plan', *(() if known else (str(folder),)))}"))
         if not known and session.settings.file is not None:
             click.echo(
                 printable(f"Note: {folder} is not in manifests: of the configuration: plan it by its name"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -40,6 +39,7 @@ from kafkaform.planning import Request, make_plan
 from kafkaform.report.changes import is_deferred
 from kafkaform.report.printable import printable
 from kafkaform.rules import plugins
+from kafkaform.wording import command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,10 +143,12 @@ def plan(
     policies = {policy.code: policy for policy in session.settings.policies}
     print_plan(made, about, output_format, verbose=verbose, policies=policies)
     if out is not None:
-        file = printable(shlex.quote(str(out)))
         for_review = saving.signed_for is Purpose.REVIEW
-        does = "--reviewed {} compares with this" if for_review else "{} carries out exactly this"
-        click.echo(f"saved: kafkaform apply {does.format(file)}", err=True)
+        again = (
+            command("apply", options=["--reviewed", str(out)]) if for_review else command("apply", str(out))
+        )
+        does = "compares with this" if for_review else "carries out exactly this"
+        click.echo(f"saved: {printable(again)} {does}", err=True)
     return judge(made)
 
 

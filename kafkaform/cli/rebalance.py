@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from kafkaform.plan_signature import Purpose
 from kafkaform.rebalancing import RebalanceRequest, make_rebalance, static_topics
 from kafkaform.report.printable import printable
 from kafkaform.report.rebalance import render_balance
+from kafkaform.wording import command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,8 +96,7 @@ def rebalance(
         _print_balance(made)
     print_plan(made.plan, about, output_format, verbose=verbose)
     if out is not None and made.plan.changes:
-        file = printable(shlex.quote(str(out)))
-        click.echo(f"saved: kafkaform apply {file} carries out exactly this", err=True)
+        click.echo(f"saved: {printable(command('apply', str(out)))} carries out exactly this", err=True)
     if made.not_emptied:
         return 1
     return 2 if detailed_exitcode and made.plan.changes else 0

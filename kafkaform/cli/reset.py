@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from kafkaform.cli.options import Where, allow_option, where_options
 from kafkaform.cli.output import header, plan_format_option, print_plan, tell, verbose_option, write_file
 from kafkaform.cli.saving import Saving, sign_key_option
 from kafkaform.cli.session import Session
-from kafkaform.consent import Grant
+from kafkaform.consent import Grant, grant_of
 from kafkaform.errors import KafkaformError, UsageError
 from kafkaform.gates import idle_grants
 from kafkaform.model import Plan, ResourceRef, Status
@@ -22,6 +21,7 @@ from kafkaform.plan_signature import Purpose
 from kafkaform.report.printable import printable
 from kafkaform.resets import ResetRequest, make_reset, parse_topics
 from kafkaform.rules import plugins
+from kafkaform.wording import command
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -47,7 +47,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "topics",
     multiple=True,
     metavar="TOPIC[:P,...]",
-    help="Only this topic, or these partitions of it (repeatable).  [default: all that the group has]",
+    help="Only this topic, or these partitions of it, such as orders:0,3-5 (repeatable).  "
+    "[default: every partition of the topics in which the group has an offset]",
 )
 @allow_option
 @click.option("-o", "--out", type=_FILE, metavar="RESET.json", help="Save the plan, for apply.")
@@ -72,8 +73,9 @@ def reset(
     """Plan to move the committed offsets of a group; `apply RESET.json` carries it out.
 
     Nothing is changed by this command. The plan says for every partition how many records are skipped or
-    read again; it is applied only while the group has no active member, and only as long as the group
-    still stands where it stood. `--to current --export FILE.csv` keeps a copy of the present offsets.
+    read again, or that it stays as it is; it is applied only while the group has no active member, and only
+    as long as the group still stands where it stood. `--to current --export FILE.csv` keeps a copy of the
+    present offsets.
     """
     saving = Saving.prepared(out, sign_key, Purpose.APPLY)
     request = _request(group, place, shift_by, from_file, topics, tuple(map(Grant.parse, allow)))
@@ -132,7 +134,7 @@ def _read_file(file: Path, group: str) -> dict[tuple[str, int], int]:
 
 
 def _say_what_next(out: Path, made: Plan) -> None:
-    file = printable(shlex.quote(str(out)))
     waiting = made.with_status(Status.NEEDS_CONSENT)
-    consent = f" --allow {shlex.quote(f'{waiting[0].ref}:offset-reset')}" if waiting else ""
-    click.echo(f"saved: kafkaform apply {file}{printable(consent)} carries out exactly this", err=True)
+    consent = ("--allow", grant_of(waiting[0].ref, "offset-reset")) if waiting else ()
+    apply = printable(command("apply", str(out), options=consent))
+    click.echo(f"saved: {apply} carries out exactly this", err=True)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from kafkaform.manifests.yaml12 import Document
     from kafkaform.manifests.yaml12 import Path as ValuePath
 
+MAX_VALUES = 5_000_000
+"""The most values, keys counted, that the manifests of one run may have together."""
 API_VERSION = "kafkaform/v1"
 OWN_PREFIX = "kafkaform/"
 WAIVER_PREFIX = f"{OWN_PREFIX}waive."
@@ -97,10 +99,20 @@ def load_all(
     if root is not None:
         problems = [_told_from(root, problem) for problem in problems]
     manifests = []
+    values = 0
     for file in files:
-        for manifest in _read(file, root, problems):
-            found(manifest.ref)
-            manifests.append(manifest)
+        documents = _read(file, root, problems)
+        values += sum(document.size for document in documents)
+        if values > MAX_VALUES:
+            message = f"the manifests up to this one have more than {MAX_VALUES:,} values: not read further"
+            hint = "give the paths of a part of them"
+            problems.append(Problem(message, Location(_shown(root, str(file))), hint))
+            break
+        for document in documents:
+            manifest = _manifest(document, problems)
+            if manifest is not None:
+                found(manifest.ref)
+                manifests.append(manifest)
     _check_duplicates(manifests, problems)
     resolved = [list(_resolve_all(manifests, context, problems)) for context in contexts]
     if problems:
@@ -135,12 +147,13 @@ def _told_from(root: Path, problem: Problem) -> Problem:
     return replace(problem, location=place._replace(file=_shown(root, place.file))) if place else problem
 
 
-def _read(path: Path, root: Path | None, problems: list[Problem]) -> Iterator[_Manifest]:
+def _read(path: Path, root: Path | None, problems: list[Problem]) -> list[Document]:
+    """The documents of a file that say something."""
     found: list[Problem] = []
     raw = read_bytes(path, found)
     problems.extend(found if root is None else [_told_from(root, problem) for problem in found])
     if raw is None:
-        return
+        return []
     before = len(problems)
     shown = _shown(root, str(path))
     documents = read_documents(raw, shown, problems.append, verbatim=VERBATIM)
@@ -148,12 +161,10 @@ def _read(path: Path, root: Path | None, problems: list[Problem]) -> Iterator[_M
     if not given and len(problems) == before:
         hint = "write one, or delete the file"
         problems.append(Problem("the file holds no manifest", Location(shown), hint))
-    for document in given:
-        if b"${" in raw:
+    if b"${" in raw:
+        for document in given:
             problems.extend(_references(document))
-        manifest = _manifest(document, problems)
-        if manifest is not None:
-            yield manifest
+    return given
 
 
 def _references(document: Document) -> Iterator[Problem]:

@@ -23,10 +23,9 @@ import yaml
 from kafkaform.errors import Problem
 from kafkaform.manifests.yaml_hazards import (
     MAX_DEPTH,
-    MAX_NODES,
     UNTAGGED,
-    TooDeep,
-    check_depth,
+    LimitedComposer,
+    LimitExceeded,
     node_problems,
 )
 from kafkaform.model import Location
@@ -51,14 +50,6 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _BASES = {"0o": 8, "0x": 16}
 
 
-class _Composer(yaml.CBaseLoader):
-    """libyaml's parser; a node that has no tag in the file gets none, and no scalar a type."""
-
-    def resolve(self, kind: type[yaml.Node], value: str, implicit: object) -> str:  # noqa: ARG002
-        """The tag of a node that has none; libyaml's binding calls this."""
-        return UNTAGGED
-
-
 @dataclass(frozen=True, slots=True)
 class Document:
     """One YAML document: its data, and the place of every value and key.
@@ -74,12 +65,20 @@ class Document:
     file: str
     data: Data
     marks: Sequence[int] = field(repr=False)
+    _indexes: dict[int, dict[str | int, tuple[Data, int]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    @property
+    def size(self) -> int:
+        """How many values it has, keys counted."""
+        return len(self.marks) // 2
 
     def locate(self, path: Path = (), *, key: bool = False) -> Location:
         """The place of the value at a path, or of its key; of the nearest ancestor where it is missing."""
         data, at, place = self.data, 0, 0
         for step in path:
-            below = _below(data, at, step)
+            below = self._below(data, at).get(step)
             if below is None:
                 break
             data, at = below
@@ -111,28 +110,32 @@ class Document:
 
         return report
 
+    def _below(self, data: Data, at: int) -> dict[str | int, tuple[Data, int]]:
+        """Each value of a collection by its key or index, with its number among all that has a place.
+
+        It is kept, as a collection with many problems is asked for each of them.
+
+        Args:
+            data: The collection, or a scalar, which has nothing below it.
+            at: Its own number.
+        """
+        if at in self._indexes:
+            return self._indexes[at]
+        index = self._indexes[at] = {}
+        number = at + 1
+        if isinstance(data, dict):
+            for name, value in data.items():
+                number += 1  # the key
+                index[name] = value, number
+                number += _extent(value)
+        elif isinstance(data, list):
+            for position, value in enumerate(data):
+                index[position] = value, number
+                number += _extent(value)
+        return index
+
     def _place(self, at: int) -> Location:
         return Location(self.file, self.marks[2 * at], self.marks[2 * at + 1])
-
-
-def _below(data: Data, at: int, step: str | int) -> tuple[Data, int] | None:
-    """The value of a key or an index in a collection, and its number among all that has a place.
-
-    Args:
-        data: The collection, or a scalar, which has nothing below it.
-        at: Its own number.
-        step: The key or the index.
-    """
-    at += 1
-    if isinstance(data, dict):
-        for name, value in data.items():
-            at += 1  # the key
-            if name == step:
-                return value, at
-            at += _extent(value)
-    elif isinstance(data, list) and isinstance(step, int) and step < len(data):
-        return data[step], at + sum(map(_extent, data[:step]))
-    return None
 
 
 def _extent(data: Data) -> int:
@@ -167,12 +170,14 @@ def read_documents(
     if text is None:
         return []
     documents = []
+    composer = LimitedComposer(text, file)
+    aliases = "&" in text
     try:
-        check_depth(text, file)
-        for node in yaml.compose_all(text, Loader=_Composer):
+        while composer.check_node():
+            node = composer.next_document()
             # Nearly every document is harmless, which shows while it is constructed; an alias must be looked
             # at before it is expanded.
-            document = None if "&" in text else _constructed(node, file, verbatim)
+            document = None if aliases else _constructed(node, file, verbatim)
             if document is None:
                 problems = list(node_problems(node, file))
                 for problem in problems:
@@ -180,13 +185,14 @@ def read_documents(
                 document = None if problems else _constructed(node, file, verbatim, checked=True)
             if document is not None:
                 documents.append(document)
+                composer.nodes = document.size
     except yaml.MarkedYAMLError as error:
         report(_syntax_problem(error, file, text))
     except yaml.reader.ReaderError as error:
         place = _end(text.encode()[: error.position], file)
         hint = "remove it, or write it as an escape"
         report(Problem("a control character cannot stand in YAML", place, hint))
-    except TooDeep as error:
+    except LimitExceeded as error:
         report(error.problem)
     return documents
 
@@ -255,8 +261,6 @@ def _constructed(
     try:
         data = construct(root, False, 1)
     except _Hazard:
-        return None
-    if len(marks) > 2 * MAX_NODES and not checked:
         return None
     return Document(file, data, array("I", marks))
 

@@ -1,8 +1,11 @@
-"""What YAML allows and a manifest does not: tags, odd or duplicate keys, alias bombs, deep nesting."""
+"""What YAML allows and a manifest does not: tags, odd or duplicate keys, alias bombs, deep nesting.
+
+Whoever may open a pull request chooses what is read here, so each limit is checked while the parser runs,
+before the value that exceeds it is built.
+"""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, cast
 
 import yaml
@@ -15,24 +18,69 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_NODES = 250_000
-"""The most values a document may have once its aliases are expanded (an alias bomb has millions)."""
+"""The most values a document may have, keys counted, and aliases as often as they are used."""
+MAX_FILE_NODES = 1_000_000
+"""The most values all documents of a file may have together."""
+MAX_DOCUMENTS = 20_000
+"""The most documents of a file."""
 MAX_DEPTH = 100
 """How deep collections may nest, aliases followed; the C parser recurses, and would overflow its stack."""
 UNTAGGED = ""
 """What the tag of a node is that has none in the file."""
 
-_COMPACT_NESTING = re.compile(r"([-?:] +){50}")
+
+class LimitExceeded(Exception):  # noqa: N818 - the reader of a file turns it into its problem
+    """Carries the problem of a file that is read no further."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
 
 
-class TooDeep(Exception):  # noqa: N818 - the reader of a file turns it into its problem
-    """Carries the problem of a file that nests too deep."""
+class LimitedComposer(yaml.CBaseLoader):
+    """libyaml's parser, which stops at the limits; a node that has no tag in the file gets none.
 
-    def __init__(self, place: Location) -> None:
-        self.problem = _too_deep(place)
+    Attributes:
+        file: The file's name, for locations.
+        documents: The number of documents that were begun.
+        nodes: The number of values in the present document; aliases count once they are expanded.
+        earlier: The number of values in the documents before it.
+    """
 
+    def __init__(self, text: str, file: str) -> None:
+        super().__init__(text)
+        self.file = file
+        self.documents = 0
+        self.nodes = 0
+        self.earlier = 0
+        self._depth = 0
 
-def _too_deep(place: Location) -> Problem:
-    return Problem(f"collections nest more than {MAX_DEPTH} deep", place, "flatten it")
+    def next_document(self) -> yaml.Node:
+        """The root of the next document; only where `check_node` says that there is one."""
+        self.documents += 1
+        self.earlier += self.nodes
+        self.nodes = 0
+        node = cast("yaml.Node", self.get_node())
+        if self.documents > MAX_DOCUMENTS:
+            message = f"the file holds more than {MAX_DOCUMENTS:,} documents"
+            raise LimitExceeded(Problem(message, place_of(self.file, node), "split it"))
+        return node
+
+    def resolve(self, kind: type[yaml.Node], value: str, implicit: object) -> str:  # noqa: ARG002
+        """The tag of a node that has none; libyaml's binding calls this."""
+        return UNTAGGED
+
+    def descend_resolver(self, parent: yaml.Node | None, index: object) -> None:  # noqa: ARG002
+        """Count a node; libyaml's binding calls this before it builds one."""
+        self.nodes += 1
+        self._depth += 1
+        if parent is not None:
+            if self._depth > MAX_DEPTH + 1:  # a scalar counts as one
+                raise LimitExceeded(_too_deep(place_of(self.file, parent)))
+            check_size(self.nodes, self.earlier, parent, self.file)
+
+    def ascend_resolver(self) -> None:
+        """Leave a node; libyaml's binding calls this after it built one."""
+        self._depth -= 1
 
 
 def place_of(file: str, at: yaml.Node | yaml.Event) -> Location:
@@ -41,24 +89,29 @@ def place_of(file: str, at: yaml.Node | yaml.Event) -> Location:
     return Location(file, mark.line + 1, mark.column + 1)
 
 
-def check_depth(text: str, file: str) -> None:
-    """Refuse deep nesting from the event stream, which does not recurse.
+def _too_deep(place: Location) -> Problem:
+    return Problem(f"collections nest more than {MAX_DEPTH} deep", place, "flatten it")
 
-    The stream is only read where deep nesting is possible at all: that many opening brackets, an
-    indentation that deep, or a run of dashes. What slips through is at most a few times the limit, which
-    the C parser survives and `node_problems` finds.
+
+def check_size(nodes: int, earlier: int, node: yaml.Node, file: str) -> None:
+    """Refuse a document, or a file, of too many values.
+
+    Args:
+        nodes: The values of the document so far.
+        earlier: The values of the documents before it.
+        node: What is named as the place.
+        file: The file's name.
+
+    Raises:
+        LimitExceeded: There are too many.
     """
-    brackets = text.count("[") + text.count("{")
-    if brackets <= MAX_DEPTH and " " * MAX_DEPTH not in text and not _COMPACT_NESTING.search(text):
+    if nodes > MAX_NODES:
+        message, hint = f"a document has more than {MAX_NODES:,} values", "write several, in several files"
+    elif earlier + nodes > MAX_FILE_NODES:
+        message, hint = f"the documents of this file have more than {MAX_FILE_NODES:,} values", "split it"
+    else:
         return
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.CBaseLoader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise TooDeep(place_of(file, event))
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+    raise LimitExceeded(Problem(message, place_of(file, node), hint))
 
 
 def node_problems(root: yaml.Node, file: str) -> Iterator[Problem]:
@@ -80,17 +133,18 @@ def node_problems(root: yaml.Node, file: str) -> Iterator[Problem]:
             yield Problem(f"the tag {tag} is not allowed", place_of(file, node), hint)
         if isinstance(node, yaml.MappingNode):
             yield from _key_problems(node, file)
-        size = height = 1
+        size, height = 1, 0
         for child in _children(node):
             yield from walk(child)
             size += sizes.get(id(child), 1)
-            height = max(height, 1 + heights.get(id(child), 0))
+            height = max(height, heights.get(id(child), 0))
         open_nodes.discard(id(node))
-        sizes[id(node)], heights[id(node)] = size, height
+        sizes[id(node)] = size
+        heights[id(node)] = height + isinstance(node, yaml.CollectionNode)
 
     yield from walk(root)
     place = place_of(file, root)
-    if heights[id(root)] > MAX_DEPTH + 1:  # a scalar counts as one
+    if heights[id(root)] > MAX_DEPTH:
         yield _too_deep(place)
     if sizes[id(root)] > MAX_NODES:
         message = f"aliases expand to {sizes[id(root)]:,} values (at most {MAX_NODES:,})"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from glob import escape
 from typing import TYPE_CHECKING
 
 from kafkaform.adoption import obstacle, whole_obstacle
+from kafkaform.consent import grant_of
 from kafkaform.drift import Form
 from kafkaform.manifests.places import nearest
 from kafkaform.model import CONFIG_PREFIX, Status
 from kafkaform.report.consents import Ledger
+from kafkaform.wording import command
 
 if TYPE_CHECKING:
     from kafkaform.drift import Drift, FieldDrift, ResourceDrift
@@ -70,14 +71,14 @@ class Reach:
     options: tuple[str, ...] = ()
     override: str | None = None
 
-    def command(self, *words: str) -> str:
+    def command(self, verb: str, *options: str) -> str:
         """A command about these manifests, quoted for a shell."""
-        return shlex.join(["kafkaform", *words, *self.paths, *self.options])
+        return command(verb, *self.paths, options=(*options, *self.options))
 
     def get(self, ref: ResourceRef) -> str:
         """The command that prints a live resource as a manifest."""
         noun = "topic" if ref.kind == "Topic" else "group"
-        return shlex.join(["kafkaform", "get", noun, ref.name, *self.options])
+        return command("get", noun, ref.name, options=self.options)
 
 
 def restoring(drifted: ResourceDrift, drift: Drift, reach: Reach) -> Way:
@@ -94,7 +95,7 @@ def restoring(drifted: ResourceDrift, drift: Drift, reach: Reach) -> Way:
         case Status.NEEDS_CONSENT:
             assert planned is not None  # noqa: S101 - it has a status
             hazards = Ledger(drift.plan).missing(planned)
-            flags = [word for hazard in hazards for word in ("--allow", f"{planned.ref}:{hazard}")]
+            flags = [word for hazard in hazards for word in ("--allow", grant_of(planned.ref, hazard))]
             return Way(reach.command(*apply, *flags), planned.reason, planned.remedy, lines)
         case Status.REFUSED:
             assert planned is not None  # noqa: S101 - it has a status

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from kafkaform.group_state import OFFSETS_PREFIX
 from kafkaform.model import Risk, Update, judgements
 from kafkaform.report.printable import clipped, printable
 from kafkaform.report.values import Worded, single, worded
-from kafkaform.wording import counted, short_commit
+from kafkaform.wording import command, counted, short_commit
 
 if TYPE_CHECKING:
     from kafkaform.audit.trail import Setting
@@ -180,7 +179,7 @@ def since_whole(drifted: ResourceDrift) -> str | None:
     if past.cause is Cause.UNRECORDED:
         return "not known: no apply on record is known to have made it"
     if past.last is None:
-        deleted = f"an apply deleted it (kafkaform history {printable(shlex.quote(str(drifted.ref)))})"
+        deleted = f"an apply deleted it ({printable(command('history', str(drifted.ref)))})"
         return f"{deleted}; {'the manifest declares it' if missing else f'made again since, {_OTHERWISE}'}"
     if past.cause is Cause.CLUSTER:
         gone = "deleted" if drifted.ref.kind == "Topic" else "expired or deleted"

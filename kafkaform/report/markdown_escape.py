@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 
 from kafkaform.report.printable import clipped, printable
+from kafkaform.wording import QUOTED
 
 _LEAD = "(\"'\u201c\u2018"
 _TRAIL = ").,;:?\"'\u201d\u2019…"
 _SEGMENT = r"[^\W_]+"
 _WORD = re.compile(rf"{_SEGMENT}(?:[-+/'\u2019\u2013]{_SEGMENT})*%?")
+_WORDS = re.compile(rf"{QUOTED.pattern}\S*|\S+")
 _NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)*%?")
 _SIGNS = frozenset("→·\u2013\u2014%…≤≥\u00d7+-/=")
 _REFERENCE = re.compile(r"\b(?:[0-9a-fA-F]{7,40}\b|GH-[0-9])", re.IGNORECASE)
@@ -46,7 +48,7 @@ def prose(text: str, limit: int = 800) -> str:
 
     Never put the result at the start of a line: a list marker is only harmless inside one.
     """
-    return " ".join(map(_word, clipped(text, limit).split()))
+    return " ".join(map(_word, _WORDS.findall(clipped(text, limit))))
 
 
 def html(text: str, limit: int = 120) -> str:
@@ -62,6 +64,9 @@ def code_block(language: str, lines: list[str]) -> str:
 
 
 def _word(word: str) -> str:
+    quoted = QUOTED.match(word)
+    if quoted and " " in quoted[0]:  # one argument of a command, whose spaces count
+        return code(quoted[0], len(quoted[0])) + word[quoted.end() :]
     core = word.lstrip(_LEAD)
     lead, core = word[: len(word) - len(core)], core.rstrip(_TRAIL)
     trail = word[len(lead) + len(core) :]

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from kafkaform.report.printable import printable
+from kafkaform.wording import QUOTED
 
 Part: TypeAlias = str | tuple[str, str]
 """Plain text, or text and a style."""
@@ -18,6 +19,8 @@ NOTE_INDENT = 8
 PROSE = 1200
 """Characters of one reason or message; more than that is not prose."""
 _LEAST_ROOM = 20
+_UNBROKEN = "\0"
+"""Stands for a space where a line must not end; printable text has none."""
 
 
 class Page:
@@ -65,7 +68,10 @@ class Page:
         room = None if self._width is None else self._width - indent - len(lead)
         lines = [text]
         if room is not None and room >= _LEAST_ROOM:
-            lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
+            # An argument of a command is not broken: pasted, it would be another one.
+            whole = QUOTED.sub(lambda match: match[0].replace(" ", _UNBROKEN), text)
+            lines = textwrap.wrap(whole, room, break_long_words=False, break_on_hyphens=False) or [""]
+            lines = [line.replace(_UNBROKEN, " ") for line in lines]
         for number, line in enumerate(lines):
             self.line((lead if number == 0 else " " * len(lead), "dim"), (line, style), indent=indent)
 

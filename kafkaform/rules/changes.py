@@ -23,7 +23,7 @@ from kafkaform.model import (
     risk_of,
 )
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
-from kafkaform.wording import FEW, listed
+from kafkaform.wording import command, listed, spans
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -171,8 +171,7 @@ def partitions_without_offset(scene: Scene) -> Iterator[Finding]:
                     desired,
                     f"{desired.ref.name} has no offset in {_numbers(missing)} of {topic}: "
                     f"it begins there at auto.offset.reset={_auto_offset_reset(desired)}",
-                    f"stop its members, then: kafkaform reset {desired.ref.name} --to earliest "
-                    f"--topic {topic}:{','.join(map(str, missing[:FEW]))}{',…' if missing[FEW:] else ''}",
+                    f"stop its members, then: {_reset_to_earliest(desired.ref.name, topic, missing)}",
                     path="topics",
                 )
 
@@ -241,6 +240,10 @@ def _auto_offset_reset(group: Desired) -> str:
 
 def _named(groups: Collection[Group]) -> str:
     return f"group{'' if len(groups) == 1 else 's'} {listed(sorted(group.name for group in groups))}"
+
+
+def _reset_to_earliest(group: str, topic: str, partitions: Collection[int]) -> str:
+    return command("reset", group, options=("--to", "earliest", "--topic", f"{topic}:{spans(partitions)}"))
 
 
 def _numbers(numbers: Collection[int]) -> str:

@@ -179,6 +179,20 @@ NOTES: dict[str, Note] = {
             "receives the most needs; an apply also waits for each batch to be in sync.",
         ),
         Note(
+            "KF438",
+            Severity.WARNING,
+            "A reset leaves partitions where they are.\n\n"
+            "The file of offsets does not have them, or the group has no offset there and the reset counts\n"
+            "from one (`--to current`, `--shift-by`). A member that gets such a partition without an offset\n"
+            "begins at its auto.offset.reset. The suggestion is the command that moves them.",
+        ),
+        Note(
+            "KF439",
+            Severity.INFO,
+            "A group stands in some partitions where a reset would put it.\n\n"
+            "They are listed, so that every partition of the topics is accounted for.",
+        ),
+        Note(
             "KF507",
             Severity.WARNING,
             "The skew report does not say what a planned partition increase comes to.\n\n"

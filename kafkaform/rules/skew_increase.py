@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from kafkaform.model import Severity
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
+from kafkaform.rules.topic_partitions import EVEN_COUNTS
 from kafkaform.skew_policy import limits_of
 from kafkaform.skew_prediction import increase, predicted
 from kafkaform.skew_wording import plain, ratio
+from kafkaform.wording import command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +51,8 @@ def forbidden_increase(scene: Scene) -> Iterator[Finding]:
             + _compared(prediction, before, limit),
             _remedy(result, after, limit, limits.by, prediction)
             if sure
-            else f"the limit lies within the interval: kafkaform skew {result.name} --what-if {after} --full",
+            else "the limit lies within the interval: "
+            + command("skew", result.name, options=("--what-if", str(after), "--full")),
             None if sure and not better else Severity.WARNING,
             "partitions",
         )
@@ -80,4 +83,7 @@ def _remedy(result: TopicResult, after: int, limit: float, by: str, prediction: 
     if kept:
         nearest = min(kept, key=lambda count: abs(count - after))
         return f"use {nearest} partitions, which are predicted to keep it; or {_LIMIT}"
-    return f"look for a count that keeps it: kafkaform skew {result.name} --what-if N,M; or {_LIMIT}"
+    others = [count for count in EVEN_COUNTS if count > len(result.partitions) and count != after][:4]
+    counts = ",".join(map(str, others or (2 * after, 3 * after)))
+    look = command("skew", result.name, options=("--what-if", counts))
+    return f"look for a count that keeps it: {look}; or {_LIMIT}"

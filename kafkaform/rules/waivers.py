@@ -8,6 +8,7 @@ from kafkaform.manifests.loader import WAIVER_PREFIX
 from kafkaform.model import Diagnostic, Severity
 from kafkaform.rules.catalogue import Rule, Scene
 from kafkaform.spelling import nearest, quoted
+from kafkaform.wording import command
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -47,7 +48,7 @@ def idle_waivers(
             if not isinstance(entry, Rule):
                 why, suggestion = _no_rule(code, entry, known)
             elif not entry.waivable:
-                why, suggestion = f"{code} cannot be waived", f"mend what it says: kafkaform rules {code}"
+                why, suggestion = f"{code} cannot be waived", f"mend what it says: {command('rules', code)}"
             elif severities.get(code) == "off":
                 why = f"{code} is waived, but kafkaform.yaml switches it off"
             elif entry.stage in stages and (desired.ref, code) not in tripped and desired.state is not None:

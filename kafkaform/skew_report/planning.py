@@ -10,6 +10,7 @@ from kafkaform.model import Diagnostic, ResourceRef, Risk, Severity, risk_of
 from kafkaform.rules import Stage
 from kafkaform.skew_policy import policy_unit
 from kafkaform.skew_prediction import increase, predicted, worded
+from kafkaform.wording import command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -63,7 +64,7 @@ def notes(plan: Plan, scene: Scene, report: Report) -> Iterator[tuple[ResourceRe
                     f"{name} goes from {before} to {after} partitions, and {why}: what that comes to is not "
                     "known",
                     place,
-                    f"kafkaform skew {name} --what-if {after}",
+                    command("skew", name, options=("--what-if", str(after))),
                 ),
             )
         elif risk_of(planned.change) is Risk.SAFE:

@@ -6,13 +6,14 @@ and a config that is neither judged (`_BY_NAME`) nor listed as harmless (`HARMLE
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from kafkaform import kafka_configs
 from kafkaform.group_state import OFFSETS_PREFIX, partition_of
 from kafkaform.model import CONFIG_PREFIX, SAFE, Facts, FieldValue, Judgement, ResourceRef, Risk, State
-from kafkaform.wording import counted, listed
+from kafkaform.wording import command, counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -49,6 +50,8 @@ HARMLESS = {
 }
 """Configs of which no change can lose, repeat or hold up a record, whatever the values, and why."""
 
+_FILE_NAME = re.compile(r"\w[\w.-]{0,99}", re.ASCII)
+"""Names of groups that can be names of files."""
 _UNREADABLE = "a value this account may not read"
 
 
@@ -85,7 +88,7 @@ def judge_create(ref: ResourceRef, state: State, facts: Facts) -> Judgement:
         Risk.DESTRUCTIVE,
         "offset-recommit",
         f"{_lost(topics, latest)}: {_from_the_start([state[path] for path in gone])}",
-        "find out where its members stood, and after the apply move it there: kafkaform reset",
+        "find out where its members stood, and after the apply move it there with kafkaform reset",
     )
 
 
@@ -121,7 +124,9 @@ def judge_delete(ref: ResourceRef, state: State, facts: Facts) -> Judgement:
         gone.append(f"{'configs' if len(configs) > 1 else 'config'} {', '.join(configs)}")
     if not gone:
         gone.append("the group, which has neither offsets nor configs of its own")
-    remedy = f"keep its offsets first: kafkaform reset {ref.name} --to current --export {ref.name}.csv"
+    file = f"{ref.name if _FILE_NAME.fullmatch(ref.name) else 'offsets'}.csv"
+    keep = command("reset", ref.name, options=("--to", "current", "--export", file))
+    remedy = f"keep its offsets first: {keep}"
     return Judgement(
         Risk.DESTRUCTIVE,
         "delete",

@@ -132,9 +132,13 @@ def read_plan(document: Object, file: str) -> Plan:
 
 
 def _plan(document: Object) -> Plan:
-    members(document, "the plan", _TOP, (MEMBER,))
-    cluster = members(document["cluster"], "cluster", ("id", "name"))
+    members(document, "the plan", _TOP, (MEMBER, "configuration"))
+    cluster = members(document["cluster"], "cluster", ("id", "name"), ("bootstrap_servers",))
     optional_text(cluster, "name", "cluster")
+    if "bootstrap_servers" in cluster:
+        text_of(cluster, "bootstrap_servers", "cluster")
+    if "configuration" in document:
+        optional_text(document, "configuration", "")
     for key in ("tool_version", "created_at", "digest"):
         text_of(document, key, "")
     for key in ("commit", "environment"):

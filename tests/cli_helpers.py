@@ -48,6 +48,11 @@ class Call:
         return self.out + self.err
 
     @property
+    def said(self) -> str:
+        """What is on stderr below the line that names the configuration, the cluster and the environment."""
+        return re.sub(r"\Aconfiguration .*\n", "", self.err)
+
+    @property
     def json(self) -> Any:
         return json.loads(self.out)
 
@@ -90,13 +95,13 @@ def called(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None) 
     return Call(code, out.getvalue(), err.getvalue())
 
 
-def kafkaform(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None) -> Call:
-    """Run `kafkaform` in a folder without a terminal, as a process of its own."""
+def kafkaform(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None, given: str = "") -> Call:
+    """Run `kafkaform` in a folder without a terminal, as a process of its own, with a text on stdin."""
     done = subprocess.run(
         command(*arguments),
         cwd=cwd,
         env=environment(**(env or {})),
-        stdin=subprocess.DEVNULL,
+        input=given,
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -138,9 +143,9 @@ class Project:
         """Call kafkaform here; without a kafkaform.yaml, for this project's cluster."""
         return called(*self.aimed(arguments), cwd=self.folder, env=env)
 
-    def process(self, *arguments: object, env: Mapping[str, str] | None = None) -> Call:
-        """The same as a process of its own."""
-        return kafkaform(*self.aimed(arguments), cwd=self.folder, env=env)
+    def process(self, *arguments: object, env: Mapping[str, str] | None = None, given: str = "") -> Call:
+        """The same as a process of its own, with a text on stdin."""
+        return kafkaform(*self.aimed(arguments), cwd=self.folder, env=env, given=given)
 
     def aimed(self, arguments: Sequence[object]) -> list[object]:
         """The arguments, with this project's cluster where nothing else names one."""

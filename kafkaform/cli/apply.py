@@ -88,7 +88,8 @@ def apply(
     """Carry out a plan, and prove it by reading the cluster again.
 
     PATH is a plan saved by `plan --out` (PLAN.json), applied as it was reviewed; or manifests or folders
-    of them, which are planned now. What is shown is asked about, and then exactly that is applied.
+    of them, or - for standard input, which are planned now. What is shown is asked about, and then exactly
+    that is applied.
     """
     saved = _saved_plan_path(paths, prune=prune)
     grants = tuple(map(Grant.parse, allow))
@@ -119,7 +120,9 @@ def apply(
                 safeguards.begin(cluster, target)
             if not apply_while_unhealthy:
                 plan = _checked(plan, session, cluster)
-            print_plan(plan, about, "text", verbose=verbose, err=output_format == "json")
+            # Of a saved plan, too, what counts is where it is applied now.
+            shown = replace(about, configuration=session.config_file, servers=session.servers)
+            print_plan(plan, shown, "text", verbose=verbose, err=output_format == "json")
             if plan.with_status(Status.PLANNED) and not auto_approve:
                 _confirm(plan, session)
             journal = safeguards.journal(cluster, target, plan, about, digest)
@@ -197,9 +200,11 @@ def _check_cluster(plan: Plan, about: PlanHeader, session: Session, cluster: Clu
     check_identity(facts, session.target)
     if facts.cluster_id != plan.cluster_id:
         name = f" ({about.cluster_name})" if about.cluster_name else ""
+        chosen_by = [name for name in ("cluster_name", "bootstrap_server") if name in session.where.variables]
+        left_over = "".join(f"{session.where.source(name)} chose this cluster; " for name in chosen_by)
         raise PlanFileError(
             f"the plan was made for cluster {plan.cluster_id}{name}; this is {facts.cluster_id}",
-            hint="choose the right --cluster or --bootstrap-server, or make a new plan",
+            hint=f"{left_over}choose the right --cluster or --bootstrap-server, or make a new plan",
         )
 
 

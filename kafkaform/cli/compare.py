@@ -79,7 +79,8 @@ def compare(
     if environments:
         sides = _environments(config_file, (a, b), Selection(globs, chosen))
     else:
-        sides = _clusters(config_file, (a, b), globs, chosen, with_manifests=with_manifests)
+        tells = output_format == "text"
+        sides = _clusters(config_file, (a, b), globs, chosen, with_manifests=with_manifests, tells=tells)
     comparison = compare_sides(*sides)
     _print(comparison, output_format)
     if comparison.unknown:
@@ -111,8 +112,12 @@ def _clusters(
     kinds: tuple[str, ...],
     *,
     with_manifests: bool,
+    tells: bool,
 ) -> tuple[Side, Side]:
     sessions = [Session.start(Where(config_file, cluster_name=name)) for name in names]
+    if tells:
+        for session in sessions:
+            session.tell()
     selection = Selection(globs, kinds, sessions[0].settings.ignore)
     wanted = [_declared(session) if with_manifests else None for session in sessions]
     # Prepared here, where the secrets in them become known as such, and used in threads.

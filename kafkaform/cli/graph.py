@@ -49,6 +49,8 @@ def graph(paths: tuple[Path, ...], where: Where, output_format: str, is_live: bo
     live = None
     if is_live:
         session = Session.start(where)
+        if output_format != "json":
+            session.tell()
         desired = session.manifests(paths) if paths else declared_if_any(session) or []
         live = _read(session)
     else:

@@ -70,7 +70,7 @@ def history(
     change, as shown.
     """
     oldest = _oldest(since)
-    log = record_of(where, file)
+    log = record_of(where, file, tells=output_format == "text")
     found = [
         entry
         for entry in reversed(log.entries)
@@ -85,8 +85,13 @@ def history(
     return 0
 
 
-def record_of(where: Where, file: Path | None) -> Log:
+def record_of(where: Where, file: Path | None, *, tells: bool) -> Log:
     """The record in a file, or that of the cluster that the command line names.
+
+    Args:
+        where: What the command line says of the cluster.
+        file: The file; None for the cluster.
+        tells: Whether to say on stderr which cluster it is.
 
     Raises:
         AuditError: It cannot be read, or none is kept.
@@ -102,6 +107,8 @@ def record_of(where: Where, file: Path | None) -> Log:
             f"no record is kept of the applies to {target.name}",
             hint="see audit: of the cluster in kafkaform.yaml; --file reads a record from elsewhere",
         )
+    if tells:
+        session.tell()
     with session.cluster() as cluster:
         return read_record(cluster, target.audit)
 

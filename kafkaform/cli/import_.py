@@ -73,6 +73,7 @@ def import_(
     """
     session = Session.start(where)
     target = session.require_cluster()
+    session.tell()
     context = session.settings.context(session.environment)
     folder = out or session.settings.manifests[0]
     if folder.exists() and not folder.is_dir():

@@ -18,6 +18,7 @@ from kafkaform.cli.options import (
     manifests_option,
     paths_argument,
     prune_option,
+    require_files,
     target_option,
     where_options,
 )
@@ -106,9 +107,14 @@ def plan(
 ) -> int:
     """Show what would change on the cluster, and change nothing.
 
-    PATHs are manifests or folders of them; without any, those of kafkaform.yaml (or topics/).
+    PATHs are manifests or folders of them; without any, those of kafkaform.yaml (or topics/). A PATH of -
+    is standard input.
     """
     saving = Saving.prepared(out, sign_key)
+    if changed_since is not None:
+        require_files(paths, "--changed-since compares files with a commit")
+    if all_clusters:
+        require_files(paths, "--all-clusters reads the manifests once for each cluster")
     scope = Scope(paths, targets, tuple(map(Grant.parse, allow)), prune, changed_since=changed_since)
     if skew_report is not None:
         scope = replace(scope, skew=_read_skew(skew_report, max_age, all_clusters=all_clusters))

@@ -59,6 +59,8 @@ def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
     session = Session.start(where)
     if options.source is None:
         session.require_cluster()
+        if options.output_format == "text":
+            session.tell()
     desired = _declared(session)
     require_spark()
     if options.source is None:

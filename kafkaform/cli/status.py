@@ -57,6 +57,8 @@ def status(
     """
     session = Session.start(where)
     target = session.require_cluster()
+    if output_format == "text":
+        session.tell()
     desired = declared_if_any(session)
     kinds = (kind,) if kind else BOTH
     selection = Selection(globs, kinds, () if everything else session.settings.ignore)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkaform.cli import completion
 from kafkaform.cli.options import KINDS_BY_NOUN, Where, config_option, kinds_option, match_option
 from kafkaform.cli.output import print_text, tell
 from kafkaform.cli.session import Session
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+@click.argument("a", metavar="A", shell_complete=completion.sides)
+@click.argument("b", metavar="B", shell_complete=completion.sides)
 @config_option
 @click.option("--environments", is_flag=True, help="A and B are environments: compare manifests, offline.")
 @match_option

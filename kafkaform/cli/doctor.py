@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.checkup import Checkup, Examination, Verdict, await_health, health_rules
+from kafkaform.cli import completion
 from kafkaform.cli.options import Where, in_milliseconds, paths_argument, report_option, where_options
 from kafkaform.cli.output import print_text, put, tell, write_file
 from kafkaform.cli.session import Session
@@ -48,7 +49,12 @@ _CODES = {Verdict.HEALTHY: 0, Verdict.UNKNOWN: 1, Verdict.UNHEALTHY: 2}
     help="The least severity by which a finding makes the cluster unhealthy.",
 )
 @click.option(
-    "--rule", "codes", multiple=True, metavar="CODE", help="Only this rule (repeatable), such as KF303."
+    "--rule",
+    "codes",
+    multiple=True,
+    metavar="CODE",
+    shell_complete=completion.health_codes,
+    help="Only this rule (repeatable), such as KF303.",
 )
 @click.option(
     "--format",

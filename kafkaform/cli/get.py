@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkaform.cli import completion
 from kafkaform.cli.options import Where, report_option, where_options
 from kafkaform.cli.output import put
 from kafkaform.cli.session import Session
@@ -31,7 +32,7 @@ _KINDS = {"topic": "Topic", "topics": "Topic", "group": "ConsumerGroup", "groups
 
 @click.command()
 @click.argument("kind", type=click.Choice(list(_KINDS)), metavar="topic|group|topics|groups")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completion.of_kind)
 @where_options
 @click.option(
     "--format",

@@ -12,6 +12,7 @@ import click
 
 from kafkaform.audit.record import timestamp
 from kafkaform.audit.trail import read_record, read_record_file
+from kafkaform.cli import completion
 from kafkaform.cli.options import Where, in_milliseconds, where_options
 from kafkaform.cli.output import print_text
 from kafkaform.cli.session import Session
@@ -34,7 +35,7 @@ record_option = click.option(
 
 
 @click.command()
-@click.argument("resource", required=False)
+@click.argument("resource", required=False, shell_complete=completion.resources)
 @where_options
 @record_option
 @click.option(

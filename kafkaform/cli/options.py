@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from kafkaform.cli import completion
 from kafkaform.cli.terminal import is_terminal
 from kafkaform.errors import UsageError
 from kafkaform.manifests.files import DASH
@@ -93,6 +94,7 @@ environment_option = click.option(
     "--environment",
     envvar="KAFKAFORM_ENVIRONMENT",
     show_envvar=True,
+    shell_complete=completion.environments,
     help="Whose overrides hold.  [default: the cluster's]",
 )
 target_option = click.option(
@@ -100,6 +102,7 @@ target_option = click.option(
     "targets",
     multiple=True,
     metavar="KIND/NAME",
+    shell_complete=completion.resources,
     help="Only these resources (globs allowed; repeatable), such as 'Topic/orders.*'.",
 )
 KINDS_BY_NOUN = {"topic": "Topic", "group": "ConsumerGroup"}
@@ -110,6 +113,7 @@ match_option = click.option(
     "globs",
     multiple=True,
     metavar="GLOB",
+    shell_complete=completion.names,
     help="Only topics and groups of such a name (repeatable), such as 'orders.*'.",
 )
 kinds_option = click.option(
@@ -199,6 +203,7 @@ _WHERE = (
         "cluster_name",
         envvar="KAFKAFORM_CLUSTER",
         show_envvar=True,
+        shell_complete=completion.clusters,
         help="A cluster of kafkaform.yaml.  [default: the only one]",
     ),
     click.option(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkaform.cli import completion
 from kafkaform.cli.moving import Moving, throttle_option
 from kafkaform.cli.options import Where, allow_option, where_options
 from kafkaform.cli.output import header, plan_format_option, print_plan, print_text, verbose_option
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     "globs",
     multiple=True,
     metavar="GLOB",
+    shell_complete=completion.topics,
     help="Only topics of such a name (repeatable).  [default: all, those of Kafka itself too]",
 )
 @click.option(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from kafkaform.cli import completion
 from kafkaform.cli.options import Where, allow_option, where_options
 from kafkaform.cli.output import header, plan_format_option, print_plan, tell, verbose_option, write_file
 from kafkaform.cli.saving import Saving, sign_key_option
@@ -25,7 +26,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=completion.groups)
 @where_options
 @click.option(
     "--to",
@@ -45,6 +46,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "topics",
     multiple=True,
     metavar="TOPIC[:P,...]",
+    shell_complete=completion.topics,
     help="Only this topic, or these partitions of it (repeatable).  [default: all that the group has]",
 )
 @allow_option

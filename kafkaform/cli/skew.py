@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkaform import __version__
+from kafkaform.cli import completion
 from kafkaform.cli.complaints import Complaints
 from kafkaform.cli.options import Where, where_options
 from kafkaform.cli.output import tell
@@ -42,7 +43,7 @@ _PATTERN = re.compile(r"[\\*?\[\]{}^,]")
 
 
 @click.command()
-@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=completion.topics)
 @where_options
 @skew_options
 def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:

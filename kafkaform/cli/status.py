@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
+from kafkaform.cli import completion
 from kafkaform.cli.options import Where, where_options
 from kafkaform.cli.output import print_text
 from kafkaform.cli.session import Session
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("globs", nargs=-1, metavar="[GLOB]...")
+@click.argument("globs", nargs=-1, metavar="[GLOB]...", shell_complete=completion.names)
 @where_options
 @click.option("--kind", type=click.Choice(BOTH), help="Only topics, or only groups.")
 @click.option("--all", "everything", is_flag=True, help="Also what ignore: of kafkaform.yaml leaves out.")

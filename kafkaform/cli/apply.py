@@ -10,6 +10,7 @@ import click
 
 from kafkaform.cli.moving import Moving, moving_options
 from kafkaform.cli.options import (
+    SectionedCommand,
     Where,
     allow_option,
     paths_argument,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from kafkaform.plan_file import PlanHeader
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @paths_argument
 @where_options
 @target_option

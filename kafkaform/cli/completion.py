@@ -128,3 +128,5 @@ def _declared(context: click.Context, start: str) -> Iterator[tuple[str, str]]:
             match document.data:
                 case {"kind": str(kind), "metadata": {"name": str(name)}}:
                     yield kind, name
+                case _:
+                    pass  # no manifest, or not yet

@@ -11,7 +11,14 @@ import click
 
 from kafkaform.checkup import Checkup, Examination, Verdict, await_health, health_rules
 from kafkaform.cli import completion
-from kafkaform.cli.options import Where, in_milliseconds, paths_argument, report_option, where_options
+from kafkaform.cli.options import (
+    SectionedCommand,
+    Where,
+    in_milliseconds,
+    paths_argument,
+    report_option,
+    where_options,
+)
 from kafkaform.cli.output import print_text, put, tell, write_file
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import is_animated, prose_width
@@ -32,7 +39,7 @@ if TYPE_CHECKING:
 _CODES = {Verdict.HEALTHY: 0, Verdict.UNKNOWN: 1, Verdict.UNHEALTHY: 2}
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @paths_argument
 @where_options
 @click.option(

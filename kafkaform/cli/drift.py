@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli.options import (
+    SectionedCommand,
     Where,
     paths_argument,
     report_option,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 _CODES = {Verdict.CLEAN: 0, Verdict.UNKNOWN: 1, Verdict.DRIFT: 2}
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @paths_argument
 @where_options
 @target_option

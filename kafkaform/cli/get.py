@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli import completion
-from kafkaform.cli.options import Where, report_option, where_options
+from kafkaform.cli.options import SectionedCommand, Where, report_option, where_options
 from kafkaform.cli.output import put
 from kafkaform.cli.session import Session
 from kafkaform.cli.status import declared_if_any
@@ -30,7 +30,7 @@ _FORMATS = ("yaml", "json")
 _KINDS = {"topic": "Topic", "topics": "Topic", "group": "ConsumerGroup", "groups": "ConsumerGroup"}
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("kind", type=click.Choice(list(_KINDS)), metavar="topic|group|topics|groups")
 @click.argument("name", required=False, shell_complete=completion.of_kind)
 @where_options

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.options import Where, paths_argument, where_options
+from kafkaform.cli.options import SectionedCommand, Where, paths_argument, where_options
 from kafkaform.cli.session import Session
 from kafkaform.cli.status import declared_if_any
 from kafkaform.manifests.loader import load_all
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _RENDERERS = {"mermaid": render_mermaid, "dot": render_dot, "json": graph_to_json}
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @paths_argument
 @where_options
 @click.option(

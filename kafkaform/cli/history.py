@@ -13,7 +13,7 @@ import click
 from kafkaform.audit.record import timestamp
 from kafkaform.audit.trail import read_record, read_record_file
 from kafkaform.cli import completion
-from kafkaform.cli.options import Where, in_milliseconds, where_options
+from kafkaform.cli.options import SectionedCommand, Where, in_milliseconds, where_options
 from kafkaform.cli.output import print_text
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import prose_width
@@ -34,7 +34,7 @@ record_option = click.option(
 )
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("resource", required=False, shell_complete=completion.resources)
 @where_options
 @record_option

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.options import KINDS_BY_NOUN, Where, kinds_option, match_option, where_options
+from kafkaform.cli.options import (
+    KINDS_BY_NOUN,
+    SectionedCommand,
+    Where,
+    kinds_option,
+    match_option,
+    where_options,
+)
 from kafkaform.cli.session import Session
 from kafkaform.errors import KafkaformError, UsageError
 from kafkaform.file_set import write_files
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
     from kafkaform.model import Observation
 
 
-@click.command("import")
+@click.command("import", cls=SectionedCommand)
 @where_options
 @click.option(
     "-o",

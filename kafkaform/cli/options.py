@@ -23,6 +23,81 @@ if TYPE_CHECKING:
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
+SECTIONS = {
+    "Cluster and configuration": (
+        "--config",
+        "--cluster",
+        "--bootstrap-server",
+        "--command-config",
+        "--environment",
+    ),
+    "Scope": ("--manifests-from", "--target", "--prune", "--changed-since", "--all-clusters"),
+    "Consent and safety": (
+        "--allow",
+        "--auto-approve",
+        "--apply-while-unhealthy",
+        "--again",
+        "--lock",
+        "--lock-timeout",
+        "--audit",
+        "--audit-file",
+    ),
+    "Saved plans": ("--reviewed", "--verify-key", "--max-age", "--require-commit"),
+    "Skew": ("--skew", "plan --max-age"),
+    "Moving replicas": (
+        "--throttle",
+        "--batch-partitions",
+        "--batch-bytes",
+        "--timeout",
+        "--when-busy",
+    ),
+    "Output": (
+        "--out",
+        "--sign-key",
+        "--export",
+        "--format",
+        "--json",
+        "--markdown",
+        "--html",
+        "--verbose",
+        "--detailed-exitcode",
+        "--strict",
+        "--help",
+    ),
+}
+"""The sections of a long help, with their options; with a command before one, for that command only."""
+
+_LONG = 10
+"""From how many options on a help has sections."""
+
+
+class SectionedCommand(click.Command):
+    """A command whose help has sections where it has many options; its own options come first."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, in sections if they are many."""
+        options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
+        if len(options) < _LONG:
+            super().format_options(ctx, formatter)
+            return
+        rows: dict[str, list[tuple[str, str]]] = {title: [] for title in ("Options", *SECTIONS)}
+        for option in options:
+            if (row := option.get_help_record(ctx)) is not None:
+                rows[self._section(option)].append(row)
+        for title, records in rows.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    def _section(self, option: click.Option) -> str:
+        flag = max(option.opts, key=len)
+        for name in (f"{self.name} {flag}", flag):
+            for title, flags in SECTIONS.items():
+                if name in flags:
+                    return title
+        return "Options"
+
+
 def in_milliseconds(_context: click.Context, option: click.Parameter, given: str | None) -> int | None:
     """The callback of an option such as `--max-age 7d`; raises UsageError where it is no such thing."""
     if given is None:
@@ -94,6 +169,7 @@ environment_option = click.option(
     "--environment",
     envvar="KAFKAFORM_ENVIRONMENT",
     show_envvar=True,
+    metavar="NAME",
     shell_complete=completion.environments,
     help="Whose overrides hold.  [default: the cluster's]",
 )
@@ -203,6 +279,7 @@ _WHERE = (
         "cluster_name",
         envvar="KAFKAFORM_CLUSTER",
         show_envvar=True,
+        metavar="NAME",
         shell_complete=completion.clusters,
         help="A cluster of kafkaform.yaml.  [default: the only one]",
     ),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli.options import (
+    SectionedCommand,
     Where,
     allow_option,
     in_milliseconds,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from spark_validation.results import Report
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @paths_argument
 @where_options
 @manifests_option

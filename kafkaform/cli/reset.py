@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from kafkaform.cli import completion
-from kafkaform.cli.options import Where, allow_option, where_options
+from kafkaform.cli.options import SectionedCommand, Where, allow_option, where_options
 from kafkaform.cli.output import header, plan_format_option, print_plan, tell, verbose_option, write_file
 from kafkaform.cli.saving import Saving, sign_key_option
 from kafkaform.cli.session import Session
@@ -25,7 +25,7 @@ from kafkaform.rules import plugins
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("group", shell_complete=completion.groups)
 @where_options
 @click.option(

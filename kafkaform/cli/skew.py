@@ -13,7 +13,7 @@ import click
 from kafkaform import __version__
 from kafkaform.cli import completion
 from kafkaform.cli.complaints import Complaints
-from kafkaform.cli.options import Where, where_options
+from kafkaform.cli.options import SectionedCommand, Where, where_options
 from kafkaform.cli.output import tell
 from kafkaform.cli.session import Session
 from kafkaform.cli.skew_options import SkewOptions, skew_options
@@ -42,7 +42,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _PATTERN = re.compile(r"[\\*?\[\]{}^,]")
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=completion.topics)
 @where_options
 @skew_options

@@ -10,7 +10,7 @@ import click
 from rich.text import Text
 
 from kafkaform.cli import completion
-from kafkaform.cli.options import Where, where_options
+from kafkaform.cli.options import SectionedCommand, Where, where_options
 from kafkaform.cli.output import print_text
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import is_terminal
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kafkaform.standing import Standing
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("globs", nargs=-1, metavar="[GLOB]...", shell_complete=completion.names)
 @where_options
 @click.option("--kind", type=click.Choice(BOTH), help="Only topics, or only groups.")

@@ -61,7 +61,8 @@ def test_a_long_help_has_sections_and_every_option_once_in_80_columns() -> None:
         )
         text = found.get_help(context)
         assert max(map(len, text.splitlines())) <= 80, name
-        shown = re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.MULTILINE)
+        _, *sections = re.split(r"^\w.*:$", text, flags=re.MULTILINE)
+        shown = re.findall(r"^  (?:-\w, )?(--[\w-]+)", "".join(sections), re.MULTILINE)
         options = [option for option in found.get_params(context) if isinstance(option, click.Option)]
         assert len(shown) == len(options), name
         assert all(len({*shown} & {*option.opts}) == 1 for option in options), name

@@ -327,7 +327,7 @@ def _clusters(
                 problems.append(Problem(f"there is no hazard {quoted(hazard)}", at, meant))
         yield ClusterSettings(
             name,
-            client,
+            client.located(folder),
             environment,
             cluster.get("clusterId"),
             forbid,

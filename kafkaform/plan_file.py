@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kafkaform.compatibility import is_compatible
 from kafkaform.errors import PlanFileError
 from kafkaform.json_text import indented
+from kafkaform.manifests.files import NO_CONFIG_FILE
 from kafkaform.model import SAFE, Create, Delete, Update, risk_of
 from kafkaform.plan_reader import KEYED, SUBSET, parse_document, read_plan
 from kafkaform.plan_signature import (
@@ -56,6 +57,8 @@ class PlanHeader:
         created_at: RFC 3339 in UTC, such as `2025-06-01T12:00:00Z`.
         signature: Its signature, not verified; None where it has none.
         signed_for: What it is signed for, or is to be; None where nobody signs it, or did not say what for.
+        configuration: The path of the configuration file, or NO_CONFIG_FILE; None where it does not say.
+        servers: The addresses of brokers that were used; None where it does not say.
     """
 
     tool_version: str
@@ -65,6 +68,8 @@ class PlanHeader:
     created_at: str
     signature: Signature | None = None
     signed_for: SignedFor | None = None
+    configuration: str | None = None
+    servers: str | None = None
 
 
 def plan_to_json(plan: Plan, header: PlanHeader) -> str:
@@ -92,8 +97,9 @@ def _document(plan: Plan, header: PlanHeader) -> _Json:
         "format_version": FORMAT_VERSION,
         "tool_version": header.tool_version,
         "commit": header.commit,
-        "cluster": {"id": plan.cluster_id, "name": header.cluster_name},
+        "cluster": cluster_member(plan.cluster_id, header),
         "environment": header.environment,
+        **configuration_member(header),
         "created_at": header.created_at,
         "digest": "",
         "consent": [asdict(c) for c in plan.consents],
@@ -108,6 +114,19 @@ def _document(plan: Plan, header: PlanHeader) -> _Json:
     }
     document["digest"] = digest_of(document)
     return document
+
+
+def cluster_member(cluster_id: str, header: PlanHeader) -> _Json:
+    """The member `cluster` of a document."""
+    servers = {} if header.servers is None else {"bootstrap_servers": header.servers}
+    return {"id": cluster_id, "name": header.cluster_name, **servers}
+
+
+def configuration_member(header: PlanHeader) -> _Json:
+    """The member `configuration` of a document; none where the header does not say."""
+    if header.configuration is None:
+        return {}
+    return {"configuration": None if header.configuration == NO_CONFIG_FILE else header.configuration}
 
 
 def sign(text: str, key: Ed25519PrivateKey, signed_for: SignedFor) -> str:
@@ -149,6 +168,8 @@ def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
         created_at=document["created_at"],
         signature=Signature(signature["key"], signature["value"], covered(document)) if signature else None,
         signed_for=SignedFor(Purpose(signed_for["purpose"]), signed_for["ref"]) if signed_for else None,
+        configuration=(document["configuration"] or NO_CONFIG_FILE) if "configuration" in document else None,
+        servers=document["cluster"].get("bootstrap_servers"),
     )
 
 

@@ -137,25 +137,9 @@ def read_plan(document: Object, file: str) -> Plan:
 
 
 def _plan(document: Object) -> Plan:
-    members(document, "the plan", _TOP, (MEMBER, SIGNED_FOR, SUBSET))
-    cluster = members(document["cluster"], "cluster", ("id", "name"))
-    optional_text(cluster, "name", "cluster")
-    for key in ("tool_version", "created_at", "digest"):
-        text_of(document, key, "")
-    for key in ("commit", "environment"):
-        optional_text(document, key, "")
-    if not _CREATED_AT.fullmatch(document["created_at"]):
-        fail("", "created_at", "not an RFC 3339 time in UTC")
-    if not _DIGEST.fullmatch(document["digest"]):
-        fail("", "digest", "not a SHA-256 digest")
-    if MEMBER in document:
-        _signature(document[MEMBER])
-    if SIGNED_FOR in document:
-        signed_for = members(document[SIGNED_FOR], SIGNED_FOR, ("purpose", "ref"))
-        one_of(signed_for, "purpose", SIGNED_FOR, _PURPOSES)
-        optional_text(signed_for, "ref", SIGNED_FOR, least=1)
-        if MEMBER not in document:
-            fail("", SIGNED_FOR, "not signed for anything: there is no signature")
+    members(document, "the plan", _TOP, (MEMBER, SIGNED_FOR, SUBSET, "configuration"))
+    cluster = members(document["cluster"], "cluster", ("id", "name"), ("bootstrap_servers",))
+    _check_making(document, cluster)
     summary = members(document["summary"], "summary", _SUMMARY)
     for key in _SUMMARY:
         count_of(summary, key, "summary", least=0)
@@ -177,6 +161,31 @@ def _plan(document: Object) -> Plan:
         unknown=each(document, "unknown", "", _ref),
         subset=SUBSET in document,
     )
+
+
+def _check_making(document: Object, cluster: Object) -> None:
+    """Check what the plan says about its making, its digest and its signature."""
+    optional_text(cluster, "name", "cluster")
+    if "bootstrap_servers" in cluster:
+        text_of(cluster, "bootstrap_servers", "cluster")
+    if "configuration" in document:
+        optional_text(document, "configuration", "")
+    for key in ("tool_version", "created_at", "digest"):
+        text_of(document, key, "")
+    for key in ("commit", "environment"):
+        optional_text(document, key, "")
+    if not _CREATED_AT.fullmatch(document["created_at"]):
+        fail("", "created_at", "not an RFC 3339 time in UTC")
+    if not _DIGEST.fullmatch(document["digest"]):
+        fail("", "digest", "not a SHA-256 digest")
+    if MEMBER in document:
+        _signature(document[MEMBER])
+    if SIGNED_FOR in document:
+        signed_for = members(document[SIGNED_FOR], SIGNED_FOR, ("purpose", "ref"))
+        one_of(signed_for, "purpose", SIGNED_FOR, _PURPOSES)
+        optional_text(signed_for, "ref", SIGNED_FOR, least=1)
+        if MEMBER not in document:
+            fail("", SIGNED_FOR, "not signed for anything: there is no signature")
 
 
 def _signature(value: object) -> None:

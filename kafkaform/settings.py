@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MISNAMED = "kafkaform.yml"
+_GIT = ".git"  # a folder; in a worktree or a submodule, a file
 VERBATIM = frozenset({"config", "retention", "client", "labels", "fields", "offsets"})
 DEFAULT_MANIFESTS = ("topics",)
 DEFAULT_IGNORE = ("__*", "_schemas", "*-changelog", "*-repartition")
@@ -129,6 +132,11 @@ class Settings:
             self, manifests=tuple(folder / p.relative_to(home) for p in self.manifests), root=folder
         )
 
+    @property
+    def forbidden(self) -> tuple[str, ...]:
+        """The hazards that any of the clusters forbids: for a cluster that may be any of them."""
+        return tuple(dict.fromkeys(one for cluster in self.clusters.values() for one in cluster.forbid))
+
     def context(self, environment: str | None) -> Context:
         """What manifests are read with, in one environment.
 
@@ -182,19 +190,71 @@ class Settings:
         raise UsageError(f"there is no environment {name!r} in {self.file}", hint=hint)
 
 
-def find_settings(given: Path | None) -> Settings:
-    """Read the configuration file: the given one, or `kafkaform.yaml` here, or none at all.
+def find_settings(given: Path | None, *, untrusted: Path | None = None) -> Settings:
+    """Read the configuration file: the given one, or the nearest `kafkaform.yaml`, or none at all.
+
+    The nearest one is that of the working directory, or else of a folder above it, up to the root of the Git
+    repository; outside of a repository, only the working directory is searched.
+
+    Args:
+        given: The file that was asked for by name.
+        untrusted: A folder whose own configuration is not to be read.
 
     Raises:
         InvalidInput: With every problem of the file.
-        KafkaformError: The given file does not exist.
+        KafkaformError: The given file does not exist, one has the wrong name, or it is not to be read.
     """
-    path = given or Path(CONFIG_FILE)
-    if path.exists():
-        return read_settings(path)
     if given is not None:
+        if given.exists():
+            return read_settings(given)
         raise KafkaformError(f"{given}: no such file", hint="run kafkaform init for a starter set")
+    here = Path.cwd()
+    for folder in _searched(here):
+        _refuse_misnamed(folder, here)
+        if (found := folder / CONFIG_FILE).exists():
+            if untrusted is not None and _belongs_to(folder, untrusted.resolve()):
+                raise KafkaformError(
+                    f"{_from(here, found)} is the configuration of {untrusted}, which is not read with "
+                    "--manifests-from",
+                    hint=f"run in the folder of a trusted {CONFIG_FILE}, or name one with --config",
+                )
+            return read_settings(_from(here, found))
     return Settings()
+
+
+def _searched(here: Path) -> Iterator[Path]:
+    """The folders in which the configuration file may lie, the nearest first."""
+    folders = (here, *here.parents)
+    root = next((number for number, folder in enumerate(folders) if (folder / _GIT).exists()), 0)
+    # As Git does, no repository of somebody else's is trusted for being above this folder, such as in /tmp.
+    if root and (folders[root] / _GIT).stat().st_uid not in {os.geteuid(), here.stat().st_uid}:
+        root = 0
+    yield from folders[: root + 1]
+
+
+def _belongs_to(folder: Path, tree: Path) -> bool:
+    """Whether a folder is in a tree, and in no repository of its own there."""
+    if not folder.is_relative_to(tree):
+        return False
+    between = [folder, *folder.parents][: len(folder.parts) - len(tree.parts)]
+    return not any((one / _GIT).exists() for one in between)
+
+
+def _from(here: Path, path: Path) -> Path:
+    return Path(os.path.relpath(path, here))
+
+
+def _refuse_misnamed(folder: Path, here: Path) -> None:
+    """Raise a KafkaformError for a file that somebody takes for the configuration, and that is not read."""
+    misnamed = folder / MISNAMED
+    if not misnamed.exists():
+        return
+    shown = _from(here, misnamed)
+    beside = (folder / CONFIG_FILE).exists()
+    raise KafkaformError(
+        f"{shown} is not read: the configuration file's name is {CONFIG_FILE}",
+        hint=f"remove it: {CONFIG_FILE} is there too" if beside else f"rename it to {CONFIG_FILE}",
+    )
 
 
 def read_settings(path: Path) -> Settings:
@@ -267,7 +327,7 @@ def _clusters(
                 problems.append(Problem(f"there is no hazard {quoted(hazard)}", at, meant))
         yield ClusterSettings(
             name,
-            client,
+            client.located(folder),
             environment,
             cluster.get("clusterId"),
             forbid,

@@ -48,6 +48,11 @@ class Call:
         return self.out + self.err
 
     @property
+    def said(self) -> str:
+        """What is on stderr below the line that names the configuration, the cluster and the environment."""
+        return re.sub(r"\Aconfiguration .*\n", "", self.err)
+
+    @property
     def json(self) -> Any:
         return json.loads(self.out)
 
@@ -90,8 +95,8 @@ def called(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None) 
     return Call(code, out.getvalue(), err.getvalue())
 
 
-def kafkaform(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None) -> Call:
-    """Run `kafkaform` in a folder without a terminal, as a process of its own.
+def kafkaform(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None, given: str = "") -> Call:
+    """Run `kafkaform` in a folder without a terminal, as a process of its own, with a text on stdin.
 
     It has no limit but that of a whole test: a first start of Spark or of Kafka on a machine takes its time.
     """
@@ -99,7 +104,7 @@ def kafkaform(*arguments: object, cwd: Path, env: Mapping[str, str] | None = Non
         command(*arguments),
         cwd=cwd,
         env=environment(**(env or {})),
-        stdin=subprocess.DEVNULL,
+        input=given,
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -140,9 +145,9 @@ class Project:
         """Call kafkaform here; without a kafkaform.yaml, for this project's cluster."""
         return called(*self.aimed(arguments), cwd=self.folder, env=env)
 
-    def process(self, *arguments: object, env: Mapping[str, str] | None = None) -> Call:
-        """The same as a process of its own."""
-        return kafkaform(*self.aimed(arguments), cwd=self.folder, env=env)
+    def process(self, *arguments: object, env: Mapping[str, str] | None = None, given: str = "") -> Call:
+        """The same as a process of its own, with a text on stdin."""
+        return kafkaform(*self.aimed(arguments), cwd=self.folder, env=env, given=given)
 
     def aimed(self, arguments: Sequence[object]) -> list[object]:
         """The arguments, with this project's cluster where nothing else names one."""

@@ -187,7 +187,7 @@ def test_an_error_of_ours_with_debug_keeps_its_exit_code_and_its_words(project: 
 def test_an_error_of_nobody_is_one_line_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    def broken(_file: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise RuntimeError("boom \x1b[31m\nsecond line")
 
     monkeypatch.chdir(tmp_path)

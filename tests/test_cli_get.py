@@ -64,9 +64,12 @@ def test_a_plan_of_what_was_printed_is_empty(
     project: Project, real_cluster: KafkaCluster, prefix: str, output: str
 ) -> None:
     name = create(real_cluster, f"{prefix}full", 3, **CONFIGS)
-    call = project.run("get", "topic", name, "-o", output).needs(0)
-    assert call.err == ""
-    project.write("topics/full.yaml", call.out)
+    call = project.run("get", "topic", name, "--format", output).needs(0)
+    assert call.said == ""
+    project.run("get", "topic", name, "--format", output, "-o", "topics/full.yaml").needs(1)
+    project.write("topics/full.yaml", "")
+    assert project.run("get", "topic", name, "--format", output, "-o", "topics/full.yaml").needs(0).out == ""
+    assert (project.folder / "topics/full.yaml").read_text("utf-8") == call.out
     plan = project.run("plan", "topics", "--detailed-exitcode").needs(0)
     assert "No changes" in plan.out
     spec = yaml.safe_load(call.out)["spec"]
@@ -113,7 +116,7 @@ def test_a_group_that_has_only_configs_says_what_is_missing(
     assert real_cluster.execute([AlterConfigs(ref, {"consumer.session.timeout.ms": "50000"})]) == [None]
     call = eventually(lambda: project.run("get", "group", ref.name), lambda call: call.code == 0)
     assert yaml.safe_load(call.out)["spec"] == {"config": {"consumer.session.timeout.ms": "50s"}}
-    assert call.err.startswith("left out: topics: the group has no offset or member in any")
+    assert call.said.startswith("left out: topics: the group has no offset or member in any")
     assert real_cluster.execute([AlterConfigs(ref, {}, ("consumer.session.timeout.ms",))]) == [None]
 
 
@@ -123,11 +126,11 @@ def test_what_does_not_exist_is_said_with_the_nearest_name(
     name = create(real_cluster, f"{prefix}payments")
     commit(project, f"{prefix}accountants", name)
     call = project.run("get", "topic", f"{prefix}payment").needs(1)
-    assert call.err == (
+    assert call.said == (
         f"Error: topic '{prefix}payment' does not exist\nhint: did you mean {prefix}payments?\n"
     )
     call = project.run("get", "group", f"{prefix}accountant").needs(1)
-    assert call.err == (
+    assert call.said == (
         f"Error: group '{prefix}accountant' does not exist\nhint: did you mean {prefix}accountants?\n"
     )
     assert call.out == ""
@@ -145,13 +148,16 @@ def test_names_one_a_line_and_as_json(project: Project, real_cluster: KafkaClust
     assert mine("topics") == [names[0], names[2]]
     assert mine("topics", "--all") == names
     assert mine("groups") == [f"{prefix}g", f"{prefix}h"]
-    assert {*names} <= {*project.run("get", "topics", "--all", "-o", "json").needs(0).json}
+    assert {*names} <= {*project.run("get", "topics", "--all", "--format", "json").needs(0).json}
     assert "__consumer_offsets" in project.run("get", "topic", "--all").needs(0).out
 
 
 def test_wrong_usage(project: Project) -> None:
     assert "'brokers' is not one of 'topic', 'topics'" in project.run("get", "brokers").needs(64).err
-    assert "a list of names is no manifest" in project.run("get", "topics", "-o", "yaml").needs(64).err
+    assert "a list of names is no manifest" in project.run("get", "topics", "--format", "yaml").needs(64).err
+    for form in ("json", "yaml"):
+        refused = project.run("get", "topics", "-o", form).needs(64)
+        assert f"hint: --format {form} chooses the format\n" in refused.err
 
 
 def test_what_this_account_may_not_see_is_not_said_to_be_missing(

@@ -38,7 +38,7 @@ def test_what_applies_did_is_told_latest_first(project: Project) -> None:
     project.topic("orders", retention="1d", partitions=3, keyed=False)
     applied(project, "--allow", "destructive")
     shown = project.run("history", f"Topic/{name}").needs(0)
-    assert shown.err == ""
+    assert shown.said == ""
     lines = [re.sub(r"\b1[0-9a-z]{10}\b", "RUN", line) for line in shown.out.splitlines()]
     assert [line for line in lines if not line.startswith("RUN")] == [
         f"  ~ RUN.1  Topic/{name}  updated",

@@ -185,7 +185,7 @@ def test_the_plan_of_200_imported_topics_is_empty(project3: Project, prefix: str
     assert len(used) >= 20, "every sort of config is among them"
     create(project3, topics)
     call = project3.run("import", "--match", f"{prefix}*", "--kind", "topic").needs(0)
-    assert call.err == ""
+    assert call.said == ""
     assert call.out == "Written: 200 topics in 200 files below topics.\nNext: kafkaform plan\n"
     assert empty_plan(project3, "topics")["summary"]["unchanged"] == 200
     found = manifests(project3)

@@ -14,6 +14,7 @@ import pytest
 
 from kafkaform import __version__
 from kafkaform.cli.main import COMMANDS, cli, run
+from kafkaform.cli.options import SECTIONS
 from kafkaform.model import Create, FieldChange, Plan, PlannedChange, ResourceRef, Status, Update
 from kafkaform.plan_file import PlanHeader, plan_to_json
 from tests.cli_helpers import BIN, ROOT, command, environment, kafkaform
@@ -50,6 +51,30 @@ def commands() -> Iterator[tuple[str, click.Command]]:
         yield name, found
         if isinstance(found, click.Group):
             yield from ((f"{name} {part}", below) for part, below in found.commands.items())
+
+
+def test_a_long_help_has_sections_and_every_option_once_in_80_columns() -> None:
+    long = []
+    for name, found in commands():
+        context = click.Context(
+            found, info_name=f"kafkaform {name}", terminal_width=80, max_content_width=100
+        )
+        text = found.get_help(context)
+        assert max(map(len, text.splitlines())) <= 80, name
+        _, *sections = re.split(r"^\w.*:$", text, flags=re.MULTILINE)
+        shown = re.findall(r"^  (?:-\w, )?(--[\w-]+)", "".join(sections), re.MULTILINE)
+        options = [option for option in found.get_params(context) if isinstance(option, click.Option)]
+        assert len(shown) == len(options), name
+        assert all(len({*shown} & {*option.opts}) == 1 for option in options), name
+        titles = re.findall(r"^(\w.*):$", text, re.MULTILINE)
+        if len(options) >= 10:
+            long.append(name)
+            assert titles[-1] == "Output", name
+            assert titles == [title for title in ("Options", *SECTIONS) if title in titles]
+    assert {"plan", "apply", "drift", "reset", "skew"} <= {*long}
+    for name in ("plan", "apply"):
+        text = kafkaform(name, "--help", cwd=ROOT).needs(0).out
+        assert "\nOptions:\n" not in text, "each option of theirs is in a section: see SECTIONS"
 
 
 def test_commands_are_documented() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from kafkaform.cli.plan import exit_code
 from kafkaform.model import Create, FieldChange, Plan, PlannedChange, ResourceRef, Status, Update
-from tests.cli_helpers import ESCAPE, Call, Project, called
+from tests.cli_helpers import ESCAPE, Call, Project, called, kafkaform, manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -258,3 +258,36 @@ def test_an_apply_it_may_not_do_fails_by_resource(reader: Project) -> None:
     assert {name: r["result"] for name, r in results.items()} == {"seen.a": "failed", "seen.b": "failed"}
     assert all("authoris" in r["message"] for r in results.values())
     assert "Traceback" not in call.err
+
+
+def test_manifests_come_from_stdin(project: Project) -> None:
+    spec = {"partitions": 1, "replicationFactor": 1}
+    given = manifest(f"{project.prefix}a", spec)
+    made = project.process("plan", "-", "--out", "plan.json", given=given).needs(0)
+    assert f"+ Topic/{project.prefix}a" in made.out
+    assert "<stdin>:" in made.out
+    document = json.loads((project.folder / "plan.json").read_text("utf-8"))
+    assert document["commit"] is None
+    assert document["changes"][0]["source"]["file"] == "<stdin>"
+    wrong = kafkaform("validate", "-", cwd=project.folder, given=given.replace("ns: ", "s: ")).needs(1)
+    assert re.search(r"^<stdin>:\d+:\d+: ", wrong.err, re.MULTILINE)
+    assert "did you mean 'partitions'?" in wrong.err
+    assert "<stdin>:1:1: the file holds no manifest" in project.process("plan", "-").needs(1).err
+    project.process("apply", "-", "--auto-approve", given=given).needs(0)
+    assert set(project.live()) == {"a"}
+
+
+def test_stdin_is_a_part_of_the_manifests(project: Project) -> None:
+    project.topic("a")
+    project.config(owns=[f"{project.prefix}*"])
+    project.apply().needs(0)
+    given = manifest(f"{project.prefix}b", {"partitions": 1, "replicationFactor": 1})
+    refused = project.process("plan", "-", "--prune", given=given).needs(64)
+    assert "--prune needs all manifests" in refused.err
+    for arguments in (
+        ["plan", "-", "--changed-since", "HEAD"],
+        ["drift", "-", "--adopt"],
+        ["revert", "x", "-"],
+    ):
+        assert "manifests cannot come from stdin" in project.process(*arguments, given=given).needs(64).err
+    assert f"{project.prefix}a" not in project.process("plan", "-", "-v", given=given).needs(0).out

@@ -73,7 +73,7 @@ def test_an_update_goes_back_with_its_comments_and_the_next_apply_undoes_it(proj
         "-  retention: 1d  # see TICKET-1",
         "+  retention: 7d  # see TICKET-1",
     ]
-    assert shown.err == "1 file would change; nothing was written\n"
+    assert shown.said == "1 file would change; nothing was written\n"
     assert text_of(project) == after
     written = reverted(project, change["id"])
     assert written.out == shown.out
@@ -166,6 +166,9 @@ def test_it_happens_in_the_environment_of_the_change(project: Project) -> None:
     change = project.run("history", name, *where, "--format", "json").json["changes"][0]
     assert change["environment"] == "prod"
     wrong = project.run("revert", change["id"], *where, "--environment", "dev").needs(64)
+    assert "cluster prod is of environment prod (kafkaform.yaml), and --environment says dev" in wrong.err
+    address = ("--bootstrap-server", project.servers)
+    wrong = project.run("revert", change["id"], *address, "--environment", "dev").needs(64)
     assert "was made in environment 'prod', not dev" in wrong.err
     project.run("revert", change["id"], *where).needs(0)
     spec = yaml.safe_load(text_of(project))["spec"]
@@ -180,5 +183,5 @@ def test_an_id_that_is_not_on_record(project: Project) -> None:
     near = reverted(project, f"{run}.7", code=1)
     assert f"no change or apply '{run}.7' is on record" in near.err
     assert "did you mean" in near.err
-    assert reverted(project, "none", code=1).err.startswith("Error: no change or apply 'none' is on record")
+    assert reverted(project, "none", code=1).said.startswith("Error: no change or apply 'none' is on record")
     assert reverted(project, change["id"].upper(), "--dry-run").out

@@ -163,7 +163,7 @@ def test_no_secret_is_in_a_plan(
     (keys / "user").write_text(login["sasl.username"])
     client = {
         **login,
-        "bootstrap.servers": kafka_acl.sasl_bootstrap_servers,
+        "bootstrap.servers": "${env:BROKERS}",
         "sasl.username": f"${{file:{keys / 'user'}}}",
         "sasl.password": "${env:BROKER_PASSWORD}",
         "client.id": "plain-client-id",
@@ -172,6 +172,7 @@ def test_no_secret_is_in_a_plan(
     project.topic("orders", partitions=2)
     project.config(clusters={"dev": {"client": client}})
     env = {
+        "BROKERS": kafka_acl.sasl_bootstrap_servers,
         "BROKER_PASSWORD": login["sasl.password"],
         "KAFKAFORM_SIGN_KEY": private.read_text(),
         "KAFKAFORM_SIGN_KEY_PASSPHRASE": "open sesame",

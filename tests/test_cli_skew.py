@@ -47,9 +47,9 @@ def one_error(call: Call, code: int = 1) -> tuple[str, str]:
     """The call's only error line and its hint; nothing on stdout, no chatter."""
     call.needs(code)
     assert call.out == ""
-    error, *hints = call.err.splitlines()
-    assert error.startswith("Error: "), call.err
-    assert all(line.startswith("hint: ") for line in hints), call.err
+    error, *hints = call.said.splitlines()
+    assert error.startswith("Error: "), call.said
+    assert all(line.startswith("hint: ") for line in hints), call.said
     assert len(hints) <= 1, call.err
     return error.removeprefix("Error: "), "".join(hints).removeprefix("hint: ")
 
@@ -264,10 +264,10 @@ def test_a_topic_that_fails_does_not_keep_the_others_but_exits_1(
     answers |= {good: replace(scenes.measured(), by_records=BROKEN), bad: SparkUnavailable("no more memory")}
     call = project.run("skew", good, bad, "--format", "json").needs(1)
     assert [topic["name"] for topic in call.json["topics"]] == [good]
-    assert call.err == "not read: no more memory\n"
+    assert call.said == "not read: no more memory\n"
     call = project.run("skew", "--format", "json").needs(1)
     assert [topic["name"] for topic in call.json["topics"]] == [good]
-    assert call.err.startswith(f"not read: there is no topic '{project.prefix}new' on the cluster")
+    assert call.said.startswith(f"not read: there is no topic '{project.prefix}new' on the cluster")
     answers[good] = ValueError("odd")
     call = project.run("skew", good, bad).needs(1)
     assert call.out == ""
@@ -295,7 +295,7 @@ def test_reports_are_kept_and_damaged_ones_told(
     for number in (1, 2):
         call = project.run(*arguments).needs(0)
         assert call.out == ""
-        assert call.err.startswith("not read: an earlier report: old/skew-0.json")
+        assert call.said.startswith("not read: an earlier report: old/skew-0.json")
         kept = sorted((project.folder / "old").glob("skew-2*.json"))
         assert len(kept) == number
     assert kept[-1].read_text() == (project.folder / "a.json").read_text()
@@ -365,7 +365,7 @@ def test_keys_are_in_every_report_only_if_they_are_asked_for(tmp_path: Path) -> 
         *("--show-keys", "--json", "a.json", "--markdown", "a.md", "--html", "a.html", "--history", "old"),
         cwd=tmp_path,
     ).needs(2)
-    assert call.err == ""
+    assert call.said == ""
     assert KEY in call.out
     reports = [tmp_path / "a.json", tmp_path / "a.md", tmp_path / "a.html", *(tmp_path / "old").iterdir()]
     assert len(reports) == 4

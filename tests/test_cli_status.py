@@ -158,14 +158,14 @@ def test_a_bad_manifest_does_not_hide_the_cluster(project: Project, orders: str)
     project.write("topics/bad.yaml", "kind: Topic\nspec: {}\n")
     call = project.run("status", orders).needs(0)
     assert orders in call.out
-    assert call.err.startswith("not read: the manifests: topics/bad.yaml:1:1: ")
-    assert call.err.count("\n") == 1
+    assert call.said.startswith("not read: the manifests: topics/bad.yaml:1:1: ")
+    assert call.said.count("\n") == 1
 
 
 def test_a_glob_that_matches_nothing_is_an_error_with_a_hint(project: Project, orders: str) -> None:
     call = project.run("status", orders, orders[:-1]).needs(1)
     assert call.out == ""
-    assert call.err == (f"Error: no topic or group matches {orders[:-1]!r}\nhint: did you mean {orders}?\n")
+    assert call.said == (f"Error: no topic or group matches {orders[:-1]!r}\nhint: did you mean {orders}?\n")
     call = project.run("status", "__consumer_*", "--kind", "Topic").needs(1)
     assert "--all shows them" in call.err
 
@@ -192,7 +192,7 @@ def test_names_are_whole_in_a_pipe_and_fit_a_terminal(project: Project, real_clu
     screen = plain(terminal.end().needs(0).out)
     lines = screen.split("\n")
     assert max(map(len, lines)) <= 80
-    assert "".join(line.split("  ")[0].strip() for line in lines[1:]).startswith(name)
+    assert "".join(line.split("  ")[0].strip() for line in lines[2:]).startswith(name)
 
 
 def test_watching_draws_anew_until_ctrl_c(project: Project, orders: str) -> None:
@@ -225,7 +225,8 @@ def test_watching_in_a_pipe_prints_a_block_each_time(project: Project, orders: s
             seen += line
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=TIMEOUT_S)
-        assert (process.returncode, told) == (0, "")
+        expected = f"configuration none (no kafkaform.yaml found) · cluster {project.servers}\n"
+        assert (process.returncode, told) == (0, expected if form == "text" else "")
 
 
 def test_what_is_not_a_pause_is_wrong_usage(project: Project) -> None:

@@ -102,6 +102,25 @@ def test_colours_on_a_terminal_and_nowhere_else(project: Project) -> None:
     assert ESCAPE not in project.process("plan", "topics").both
 
 
+def test_colours_can_be_forced_where_no_terminal_is(project: Project) -> None:
+    project.topic("a")
+    forced = {"FORCE_COLOR": "1"}
+    for call in (
+        project.process("plan", "topics", env=forced).needs(0).out,
+        project.process("doctor", env=forced).out,
+        project.process("nope", env=forced).needs(64).err,
+        project.process("plan", "topics", env={**forced, "TERM": "dumb"}).needs(0).out,
+    ):
+        assert ESCAPE in call
+    # What moves a cursor is no colour, and a document has none.
+    applied = project.process("apply", "topics", "--auto-approve", env=forced).needs(0)
+    assert not re.search(r"\x1b\[[^m]*[A-Zh-l]", applied.both)
+    assert ESCAPE not in project.process("plan", "topics", "--format", "markdown", env=forced).needs(0).out
+    assert ESCAPE not in project.process("plan", "topics", env={**forced, "NO_COLOR": "1"}).needs(0).both
+    none = {"FORCE_COLOR": "0"}
+    assert ESCAPE not in terminal(project, "plan", "topics", env=none).end().needs(0).out
+
+
 def test_progress_and_questions_are_on_stderr_only(project: Project) -> None:
     project.topic("a")
     with tempfile.TemporaryFile("w+") as file:

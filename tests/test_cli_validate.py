@@ -33,9 +33,11 @@ def validate(capsys: pytest.CaptureFixture[str]) -> Callable[..., Call]:
 
 def test_one_line_when_all_is_well(project: Project, validate: Callable[..., Call]) -> None:
     project.topic("a")
-    assert validate() == Call(0, "1 resource: valid.\n", "")
+    call = validate()
+    assert (call.code, call.out, call.said) == (0, "1 resource: valid.\n", "")
     project.topic("b")
-    assert validate("topics/a.yaml", "topics/b.yaml") == Call(0, "2 resources: valid.\n", "")
+    told = "configuration none (no kafkaform.yaml found)\n"
+    assert validate("topics/a.yaml", "topics/b.yaml") == Call(0, "2 resources: valid.\n", told)
 
 
 def test_the_example_set_is_valid(monkeypatch: pytest.MonkeyPatch, validate: Callable[..., Call]) -> None:
@@ -82,7 +84,7 @@ def test_json_holds_the_problems_too(project: Project, validate: Callable[..., C
 def test_warnings_do_not_fail_and_errors_of_rules_do(project: Project, validate: Callable[..., Call]) -> None:
     project.topic("a", replicationFactor=3, config={"min.insync.replicas": 1})
     call = validate()
-    assert (call.code, call.err) == (0, "")
+    assert (call.code, call.said) == (0, "")
     assert "warning: KF109" in call.out
     assert call.out.endswith("1 resource: valid, 1 warning.\n")
     content = json.loads(validate("--format", "json").out)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from kafkaform import client_properties
+from kafkaform.client_properties import resolve
 from kafkaform.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.limits import DEFAULT_LIMITS, Limits
 from kafkaform.manifests.loader import Context
@@ -114,6 +116,33 @@ def test_a_given_file_must_exist() -> None:
     with pytest.raises(InvalidInput) as caught:
         find_settings(Path("folder"))
     assert [str(p) for p in caught.value.problems] == ["folder:1:1: cannot be read: Is a directory"]
+
+
+def test_paths_of_client_properties_start_at_the_file() -> None:
+    client = {
+        "bootstrap.servers": "h:1",
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": "certs/ca.pem",
+        "ssl.key.location": "/etc/key.pem",
+        "ssl.certificate.location": "certs/${env:WHO}.pem",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "${file:~/user}",
+        "sasl.password": "${file:secrets/password}",
+    }
+    Path("below").mkdir()
+    content = {"apiVersion": "kafkaform/v1", "kind": "Config", "clusters": {"a": {"client": client}}}
+    Path("below/kafkaform.yaml").write_text(yaml.safe_dump(content), "utf-8")
+    found = read_settings(Path("below/kafkaform.yaml")).clusters["a"].client
+    resolved = resolve(found, {"WHO": "me"}, lambda path: path)
+    assert resolved["ssl.ca.location"] == "below/certs/ca.pem"
+    assert resolved["ssl.key.location"] == "/etc/key.pem"
+    assert resolved["ssl.certificate.location"] == "below/certs/me.pem"
+    assert resolved["sasl.username"] == "~/user"
+    assert resolved["sasl.password"] == "below/secrets/password"
+    client["ssl.ca.location"] = "probe"
+    Path("below/kafkaform.yaml").write_text(yaml.safe_dump(content), "utf-8")
+    found = read_settings(Path("below/kafkaform.yaml")).clusters["a"].client
+    assert resolve(found, {"WHO": "me"}, lambda path: path)["ssl.ca.location"] == "probe"
 
 
 ONE = "a configuration file holds one document, not "

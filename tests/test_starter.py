@@ -63,6 +63,15 @@ def test_its_only_cluster_is_the_one_that_its_next_commands_start(tmp_path: Path
     assert cluster.client.shown() == {"bootstrap.servers": "127.0.0.1:9092"}
 
 
+def test_the_id_of_the_cluster_is_a_line_to_fill_in(tmp_path: Path) -> None:
+    write_starter(tmp_path)
+    path = tmp_path / "kafkaform.yaml"
+    text = path.read_text("utf-8")
+    assert "The first line that\n    # `kafkaform plan` prints shows it" in text
+    path.write_text(text.replace("    # clusterId: ", "    clusterId: "), "utf-8")
+    assert read_settings(path).clusters["dev"].cluster_id == "4L6g3nShT-eMCtK--X86sw"
+
+
 def test_the_cluster_that_is_commented_out_can_be_switched_on(tmp_path: Path) -> None:
     write_starter(tmp_path)
     path = tmp_path / "kafkaform.yaml"

@@ -13,6 +13,7 @@ import click
 from kafkaform.cli.earlier import settle, unspent
 from kafkaform.cli.moving import Moving, moving_options
 from kafkaform.cli.options import (
+    SectionedCommand,
     Where,
     allow_option,
     paths_argument,
@@ -65,7 +66,7 @@ def _nothing_applied() -> Iterator[None]:
         raise
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @paths_argument
 @where_options
 @target_option
@@ -107,7 +108,8 @@ def apply(
     """Carry out a plan, and prove it by reading the cluster again.
 
     PATH is a plan saved by `plan --out` (PLAN.json), applied as it was reviewed; or manifests or folders
-    of them, which are planned now. What is shown is asked about, and then exactly that is applied.
+    of them, or - for standard input, which are planned now. What is shown is asked about, and then exactly
+    that is applied.
     """
     saved = _saved_plan_path(paths, prune=prune)
     grants = tuple(map(Grant.parse, allow))
@@ -152,7 +154,9 @@ def apply(
                 plan = _checked(plan, session, cluster)
             shown = replace(plan, changes=tuple(c for c in plan.changes if c.ref not in there))
             if shown.changes or not there:
-                print_plan(shown, about, "text", verbose=verbose, err=output_format == "json")
+                # Of a saved plan, too, what counts is where it is applied now.
+                here = replace(about, configuration=session.config_file, servers=session.servers)
+                print_plan(shown, here, "text", verbose=verbose, err=output_format == "json")
             if shown.with_status(Status.PLANNED) and not auto_approve:
                 _confirm(shown, session)
                 if grounds is None:  # nobody knows how long the answer took
@@ -255,9 +259,11 @@ def _check_cluster(plan: Plan, about: PlanHeader, session: Session, cluster: Clu
     check_identity(facts, session.target)
     if facts.cluster_id != plan.cluster_id:
         name = f" ({about.cluster_name})" if about.cluster_name else ""
+        chosen_by = [name for name in ("cluster_name", "bootstrap_server") if name in session.where.variables]
+        left_over = "".join(f"{session.where.source(name)} chose this cluster; " for name in chosen_by)
         raise PlanFileError(
             f"the plan was made for cluster {plan.cluster_id}{name}; this is {facts.cluster_id}",
-            hint="choose the right --cluster or --bootstrap-server, or make a new plan",
+            hint=f"{left_over}choose the right --cluster or --bootstrap-server, or make a new plan",
         )
     return facts
 

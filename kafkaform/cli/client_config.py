@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkaform.cli import completion
 from kafkaform.cli.options import config_option, environment_option, paths_argument
 from kafkaform.client_config import FORMATS, render
 from kafkaform.errors import UsageError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("client-config")
-@click.argument("group")
+@click.argument("group", shell_complete=completion.groups)
 @paths_argument
 @click.option(
     "--format",

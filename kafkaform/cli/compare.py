@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkaform.cli import completion
 from kafkaform.cli.options import KINDS_BY_NOUN, Where, config_option, kinds_option, match_option
 from kafkaform.cli.output import print_text, tell
 from kafkaform.cli.session import Session
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+@click.argument("a", metavar="A", shell_complete=completion.sides)
+@click.argument("b", metavar="B", shell_complete=completion.sides)
 @config_option
 @click.option("--environments", is_flag=True, help="A and B are environments: compare manifests, offline.")
 @match_option
@@ -79,7 +80,8 @@ def compare(
     if environments:
         sides = _environments(config_file, (a, b), Selection(globs, chosen))
     else:
-        sides = _clusters(config_file, (a, b), globs, chosen, with_manifests=with_manifests)
+        tells = output_format == "text"
+        sides = _clusters(config_file, (a, b), globs, chosen, with_manifests=with_manifests, tells=tells)
     comparison = compare_sides(*sides)
     _print(comparison, output_format)
     if comparison.unknown:
@@ -111,8 +113,12 @@ def _clusters(
     kinds: tuple[str, ...],
     *,
     with_manifests: bool,
+    tells: bool,
 ) -> tuple[Side, Side]:
     sessions = [Session.start(Where(config_file, cluster_name=name)) for name in names]
+    if tells:
+        for session in sessions:
+            session.tell()
     selection = Selection(globs, kinds, sessions[0].settings.ignore)
     wanted = [_declared(session) if with_manifests else None for session in sessions]
     # Prepared here, where the secrets in them become known as such, and used in threads.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.terminal import has_colour
+from kafkaform.cli.terminal import colours
 from kafkaform.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.report.printable import printable
 
@@ -85,13 +85,16 @@ class Complaints:
         self._say(error.format_message(), hint)
 
     def _say(self, message: str, hint: str | None = None) -> None:
-        label = click.style("Error:", fg="red", bold=True) if has_colour(sys.stderr) else "Error:"
+        label = click.style("Error:", fg="red", bold=True) if colours(sys.stderr) else "Error:"
         self._line(message, f"{label} ")
         if hint:
             click.echo(f"hint: {printable(hint)}", err=True)  # in our own words: nothing to hide
 
     def _line(self, text: str, lead: str = "") -> None:
-        click.echo(lead + printable(self.redacted(text)), err=True)
+        # click would take the colours out again where no terminal is.
+        click.echo(
+            lead + printable(self.redacted(text)), err=True, color=True if colours(sys.stderr) else None
+        )
 
 
 class _Redacting(logging.Formatter):

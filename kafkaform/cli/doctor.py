@@ -5,16 +5,23 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from kafkaform.checkup import Checkup, Examination, Verdict, await_health, health_rules
-from kafkaform.cli.options import Where, in_milliseconds, paths_argument, where_options
+from kafkaform.cli import completion
+from kafkaform.cli.options import (
+    SectionedCommand,
+    Where,
+    in_milliseconds,
+    paths_argument,
+    report_option,
+    where_options,
+)
 from kafkaform.cli.output import print_text, put, tell, write_file
 from kafkaform.cli.session import Session
-from kafkaform.cli.terminal import has_colour, prose_width
+from kafkaform.cli.terminal import is_animated, prose_width
 from kafkaform.errors import ClusterError, KafkaformError, UsageError
 from kafkaform.model import Desired, Severity
 from kafkaform.report.doctor import checkup_to_json, headline, render_checkup
@@ -25,13 +32,14 @@ from kafkaform.units import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from kafkaform.settings import Settings
 
 _CODES = {Verdict.HEALTHY: 0, Verdict.UNKNOWN: 1, Verdict.UNHEALTHY: 2}
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @paths_argument
 @where_options
 @click.option(
@@ -48,7 +56,12 @@ _CODES = {Verdict.HEALTHY: 0, Verdict.UNKNOWN: 1, Verdict.UNHEALTHY: 2}
     help="The least severity by which a finding makes the cluster unhealthy.",
 )
 @click.option(
-    "--rule", "codes", multiple=True, metavar="CODE", help="Only this rule (repeatable), such as KF303."
+    "--rule",
+    "codes",
+    multiple=True,
+    metavar="CODE",
+    shell_complete=completion.health_codes,
+    help="Only this rule (repeatable), such as KF303.",
 )
 @click.option(
     "--format",
@@ -58,12 +71,7 @@ _CODES = {Verdict.HEALTHY: 0, Verdict.UNKNOWN: 1, Verdict.UNHEALTHY: 2}
     show_default=True,
     help="text for people, json for programs, prometheus for the textfile collector of node_exporter.",
 )
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the report to this file, whole or not at all, and not to stdout.",
-)
+@report_option
 def doctor(
     paths: tuple[Path, ...],
     where: Where,
@@ -82,6 +90,8 @@ def doctor(
     timeout_s = None if wait is None else wait / 1000
     session = Session.start(where)
     target = session.require_cluster()
+    if output_format == "text":
+        session.tell()
     plugins.load()
     examination = Examination(
         tuple(_declared(session, paths)),
@@ -150,7 +160,7 @@ def _report(checkup: Checkup, name: str, output_format: str, out: Path | None) -
 def _progress(name: str, timeout_s: float) -> Iterator[Callable[[Checkup | ClusterError], None]]:
     """What tells of the readings before the last, on stderr: one line that changes, or a line a change."""
     until = time.monotonic() + timeout_s
-    if has_colour(sys.stderr):
+    if is_animated(sys.stderr):
         from rich.console import Console
         from rich.markup import escape
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.options import Where, paths_argument, target_option, where_options
+from kafkaform.cli.options import (
+    SectionedCommand,
+    Where,
+    paths_argument,
+    report_option,
+    require_files,
+    target_option,
+    where_options,
+)
 from kafkaform.cli.output import (
     header,
     print_text,
@@ -31,6 +38,7 @@ from kafkaform.rules import plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from kafkaform.audit.trail import Trail
     from kafkaform.cluster.protocol import Cluster
@@ -41,7 +49,7 @@ if TYPE_CHECKING:
 _CODES = {Verdict.CLEAN: 0, Verdict.UNKNOWN: 1, Verdict.DRIFT: 2}
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @paths_argument
 @where_options
 @target_option
@@ -62,12 +70,7 @@ _CODES = {Verdict.CLEAN: 0, Verdict.UNKNOWN: 1, Verdict.DRIFT: 2}
     help="text for people, json for programs (schemas/drift.schema.json), markdown for an issue, prometheus "
     "for the textfile collector of node_exporter, github for annotations.",
 )
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the report to this file, whole or not at all, and not to stdout.",
-)
+@report_option
 @verbose_option
 def drift(
     paths: tuple[Path, ...],
@@ -89,6 +92,8 @@ def drift(
         raise UsageError("--dry-run belongs to --adopt", hint="drift itself changes nothing")
     if adopt and (output_format != "text" or out is not None):
         raise UsageError("--adopt shows the edits, and no report", hint="leave out --format and --out")
+    if adopt:
+        require_files(paths, "--adopt writes into manifests")
     recorded = not adopt and output_format != "prometheus"
     with telling_problems(output_format):
         session = Session.start(where)
@@ -104,7 +109,7 @@ def drift(
     found = find_drift(plan, desired, trail, unmanaged=looked_for)
     if adopt:
         return _adopt(found, session.manifests(paths), session, dry_run=dry_run)
-    _report(found, session, _reach(paths, where, session), output_format, out, verbose=verbose)
+    _report(found, session, _reach(paths, session), output_format, out, verbose=verbose)
     return _CODES[found.verdict]
 
 
@@ -142,8 +147,9 @@ def _record(target: ClusterSettings, cluster: Cluster, plan: Plan) -> Trail | st
         return error.message
 
 
-def _reach(paths: Sequence[Path], where: Where, session: Session) -> Reach:
+def _reach(paths: Sequence[Path], session: Session) -> Reach:
     """What a command needs to be about the same manifests and cluster."""
+    where = session.where
     given = {
         "--config": where.config_file,
         "--cluster": where.cluster_name,

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.options import Where, where_options
+from kafkaform.cli import completion
+from kafkaform.cli.options import SectionedCommand, Where, report_option, where_options
+from kafkaform.cli.output import put
 from kafkaform.cli.session import Session
 from kafkaform.cli.status import declared_if_any
 from kafkaform.errors import KafkaformError, PermissionDenied, UsageError
@@ -21,72 +23,81 @@ from kafkaform.wording import command
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from pathlib import Path
 
     from kafkaform.cluster.protocol import Cluster
 
+_FORMATS = ("yaml", "json")
 _KINDS = {"topic": "Topic", "topics": "Topic", "group": "ConsumerGroup", "groups": "ConsumerGroup"}
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("kind", type=click.Choice(list(_KINDS)), metavar="topic|group|topics|groups")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completion.of_kind)
 @where_options
 @click.option(
-    "-o",
-    "--output",
     "--format",
     "output",
-    type=click.Choice(["yaml", "json"]),
+    type=click.Choice(_FORMATS),
     help="[default: yaml; names: plain text]",
 )
+@report_option
 @click.option(
     "--all", "everything", is_flag=True, help="List what ignore: of kafkaform.yaml leaves out, too."
 )
-def get(kind: str, name: str | None, where: Where, output: str | None, everything: bool) -> int:
+def get(
+    kind: str, name: str | None, where: Where, output: str | None, out: Path | None, everything: bool
+) -> int:
     """Print a live topic or group as a manifest, or list the names of all.
 
     The manifest has the resource's own values only. As it is, kafkaform plans no change for it.
     """
+    if out is not None and str(out) in _FORMATS:  # as kubectl is told of a format
+        raise UsageError(
+            f"-o {out} would write a file of that name", hint=f"--format {out} chooses the format"
+        )
     if name is None and output == "yaml":
         raise UsageError(
             "a list of names is no manifest",
-            hint=f"give a NAME, or -o json: {command('get', kind, options=('-o', 'json'))}",
+            hint=f"give a NAME, or --format json: {command('get', kind, options=('--format', 'json'))}",
         )
     session = Session.start(where)
     target = session.require_cluster()
+    if output != "json":
+        session.tell()
     with session.cluster() as cluster:
         if target.cluster_id is not None:
             check_identity(cluster.facts(), target)
         if name is None:
             hidden = () if everything else session.settings.ignore
             declared = {one.ref for one in declared_if_any(session) or ()} if hidden else ()
-            _list(cluster, Selection(kinds=(_KINDS[kind],), ignore=hidden), declared, output)
+            text = _list(cluster, Selection(kinds=(_KINDS[kind],), ignore=hidden), declared, output)
         else:
-            _show(cluster, ResourceRef(_KINDS[kind], name), output)
+            text = _show(cluster, ResourceRef(_KINDS[kind], name), output)
+    put(text, out)
     return 0
 
 
 def _list(
     cluster: Cluster, selection: Selection, declared: Collection[ResourceRef], output: str | None
-) -> None:
+) -> str:
+    """The names, with a newline behind each, or as a JSON list."""
     inventory = cluster.observe((), kinds=selection.kinds).inventory
     names = [ref.name for ref in sorted(inventory) if selection.takes(ref, declared)]
     if output == "json":
-        click.echo(json.dumps(names, indent=2))
-    else:
-        for name in names:
-            click.echo(printable(name))
+        return json.dumps(names, indent=2) + "\n"
+    return "".join(f"{printable(name)}\n" for name in names)
 
 
-def _show(cluster: Cluster, ref: ResourceRef, output: str | None) -> None:
+def _show(cluster: Cluster, ref: ResourceRef, output: str | None) -> str:
+    """The manifest, with a newline at its end; what it leaves out is told on stderr."""
     observation = cluster.observe([ref], kinds=[ref.kind])
     noun = "topic" if ref.kind == "Topic" else "group"
     if ref in observation.resources:
         manifest = live_manifest(observation.resources[ref])
-        click.echo(manifest.to_json() if output == "json" else manifest.to_yaml().removesuffix("\n"))
         for line in manifest.left_out:
             click.echo(printable(f"left out: {line}"), err=True)
-        return
+        return manifest.to_json() + "\n" if output == "json" else manifest.to_yaml()
     if ref in observation.invisible:
         raise PermissionDenied(
             f"{noun} {quoted(ref.name)} may exist or not: {observation.invisible[ref]}",

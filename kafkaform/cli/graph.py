@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.options import Where, paths_argument, where_options
+from kafkaform.cli.options import SectionedCommand, Where, paths_argument, where_options
 from kafkaform.cli.session import Session
 from kafkaform.cli.status import declared_if_any
 from kafkaform.manifests.loader import load_all
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _RENDERERS = {"mermaid": render_mermaid, "dot": render_dot, "json": graph_to_json}
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @paths_argument
 @where_options
 @click.option(
@@ -49,6 +49,8 @@ def graph(paths: tuple[Path, ...], where: Where, output_format: str, is_live: bo
     live = None
     if is_live:
         session = Session.start(where)
+        if output_format != "json":
+            session.tell()
         desired = session.manifests(paths) if paths else declared_if_any(session) or []
         live = _read(session)
     else:

@@ -12,7 +12,8 @@ import click
 
 from kafkaform.audit.record import timestamp
 from kafkaform.audit.trail import read_record, read_record_file
-from kafkaform.cli.options import Where, in_milliseconds, where_options
+from kafkaform.cli import completion
+from kafkaform.cli.options import SectionedCommand, Where, in_milliseconds, where_options
 from kafkaform.cli.output import print_text
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import prose_width
@@ -33,8 +34,8 @@ record_option = click.option(
 )
 
 
-@click.command()
-@click.argument("resource", required=False)
+@click.command(cls=SectionedCommand)
+@click.argument("resource", required=False, shell_complete=completion.resources)
 @where_options
 @record_option
 @click.option(
@@ -70,7 +71,7 @@ def history(
     change, as shown.
     """
     oldest = _oldest(since)
-    log = record_of(where, file)
+    log = record_of(where, file, tells=output_format == "text")
     found = [
         entry
         for entry in reversed(log.entries)
@@ -85,8 +86,13 @@ def history(
     return 0
 
 
-def record_of(where: Where, file: Path | None) -> Log:
+def record_of(where: Where, file: Path | None, *, tells: bool) -> Log:
     """The record in a file, or that of the cluster that the command line names.
+
+    Args:
+        where: What the command line says of the cluster.
+        file: The file; None for the cluster.
+        tells: Whether to say on stderr which cluster it is.
 
     Raises:
         AuditError: It cannot be read, or none is kept.
@@ -102,6 +108,8 @@ def record_of(where: Where, file: Path | None) -> Log:
             f"no record is kept of the applies to {target.name}",
             hint="see audit: of the cluster in kafkaform.yaml; --file reads a record from elsewhere",
         )
+    if tells:
+        session.tell()
     with session.cluster() as cluster:
         return read_record(cluster, target.audit)
 

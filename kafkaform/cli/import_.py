@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.options import KINDS_BY_NOUN, Where, kinds_option, match_option, where_options
+from kafkaform.cli.options import (
+    KINDS_BY_NOUN,
+    SectionedCommand,
+    Where,
+    kinds_option,
+    match_option,
+    where_options,
+)
 from kafkaform.cli.session import Session
 from kafkaform.errors import KafkaformError, UsageError
 from kafkaform.file_set import write_files
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
     from kafkaform.model import Observation
 
 
-@click.command("import")
+@click.command("import", cls=SectionedCommand)
 @where_options
 @click.option(
     "-o",
@@ -73,6 +80,7 @@ def import_(
     """
     session = Session.start(where)
     target = session.require_cluster()
+    session.tell()
     context = session.settings.context(session.environment)
     folder = out or session.settings.manifests[0]
     if folder.exists() and not folder.is_dir():

@@ -21,6 +21,8 @@ from kafkaform.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from click.shell_completion import CompletionItem
+
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": (
         "kafkaform.cli.init",
@@ -100,6 +102,14 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)  # noqa: S101 - the table above is ours
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete commands without importing them, and options."""
+        from click.shell_completion import CompletionItem
+
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        found = {name: summary for name, (_, summary) in COMMANDS.items() if name.startswith(incomplete)}
+        return [*options, *(CompletionItem(name, help=summary) for name, summary in found.items())]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands without importing them."""
         with formatter.section("Commands"):
@@ -110,7 +120,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Say which command was probably meant."""
         name = args[0]
-        if name not in COMMANDS and not name.startswith("-"):
+        if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
             from kafkaform.spelling import nearest
 
             near = nearest(name, COMMANDS)

@@ -3,19 +3,99 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, fields
+import sys
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
+from kafkaform.cli import completion
+from kafkaform.cli.terminal import is_terminal
 from kafkaform.errors import UsageError
+from kafkaform.manifests.files import DASH
 from kafkaform.units import parse_age
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+SECTIONS = {
+    "Cluster and configuration": (
+        "--config",
+        "--cluster",
+        "--bootstrap-server",
+        "--command-config",
+        "--environment",
+    ),
+    "Scope": ("--manifests-from", "--target", "--prune", "--changed-since", "--all-clusters"),
+    "Consent and safety": (
+        "--allow",
+        "--auto-approve",
+        "--apply-while-unhealthy",
+        "--again",
+        "--lock",
+        "--lock-timeout",
+        "--audit",
+        "--audit-file",
+    ),
+    "Saved plans": ("--reviewed", "--verify-key", "--max-age", "--require-commit"),
+    "Skew": ("--skew", "plan --max-age"),
+    "Moving replicas": (
+        "--throttle",
+        "--batch-partitions",
+        "--batch-bytes",
+        "--timeout",
+        "--when-busy",
+    ),
+    "Output": (
+        "--out",
+        "--sign-key",
+        "--export",
+        "--format",
+        "--json",
+        "--markdown",
+        "--html",
+        "--verbose",
+        "--detailed-exitcode",
+        "--strict",
+        "--help",
+    ),
+}
+"""The sections of a long help, with their options; with a command before one, for that command only."""
+
+_LONG = 10
+"""From how many options on a help has sections."""
+
+
+class SectionedCommand(click.Command):
+    """A command whose help has sections where it has many options; its own options come first."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, in sections if they are many."""
+        options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
+        if len(options) < _LONG:
+            super().format_options(ctx, formatter)
+            return
+        rows: dict[str, list[tuple[str, str]]] = {title: [] for title in ("Options", *SECTIONS)}
+        for option in options:
+            if (row := option.get_help_record(ctx)) is not None:
+                rows[self._section(option)].append(row)
+        for title, records in rows.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    def _section(self, option: click.Option) -> str:
+        flag = max(option.opts, key=len)
+        for name in (f"{self.name} {flag}", flag):
+            for title, flags in SECTIONS.items():
+                if name in flags:
+                    return title
+        return "Options"
 
 
 def in_milliseconds(_context: click.Context, option: click.Parameter, given: str | None) -> int | None:
@@ -52,7 +132,22 @@ def bundled(
     return decorated
 
 
-paths_argument = click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...")
+def require_files(paths: Sequence[Path], why: str) -> None:
+    """Refuse `-` among paths; raises UsageError with the reason."""
+    if DASH in paths:
+        raise UsageError(f"{why}, so manifests cannot come from stdin", hint="give files or folders, not -")
+
+
+def _awaited(context: click.Context, _argument: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Tell a person who gave `-` that they are waited for."""
+    if DASH in paths and is_terminal(sys.stdin) and not context.resilient_parsing:
+        click.echo("reading manifests from standard input, up to Ctrl-D", err=True)
+    return paths
+
+
+paths_argument = click.argument(
+    "paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...", callback=_awaited
+)
 
 config_option = click.option(
     "--config",
@@ -60,7 +155,7 @@ config_option = click.option(
     type=_FILE,
     envvar="KAFKAFORM_CONFIG",
     show_envvar=True,
-    help="The configuration file.  [default: kafkaform.yaml, if there is one]",
+    help="The configuration file.  [default: the nearest kafkaform.yaml, up to the repository's root]",
 )
 manifests_option = click.option(
     "--manifests-from",
@@ -74,6 +169,8 @@ environment_option = click.option(
     "--environment",
     envvar="KAFKAFORM_ENVIRONMENT",
     show_envvar=True,
+    metavar="NAME",
+    shell_complete=completion.environments,
     help="Whose overrides hold.  [default: the cluster's]",
 )
 target_option = click.option(
@@ -81,6 +178,7 @@ target_option = click.option(
     "targets",
     multiple=True,
     metavar="KIND/NAME",
+    shell_complete=completion.resources,
     help="Only these resources (globs allowed; repeatable), such as 'Topic/orders.*'.",
 )
 KINDS_BY_NOUN = {"topic": "Topic", "group": "ConsumerGroup"}
@@ -91,6 +189,7 @@ match_option = click.option(
     "globs",
     multiple=True,
     metavar="GLOB",
+    shell_complete=completion.names,
     help="Only topics and groups of such a name (repeatable), such as 'orders.*'.",
 )
 kinds_option = click.option(
@@ -99,6 +198,13 @@ kinds_option = click.option(
     multiple=True,
     type=click.Choice(list(KINDS_BY_NOUN)),
     help="Only topics, or only groups.",
+)
+report_option = click.option(
+    "-o",
+    "--out",
+    type=_FILE,
+    metavar="FILE",
+    help="Write the report to this file, whole or not at all, and not to stdout.",
 )
 allow_option = click.option(
     "--allow",
@@ -116,13 +222,55 @@ prune_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Which cluster and environment a call is about, and how to reach it, as the command line says."""
+    """Which cluster and environment a call is about, and how to reach it, as the command line says.
+
+    Attributes:
+        config_file: The configuration file.
+        environment: The environment whose overrides hold.
+        cluster_name: A cluster of the configuration file.
+        bootstrap_server: Addresses of brokers.
+        command_config: A file of client properties.
+        variables: The names of those of the above that come from environment variables.
+    """
 
     config_file: Path | None = None
     environment: str | None = None
     cluster_name: str | None = None
     bootstrap_server: str | None = None
     command_config: Path | None = None
+    variables: frozenset[str] = frozenset()
+
+    def source(self, name: str) -> str:
+        """The option or the environment variable that a value came by, for messages."""
+        option, variable = _SOURCES[name]
+        return variable if name in self.variables else option
+
+    def settled(self) -> tuple[Where, str | None]:
+        """The same without what an explicit option overrides, and a note on what was ignored.
+
+        `--cluster` and `--bootstrap-server` both say which brokers are meant. As two options they belong
+        together: that cluster, by another address. A variable is often left over from other work, so it
+        never changes what an option says.
+        """
+        cluster, address = "cluster_name", "bootstrap_server"
+        if self.cluster_name is None or self.bootstrap_server is None:
+            return self, None
+        if address in self.variables and cluster not in self.variables:
+            note = f"{self.source(address)} is ignored, because --cluster {self.cluster_name} is given"
+            return replace(self, bootstrap_server=None), note
+        if cluster in self.variables and address not in self.variables:
+            note = f"{self.source(cluster)} is ignored, because --bootstrap-server is given"
+            return replace(self, cluster_name=None), note
+        return self, None
+
+
+_SOURCES = {
+    "config_file": ("--config", "KAFKAFORM_CONFIG"),
+    "environment": ("--environment", "KAFKAFORM_ENVIRONMENT"),
+    "cluster_name": ("--cluster", "KAFKAFORM_CLUSTER"),
+    "bootstrap_server": ("--bootstrap-server", "KAFKAFORM_BOOTSTRAP_SERVER"),
+    "command_config": ("--command-config", "KAFKAFORM_COMMAND_CONFIG"),
+}
 
 
 _WHERE = (
@@ -132,6 +280,8 @@ _WHERE = (
         "cluster_name",
         envvar="KAFKAFORM_CLUSTER",
         show_envvar=True,
+        metavar="NAME",
+        shell_complete=completion.clusters,
         help="A cluster of kafkaform.yaml.  [default: the only one]",
     ),
     click.option(
@@ -152,5 +302,16 @@ _WHERE = (
 )
 
 
-where_options = bundled(Where, "where", _WHERE)
-"""Gives a command the options of a `Where`."""
+def where_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of a `Where`, which it takes as its argument `where`."""
+
+    @functools.wraps(command)
+    def gathered(**given: Any) -> int:
+        source = click.get_current_context().get_parameter_source
+        variables = frozenset(name for name in _SOURCES if source(name) is ParameterSource.ENVIRONMENT)
+        where = Where(**{name: given.pop(name) for name in _SOURCES}, variables=variables)
+        return command(where=where, **given)
+
+    for option in reversed(_WHERE):
+        gathered = option(gathered)
+    return gathered

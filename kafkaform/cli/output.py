@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform import __version__
-from kafkaform.cli.terminal import has_colour, prose_width
+from kafkaform.cli.terminal import colours, prose_width
 from kafkaform.errors import InvalidInput, KafkaformError, RepositoryError
+from kafkaform.manifests.files import CONFIG_FILE, DASH, NO_CONFIG_FILE
 from kafkaform.report.diagnostics import ANNOTATING, render
 from kafkaform.report.findings import Workspace, everywhere, from_problems
 from kafkaform.report.printable import printable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from kafkaform.plan_file import PlanHeader
     from kafkaform.plan_signature import Purpose
     from kafkaform.rules import Note, Rule
+    from kafkaform.settings import Settings
 
 plan_format_option = click.option(
     "--format",
@@ -64,13 +66,20 @@ def header(
         environment=session.environment,
         created_at=timestamp(datetime.now(UTC)),
         signed_for=None if purpose is None else SignedFor(purpose, ref),
+        configuration=session.config_file,
+        servers=session.servers,
     )
 
 
 def _commit(
     session: Session, paths: Sequence[Path], *, exact: bool, with_ref: bool
 ) -> tuple[str | None, str | None]:
-    """The Git commit that the manifests are of, if they are in a repository, and perhaps its ref."""
+    """The Git commit that the manifests are of, if they are in a repository, and perhaps its ref.
+
+    Of manifests of which one comes by standard input, it is not known.
+    """
+    if DASH in paths:
+        return None, None
     from kafkaform.repository import Repository
 
     looked_at = [path.resolve() for path in session.paths(paths)]
@@ -151,7 +160,8 @@ def _print_findings(plan: Plan, output_format: str, policies: Mapping[str, Rule]
 def print_text(text: Text, *, err: bool = False) -> None:
     """Print styled text; without escape codes where the reader cannot or will not have them."""
     stream = sys.stderr if err else sys.stdout
-    if not has_colour(stream):
+    system = colours(stream)
+    if system is None:
         # As rich does without colours, 0.2 s faster for 1,000 changes; without `file`, click takes UTF-8.
         click.echo(text.plain, file=stream)
         return
@@ -159,7 +169,8 @@ def print_text(text: Text, *, err: bool = False) -> None:
 
     console = Console(
         stderr=err,
-        color_system="auto",
+        color_system=system,
+        force_terminal=True,
         markup=False,
         highlight=False,
         emoji=False,
@@ -171,6 +182,12 @@ def print_text(text: Text, *, err: bool = False) -> None:
 def tell(text: str) -> None:
     """Say on stderr what is being waited for."""
     click.echo(printable(text), err=True)
+
+
+def tell_configuration(settings: Settings) -> None:
+    """Say on stderr which configuration file is read, where that is not the one of this folder."""
+    if settings.file != CONFIG_FILE:
+        tell(f"configuration {settings.file or NO_CONFIG_FILE}")
 
 
 def put(text: str, out: Path | None) -> None:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli.options import (
+    SectionedCommand,
     Where,
     allow_option,
     in_milliseconds,
     manifests_option,
     paths_argument,
     prune_option,
+    require_files,
     target_option,
     where_options,
 )
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
     from spark_validation.results import Report
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @paths_argument
 @where_options
 @manifests_option
@@ -116,9 +118,14 @@ def plan(
 ) -> int:
     """Show what would change on the cluster, and change nothing.
 
-    PATHs are manifests or folders of them; without any, those of kafkaform.yaml (or topics/).
+    PATHs are manifests or folders of them; without any, those of kafkaform.yaml (or topics/). A PATH of -
+    is standard input.
     """
     saving = _saving(out, sign_key, sign_for, manifests_from)
+    if changed_since is not None:
+        require_files(paths, "--changed-since compares files with a commit")
+    if all_clusters:
+        require_files(paths, "--all-clusters reads the manifests once for each cluster")
     scope = Scope(paths, targets, tuple(map(Grant.parse, allow)), prune, changed_since=changed_since)
     if skew_report is not None:
         scope = replace(scope, skew=_read_skew(skew_report, max_age, all_clusters=all_clusters))

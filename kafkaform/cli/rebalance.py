@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkaform.cli import completion
 from kafkaform.cli.moving import Moving, throttle_option
-from kafkaform.cli.options import Where, allow_option, where_options
+from kafkaform.cli.options import SectionedCommand, Where, allow_option, where_options
 from kafkaform.cli.output import header, plan_format_option, print_plan, print_text, tell, verbose_option
 from kafkaform.cli.saving import Saving, out_option, sign_key_option
 from kafkaform.cli.session import Session
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
     from kafkaform.rebalancing import Rebalance
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @where_options
 @click.option(
     "--topics",
     "globs",
     multiple=True,
     metavar="GLOB",
+    shell_complete=completion.topics,
     help="Only topics of such a name (repeatable).  [default: all, those of Kafka itself too]",
 )
 @click.option(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from kafkaform.cli.options import Where, allow_option, where_options
+from kafkaform.cli import completion
+from kafkaform.cli.options import SectionedCommand, Where, allow_option, where_options
 from kafkaform.cli.output import header, plan_format_option, print_plan, tell, verbose_option, write_file
 from kafkaform.cli.saving import Saving, sign_key_option
 from kafkaform.cli.session import Session
@@ -26,8 +27,8 @@ from kafkaform.wording import command
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command()
-@click.argument("group")
+@click.command(cls=SectionedCommand)
+@click.argument("group", shell_complete=completion.groups)
 @where_options
 @click.option(
     "--to",
@@ -47,6 +48,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "topics",
     multiple=True,
     metavar="TOPIC[:P,...]",
+    shell_complete=completion.topics,
     help="Only this topic, or these partitions of it, such as orders:0,3-5 (repeatable).  "
     "[default: every partition of the topics in which the group has an offset]",
 )

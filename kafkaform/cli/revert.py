@@ -9,7 +9,7 @@ import click
 
 from kafkaform.audit.reversal import reversal
 from kafkaform.cli.history import record_of, record_option, tell_problems
-from kafkaform.cli.options import Where, paths_argument, where_options
+from kafkaform.cli.options import SectionedCommand, Where, paths_argument, require_files, where_options
 from kafkaform.cli.output import print_text
 from kafkaform.cli.session import Session
 from kafkaform.errors import KafkaformError, UsageError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _LONGEST = 1200
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("change_id", metavar="ID")
 @paths_argument
 @where_options
@@ -60,7 +60,8 @@ def revert(
     """
     from kafkaform.manifests.editing import EditedFile, edit, write
 
-    log = record_of(where, file)
+    require_files(paths, "revert writes into manifests")
+    log = record_of(where, file, tells=True)
     changes = _chosen(log, change_id)
     session = Session.start(_there(where, changes))
     desired = session.manifests(paths)

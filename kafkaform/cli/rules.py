@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkaform.cli import completion
 from kafkaform.cli.options import config_option
 from kafkaform.errors import InvalidInput, UsageError
 from kafkaform.manifests.loader import WAIVER_PREFIX
@@ -65,7 +66,7 @@ class Listed:
 
 
 @click.command()
-@click.argument("code", required=False)
+@click.argument("code", required=False, shell_complete=completion.codes)
 @config_option
 @click.option(
     "--format", "output_format", type=click.Choice(["text", "json"]), default="text", show_default=True

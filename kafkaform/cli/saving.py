@@ -24,7 +24,8 @@ out_option = click.option(
     "-o",
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Also save the plan, for apply and show.",
+    metavar="FILE",
+    help="Also save the plan to this file (*.json), for apply and show.",
 )
 sign_key_option = click.option(
     "--sign-key",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -11,16 +11,21 @@ import click
 
 from kafkaform import client_properties as properties
 from kafkaform.cli.complaints import Complaints
+from kafkaform.cli.options import Where
 from kafkaform.errors import InvalidInput, KafkaformError, UsageError
+from kafkaform.manifests.files import DASH, NO_CONFIG_FILE
+from kafkaform.report.printable import clipped, printable
 from kafkaform.settings import ClusterSettings, Settings, find_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from kafkaform.cli.options import Where
     from kafkaform.cluster.kafka import KafkaCluster
     from kafkaform.model import Desired, ResourceRef
+
+_SERVERS = "bootstrap.servers"
+_LONGEST_ADDRESS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +36,13 @@ class Session:
         settings: The configuration file, or its defaults.
         target: The cluster, with the command line's own properties in it; None if none is named.
         environment: Whose overrides hold; None if none was chosen.
+        where: What the command line says of them, without what an option overrides.
     """
 
     settings: Settings
     target: ClusterSettings | None
     environment: str | None
+    where: Where = field(default_factory=Where)
 
     @classmethod
     def start(cls, where: Where, *, manifests_from: Path | None = None) -> Session:
@@ -44,22 +51,34 @@ class Session:
         Args:
             where: What the command line says of both.
             manifests_from: The folder below which the manifests lie, if it is not the configuration's own.
+
+        Raises:
+            UsageError: There is no such cluster or environment, or two of the options, environment variables
+                and the configuration contradict each other.
         """
-        settings = find_settings(where.config_file)
+        settings = find_settings(where.config_file, untrusted=manifests_from)
+        where, note = where.settled()
+        if note is not None:
+            _tell_once(note)
         if manifests_from is not None:
             settings = settings.elsewhere(manifests_from)
         if where.bootstrap_server is not None and where.cluster_name is None:
-            # The credentials of a configured cluster must not reach a host that it does not name.
+            # The credentials of a configured cluster must not reach a host that it does not name; what nobody
+            # may do on one of them, nobody may do by its address either.
             target: ClusterSettings | None = ClusterSettings(
-                where.bootstrap_server, properties.ClientProperties()
+                where.bootstrap_server, properties.ClientProperties(), forbid=settings.forbidden
             )
+            if settings.clusters and "bootstrap_server" in where.variables:
+                name = where.source("bootstrap_server")
+                _tell_once(f"{name} is set, so no cluster of {settings.file} is used: --cluster chooses one")
+            if settings.forbidden:
+                _tell_once(f"without --cluster, what any cluster of {settings.file} forbids is refused")
         else:
-            target = settings.cluster(where.cluster_name)
+            target = _named_cluster(settings, where)
         if target is not None:
-            target = replace(target, client=_client(target, where.bootstrap_server, where.command_config))
-        chosen = where.environment or (target.environment if target else None)
-        settings.check_environment(chosen)
-        return cls(settings, target, chosen)
+            target = replace(target, client=_client(target, where))
+        chosen = _environment(settings, target, where)
+        return cls(settings, target, chosen, where)
 
     def manifests(
         self,
@@ -95,8 +114,8 @@ class Session:
         return paths or self.settings.manifests
 
     def is_subset(self, paths: Sequence[Path], targets: Sequence[str]) -> bool:
-        """Whether only a part of what the repository declares is looked at."""
-        if targets:
+        """Whether only a part of what the repository declares is looked at; stdin always is one."""
+        if targets or DASH in paths:
             return True
         if not paths or self.settings.file is None:
             return False
@@ -109,6 +128,27 @@ class Session:
                 "no cluster is named", hint="give --bootstrap-server HOST:PORT, or name one in kafkaform.yaml"
             )
         return self.target
+
+    @property
+    def config_file(self) -> str:
+        """The configuration file as headers name it."""
+        return self.settings.file or NO_CONFIG_FILE
+
+    @property
+    def servers(self) -> str | None:
+        """The addresses of brokers in use, secrets left out; None where no cluster was named."""
+        return self.target.client.shown().get(_SERVERS) if self.target is not None else None
+
+    def tell(self) -> None:
+        """Say on stderr what is used: for commands whose report has no header of its own."""
+        parts = [f"configuration {self.config_file}"]
+        if self.target is not None:
+            parts.append(f"cluster {self.target.name}")
+            if self.servers not in {None, self.target.name}:
+                parts.append(f"brokers {clipped(self.servers or '', _LONGEST_ADDRESS)}")
+        if self.environment is not None:
+            parts.append(f"environment {self.environment}")
+        click.echo(printable(" · ".join(parts)), err=True)
 
     def cluster(self) -> KafkaCluster:
         """The cluster; connects on first use.
@@ -137,27 +177,121 @@ class Session:
         return resolved
 
 
-def _client(
-    target: ClusterSettings, bootstrap_server: str | None, command_config: Path | None
-) -> properties.ClientProperties:
+def _tell_once(note: str) -> None:
+    """Say something on stderr, once in a call of the command line."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return
+    told = context.find_root().meta.setdefault(f"{__name__}.told", set())
+    if note not in told:
+        told.add(note)
+        click.echo(f"note: {printable(note)}", err=True)
+
+
+def _named_cluster(settings: Settings, where: Where) -> ClusterSettings | None:
+    """The cluster that is named, or the only one.
+
+    Raises:
+        UsageError: There is no such cluster, or a variable gives it an address that it does not have.
+    """
+    try:
+        target = settings.cluster(where.cluster_name)
+    except UsageError as error:
+        if "cluster_name" not in where.variables:
+            raise
+        message = f"{where.source('cluster_name')}: {error.message}"
+        raise UsageError(message, hint=error.hint) from error
+    if target is None or where.bootstrap_server is None or "bootstrap_server" not in where.variables:
+        return target
+    configured = target.client.shown().get(_SERVERS)
+    if configured != where.bootstrap_server:
+        address, cluster = where.source("bootstrap_server"), where.source("cluster_name")
+        raise UsageError(
+            f"{address} says {where.bootstrap_server}, and {cluster} says {target.name}, with brokers "
+            f"{configured}",
+            hint=f"unset one of the two, or give both as options to reach {target.name} by that address",
+        )
+    return target
+
+
+def _environment(settings: Settings, target: ClusterSettings | None, where: Where) -> str | None:
+    """The environment whose overrides hold.
+
+    Raises:
+        UsageError: There is no such environment, or it is not that of the cluster.
+    """
+    own = target.environment if target else None
+    if where.environment is None:
+        return own
+    try:
+        settings.check_environment(where.environment)
+    except UsageError as error:
+        message = f"{where.source('environment')}: {error.message}"
+        raise UsageError(message, hint=error.hint) from error
+    if target is not None and own is not None and own != where.environment:
+        fits = [one.name for one in settings.clusters.values() if one.environment == where.environment]
+        instead = f", or choose a cluster of {where.environment}: --cluster {fits[0]}" if fits else ""
+        variable = "environment" in where.variables
+        raise UsageError(
+            f"cluster {target.name} is of environment {own} ({settings.file}), and "
+            f"{where.source('environment')} says {where.environment}",
+            hint=f"{'unset' if variable else 'leave out'} {where.source('environment')}{instead}",
+        )
+    return where.environment
+
+
+def _client(target: ClusterSettings, where: Where) -> properties.ClientProperties:
     client = target.client
-    if command_config is not None:
-        client = client.merged(_read_command_config(command_config))
-    if bootstrap_server is not None:
-        given, problems = properties.parse({"bootstrap.servers": bootstrap_server}, lambda _: None)
+    if where.command_config is not None:
+        given = _read_command_config(where.command_config, where.source("command_config"))
+        _check_overrides(target, given, where)
+        client = client.merged(given)
+    if where.bootstrap_server is not None:
+        source = where.source("bootstrap_server")
+        given, problems = properties.parse({_SERVERS: where.bootstrap_server}, lambda _: None)
         if problems:
-            raise UsageError(f"--bootstrap-server: {problems[0].message}", hint=problems[0].hint)
+            raise UsageError(f"{source}: {problems[0].message}", hint=problems[0].hint)
         client = client.merged(given)
     return client
 
 
-def _read_command_config(path: Path) -> properties.ClientProperties:
+def _check_overrides(target: ClusterSettings, given: properties.ClientProperties, where: Where) -> None:
+    """Refuse a file of client properties that says something else of a configured cluster than is meant.
+
+    A file that is given as an option overrides the configuration, but for the address: `--bootstrap-server`
+    does that, in sight. A file that is named by an environment variable only adds to it.
+
+    Raises:
+        UsageError: The file contradicts the configuration.
+    """
+    variable = "command_config" in where.variables
+    for name, value in given.templates.items():
+        if name == _SERVERS and where.bootstrap_server is not None:
+            continue
+        if name not in target.client.templates or target.client.templates[name] == value:
+            continue
+        if not variable and name != _SERVERS:
+            continue
+        source = f"{where.source('command_config')} ({where.command_config})"
+        here, there = given.shown()[name], target.client.shown()[name]
+        hint = (
+            f"to reach {target.name} at that address, give it as --bootstrap-server; else remove the line"
+            if name == _SERVERS
+            else f"unset {where.source('command_config')}, or give the file as --command-config to override"
+        )
+        raise UsageError(
+            f"{source} sets {name} to {here}; cluster {target.name} has {there}",
+            hint=hint,
+        )
+
+
+def _read_command_config(path: Path, source: str) -> properties.ClientProperties:
     from kafkaform.client_properties.java_file import from_java_properties
 
     try:
         text = path.read_text("iso-8859-1")
     except OSError as error:
-        raise KafkaformError(f"--command-config {path}: {error.strerror}") from error
+        raise KafkaformError(f"{source} {path}: {error.strerror}") from error
     translated, problems = from_java_properties(text, str(path))
     parsed, more = properties.parse(translated, translated.locate)
     if problems or more:

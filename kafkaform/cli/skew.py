@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkaform import __version__
+from kafkaform.cli import completion
 from kafkaform.cli.complaints import Complaints
-from kafkaform.cli.options import Where, where_options
+from kafkaform.cli.options import SectionedCommand, Where, where_options
 from kafkaform.cli.output import tell
 from kafkaform.cli.session import Session
 from kafkaform.cli.skew_options import SkewOptions, skew_options
@@ -41,8 +42,8 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _PATTERN = re.compile(r"[\\*?\[\]{}^,]")
 
 
-@click.command()
-@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@click.command(cls=SectionedCommand)
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=completion.topics)
 @where_options
 @skew_options
 def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
@@ -59,6 +60,8 @@ def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
     session = Session.start(where)
     if options.source is None:
         session.require_cluster()
+        if options.output_format == "text":
+            session.tell()
     desired = _declared(session)
     require_spark()
     if options.source is None:

@@ -139,7 +139,9 @@ _OPTIONS = (
         show_default=True,
         help="What to print: text for people, json for programs (schemas/skew.schema.json).",
     ),
-    click.option("-o", "--out", type=_FILE, help="Write that to this file, and not to stdout."),
+    click.option(
+        "-o", "--out", type=_FILE, metavar="FILE", help="Write that to this file, and not to stdout."
+    ),
     verbose_option,
     click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Also write the report as JSON."),
     click.option("--markdown", "markdown_file", type=_FILE, metavar="FILE", help="Also as Markdown."),

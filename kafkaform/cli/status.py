@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
-from kafkaform.cli.options import Where, where_options
+from kafkaform.cli import completion
+from kafkaform.cli.options import SectionedCommand, Where, where_options
 from kafkaform.cli.output import print_text
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import is_terminal
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from kafkaform.standing import Standing
 
 
-@click.command()
-@click.argument("globs", nargs=-1, metavar="[GLOB]...")
+@click.command(cls=SectionedCommand)
+@click.argument("globs", nargs=-1, metavar="[GLOB]...", shell_complete=completion.names)
 @where_options
 @click.option("--kind", type=click.Choice(BOTH), help="Only topics, or only groups.")
 @click.option("--all", "everything", is_flag=True, help="Also what ignore: of kafkaform.yaml leaves out.")
@@ -57,6 +58,8 @@ def status(
     """
     session = Session.start(where)
     target = session.require_cluster()
+    if output_format == "text":
+        session.tell()
     desired = declared_if_any(session)
     kinds = (kind,) if kind else BOTH
     selection = Selection(globs, kinds, () if everything else session.settings.ignore)

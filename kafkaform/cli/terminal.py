@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,9 +23,23 @@ def is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
-def has_colour(stream: TextIO | None) -> bool:
-    """Whether escape codes may be written: to terminals only, and never with NO_COLOR or TERM=dumb."""
+def is_animated(stream: TextIO | None) -> bool:
+    """Whether lines may be drawn anew: on terminals only, and never with NO_COLOR or TERM=dumb."""
     return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def colours(stream: TextIO | None) -> Literal["auto", "standard"] | None:
+    """The colours that text may have, in rich's words; None for no escape codes at all.
+
+    FORCE_COLOR asks for colours where no terminal is, as in the log of a CI job; 0 asks for none. NO_COLOR
+    beats it. Without either, terminals have colours that are not dumb.
+    """
+    forced = os.environ.get("FORCE_COLOR", "").lower()
+    if os.environ.get("NO_COLOR") or forced in {"0", "false"}:
+        return None
+    if forced:
+        return "standard"
+    return "auto" if is_animated(stream) else None
 
 
 def prose_width(stream: TextIO | None) -> int | None:
@@ -47,7 +61,7 @@ def progress_bar() -> Progress | None:
 
     A task may have two fields: `amount`, how much of it is done, in words; `note`, a line below all tasks.
     """
-    if not has_colour(sys.stderr):
+    if not is_animated(sys.stderr):
         return None
     from rich.console import Console
     from rich.progress import (

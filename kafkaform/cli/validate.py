@@ -13,7 +13,7 @@ from kafkaform.cli.options import (
     manifests_option,
     paths_argument,
 )
-from kafkaform.cli.output import telling_problems, workspace
+from kafkaform.cli.output import tell_configuration, telling_problems, workspace
 from kafkaform.cli.session import Session
 from kafkaform.errors import InvalidInput
 from kafkaform.manifests.loader import load_all
@@ -58,11 +58,14 @@ def validate(
 ) -> int:
     """Check manifests and configuration, offline: every problem in one run.
 
-    Without an environment, all environments of kafkaform.yaml are checked.
+    PATHs are manifests or folders of them; without any, those of kafkaform.yaml (or topics/). A PATH of -
+    is standard input. Without an environment, all environments of kafkaform.yaml are checked.
     """
     with telling_problems(output_format):
         try:
-            settings = find_settings(config_file)
+            settings = find_settings(config_file, untrusted=manifests_from)
+            if output_format == "text":
+                tell_configuration(settings)
             if manifests_from is not None:
                 settings = settings.elsewhere(manifests_from)
             plugins.load()

@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from kafkaform.cli.terminal import has_colour
+from kafkaform.cli.output import print_text
+from kafkaform.cli.terminal import is_animated
 from kafkaform.errors import KafkaformError, UsageError
 from kafkaform.report.printable import printable
 
@@ -87,7 +88,7 @@ def watch(read: Callable[[], Text], pause_s: float, *, redraw: bool = True) -> N
 @contextmanager
 def _screen(*, redraw: bool) -> Iterator[Callable[[Text, KafkaformError | None], None]]:
     """What shows a reading; with an error, the one before it."""
-    if not redraw or not has_colour(sys.stdout):
+    if not redraw or not is_animated(sys.stdout):
         yield partial(_follow, timed=redraw)
         return
     console = Console(markup=False, highlight=False, emoji=False)
@@ -106,7 +107,9 @@ def _follow(shown: Text, error: KafkaformError | None, *, timed: bool) -> None:
     if error is not None:
         click.echo(_failure(error), err=True)
     elif timed:
-        click.echo(f"{_clock()}\n{shown.plain}\n")
+        click.echo(_clock())
+        print_text(shown)
+        click.echo()
     else:
         click.echo(shown.plain)
 

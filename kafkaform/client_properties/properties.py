@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkaform.client_properties.catalogue import ALIASES, PROPERTIES
 from kafkaform.client_properties.coherence import incoherences
-from kafkaform.client_properties.template import MalformedReference, Template, parse_template
+from kafkaform.client_properties.template import MalformedReference, Part, Reference, Template, parse_template
 from kafkaform.client_properties.unavailable import reason
 from kafkaform.errors import Problem
 from kafkaform.spelling import nearest, quoted
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
 
     from kafkaform.model import Location
 
+_PATHS = re.compile(r"\.(location|keytab|file)$")
+"""The properties that name a file, or a folder of them."""
+_JAVA_STORE = "probe"
+"""What `ssl.ca.location` may be instead of a file."""
 HIDDEN = "<hidden>"
 """What stands in the place of a secret."""
 
@@ -39,6 +46,12 @@ class ClientProperties:
     def shown(self) -> dict[str, str]:
         """Every property in a form that may be printed."""
         return {name: _shown(name, template) for name, template in sorted(self.templates.items())}
+
+    def located(self, folder: Path) -> ClientProperties:
+        """These properties with relative paths of files, also those of references, started at a folder."""
+        return ClientProperties(
+            {name: _located(name, value, folder) for name, value in self.templates.items()}, self.locations
+        )
 
     def merged(self, over: ClientProperties) -> ClientProperties:
         """These properties with those of `over` in front, as for a flag on the command line."""
@@ -105,6 +118,24 @@ def _value(name: str, value: object) -> Template | tuple[str, str | None]:
     if (flaw := kind.flaw(literal)) is not None:
         return flaw, None
     return Template((kind.canonical(literal),))
+
+
+def _located(name: str, template: Template, folder: Path) -> Template:
+    parts: tuple[Part, ...] = tuple(
+        replace(part, name=_below(folder, part.name))
+        if isinstance(part, Reference) and part.source == "file"
+        else part
+        for part in template.parts
+    )
+    first = parts[0] if parts else ""
+    if _PATHS.search(name) and isinstance(first, str) and first and first != _JAVA_STORE:
+        parts = (_below(folder, first), *parts[1:])
+    return Template(parts)
+
+
+def _below(folder: Path, path: str) -> str:
+    # Not as Path joins them: `certs/` may be the start of a name whose rest is a reference.
+    return path if path.startswith("~") or folder == Path() else os.path.join(folder, path)  # noqa: PTH118
 
 
 def _shown(name: str, template: Template) -> str:

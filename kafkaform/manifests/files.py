@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from io import FileIO
 from os.path import realpath
 from pathlib import Path
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 SUFFIXES = frozenset({".yaml", ".yml"})
 CONFIG_FILE = "kafkaform.yaml"
 """The configuration file's name: it may lie among manifests and is not one."""
+NO_CONFIG_FILE = f"none (no {CONFIG_FILE} found)"
+"""What reports say in the place of the configuration file's path, where there is none."""
+
+DASH = Path("-")
+"""What stands for stdin on the command line."""
+STDIN = Path("<stdin>")
+"""The place of stdin among files, and its name in locations; by identity, as a file may have that name."""
 
 _USUAL_BYTES = 64 * 1024
 """What hardly a manifest is larger than."""
@@ -28,7 +36,8 @@ def manifest_files(paths: Iterable[Path], problems: list[Problem]) -> list[Path]
 
     A path that does not exist, a folder without any manifest, and what cannot be looked at are problems. So
     is a link in a folder that leads out of it: whoever may add a file there must not have any other file of
-    this machine read, and its text shown in an error. A path that is given may be a link itself.
+    this machine read, and its text shown in an error. A path that is given may be a link itself, or DASH for
+    stdin.
     """
     found: dict[str, Path] = {}
     for path in paths:
@@ -42,6 +51,8 @@ def manifest_files(paths: Iterable[Path], problems: list[Problem]) -> list[Path]
 
 def _files(path: Path, problems: list[Problem]) -> list[tuple[str, Path]]:
     """The real paths of files, and the paths that lead there."""
+    if path == DASH:
+        return [(str(STDIN), STDIN)]
     if path.is_dir():
         before = len(problems)
         real = realpath(path)
@@ -108,6 +119,9 @@ def _leads_out(link: Path) -> Problem:
 
 def read_bytes(path: Path, problems: list[Problem]) -> bytes | None:
     """A file's bytes, or None and a problem; no more than show that it is too large."""
+    if path is STDIN:
+        # Not text, whose decoding would be the locale's; nothing at all where stdin is closed.
+        return sys.stdin.buffer.read(MAX_BYTES + 1) if sys.stdin is not None else b""
     try:
         # Without a buffer, and memory for the largest file, which are two thirds of a small one's 30 µs.
         with FileIO(path) as stream:

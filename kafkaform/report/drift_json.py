@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkaform.model import risk_of
+from kafkaform.plan_file import cluster_member, configuration_member
 from kafkaform.report.diagnostics import as_json
 from kafkaform.report.drift_lines import yaml_of
 from kafkaform.report.drift_ways import accepting, restoring
@@ -30,8 +31,9 @@ def drift_to_json(drift: Drift, header: PlanHeader, reach: Reach) -> str:
         "format_version": FORMAT_VERSION,
         "tool_version": header.tool_version,
         "commit": header.commit,
-        "cluster": {"id": drift.plan.cluster_id, "name": header.cluster_name},
+        "cluster": cluster_member(drift.plan.cluster_id, header),
         "environment": header.environment,
+        **configuration_member(header),
         "created_at": header.created_at,
         "verdict": drift.verdict.value,
         "unrecorded": drift.unrecorded,

@@ -22,6 +22,7 @@ from kafkaform.report.drift_wording import (
 from kafkaform.report.markdown import LEAST, LIMIT
 from kafkaform.report.markdown_escape import code
 from kafkaform.report.markdown_items import finding, place, resource, sentence
+from kafkaform.report.summary import ADDRESSES, provenance
 from kafkaform.report.values import label
 
 if TYPE_CHECKING:
@@ -57,11 +58,12 @@ def _head(drift: Drift, header: PlanHeader) -> str:
     if header.cluster_name:
         cluster = f"{code(header.cluster_name, 80)} ({cluster})"
     environment = f" · environment {code(header.environment, 80)}" if header.environment else ""
+    made_with = "".join(f" · {word} {code(value, ADDRESSES)}" for word, value in provenance(header).items())
     unrecorded = (
         f"\nSince when is not known: {sentence(drift.unrecorded)}\n" if drift.unrecorded is not None else ""
     )
     return (
-        f"## kafkaform drift: {headline(drift)}\n\nCluster {cluster}{environment}\n\n"
+        f"## kafkaform drift: {headline(drift)}\n\nCluster {cluster}{environment}{made_with}\n\n"
         f"**{summary_sentence(drift)}**\n{unrecorded}"
     )
 

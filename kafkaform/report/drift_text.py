@@ -21,6 +21,7 @@ from kafkaform.report.drift_wording import (
 )
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
 from kafkaform.report.printable import clipped
+from kafkaform.report.summary import ADDRESSES, provenance
 from kafkaform.report.values import label
 
 if TYPE_CHECKING:
@@ -71,6 +72,9 @@ def _headline(page: Page, drift: Drift, header: PlanHeader) -> None:
         cluster = f"{clipped(header.cluster_name, 80)} ({cluster})"
     environment = f" · environment {clipped(header.environment, 80)}" if header.environment else ""
     page.line(("kafkaform drift", "bold"), f" · cluster {cluster}{environment}")
+    if made_with := provenance(header):
+        words = (f"{word} {clipped(value, ADDRESSES)}" for word, value in made_with.items())
+        page.note("", " · ".join(words), "dim", indent=2)
 
 
 def _resource(page: Page, drifted: ResourceDrift, drift: Drift, reach: Reach) -> None:

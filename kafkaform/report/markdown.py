@@ -10,7 +10,7 @@ from kafkaform.report.changes import action_of, fields_of, is_deferred
 from kafkaform.report.consents import Ledger, allow_flags, annotation
 from kafkaform.report.markdown_escape import code, code_block, html
 from kafkaform.report.markdown_items import finding, place, resource, sentence
-from kafkaform.report.summary import headline, summary_sentence
+from kafkaform.report.summary import ADDRESSES, headline, provenance, summary_sentence
 from kafkaform.report.values import label, single, worded
 from kafkaform.wording import short_commit
 
@@ -81,6 +81,7 @@ def _head(plan: Plan, header: PlanHeader | None) -> str:
         context.append(f"environment {code(header.environment, 80)}")
     if header and header.commit:
         context.append(f"commit {code(short_commit(header.commit))}")
+    context += [f"{word} {code(value, ADDRESSES)}" for word, value in provenance(header).items()]
     return f"## kafkaform plan: {headline(plan)}\n\n{' · '.join(context)}\n\n**{summary_sentence(plan)}**\n"
 
 

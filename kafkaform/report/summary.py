@@ -13,6 +13,11 @@ from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from kafkaform.model import Plan
+    from kafkaform.plan_file import PlanHeader
+
+
+ADDRESSES = 120
+"""The most characters of a file's name, or of the addresses of brokers, in a header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,18 @@ def summarise(plan: Plan) -> Summary:
         unknown=len(plan.unknown),
         deferred=sum(map(is_deferred, plan.changes)),
     )
+
+
+def provenance(header: PlanHeader | None) -> dict[str, str]:
+    """What a report was made with, beside the cluster's name and the environment: words, and what they name.
+
+    Empty where the header does not say. An address that stands for the cluster's name is not repeated.
+    """
+    said = {
+        "configuration": header.configuration if header else None,
+        "brokers": header.servers if header and header.servers != header.cluster_name else None,
+    }
+    return {word: value for word, value in said.items() if value is not None}
 
 
 def summary_sentence(plan: Plan) -> str:

@@ -16,7 +16,7 @@ from kafkaform.report.changes import action_of, fields_of
 from kafkaform.report.consents import Ledger, allow_flags, annotation
 from kafkaform.report.page import FIELD_INDENT, NOTE_INDENT, PROSE, Page
 from kafkaform.report.printable import clipped
-from kafkaform.report.summary import summarise, summary_sentence
+from kafkaform.report.summary import ADDRESSES, provenance, summarise, summary_sentence
 from kafkaform.report.values import label, single, worded
 
 if TYPE_CHECKING:
@@ -77,6 +77,9 @@ def _headline(page: Page, plan: Plan, header: PlanHeader | None) -> None:
     if header and header.environment:
         parts.append(f"environment {clipped(header.environment, 80)}")
     page.line((parts[0], "bold"), " · " + " · ".join(parts[1:]))
+    if made_with := provenance(header):
+        words = (f"{word} {clipped(value, ADDRESSES)}" for word, value in made_with.items())
+        page.note("", " · ".join(words), "dim", indent=2)
 
 
 def _change(page: Page, planned: PlannedChange, ledger: Ledger, column: int, *, verbose: bool) -> None:

@@ -179,6 +179,13 @@ NOTES: dict[str, Note] = {
             "receives the most needs; an apply also waits for each batch to be in sync.",
         ),
         Note(
+            "KF439",
+            Severity.WARNING,
+            "A branch gives a resource to another team.\n\n"
+            "Its label `team` (or `owner`) is another one than where the branch began. Nothing changes on\n"
+            "the cluster, so no change of the plan shows it. Said by `plan --changed-since`.",
+        ),
+        Note(
             "KF507",
             Severity.WARNING,
             "The skew report does not say what a planned partition increase comes to.\n\n"

@@ -252,3 +252,16 @@ def test_an_apply_it_may_not_do_fails_by_resource(reader: Project) -> None:
     assert {name: r["result"] for name, r in results.items()} == {"seen.a": "failed", "seen.b": "failed"}
     assert all("authoris" in r["message"] for r in results.values())
     assert "Traceback" not in call.err
+
+
+def test_annotations_are_of_what_changes_and_scanners_get_everything(project: Project) -> None:
+    for name in ("a", "b", "c"):
+        project.topic(name, retention="3d")  # below the segment.ms of the cluster: KF111
+    project.apply("topics").needs(0)
+    project.topic("a", retention="4d")
+    annotated = project.run("plan", "topics", "--format", "github").needs(0).out.splitlines()
+    assert len([line for line in annotated if "title=KF111" in line]) == 1
+    assert "Also KF111 on 2 unchanged topics: kafkaform validate lists them" in annotated
+    assert annotated[-1].startswith("Plan: 1 to update, 2 unchanged.")
+    (run,) = json.loads(project.run("plan", "topics", "--format", "sarif").needs(0).out)["runs"]
+    assert [result["ruleId"] for result in run["results"]].count("KF111") == 3

@@ -33,6 +33,11 @@ def attributed(plan: Plan, earlier: Iterable[Desired], desired: Iterable[Desired
     changes = tuple(_attributed(planned, before, now.get(planned.ref)) for planned in plan.changes)
     dropped = [ref for ref in sorted(before.keys() - now.keys()) if before[ref].state is not None]
     notes = [_dropped(ref) for ref in dropped if ref in plan.unmanaged]
+    notes += [
+        _handed_over(before[ref], now[ref])
+        for ref in sorted(before.keys() & now.keys())
+        if "" not in (teams := {before[ref].intent.team, now[ref].intent.team}) and len(teams) > 1
+    ]
     return replace(plan, changes=changes, diagnostics=(*notes, *plan.diagnostics))
 
 
@@ -90,4 +95,15 @@ def _dropped(ref: ResourceRef) -> Diagnostic:
         f"{ref} is not declared any more: it stays on the cluster, and nobody manages it",
         None,
         "if it is to go, keep its manifest with `state: absent`; if it is to stay, this is all",
+    )
+
+
+def _handed_over(before: Desired, now: Desired) -> Diagnostic:
+    """What is said of a resource that another team owns than before; it is about no change of the plan."""
+    return Diagnostic(
+        "KF440",
+        Severity.WARNING,
+        f"{now.ref} moves from team {before.intent.team} to {now.intent.team}",
+        now.place("metadata.labels"),
+        "have both teams approve it",
     )

@@ -144,6 +144,7 @@ def idle_consents(change: Change | None, desired: Desired) -> Iterator[Diagnosti
             f"{desired.ref} consents to {hazard}, which nothing in this plan needs",
             desired.location,
             f"take it out of {ANNOTATION}, or it will let the next {hazard} through unasked",
+            ref=desired.ref,
         )
 
 
@@ -169,6 +170,7 @@ def nothing_to_make(desired: Desired) -> Diagnostic:
         f"{desired.ref} does not exist, and its manifest sets nothing on the cluster",
         desired.location,
         "its first member makes it; or declare offsets.initial or a config",
+        ref=desired.ref,
     )
 
 

@@ -26,6 +26,8 @@ State: TypeAlias = Mapping[str, FieldValue]
 CONFIG_PREFIX = "config."
 """What the path of a field that is a Kafka config starts with."""
 
+_TEAM_LABELS = ("team", "owner")
+
 
 class Risk(IntEnum):
     """How bad a change can be, in order; `max()` over the fields gates a resource."""
@@ -98,6 +100,7 @@ class Diagnostic:
         suggestion: What to do about it.
         waived: The reason why the manifest has this rule overlook it; None if it has not. A waived finding
             is shown, and counts for nothing.
+        ref: The resource that it is about; None if it is about several of them, or the cluster.
     """
 
     code: str
@@ -106,6 +109,7 @@ class Diagnostic:
     location: Location | None = None
     suggestion: str | None = None
     waived: str | None = None
+    ref: ResourceRef | None = None
 
 
 # --- what is wanted, and what is -------------------------------------------------------------------
@@ -133,6 +137,11 @@ class Intent:
     deletion_protection: bool = False
     undeclared: Undeclared = Undeclared.REPORT
     spec: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def team(self) -> str:
+        """The team that owns the resource, by its labels `team` or `owner`; empty if they do not say."""
+        return next((team for label in _TEAM_LABELS if (team := self.labels.get(label, ""))), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +373,7 @@ class PlannedChange:
             (`DRIFT`); None where nobody asked.
         earlier: The fields of a `MIXED` change that would change without the branch's edits too.
         keyed: What the manifest says of the order of records per key, which an update is judged by.
+        team: The team that owns the resource, by its manifest's labels; empty if they do not say.
     """
 
     change: Change
@@ -374,6 +384,7 @@ class PlannedChange:
     origin: Origin | None = None
     earlier: tuple[str, ...] = ()
     keyed: bool | None = None
+    team: str = ""
 
     @property
     def ref(self) -> ResourceRef:
@@ -391,6 +402,21 @@ class UndeclaredConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class Reader:
+    """A declared group that reads topics which change.
+
+    Attributes:
+        ref: The group.
+        topics: The topics.
+        team: The team that owns the group, by its manifest's labels; empty if they do not say.
+    """
+
+    ref: ResourceRef
+    topics: tuple[str, ...]
+    team: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What stands between the desired and the observed state, in a stable order.
 
@@ -405,6 +431,7 @@ class Plan:
         broker_validated: Whether the brokers checked every change that an apply would carry out.
         unknown: Declared resources of which this account cannot tell whether they exist.
         subset: Whether it covers only a part of what is managed, as somebody asked for.
+        readers: Declared groups that read topics which change.
     """
 
     cluster_id: str
@@ -417,6 +444,7 @@ class Plan:
     broker_validated: bool = False
     unknown: tuple[ResourceRef, ...] = ()
     subset: bool = False
+    readers: tuple[Reader, ...] = ()
 
     def with_status(self, status: Status) -> tuple[PlannedChange, ...]:
         """The changes of one status, in order."""

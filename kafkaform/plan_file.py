@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from kafkaform.model import Diagnostic, FieldChange, Location, Plan, PlannedChange, ResourceRef
+    from kafkaform.model import Diagnostic, FieldChange, Location, Plan, PlannedChange, Reader, ResourceRef
 
 FORMAT_VERSION = 1
 _CONTENT = ("format_version", "environment", "undeclared", "unmanaged", "unknown", "consent")
@@ -109,6 +109,7 @@ def _document(plan: Plan, header: PlanHeader) -> _Json:
         "unmanaged": [_ref(r) for r in plan.unmanaged],
         "unknown": [_ref(r) for r in plan.unknown],
         "diagnostics": [_diagnostic(d) for d in plan.diagnostics],
+        **({"readers": [_reader(r) for r in plan.readers]} if plan.readers else {}),
         "broker_validated": plan.broker_validated,
         **({SUBSET: True} if plan.subset else {}),
     }
@@ -174,11 +175,11 @@ def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
-    """The digest of a plan document's content: no times, no line numbers, no origins, no tool version."""
+    """The digest of a plan document's content: no times, places, origins, teams or tool version."""
     content = {key: document[key] for key in (*_CONTENT, SUBSET) if key in document}
     content["cluster"] = document["cluster"]["id"]
     content["changes"] = [
-        {k: v for k, v in c.items() if k not in {"source", "origin"}} for c in document["changes"]
+        {k: v for k, v in c.items() if k not in {"source", "origin", "team"}} for c in document["changes"]
     ]
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
@@ -217,6 +218,7 @@ def _change(planned: PlannedChange) -> _Json:
         "source": _source(planned.location),
         **origin,
         **keyed,
+        **({"team": planned.team} if planned.team else {}),
         "fields": [_field(f, whole or f.judgement.risk.label) for f in fields_of(change)],
     }
 
@@ -248,6 +250,15 @@ def _diagnostic(diagnostic: Diagnostic) -> _Json:
         "source": _source(diagnostic.location),
         "suggestion": diagnostic.suggestion,
         "waived": diagnostic.waived,
+        **({} if diagnostic.ref is None else {"about": _ref(diagnostic.ref)}),
+    }
+
+
+def _reader(reader: Reader) -> _Json:
+    return {
+        **_ref(reader.ref),
+        "topics": list(reader.topics),
+        **({"team": reader.team} if reader.team else {}),
     }
 
 

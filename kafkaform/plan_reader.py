@@ -41,6 +41,7 @@ from kafkaform.model import (
     Origin,
     Plan,
     PlannedChange,
+    Reader,
     ResourceRef,
     Risk,
     Severity,
@@ -137,7 +138,7 @@ def read_plan(document: Object, file: str) -> Plan:
 
 
 def _plan(document: Object) -> Plan:
-    members(document, "the plan", _TOP, (MEMBER, SIGNED_FOR, SUBSET, "configuration"))
+    members(document, "the plan", _TOP, (MEMBER, SIGNED_FOR, SUBSET, "configuration", "readers"))
     cluster = members(document["cluster"], "cluster", ("id", "name"), ("bootstrap_servers",))
     _check_making(document, cluster)
     summary = members(document["summary"], "summary", _SUMMARY)
@@ -160,6 +161,7 @@ def _plan(document: Object) -> Plan:
         broker_validated=document["broker_validated"],
         unknown=each(document, "unknown", "", _ref),
         subset=SUBSET in document,
+        readers=each(document, "readers", "", _reader) if "readers" in document else (),
     )
 
 
@@ -199,7 +201,7 @@ def _signature(value: object) -> None:
 
 
 def _change(value: object, at: str) -> PlannedChange:
-    o = members(value, at, _CHANGE, ("origin", KEYED))
+    o = members(value, at, _CHANGE, ("origin", KEYED, "team"))
     whole = Judgement(
         one_of(o, "risk", at, _RISKS),
         optional_text(o, "hazard", at, least=1) or "",
@@ -242,6 +244,7 @@ def _change(value: object, at: str) -> PlannedChange:
         origin,
         earlier,
         o.get(KEYED),
+        _team(o, at),
     )
 
 
@@ -271,14 +274,18 @@ def _partitions_of(value: FieldValue) -> int:
 def _origin(value: object, at: str, fields: tuple[FieldChange, ...]) -> tuple[Origin, tuple[str, ...]]:
     o = members(value, at, ("from", "earlier"))
     origin = one_of(o, "from", at, _ORIGINS)
-    earlier = each(o, "earlier", at, _path)
+    earlier = each(o, "earlier", at, _text)
     known = {field.path for field in fields}
     if bool(earlier) != (origin is Origin.MIXED) or not known.issuperset(earlier):
         fail(at, "earlier", "not the fields that a mixed change has of its own")
     return origin, earlier
 
 
-def _path(value: object, at: str) -> str:
+def _team(parent: Object, at: str) -> str:
+    return text_of(parent, "team", at) if "team" in parent else ""
+
+
+def _text(value: object, at: str) -> str:
     if not isinstance(value, str):
         raise Violation(f"{at}: not a string")
     return value
@@ -321,6 +328,11 @@ def _resource(parent: Object, at: str) -> ResourceRef:
     return ResourceRef(kind, text_of(parent, "name", at))
 
 
+def _reader(value: object, at: str) -> Reader:
+    o = members(value, at, ("kind", "name", "topics"), ("team",))
+    return Reader(_resource(o, at), each(o, "topics", at, _text), _team(o, at))
+
+
 def _undeclared(value: object, at: str) -> UndeclaredConfig:
     o = members(value, at, ("kind", "name", "path", "value"))
     ref = _resource(o, at)
@@ -333,7 +345,7 @@ def _consent(value: object, at: str) -> Consent:
 
 
 def _diagnostic(value: object, at: str) -> Diagnostic:
-    o = members(value, at, ("code", "severity", "message", "source", "suggestion", "waived"))
+    o = members(value, at, ("code", "severity", "message", "source", "suggestion", "waived"), ("about",))
     return Diagnostic(
         text_of(o, "code", at),
         one_of(o, "severity", at, _SEVERITIES),
@@ -341,6 +353,7 @@ def _diagnostic(value: object, at: str) -> Diagnostic:
         _source(o, at),
         optional_text(o, "suggestion", at),
         optional_text(o, "waived", at),
+        _ref(o["about"], f"{at}.about") if "about" in o else None,
     )
 
 

@@ -40,6 +40,7 @@ from kafkaform.model import (
     Observed,
     Plan,
     PlannedChange,
+    Reader,
     ResourceRef,
     Risk,
     Severity,
@@ -136,6 +137,7 @@ class Planner:
                     f"{ref} is not visible to this account: {self._observation.invisible[ref]}",
                     desired.location,
                     "grant Describe and DescribeConfigs on it; until then it is neither created nor changed",
+                    ref=ref,
                 )
             )
             return
@@ -148,7 +150,7 @@ class Planner:
         if change is None:
             self._unchanged += 1
         else:
-            self._changes.append(self._status(change, desired))
+            self._changes.append(replace(self._status(change, desired), team=desired.intent.team))
 
     def prune(self, ref: ResourceRef) -> bool:
         """Plan the deletion of an undeclared resource, if it is ours to delete.
@@ -340,8 +342,34 @@ def narrow(plan: Plan, targets: Collection[str]) -> Plan:
         subset=plan.subset or len(changes) < len(plan.changes),
         # What was said of all changes together does not hold for some of them.
         diagnostics=tuple(
-            found for found in plan.diagnostics if found.code != TOGETHER or len(changes) == len(plan.changes)
+            found
+            for found in plan.diagnostics
+            if (found.code != TOGETHER or len(changes) == len(plan.changes))
+            and (found.ref is None or matches(str(found.ref), targets))
         ),
         unknown=tuple(ref for ref in plan.unknown if matches(str(ref), targets)),
         undeclared=tuple(one for one in plan.undeclared if matches(str(one.ref), targets)),
+        readers=_of_topics(plan.readers, changes),
     )
+
+
+def readers_of(changes: Iterable[PlannedChange], desired: Iterable[Desired]) -> tuple[Reader, ...]:
+    """The declared groups that read topics which change, by name."""
+    reading = (
+        Reader(declared.ref, KINDS[declared.ref.kind].reads(declared.intent), declared.intent.team)
+        for declared in desired
+        if declared.state is not None
+    )
+    return _of_topics(sorted(reading, key=lambda reader: _order(reader.ref)), changes)
+
+
+def _of_topics(readers: Iterable[Reader], changes: Iterable[PlannedChange]) -> tuple[Reader, ...]:
+    """The readers of topics that change, each with those topics only."""
+    changing = {change.ref for change in changes}
+    found = (
+        replace(
+            reader, topics=tuple(name for name in reader.topics if ResourceRef("Topic", name) in changing)
+        )
+        for reader in readers
+    )
+    return tuple(reader for reader in found if reader.topics)

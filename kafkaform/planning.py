@@ -32,7 +32,7 @@ from kafkaform.model import (
 )
 from kafkaform.moves.options import MoveOptions
 from kafkaform.operations import AlterConfigs, Reassign
-from kafkaform.planner import diff
+from kafkaform.planner import diff, readers_of
 from kafkaform.rejudging import Grounds, left_of, rejudged
 from kafkaform.rules import Scene, Stage
 from kafkaform.rules.waivers import idle_waivers
@@ -161,8 +161,13 @@ def make_plan(
         findings += in_plans.notes(plan, scene, request.skew)
     known = {**rules.entries(), **{policy.code: policy for policy in settings.policies}}
     findings += idle_waivers(scene, findings, settings.rules, (*_BEFORE, Stage.CHANGES), known)
-    found = [diagnostic for _, diagnostic in findings]
-    plan = replace(plan, diagnostics=(*found, *plan.diagnostics), subset=request.subset)
+    found = [replace(diagnostic, ref=ref) for ref, diagnostic in findings]
+    plan = replace(
+        plan,
+        diagnostics=(*found, *plan.diagnostics),
+        readers=readers_of(plan.changes, desired),
+        subset=request.subset,
+    )
     return plan if request.reading else validated(plan, cluster)
 
 

@@ -107,7 +107,8 @@ def make_reset(
     policy = Policy(forbid=target.forbid if target else (), allow=request.allow)
     plan = plan_update(desired, desired.state or {}, observation, facts, policy)
     scene = Scene((), facts, observation.inventory, settings.limits, live=observation.resources, subset=True)
-    found = [diagnostic for _, diagnostic in judge_changes(plan, scene, cluster, settings, tell)]
+    judged = judge_changes(plan, scene, cluster, settings, tell)
+    found = [replace(diagnostic, ref=about) for about, diagnostic in judged]
     notes = [note for p in partitions if (note := _clamping(p, wanted[p], clamped[p], spans[p]))]
     notes += _left_out(request, partitions, counts)
     notes += _unchanged(group, clamped)

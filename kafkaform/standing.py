@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 TOPIC, GROUP = "Topic", "ConsumerGroup"
 BOTH = (TOPIC, GROUP)
-_TEAM_LABELS = ("team", "owner")
 _NAMED = 3
 """How many names a line about what could not be read has room for."""
 
@@ -126,11 +125,6 @@ class Standing:
     missed: Mapping[str, str | None] | None = None
 
 
-def team_of(intent: Intent) -> str:
-    """Whose a resource is, by its labels `team` or `owner`; empty if they do not say."""
-    return next((team for label in _TEAM_LABELS if (team := intent.labels.get(label, ""))), "")
-
-
 def members_of(intent: Intent) -> int | None:
     """How many members the manifest of a group expects; None if it does not say."""
     members = intent.spec.get("members")
@@ -219,7 +213,7 @@ def assemble(
             ref.name,
             observation.resources.get(ref),
             None if desired is None else ref in declared,
-            team_of(declared[ref]) if ref in declared else "",
+            declared[ref].team if ref in declared else "",
             sizes.get(ref),
             tuple(sorted(readers.get(ref.name, ()))),
         )
@@ -232,7 +226,7 @@ def assemble(
             reading.groups.get(ref.name),
             ref in live and ref.name not in reading.groups and ref.name not in reading.denied,
             None if desired is None else ref in declared,
-            team_of(declared[ref]) if ref in declared else "",
+            declared[ref].team if ref in declared else "",
             members_of(declared[ref]) if ref in declared else None,
             reading.denied.get(ref.name, ""),
         )

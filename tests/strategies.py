@@ -22,6 +22,7 @@ from kafkaform.model import (
     Origin,
     Plan,
     PlannedChange,
+    Reader,
     ResourceRef,
     Risk,
     Severity,
@@ -202,6 +203,7 @@ def planned_changes(*, legal: bool = False, columns: bool = False) -> SearchStra
         st.none() | locations(columns=columns),
         st.none() | hostile_text(),
         st.none() | hostile_text(),
+        team=st.just("") | hostile_text(),
     )
     return planned.flatmap(_with_origin)
 
@@ -225,6 +227,7 @@ def diagnostics(*, columns: bool = False) -> SearchStrategy[Diagnostic]:
         hostile_text(),
         st.none() | locations(columns=columns),
         st.none() | hostile_text(),
+        ref=st.none() | refs(),
     )
 
 
@@ -263,6 +266,16 @@ def plans(*, legal: bool = False, columns: bool = False, max_changes: int = 6) -
         diagnostics=st.lists(diagnostics(columns=columns), max_size=3).map(tuple),
         broker_validated=st.booleans(),
         unknown=_sorted_tuple(refs(legal=legal), max_size=3, key=lambda r: r),
+        readers=_sorted_tuple(
+            st.builds(
+                Reader,
+                refs(legal=legal),
+                st.lists(hostile_text(), max_size=2).map(tuple),
+                st.just("") | hostile_text(),
+            ),
+            max_size=3,
+            key=lambda r: r.ref,
+        ),
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.attribution import attributed
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.model import Origin, Plan, Undeclared
+from kafkaform.model import Desired, Origin, Plan, Undeclared
 from tests.scenes import DAY, WEEK, absent, declared, made, plan_for
 
 NAMES = st.sampled_from("abc")
@@ -121,3 +123,18 @@ def _living(wanted: list[object]) -> MemoryCluster:
             configs = {"retention_ms": value} if (value := state.get("config.retention.ms")) else {}
             made(memory, one.ref.name, state["partitions"], **configs)  # type: ignore[attr-defined]
     return memory
+
+
+def test_a_resource_that_moves_between_teams_is_named(memory: MemoryCluster) -> None:
+    def owned(name: str, **labels: str) -> Desired:
+        desired = declared(name)
+        return replace(desired, intent=replace(desired.intent, labels=labels))
+
+    made(memory, "handed-over")
+    made(memory, "same")
+    earlier = [owned("handed-over", team="checkout"), owned("same", team="a"), owned("adopted")]
+    now = [owned("handed-over", team="payments"), owned("same", owner="a"), owned("adopted", team="b")]
+    plan = attributed(plan_for(memory, *now), earlier, now)
+    found = [found for found in plan.diagnostics if found.code == "KF440"]
+    assert [note.message for note in found] == ["Topic/handed-over moves from team checkout to payments"]
+    assert found[0].ref is None  # which every report of a plan shows

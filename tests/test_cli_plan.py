@@ -291,3 +291,16 @@ def test_stdin_is_a_part_of_the_manifests(project: Project) -> None:
     ):
         assert "manifests cannot come from stdin" in project.process(*arguments, given=given).needs(64).err
     assert f"{project.prefix}a" not in project.process("plan", "-", "-v", given=given).needs(0).out
+
+
+def test_annotations_are_of_what_changes_and_scanners_get_everything(project: Project) -> None:
+    for name in ("a", "b", "c"):
+        project.topic(name, retention="3d")  # below the segment.ms of the cluster: KF111
+    project.apply("topics").needs(0)
+    project.topic("a", retention="4d")
+    annotated = project.run("plan", "topics", "--format", "github").needs(0).out.splitlines()
+    assert len([line for line in annotated if "title=KF111" in line]) == 1
+    assert "Also KF111 on 2 unchanged topics: kafkaform validate lists them" in annotated
+    assert annotated[-1].startswith("Plan: 1 to update, 2 unchanged.")
+    (run,) = json.loads(project.run("plan", "topics", "--format", "sarif").needs(0).out)["runs"]
+    assert [result["ruleId"] for result in run["results"]].count("KF111") == 3

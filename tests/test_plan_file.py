@@ -22,6 +22,7 @@ from kafkaform.model import (
     Location,
     Plan,
     PlannedChange,
+    Reader,
     ResourceRef,
     Risk,
     Severity,
@@ -134,13 +135,16 @@ def test_every_plan_fits_the_schema_and_is_safe_to_show(plan: Plan, header: Plan
 
 
 ADDED_LATER = {
+    "about",
     "bootstrap_servers",
     "configuration",
     "keyed",
     "origin",
+    "readers",
     "signature",
     "signed_for",
     "subset",
+    "team",
 }
 """Keys that a plan of format 1 may go without."""
 
@@ -247,8 +251,11 @@ def test_values_keep_their_type(value: str | int | None) -> None:
 def test_the_digest_ignores_when_where_and_by_what_the_plan_was_made() -> None:
     moved = replace(
         PLAN,
-        changes=tuple(replace(c, location=Location("elsewhere.yaml", 77)) for c in PLAN.changes),
+        changes=tuple(
+            replace(c, location=Location("elsewhere.yaml", 77), team="other") for c in PLAN.changes
+        ),
         diagnostics=(),
+        readers=(Reader(ResourceRef("ConsumerGroup", "g"), ("a",), "other"),),
         unchanged=3,
         broker_validated=False,
     )

@@ -21,18 +21,18 @@ from kafkaform.errors import (
     RequestRejected,
     Unreachable,
 )
-from kafkaform.model import Plan, Severity, Status, Update
+from kafkaform.model import Desired, Intent, Plan, Reader, ResourceRef, Severity, Status, Update
 from kafkaform.operations import DeleteTopic
 from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json
 from kafkaform.planner import narrow
 from kafkaform.planning import Request, judged_again, make_plan
 from kafkaform.settings import ClusterSettings, Settings
-from tests.scenes import DAY, WEEK, Watched, absent, declared, made, plan_for, topic
+from tests.scenes import DAY, QUIET, WEEK, Watched, absent, declared, made, plan_for, topic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from kafkaform.model import Desired, Observed, ResourceRef
+    from kafkaform.model import Observed
     from kafkaform.operations import Operation
 
 
@@ -339,3 +339,48 @@ def test_a_saved_plan_can_be_narrowed(memory: MemoryCluster) -> None:
     assert narrow(plan, ["topic/*"]).changes == ()
     assert narrow(plan, ["*"]) == plan
     assert replace(narrow(plan, ["Topic/a.*"]), changes=()) == replace(plan, changes=(), subset=True)
+
+
+# --- what a plan knows of its findings and of whom it concerns ----------------------------------------
+
+
+def owned(desired: Desired, team: str) -> Desired:
+    return replace(desired, intent=replace(desired.intent, labels={"team": team}))
+
+
+def reading(group: str, team: str, *topics: str) -> Desired:
+    intent = Intent(labels={"team": team}, spec={"topics": list(topics)})
+    return Desired(ResourceRef("ConsumerGroup", group), {}, intent)
+
+
+def test_every_finding_keeps_its_resource(memory: MemoryCluster) -> None:
+    desired = [
+        declared("a", retention_ms=DAY),
+        declared("b", min_insync_replicas="4"),
+        reading("g", "t", "a"),
+    ]
+    plan = make_plan(Request(desired), memory, Settings(), None)
+    about = {(found.code, str(found.ref)) for found in plan.diagnostics}
+    assert {("KF111", "Topic/a"), ("KF109", "Topic/b"), ("KF420", "ConsumerGroup/g")} <= about
+    assert saved(plan).diagnostics == plan.diagnostics
+
+
+def test_a_narrowed_plan_has_the_findings_of_its_resources(memory: MemoryCluster) -> None:
+    desired = [declared("a", retention_ms=DAY), declared("b", retention_ms=DAY)]
+    plan = narrow(make_plan(Request(desired), memory, Settings(), None), ["Topic/a"])
+    assert {str(found.ref) for found in plan.diagnostics} == {"Topic/a"}
+
+
+def test_a_plan_names_who_owns_what_changes_and_who_reads_it(memory: MemoryCluster) -> None:
+    made(memory, "same", 3, 1)
+    desired = [
+        owned(declared("changes", retention_ms=WEEK), "checkout"),
+        owned(declared("same"), "platform"),
+        reading("both", "analytics", "same", "changes"),
+        reading("none", "platform", "same"),
+    ]
+    plan = make_plan(Request(desired), memory, Settings(rules=QUIET), None)
+    assert [(str(change.ref), change.team) for change in plan.changes] == [("Topic/changes", "checkout")]
+    assert plan.readers == (Reader(ResourceRef("ConsumerGroup", "both"), ("changes",), "analytics"),)
+    assert saved(plan).readers == plan.readers
+    assert narrow(plan, ["Topic/other"]).readers == ()

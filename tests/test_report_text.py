@@ -18,6 +18,7 @@ from kafkaform.model import (
     Location,
     Plan,
     PlannedChange,
+    Reader,
     ResourceRef,
     Risk,
     Severity,
@@ -191,6 +192,80 @@ def test_long_lists_are_short_unless_verbose_and_say_how_much_is_missing() -> No
         assert has_line(long, str(ref))
     assert has_line(long, "by the way")
     assert not has_line(long, "…")
+
+
+def warned(name: str, code: str = "KF111", severity: Severity = Severity.WARNING) -> Diagnostic:
+    place = Location(f"topics/{name}.yaml", 9, 5)
+    return Diagnostic(code, severity, f"{code} on {name}", place, "set segment.ms", ref=topic(name))
+
+
+def test_findings_of_what_does_not_change_are_a_line_for_each_rule() -> None:
+    group = ResourceRef("ConsumerGroup", "g")
+    plan = replace(
+        plan_of(update(retention("1", "2", Judgement()))),
+        unchanged=39,
+        diagnostics=(
+            *(warned(f"other{i}") for i in range(38)),
+            warned("t", "KF105"),
+            Diagnostic("KF212", Severity.WARNING, "latest", ref=group),
+            Diagnostic("KF213", Severity.WARNING, "reads nothing", ref=group),
+            *(warned(f"other{i}", "KF104", Severity.INFO) for i in range(13)),
+            Diagnostic("KF411", Severity.WARNING, "brokers differ"),
+        ),
+    )
+    lines = lines_of(plan)
+    assert len(lines) <= 16
+    assert [line.strip() for line in lines[5:]] == [
+        "warning KF105  topics/t.yaml:9:5: KF105 on t",
+        "set segment.ms",
+        "warning KF411  brokers differ",
+        "",
+        "warning KF111  on 38 unchanged topics: kafkaform validate lists them",
+        "warning KF212  on 1 unchanged consumer group: kafkaform validate lists it",
+        "warning KF213  on 1 unchanged consumer group: kafkaform plan --verbose lists it",
+        "",
+        "13 notes more (--verbose lists them)",
+        "",
+        lines[-1],
+    ]
+    verbose = lines_of(plan, verbose=True)
+    assert all(has_line(verbose, found.message) for found in plan.diagnostics)
+
+
+def test_an_error_on_what_does_not_change_is_shown_in_full() -> None:
+    errors = [warned(f"other{i}", "KF109", Severity.ERROR) for i in range(3)]
+    waived = replace(warned("other", "KF110", Severity.ERROR), waived="TICKET-1")
+    plan = replace(plan_of(update(retention("1", "2", Judgement()))), diagnostics=(*errors, waived))
+    lines = lines_of(plan)
+    assert all(has_line(lines, "error KF109", found.message) for found in errors)
+    assert not has_line(lines, "KF110")
+    assert has_line(lines, "1 note more")
+
+
+def test_a_finding_that_is_the_reason_of_its_change_is_said_once() -> None:
+    plan = plan_of(update(retention(str(30 * DAY), str(DAY))))
+    found = Diagnostic("KF403", Severity.WARNING, f"t: {CUT.reason}", None, "copy it first", ref=topic("t"))
+    refused = plan_of(update(retention("1", "2", Judgement())), Status.REFUSED, "KF109: it is 4")
+    because = Diagnostic("KF109", Severity.ERROR, "it is 4", ref=topic("t"))
+    for shown, reason in (
+        (replace(plan, diagnostics=(found,)), CUT.reason),
+        (replace(refused, diagnostics=(because,)), "it is 4"),
+    ):
+        assert sum(reason in line for line in lines_of(shown)) == 1
+
+
+def test_who_owns_and_who_reads_what_changes_takes_a_line() -> None:
+    changes = [
+        PlannedChange(Create(topic(name), {"partitions": 1}), Status.PLANNED, team=team)
+        for name, team in (("a", "checkout"), ("b", "payments"), ("c", "checkout"), ("d", ""))
+    ]
+    readers = [Reader(ResourceRef("ConsumerGroup", f"g{i}"), ("a",), "shop") for i in range(10)]
+    (line,) = (x for x in lines_of(Plan("c", tuple(changes), readers=tuple(readers))) if "owned by" in x)
+    assert line.strip() == (
+        "owned by checkout (2 changes), payments (1 change), no team (1 change); read by "
+        + ", ".join(f"g{i} (shop)" for i in range(8))
+        + " and 2 more"
+    )
 
 
 def test_a_saved_plan_says_where_it_is_from() -> None:

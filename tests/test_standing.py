@@ -11,7 +11,7 @@ from kafkaform.cluster.protocol import none_besides
 from kafkaform.errors import PermissionDenied, Unreachable
 from kafkaform.groups import Group, GroupReading, Position
 from kafkaform.model import Desired, Diagnostic, Intent, Observation, Observed, ResourceRef, Severity
-from kafkaform.standing import Selection, assemble, members_of, read_standing, team_of
+from kafkaform.standing import Selection, assemble, members_of, read_standing
 from tests.scenes import topic
 
 if TYPE_CHECKING:
@@ -207,9 +207,9 @@ def test_only_as_many_groups_are_asked_for_as_are_needed() -> None:
 
 
 def test_whose_it_is_and_how_many_members_are_expected() -> None:
-    assert team_of(Intent(labels={"owner": "b", "team": "a"})) == "a"
-    assert team_of(Intent(labels={"owner": "b"})) == "b"
-    assert team_of(Intent()) == ""
+    assert Intent(labels={"owner": "b", "team": "a"}).team == "a"
+    assert Intent(labels={"owner": "b"}).team == "b"
+    assert Intent().team == ""
     assert members_of(Intent(spec={"members": {"expected": 6}})) == 6
     assert members_of(Intent(spec={"members": {"max": 6}})) is None
     assert members_of(Intent()) is None

@@ -16,7 +16,7 @@ from kafkaform.cli.terminal import colours, prose_width
 from kafkaform.errors import InvalidInput, KafkaformError, RepositoryError
 from kafkaform.manifests.files import CONFIG_FILE, DASH, NO_CONFIG_FILE
 from kafkaform.report.diagnostics import ANNOTATING, render
-from kafkaform.report.findings import Workspace, everywhere, from_problems
+from kafkaform.report.findings import Workspace, everywhere, from_problems, of_plan
 from kafkaform.report.printable import printable
 
 if TYPE_CHECKING:
@@ -152,9 +152,15 @@ def _print_findings(plan: Plan, output_format: str, policies: Mapping[str, Rule]
     from kafkaform.rules import entries
 
     known: dict[str, Rule | Note] = {**entries(), **policies}
-    click.echo(render(everywhere(plan.diagnostics), output_format, workspace(), known=known), nl=False)
-    if output_format == "github":
-        click.echo(summary_sentence(plan))
+    if output_format != "github":
+        # A scanner takes an alert that is not there any more for mended: it gets all of them.
+        click.echo(render(everywhere(plan.diagnostics), output_format, workspace(), known=known), nl=False)
+        return
+    found = of_plan(plan)
+    click.echo(render(everywhere(found.relevant), output_format, workspace(), known=known), nl=False)
+    for elsewhere in found.elsewhere:
+        click.echo(f"Also {printable(elsewhere.code)} {elsewhere.where}")
+    click.echo(summary_sentence(plan))
 
 
 def print_text(text: Text, *, err: bool = False) -> None:

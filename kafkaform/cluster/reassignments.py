@@ -97,7 +97,12 @@ class Reassignments:
             )
         moving = sorted(topic for topic in self.targets if ResourceRef("Topic", topic) in refs)
         return tuple(
-            Diagnostic("KF309", Severity.INFO, f"a partition reassignment of {topic} is running")
+            Diagnostic(
+                "KF309",
+                Severity.INFO,
+                f"a partition reassignment of {topic} is running",
+                ref=ResourceRef("Topic", topic),
+            )
             for topic in moving
         )
 

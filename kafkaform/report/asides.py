@@ -1,24 +1,33 @@
-"""What a report lists beside the differences: what was not seen, what nobody declares, findings."""
+"""What a report lists beside the differences: findings, owners, what was not seen, what nobody declares."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from kafkaform.model import Severity
+from kafkaform.report.findings import of_plan
 from kafkaform.report.page import FIELD_INDENT, PROSE
 from kafkaform.report.printable import clipped
+from kafkaform.report.summary import concerned
 from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkaform.model import Diagnostic, ResourceRef
+    from kafkaform.model import Diagnostic, Plan, ResourceRef
     from kafkaform.report.page import Page, Part
 
 SEVERITY_STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 SOME = 20
 """How many lines a list has, unless all are wanted."""
 _FEW = 5
+
+
+def owners(page: Page, plan: Plan) -> None:
+    """Say which teams own what changes, and which groups of which teams read it."""
+    if told := concerned(plan, lambda name: clipped(name, 120)):
+        _begin(page)
+        page.note("", told, "dim", indent=2)
 
 
 def unknown(page: Page, refs: Sequence[ResourceRef], *, verbose: bool) -> None:
@@ -51,18 +60,49 @@ def unmanaged(page: Page, refs: Sequence[ResourceRef], *, verbose: bool) -> None
 
 def findings(page: Page, diagnostics: Sequence[Diagnostic], *, verbose: bool) -> None:
     """List findings; of those that only inform, how many there are, unless all are wanted."""
-    shown = [d for d in diagnostics if verbose or d.severity is not Severity.INFO or d.waived is not None]
+    shown = [d for d in diagnostics if verbose or _is_shown(d)]
+    _list(page, shown)
+    _hidden(page, len(diagnostics) - len(shown))
+
+
+def findings_of_plan(page: Page, plan: Plan, *, verbose: bool) -> None:
+    """List the findings of what changes, and a line for each rule that has some on what does not."""
+    if verbose:
+        _list(page, plan.diagnostics)
+        return
+    found = of_plan(plan)
+    shown = [d for d in found.shown if _is_shown(d)]
+    _list(page, shown)
+    if found.elsewhere:
+        _begin(page)
+    for one in found.elsewhere:
+        page.line(
+            (f"{one.severity.value} {one.code}", SEVERITY_STYLES[one.severity]), f"  {one.where}", indent=2
+        )
+    _hidden(page, len(found.shown) - len(shown) + found.notes)
+
+
+def _is_shown(diagnostic: Diagnostic) -> bool:
+    return diagnostic.severity is not Severity.INFO or diagnostic.waived is not None
+
+
+def _begin(page: Page) -> None:
+    page.has_body = True
+    page.line()
+
+
+def _list(page: Page, shown: Sequence[Diagnostic]) -> None:
     if shown:
-        page.has_body = True
-        page.line()
+        _begin(page)
     for diagnostic in shown:
-        where = f"{diagnostic.location}: " if diagnostic.location else ""
         lead = f"{'waived' if diagnostic.waived else diagnostic.severity.value} {diagnostic.code}"
+        place = str(diagnostic.location) if diagnostic.location else ""
         message = clipped(diagnostic.message, PROSE)
-        alone = page.fits(f"  {lead}  {where}{message}")
+        alone = page.fits(f"  {lead}  {place}: {message}")
+        where = f"{place}: " if place and alone else place
         page.line(
             (lead, SEVERITY_STYLES[diagnostic.severity]),
-            "  ",
+            "  " if where or alone else "",
             (where, "dim"),
             message if alone else "",
             indent=2,
@@ -73,11 +113,12 @@ def findings(page: Page, diagnostics: Sequence[Diagnostic], *, verbose: bool) ->
             page.note("because: ", clipped(diagnostic.waived, PROSE), "dim", indent=FIELD_INDENT)
         elif diagnostic.suggestion:
             page.note("", clipped(diagnostic.suggestion, PROSE), "dim", indent=FIELD_INDENT)
-    hidden = len(diagnostics) - len(shown)
-    if hidden:
-        page.has_body = True
-        page.line()
-        page.line((f"{counted(hidden, 'note')} more (--verbose lists them)", "dim"), indent=2)
+
+
+def _hidden(page: Page, count: int) -> None:
+    if count:
+        _begin(page)
+        page.line((f"{counted(count, 'note')} more (--verbose lists them)", "dim"), indent=2)
 
 
 def rest(page: Page, count: int) -> None:

@@ -1,18 +1,23 @@
-"""Findings of rules as they are reported: each once, with the environments where it holds."""
+"""Findings of rules as they are reported: each once, and in a plan those of what changes before the rest."""
 
 from __future__ import annotations
 
 import os.path
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from kafkaform.model import Diagnostic, Location, Severity
+from kafkaform.kinds import KINDS, kind_order
+from kafkaform.model import Diagnostic, Location, Severity, judgements
+from kafkaform.rules import RULES, Stage, entries
+from kafkaform.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from kafkaform.errors import Problem
+    from kafkaform.model import Plan, PlannedChange, ResourceRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +94,97 @@ def _place(location: Location | None) -> tuple[bool, str, int, int]:
     if location is None:
         return True, "", 0, 0
     return False, location.file, location.line, location.column
+
+
+# --- the findings of a plan --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Findings of one rule on resources that a plan does not change.
+
+    Attributes:
+        code: The rule.
+        severity: Its severity.
+        refs: The resources, each once.
+    """
+
+    code: str
+    severity: Severity
+    refs: tuple[ResourceRef, ...]
+
+    @property
+    def where(self) -> str:
+        """What it is on, and what lists it: `on 38 unchanged topics: kafkaform validate lists them`."""
+        counts = Counter(ref.kind for ref in self.refs)
+        on = " and ".join(
+            counted(counts[kind], f"unchanged {KINDS[kind].collection.removesuffix('s')}")
+            for kind in sorted(counts, key=kind_order)
+        )
+        return f"on {on}: {self.command} lists {'it' if len(self.refs) == 1 else 'them'}"
+
+    @property
+    def command(self) -> str:
+        """The command that lists the findings: offline, if the manifests are all that the rule needs."""
+        rule = RULES.get(self.code)
+        offline = rule.stage is Stage.MANIFESTS if rule is not None else self.code not in entries()
+        return "kafkaform validate" if offline else "kafkaform plan --verbose"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFindings:
+    """The findings of a plan, by what a reader of its changes has to know.
+
+    Attributes:
+        relevant: Those on resources that change, on several resources, and on the cluster; and every error.
+        shown: These without the ones that a change says by itself, as its reason.
+        elsewhere: The warnings on resources that do not change, by rule.
+        notes: How many notes and waived findings there are on such resources.
+        said: The rules whose findings a change says by itself, by resource.
+    """
+
+    relevant: tuple[Diagnostic, ...]
+    shown: tuple[Diagnostic, ...]
+    elsewhere: tuple[Elsewhere, ...]
+    notes: int
+    said: Mapping[ResourceRef, tuple[str, ...]]
+
+
+def of_plan(plan: Plan) -> PlanFindings:
+    """Divide the findings of a plan."""
+    changes = {change.ref: change for change in plan.changes}
+    reasons = {ref: frozenset(_reasons(change)) for ref, change in changes.items()}
+    relevant: list[Diagnostic] = []
+    said: dict[ResourceRef, list[Diagnostic]] = {}
+    elsewhere: dict[tuple[Severity, str], dict[ResourceRef, None]] = {}
+    notes = 0
+    for found in dict.fromkeys(plan.diagnostics):
+        ref = found.ref
+        if ref is None or ref in changes or (found.severity is Severity.ERROR and found.waived is None):
+            relevant.append(found)
+            if ref in changes and found.waived is None and _is_said(found, changes[ref], reasons[ref]):
+                said.setdefault(ref, []).append(found)
+        elif found.severity is Severity.INFO or found.waived is not None:
+            notes += 1
+        else:
+            elsewhere.setdefault((found.severity, found.code), {})[ref] = None
+    hidden = {found for several in said.values() for found in several}
+    return PlanFindings(
+        tuple(relevant),
+        tuple(found for found in relevant if found not in hidden),
+        tuple(Elsewhere(code, severity, tuple(refs)) for (severity, code), refs in sorted(elsewhere.items())),
+        notes,
+        {ref: tuple(dict.fromkeys(found.code for found in several)) for ref, several in said.items()},
+    )
+
+
+def _reasons(planned: PlannedChange) -> Iterator[str]:
+    """The reasons that a change gives, as rules word them."""
+    for judgement in judgements(planned.change):
+        if judgement.reason:
+            yield judgement.reason
+            yield f"{planned.ref.name}: {judgement.reason}"
+
+
+def _is_said(found: Diagnostic, planned: PlannedChange, reasons: frozenset[str]) -> bool:
+    return found.message in reasons or f"{found.code}: {found.message}" in (planned.reason or "")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.model import ResourceRef
 from kafkaform.report.printable import printable
-from kafkaform.standing import GROUP, TOPIC, Selection, team_of
+from kafkaform.standing import GROUP, TOPIC, Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -85,7 +85,7 @@ def graph_of(desired: Iterable[Desired], live: Live | None = None, ignore: Seque
     for one in desired:
         if one.state is None:
             continue
-        declared[one.ref] = declared.get(one.ref) or team_of(one.intent)
+        declared[one.ref] = declared.get(one.ref) or one.intent.team
         for topic in _topics(one) if one.ref.kind == GROUP else ():
             edges[topic, one.ref.name] = (True, None)
     present: set[ResourceRef] = set()

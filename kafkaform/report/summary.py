@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,15 +10,20 @@ from kafkaform.kinds.topic.copying import TOGETHER
 from kafkaform.kinds.topic.operations import PLACEMENT
 from kafkaform.model import Origin, Severity, Status
 from kafkaform.report.changes import action_of, fields_of, is_deferred
-from kafkaform.wording import counted
+from kafkaform.wording import counted, listed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafkaform.model import Plan
     from kafkaform.plan_file import PlanHeader
 
 
 ADDRESSES = 120
 """The most characters of a file's name, or of the addresses of brokers, in a header."""
+
+_NAMED = 8
+"""How many teams and groups are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +143,24 @@ def headline(plan: Plan) -> str:
     if plan.changes:
         return ", ".join([*held, f"{counted(due, 'change')} to apply" if due else "nothing to apply"])
     return "nothing to apply, but see below" if _open_ends(plan, s) else "no changes"
+
+
+def concerned(plan: Plan, word: Callable[[str], str] = str) -> str:
+    """Whom the changes concern: `owned by checkout; read by shipping (fulfilment), and 3 more`.
+
+    Empty where no manifest names a team, and no declared group reads what changes.
+
+    Args:
+        plan: The plan.
+        word: How a name is written.
+    """
+    counts = Counter(change.team for change in plan.changes)
+    named = sorted(filter(None, counts))
+    owners = [
+        word(team) + (f" ({counted(counts[team], 'change')})" if len(counts) > 1 else "") for team in named
+    ]
+    if named and counts[""]:
+        owners.append(f"no team ({counted(counts[''], 'change')})")
+    readers = [word(one.ref.name) + (f" ({word(one.team)})" if one.team else "") for one in plan.readers]
+    parts = (("owned by", owners), ("read by", readers))
+    return "; ".join(f"{verb} {listed(names, _NAMED)}" for verb, names in parts if names)

@@ -50,10 +50,11 @@ def render_plan(
     column = min(64, max((cell_len(str(c.ref)) for c in ordered), default=0) + 8)
     for planned in ordered:
         _change(page, planned, ledger, column, verbose=verbose)
-    _undeclared(page, plan, verbose=verbose)
+    asides.findings_of_plan(page, plan, verbose=verbose)
+    asides.owners(page, plan)
     asides.unknown(page, plan.unknown, verbose=verbose)
+    _undeclared(page, plan, verbose=verbose)
     asides.unmanaged(page, plan.unmanaged, verbose=verbose)
-    asides.findings(page, plan.diagnostics, verbose=verbose)
     if page.has_body:
         page.line()
     s = summarise(plan)

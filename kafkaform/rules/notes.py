@@ -193,6 +193,13 @@ NOTES: dict[str, Note] = {
             "They are listed, so that every partition of the topics is accounted for.",
         ),
         Note(
+            "KF440",
+            Severity.WARNING,
+            "A branch gives a resource to another team.\n\n"
+            "Its label `team` (or `owner`) is another one than where the branch began. Nothing changes on\n"
+            "the cluster, so no change of the plan shows it. Said by `plan --changed-since`.",
+        ),
+        Note(
             "KF507",
             Severity.WARNING,
             "The skew report does not say what a planned partition increase comes to.\n\n"

@@ -15,10 +15,14 @@ import pytest
 
 from kafkaform.audit.earlier import Earlier, read_earlier
 from kafkaform.audit.journal import open_journal
+from kafkaform.audit.topic import TOPIC
 from kafkaform.audit.trail import read_record
+from kafkaform.cli.earlier import settle
+from kafkaform.cli.safeguards import Safeguards
+from kafkaform.client_properties import ClientProperties
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.executor import apply
-from kafkaform.settings import AuditSettings
+from kafkaform.settings import AuditSettings, ClusterSettings
 from tests.audit_scenes import ALICE, HEADER, Story
 from tests.cli_helpers import Project
 from tests.group_clients import produce
@@ -170,6 +174,39 @@ def test_a_plan_that_was_made_after_an_apply_is_another_one(created_at: str, spe
     story = Story()
     story.add("update", "a", {RETENTION: (WEEK, DAY)})
     assert bool(Earlier(story.entries).spent("sha256:0", created_at)) == spent
+
+
+def test_a_record_that_cannot_be_read_is_a_note_and_stops_no_apply(
+    memory: MemoryCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = ClusterSettings("dev", ClientProperties())
+    made(memory, "a", retention_ms=WEEK)
+    killed(plan_for(memory, declared("a", 6, retention_ms=WEEK)), memory)
+    memory.hide(TOPIC)
+    earlier = Safeguards().earlier(memory, target, "memory", saved=True)
+    assert earlier == Earlier()
+    told = capsys.readouterr().err
+    assert told.startswith("what earlier applies did is not known: the record in the topic ")
+    assert Safeguards(audit=False).earlier(memory, target, "memory", saved=False).entries == ()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_result_that_cannot_be_written_is_a_note_and_stops_no_apply(
+    memory: MemoryCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killed(plan_for(memory, declared("a")), memory)
+    nowhere = AuditSettings(file=tmp_path / "missing" / "audit.jsonl")
+    settle(replace(read_earlier(memory, KEPT, "memory"), kept=nowhere), memory, "later")
+    told = capsys.readouterr().err
+    assert told.startswith("results that earlier applies left open stay open: the record in ")
+
+
+def test_without_a_record_now_the_earlier_one_is_still_read_for_a_saved_plan(memory: MemoryCluster) -> None:
+    killed(plan_for(memory, declared("a")), memory)
+    target = ClusterSettings("dev", ClientProperties())
+    none_kept = Safeguards(audit=False)
+    assert len(none_kept.earlier(memory, target, "memory", saved=True).entries) == 1
+    assert none_kept.earlier(memory, target, "memory", saved=True).settle(memory, "later") == ()
 
 
 # --- on the command line, and on Kafka -------------------------------------------------------------

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -252,6 +254,21 @@ def test_a_file_has_the_same_and_is_for_its_owner(memory: MemoryCluster, tmp_pat
     first, second = read_record(memory, both).entries
     assert first.run == run != second.run
     assert read_record_file(both.file) == read_record(memory, AuditSettings(topic=False, file=both.file))
+
+
+def test_each_writing_and_reading_of_the_record_is_a_line_of_the_log(
+    tmp_path: Path, memory: MemoryCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "kafkaform.audit")
+    both = AuditSettings(file=tmp_path / "audit.jsonl")
+    recorded_apply(plan_for(memory, declared("a")), memory, both)
+    read_record(memory, both)
+    places = [f"topic {TOPIC.name}", str(both.file)]
+    lines = [re.sub(r" in \d+ ms$", "", line) for line in caplog.messages]
+    wrote, read = (
+        [f"audit: {what} {place}" for place in places] for what in ("wrote 1 lines to", "read 2 lines from")
+    )
+    assert lines == [*wrote, *wrote, *read]
 
 
 def test_a_file_that_exists_keeps_its_mode_and_content(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -92,6 +93,16 @@ def test_a_second_one_is_told_who_holds_it(cluster: Cluster) -> None:
             raise AssertionError
         assert "held by alice@ci-3 (apply of plan 12ab, process 4711) since " in caught.value.message
         guard()
+
+
+def test_each_step_is_a_line_of_the_log(real_cluster: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "kafkaform.cluster")
+    with hold(real_cluster, ALICE) as guard:
+        with pytest.raises(LockHeld), hold(real_cluster, BOB):
+            raise AssertionError
+        guard()
+    steps = [line.partition(" after ")[0] for line in caplog.messages if line.startswith("lock: ")]
+    assert steps == ["lock: acquired", "lock: held by another", "lock: left", "lock: proven", "lock: left"]
 
 
 def test_who_waits_is_told_who_holds_it_and_gets_it(cluster: Cluster) -> None:

@@ -88,21 +88,26 @@ class Earlier:
         }
 
     def _unsettled(self) -> list[Entry]:
-        """Changes without a result, less what later applies carried out of them."""
-        found = []
-        for number, entry in enumerate(self.entries):
-            if entry.outcome is not None or not entry.whole or entry.ref.kind not in KINDS:
-                continue
-            if any(field.cut for field in entry.fields):
-                continue
-            later = [one for one in self.entries[number + 1 :] if one.ref == entry.ref and one.took_place]
-            if any(one.action != "update" for one in later):
-                continue
-            done = {field.path for one in later for field in one.carried_out}
-            left = tuple(field for field in entry.fields if field.path not in done)
-            if left or entry.action == "delete":
-                found.append(replace(entry, fields=left))
-        return found
+        """Changes without a result, less what later applies carried out of them; oldest first."""
+        found: list[Entry] = []
+        later: dict[ResourceRef, set[str]] = {}
+        replaced: set[ResourceRef] = set()
+        for entry in reversed(self.entries):
+            if entry.took_place:
+                later.setdefault(entry.ref, set()).update(field.path for field in entry.carried_out)
+                if entry.action != "update":
+                    replaced.add(entry.ref)
+            elif entry.outcome is None and entry.ref not in replaced and _is_comparable(entry):
+                done = later.get(entry.ref, ())
+                left = tuple(field for field in entry.fields if field.path not in done)
+                if left or entry.action == "delete":
+                    found.append(replace(entry, fields=left))
+        return found[::-1]
+
+
+def _is_comparable(entry: Entry) -> bool:
+    """Whether all of a change is on record, and means something to this version."""
+    return entry.whole and entry.ref.kind in KINDS and not any(field.cut for field in entry.fields)
 
 
 def read_earlier(

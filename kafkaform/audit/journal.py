@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from kafkaform.plan_file import PlanHeader
     from kafkaform.settings import AuditSettings
 
+_log = logging.getLogger(__name__)
 _OTHERWISE = "or apply without a record: --no-audit"
 
 
@@ -42,6 +45,7 @@ class TopicSink:
 
     def append(self, lines: Sequence[str]) -> None:
         """See `Sink.append`."""
+        begun = time.monotonic()
         try:
             self.cluster.append_audit(lines)
         except ClusterError as error:
@@ -54,6 +58,7 @@ class TopicSink:
             raise AuditError(
                 f"the record in the topic {TOPIC.name} cannot be written: {error.message}", hint=hint
             ) from error
+        _log_written(lines, f"topic {TOPIC.name}", begun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,9 @@ class FileSink:
 
     def append(self, lines: Sequence[str]) -> None:
         """See `Sink.append`."""
+        begun = time.monotonic()
         append_to_file(self.file, lines)
+        _log_written(lines, str(self.file), begun)
 
 
 class AuditJournal:
@@ -172,6 +179,10 @@ class AuditJournal:
                 sink.append(lines)
             except AuditError as second:
                 error.add_note(second.message)  # the first is the one to tell: nothing was applied
+
+
+def _log_written(lines: Sequence[str], where: str, begun: float) -> None:
+    _log.debug("audit: wrote %d lines to %s in %d ms", len(lines), where, (time.monotonic() - begun) * 1000)
 
 
 def sinks_of(cluster: Cluster, audit: AuditSettings) -> Sequence[Sink]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,13 +15,15 @@ from kafkaform.errors import AuditError, ClusterError, PermissionDenied
 from kafkaform.model import CONFIG_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from kafkaform.audit.entries import Entry
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.model import FieldValue, ResourceRef
     from kafkaform.settings import AuditSettings
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +142,18 @@ def read_record_file(file: Path) -> Log:
     Raises:
         AuditError: It cannot be read.
     """
-    return read_log(read_file(file), str(file))
+    begun = time.monotonic()
+    return _read(read_file(file), str(file), begun)
+
+
+def _read(lines: Sequence[str], where: str, begun: float) -> Log:
+    log = read_log(lines, where)
+    _log.debug("audit: read %d lines from %s in %d ms", len(lines), where, (time.monotonic() - begun) * 1000)
+    return log
 
 
 def _read_topic(cluster: Cluster) -> Log:
+    begun = time.monotonic()
     try:
         lines = cluster.read_audit()
     except PermissionDenied as error:
@@ -153,4 +165,4 @@ def _read_topic(cluster: Cluster) -> Log:
         raise AuditError(
             f"the record in the topic {TOPIC.name} cannot be read: {error.message}", hint=error.hint
         ) from error
-    return read_log(lines, f"topic {TOPIC.name}")
+    return _read(lines, f"topic {TOPIC.name}", begun)

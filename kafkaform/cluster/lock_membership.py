@@ -7,6 +7,7 @@ sees the callback before any commit of the new membership can succeed.
 
 from __future__ import annotations
 
+import logging
 import time
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.connection import Connection
     from kafkaform.errors import ClusterError
+
+_log = logging.getLogger(__name__)
 
 INSTANCE_ID = "apply"
 """The one `group.instance.id`, which the holder has and everybody else wants."""
@@ -104,8 +107,10 @@ class Membership:
         """
         self._introduction = introduction
         joined = False
+        begun = time.monotonic()
         try:
             joined = self._join()
+            _log.debug("lock: %s after %d ms", "acquired" if joined else "held by another", _ms_since(begun))
         except KeyboardInterrupt:
             # Whoever leaves before the answer is made a member all the same: nobody would have the lock.
             self._await_answer(time.monotonic() + GIVE_UP_S)
@@ -118,6 +123,7 @@ class Membership:
     def prove(self) -> None:
         """Raise LockLost unless the coordinator confirms, right now, that this is the member still."""
         if self._lost is None:
+            begun = time.monotonic()
             try:
                 error = self._confirm()
             except BaseException:
@@ -125,6 +131,7 @@ class Membership:
                 raise
             if error is not None and self._lost is None:
                 self._lost = _why(error)
+            _log.debug("lock: %s after %d ms", self._lost or "proven", _ms_since(begun))
         if self._lost is not None:
             self.leave()  # or librdkafka joins again, and keeps the lock from others
             raise lock.lost(self._lost)
@@ -138,8 +145,10 @@ class Membership:
         if not self._left:
             self._left = True
             leaving = Thread(target=self._consumer.close, daemon=True)
+            begun = time.monotonic()
             leaving.start()
             leaving.join(GIVE_UP_S)
+            _log.debug("lock: left after %d ms", _ms_since(begun))
 
     def _join(self) -> bool:
         self._consumer.subscribe(
@@ -239,6 +248,10 @@ class Membership:
     def _on_commit(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         self._asked = False
         self._answer = error or next((p.error for p in partitions if p.error is not None), None)
+
+
+def _ms_since(begun: float) -> float:
+    return (time.monotonic() - begun) * 1000
 
 
 def _is(error: KafkaError, code: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import socket
@@ -12,18 +13,22 @@ import time
 import tracemalloc
 from contextlib import contextmanager, suppress
 from struct import pack, unpack
-from threading import Thread
-from typing import TYPE_CHECKING
+from threading import Event, Thread
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from kafka.future import Future as KafkaFuture
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
 
 from kafkaform.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.cluster import wire
 from kafkaform.cluster.api import IN_FLIGHT, Api, Question
 from kafkaform.cluster.broker_socket import BrokerSocket, HungUpError
 from kafkaform.cluster.connection import Connection
-from kafkaform.cluster.lent_connection import LentConnection
+from kafkaform.cluster.lent_connection import LentConnection, RawRequest, RawResponse
 from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.reassignments import read_running
@@ -532,6 +537,70 @@ def test_brokers_of_another_time_are_left_to_kafka_python(monkeypatch: pytest.Mo
         connection = Connection({}, lambda: {"bootstrap_servers": server.name})
         assert isinstance(connection._carrier, LentConnection)
         connection.close()
+
+
+def test_what_kafka_python_never_answers_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no deadline for TLS handshakes, nor for what waits for them."""
+    monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("kafkaform.cluster.connection._GRACE_S", 0.1)
+    goes_on = Event()
+    with monkeypatch.context() as patched:
+        patched.setattr("kafka.admin.KafkaAdminClient", lambda **_: goes_on.wait())
+        with pytest.raises(Unreachable, match=r"no broker of nobody:1 answered within"):
+            Connection({"bootstrap.servers": "nobody:1"}, dict)._second  # noqa: B018 - connects
+        goes_on.set()
+
+    net = NetworkSelector()
+    net.start()
+    manager = KafkaConnectionManager(net)
+    connection = Connection({}, dict)
+    connection.__dict__["_second"] = SimpleNamespace(_manager=manager)
+
+    async def silent(_: object) -> None:
+        await KafkaFuture()
+
+    async def broken(_: object) -> None:
+        raise IndexError("index out of range")
+
+    with pytest.raises(ClusterError, match=r"kafka-python failed: .*Timed out after 200"):
+        connection.run(silent, 0.1)
+    with pytest.raises(ClusterError, match="kafka-python failed: index out of range"):
+        connection.run(broken, 0.1)
+    manager.close()
+    net.stop()
+    net.close()
+
+
+def test_malformed_answers_on_the_connection_of_kafka_python() -> None:
+    def run(ask: Callable[[Any], Any], _: float) -> Any:
+        return asyncio.run(ask(manager))
+
+    class Manager:
+        """What sends each request to a broker that answers with one letter that is none."""
+
+        cluster = SimpleNamespace(
+            refresh_metadata=lambda: asyncio.sleep(0), brokers=lambda: [SimpleNamespace(node_id=7)]
+        )
+
+        async def send(self, _request: RawRequest, **_: object) -> RawResponse:
+            response = RawResponse(0, flexible=False)
+            response.body = answers.pop(0)
+            return response
+
+    manager = Manager()
+    question = Question(ECHO.api._replace(largest=10), lambda body: body.decode("ascii"))
+    lent = LentConnection(run, "kafka-1:9093,kafka-2:9093")
+    answers = [b"\xff", bytes(11), b"fine", b"\xff"]
+    with pytest.raises(
+        MalformedAnswer, match=r"^kafka-1:9093,kafka-2:9093: malformed answer to Echo v3: 'ascii'"
+    ):
+        lent.ask(question, [b""])
+    with pytest.raises(MalformedAnswer, match=r"^broker 7: malformed answer to Echo v3: 11 bytes"):
+        lent.ask(question, [b""], 7)
+    assert lent.ask(question, [b""], 7) == ["fine"]
+    (told,) = lent.ask_each(question, b"", 1.0).values()
+    assert isinstance(told, MalformedAnswer)
+    assert told.message.startswith("broker 7: malformed answer to Echo v3: ")
 
 
 @pytest.fixture

@@ -120,7 +120,10 @@ class BrokerSocket:
         try:
             answers = self._exchanged(api, bodies, timeout_s)
         except TimeoutError as error:
-            raise OutcomeUnknown(f"{self._name}: {api} timed out after {timeout_s:g} s") from error
+            raise OutcomeUnknown(
+                f"{self._name}: {api} timed out after {timeout_s:g} s",
+                hint="see whether this broker is overloaded or the network between is slow, and run it again",
+            ) from error
         except _MalformedError as error:
             raise malformed(self._name, api, str(error)) from error
         except OSError as error:

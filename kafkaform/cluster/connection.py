@@ -300,7 +300,7 @@ class _Logged:
             waiting.discard(future)
             if not waiting and self._open.pop(key, None) is not None:
                 errors = [error for each in futures if (error := each.exception())]
-                log(f"{len(errors):,} failed: {one_line(str(errors[0]))}" if errors else "answered")
+                log(f"{len(errors):,} failed: {translate(errors[0]).message}" if errors else "answered")
 
         for future in futures:
             future.add_done_callback(done)

@@ -40,7 +40,7 @@ T = TypeVar("T")
 class Run(Protocol):
     """See `Connection.run`."""
 
-    def __call__(self, ask: Callable[[Any], Awaitable[T]], timeout_s: float) -> T:
+    def __call__(self, ask: Callable[[Any], Awaitable[T]], timeout_s: float, /) -> T:
         """Run a coroutine."""
 
 

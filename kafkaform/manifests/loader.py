@@ -35,6 +35,23 @@ VERBATIM = frozenset({"config", "retention", "labels", "annotations", "client", 
 """Below these keys scalars keep their source text: what they mean is for their kind to say."""
 
 
+_OTHER_TOOLS = {
+    "kafka.strimzi.io/": (
+        "Strimzi",
+        "spec.replicas is spec.replicationFactor, spec.topicName metadata.name; the rest of spec stays",
+    ),
+    "kafka.jikkou.io/": (
+        "Jikkou",
+        "spec.replicas is spec.replicationFactor, spec.configs is spec.config; spec.partitions stays",
+    ),
+    "platform.confluent.io/": (
+        "Confluent for Kubernetes",
+        "spec.partitionCount is partitions, spec.replicas replicationFactor, spec.configs config",
+    ),
+}
+"""What becomes of a topic's manifest of another tool, by the beginning of its apiVersion."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What a repository says about all of its manifests.
@@ -200,19 +217,25 @@ def _manifest(document: Document, problems: list[Problem]) -> _Manifest | None:
 
 def _kind(document: Document, problems: list[Problem]) -> Kind | None:
     if not isinstance(document.data, dict):
-        hint = f"start with apiVersion: {API_VERSION}"
+        hint = f"start with apiVersion: {API_VERSION}, without a dash; a line --- parts manifests"
         problems.append(Problem("a manifest must be a mapping", document.locate(), hint))
         return None
     name = document.data.get("kind")
+    version = document.data.get("apiVersion")
+    for prefix, (tool, differences) in _OTHER_TOOLS.items():
+        if name == "KafkaTopic" and str(version).startswith(prefix):
+            hint = f"write apiVersion: {API_VERSION} and kind: Topic; {differences}"
+            problems.append(Problem(f"a KafkaTopic is {tool}'s manifest", document.locate(["kind"]), hint))
+            return None
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         what = "kind is missing" if name is None else f"unknown kind {quoted(str(name))}"
         hint = hint_for(str(name), KINDS, "known kinds")
         problems.append(Problem(what, document.locate(["kind"]), hint))
-        version = document.data.get("apiVersion")
         if version != API_VERSION:
             what = "is missing" if version is None else f"must be {API_VERSION}, not {quoted(str(version))}"
-            problems.append(Problem(f"apiVersion {what}", document.locate(["apiVersion"])))
+            hint = f"write apiVersion: {API_VERSION}"
+            problems.append(Problem(f"apiVersion {what}", document.locate(["apiVersion"]), hint))
     return kind
 
 

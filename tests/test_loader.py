@@ -356,9 +356,11 @@ def test_a_broker_config_is_told_with_what_a_topic_has_for_it(given: str, instea
 
 FOREIGN = {
     "kafka.strimzi.io/v1beta2": "a KafkaTopic is Strimzi's manifest (write apiVersion: kafkaform/v1 and "
-    "kind: Topic; spec.replicas is spec.replicationFactor, spec.topicName metadata.name; the rest of spec stays)",
+    "kind: Topic; spec.replicas is spec.replicationFactor, spec.topicName metadata.name; "
+    "the rest of spec stays)",
     "kafka.jikkou.io/v1beta2": "a KafkaTopic is Jikkou's manifest (write apiVersion: kafkaform/v1 and "
-    "kind: Topic; spec.replicas is spec.replicationFactor, spec.configs is spec.config; spec.partitions stays)",
+    "kind: Topic; spec.replicas is spec.replicationFactor, spec.configs is spec.config; "
+    "spec.partitions stays)",
 }
 
 
@@ -383,10 +385,10 @@ def test_fields_in_the_wrong_place_are_told_where_they_belong() -> None:
         "t/a.yaml:3:21: unknown field 'spec' in metadata (it belongs at the top: indent it less)",
         "t/a.yaml:4:45: unknown field 'retention.ms' in spec (it belongs in spec.config)",
         "t/a.yaml:5:1: unknown field 'partitions' (it belongs in spec)",
-        "t/b.yaml:4:52: spec.config must be a mapping, not a list (write lines `name: value` without dashes)",
+        "t/b.yaml:4:53: spec.config must be a mapping, not a list (write lines `name: value` without dashes)",
         "t/c.yaml:3:18: metadata.name must be text, not 1234 (quote it, as in '1234')",
         (
-            "t/c.yaml:4:64: spec.config.retention must be text, a number, true or false, a list or null, "
+            "t/c.yaml:4:65: spec.config.retention must be text, a number, true or false, a list or null, "
             "not a mapping (write the name in one piece: retention.ms)"
         ),
     ]

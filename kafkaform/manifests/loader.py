@@ -14,7 +14,7 @@ from kafkaform.manifests.files import manifest_files, read_bytes
 from kafkaform.manifests.places import FieldPlaces
 from kafkaform.manifests.structure import sound_part, structure_problems
 from kafkaform.manifests.yaml12 import read_documents
-from kafkaform.model import Desired, Location, ResourceRef, Undeclared
+from kafkaform.model import Desired, Intent, Location, ResourceRef, Undeclared
 from kafkaform.spelling import nearest, quoted
 
 if TYPE_CHECKING:
@@ -86,6 +86,20 @@ class _Manifest:
     sound: bool
 
 
+class InvalidManifests(InvalidInput):
+    """Manifests are wrong.
+
+    Args:
+        problems: All of them.
+        readable: What can be read for each context, so that rules can be checked in the same run: sound
+            manifests, and of the others the names.
+    """
+
+    def __init__(self, problems: Iterable[Problem], readable: list[list[Desired]]) -> None:
+        super().__init__(problems)
+        self.readable = readable
+
+
 def ignored(_: ResourceRef) -> None:
     """Nobody wants to know before all manifests have been read."""
 
@@ -133,8 +147,26 @@ def load_all(
     _check_duplicates(manifests, problems)
     resolved = [list(_resolve_all(manifests, context, problems)) for context in contexts]
     if problems:
-        raise InvalidInput(sorted(dict.fromkeys(problems), key=_place))
+        others = [_named(manifest) for manifest in manifests if not manifest.sound]
+        readable = [[*desired, *others] for desired in resolved]
+        raise InvalidManifests(sorted(dict.fromkeys(problems), key=_place), readable)
     return resolved
+
+
+def _named(manifest: _Manifest) -> Desired:
+    """An unsound manifest, of which rules are told the name alone."""
+    document = manifest.document
+    intent = Intent(waivers=manifest.waivers)
+    return Desired(manifest.ref, {}, intent, document.locate(), FieldPlaces(document, None))
+
+
+def file_problems(paths: Iterable[Path]) -> list[Problem]:
+    """What is wrong with manifests whatever a configuration says, for where that cannot be read."""
+    problems: list[Problem] = []
+    documents = [one for file in manifest_files(paths, problems) for one in _read(file, None, problems)]
+    read = [_manifest(document, problems) for document in documents]
+    _check_duplicates([manifest for manifest in read if manifest is not None], problems)
+    return sorted(dict.fromkeys(problems), key=_place)
 
 
 def _place(problem: Problem) -> tuple[str, int, int]:

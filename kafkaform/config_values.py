@@ -211,9 +211,20 @@ def _boolean(key: ConfigKey, text: str) -> str:
 
 
 def _integer(key: ConfigKey, text: str) -> str:
-    number = int(text) if _is_plain(text) or _INTEGER.fullmatch(text) else _with_unit(key, text)
+    if _is_plain(text) or _INTEGER.fullmatch(text):
+        number = int(text)
+    elif _DECIMAL.fullmatch(text) and (whole := _written_out(text)):
+        raise ValueError(f"{key.name}: {quoted(text)} is not a whole number; write {whole}")
+    else:
+        number = _with_unit(key, text)
     _check_range(key, number, text)
     return str(number)
+
+
+def _written_out(text: str) -> str:
+    """`1e3` or `2.0` as a whole number; nothing where it is none, or larger than doubles are exact."""
+    number = float(text)
+    return str(int(number)) if number.is_integer() and abs(number) <= 2**53 else ""
 
 
 def _with_unit(key: ConfigKey, text: str) -> int:

@@ -68,3 +68,9 @@ def command(verb: str, *arguments: str, options: Sequence[str] = ()) -> str:
     if any(argument.startswith("-") for argument in arguments):
         return shlex.join(["kafkaform", verb, *options, "--", *arguments])
     return shlex.join(["kafkaform", verb, *arguments, *options])
+
+
+def setting(path: str, value: object) -> str:
+    """A field as the `spec:` of a manifest takes it: `partitions: 12`, `config: {segment.ms: 6h}`."""
+    section, dot, name = path.partition(".")
+    return f"{section}: {{{name}: {value}}}" if dot else f"{section}: {value}"

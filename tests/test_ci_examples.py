@@ -99,5 +99,5 @@ def test_crons_lines_say_nothing_until_there_is_something_to_say(team: Scene, tm
     assert often == ""
     team.hosted.commit("main", lambda folder: (folder / "kafkaform.yaml").write_text("kind: ["))
     daily, often = cron()
-    assert "not valid YAML" in daily
-    assert "not valid YAML" in often
+    assert "the file ends inside of brackets" in daily
+    assert "the file ends inside of brackets" in often

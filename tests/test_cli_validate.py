@@ -49,6 +49,37 @@ def test_the_example_set_is_valid(monkeypatch: pytest.MonkeyPatch, validate: Cal
         assert call.out.endswith("resources: valid.\n")
 
 
+def test_no_stage_hides_the_problems_of_another(project: Project, validate: Callable[..., Call]) -> None:
+    head = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: %s}\nspec: "
+    wrong = head % "'bad name'" + "{partitons: 3, replicationFactor: 1}\n"
+    project.write("topics/wrong.yaml", wrong)
+    project.write("topics/sound.yaml", head % "'b c'" + "{partitions: 3, replicationFactor: 1}\n")
+    call = validate()
+    assert call.code == 1
+    assert "topics/sound.yaml:3:12: error: KF101 'b c'" in call.out
+    assert "topics/wrong.yaml:3:12: error: KF101 'bad name'" in call.out
+    assert "topics/wrong.yaml:4:8: unknown field 'partitons'" in call.err
+    found = json.loads(validate("--format", "json").out)["diagnostics"]
+    assert [(one["code"], one["source"]["file"]) for one in found] == [
+        (None, "topics/wrong.yaml"),
+        ("KF101", "topics/sound.yaml"),
+        ("KF101", "topics/wrong.yaml"),
+    ]
+    annotated = validate("--format", "github")
+    assert (annotated.code, annotated.out.count("::error")) == (1, 3)
+
+
+def test_a_wrong_configuration_does_not_hide_wrong_manifests(
+    project: Project, validate: Callable[..., Call]
+) -> None:
+    project.write("kafkaform.yaml", "clustrs: {}\n")
+    project.topic("b", partitons=3)
+    call = validate()
+    assert call.code == 1
+    assert "unknown field 'clustrs'" in call.err
+    assert "unknown field 'partitons'" in call.err
+
+
 def test_every_problem_of_every_file_is_told_with_its_place(
     project: Project, validate: Callable[..., Call]
 ) -> None:
@@ -223,7 +254,10 @@ def test_sarif_of_findings_and_of_bad_input(project: Project, validate: Callable
     call = validate("--format", "sarif")
     assert (call.code, call.err) == (1, "")
     (run,) = call.json["runs"]
-    assert [(one["ruleId"], one["level"]) for one in run["results"]] == [("invalid-input", "error")]
+    assert [(one["ruleId"], one["level"]) for one in run["results"]] == [
+        ("invalid-input", "error"),
+        ("KF109", "warning"),
+    ]
 
 
 def test_policies_are_checked_with_the_rules(project: Project, validate: Callable[..., Call]) -> None:

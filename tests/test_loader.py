@@ -121,7 +121,7 @@ BAD_SPECS: dict[str, tuple[str, list[str]]] = {
     ),
     "a number in another base": (
         "retention: {time: §0x10}, config: {segment.ms: §1e3}",
-        [f"retention.ms: '0x10' {DURATION}", f"segment.ms: '1e3' {DURATION}"],
+        [f"retention.ms: '0x10' {DURATION}", "segment.ms: '1e3' is not a whole number; write 1000"],
     ),
     "sexagesimal": ("retention: §1:30", [f"retention.ms: '1:30' {DURATION}"]),
     "truth": ("retention: §true", [f"retention.ms: 'true' {DURATION}"]),
@@ -251,7 +251,8 @@ BAD_FILES: dict[str, tuple[dict[str, str | bytes], list[str]]] = {
     "no mapping": (
         {"a.yaml": f"{WHOLE}---\n- 1\n---\ntext\n---\n7\n"},
         [
-            f"t/a.yaml:{line}:1: a manifest must be a mapping (start with apiVersion: kafkaform/v1)"
+            f"t/a.yaml:{line}:1: a manifest must be a mapping "
+            "(start with apiVersion: kafkaform/v1, without a dash; a line --- parts manifests)"
             for line in (6, 8, 10)
         ],
     ),
@@ -266,7 +267,7 @@ BAD_FILES: dict[str, tuple[dict[str, str | bytes], list[str]]] = {
         {"a.yaml": "metadata: {name: t}\n"},
         [
             "t/a.yaml:1:1: kind is missing (known kinds: Topic, ConsumerGroup)",
-            "t/a.yaml:1:1: apiVersion is missing",
+            "t/a.yaml:1:1: apiVersion is missing (write apiVersion: kafkaform/v1)",
         ],
     ),
     "unknown version": (
@@ -285,7 +286,7 @@ BAD_FILES: dict[str, tuple[dict[str, str | bytes], list[str]]] = {
     "unknown version of an unknown kind": (
         {"a.yaml": "apiVersion: v1\nkind: [Pod]\n"},
         [
-            "t/a.yaml:1:13: apiVersion must be kafkaform/v1, not 'v1'",
+            "t/a.yaml:1:13: apiVersion must be kafkaform/v1, not 'v1' (write apiVersion: kafkaform/v1)",
             "t/a.yaml:2:7: unknown kind \"['Pod']\" (known kinds: Topic, ConsumerGroup)",
         ],
     ),
@@ -320,9 +321,77 @@ BAD_FILES: dict[str, tuple[dict[str, str | bytes], list[str]]] = {
     ),
     "alias bomb": (
         {"a.yaml": "\n".join(f"{c}: &{c} [{','.join([f'*{chr(ord(c) - 1)}'] * 9)}]" for c in "bcdefghi")},
-        ["t/a.yaml:1:8: not valid YAML: found undefined alias"],
+        [
+            (
+                "t/a.yaml:1:8: the alias has no anchor (define it with & above in the same document, "
+                "or quote the value if * is meant as text)"
+            )
+        ],
     ),
 }
+
+
+BROKER_CONFIGS = {
+    "log.retention.hours: 168": "config: {retention.ms: 7d}",
+    "log.retention.minutes: 90": "config: {retention.ms: 90m}",
+    "log.retention.ms: 1000": "config: {retention.ms: 1000}",
+    "log.retention.bytes: 1GiB": "config: {retention.bytes: 1GiB}",
+    "log.segment.bytes: 1GiB": "config: {segment.bytes: 1GiB}",
+    "log.cleanup.policy: compact": "config: {cleanup.policy: compact}",
+    "log.roll.hours: 24": "config: {segment.ms: 1d}",
+    "message.max.bytes: 1MiB": "config: {max.message.bytes: 1MiB}",
+    "num.partitions: 6": "partitions: 6",
+    "default.replication.factor: 3": "replicationFactor: 3",
+}
+
+
+@pytest.mark.parametrize(("given", "instead"), BROKER_CONFIGS.items(), ids=BROKER_CONFIGS.keys())
+def test_a_broker_config_is_told_with_what_a_topic_has_for_it(given: str, instead: str) -> None:
+    (problem,) = problems({"a.yaml": topic(f"{{{COUNTS}, config: {{{given}}}}}")})
+    name = given.partition(":")[0]
+    assert problem.endswith(f"{name} is a config of brokers, not of topics (write {instead} in spec)")
+    if instead.startswith("config"):
+        assert loaded(topic(f"{{{COUNTS}, {instead}}}")).state is not None
+
+
+FOREIGN = {
+    "kafka.strimzi.io/v1beta2": "a KafkaTopic is Strimzi's manifest (write apiVersion: kafkaform/v1 and "
+    "kind: Topic; spec.replicas is spec.replicationFactor, spec.topicName metadata.name; "
+    "the rest of spec stays)",
+    "kafka.jikkou.io/v1beta2": "a KafkaTopic is Jikkou's manifest (write apiVersion: kafkaform/v1 and "
+    "kind: Topic; spec.replicas is spec.replicationFactor, spec.configs is spec.config; "
+    "spec.partitions stays)",
+}
+
+
+@pytest.mark.parametrize(("version", "expected"), FOREIGN.items(), ids=FOREIGN.keys())
+def test_a_topic_of_another_tool_is_told_with_what_maps_where(version: str, expected: str) -> None:
+    head = f"apiVersion: {version}\nkind: KafkaTopic\nmetadata: {{name: t}}\n"
+    text = head + "spec: {partitions: 3, replicas: 1}\n"
+    assert problems({"a.yaml": text}) == [f"t/a.yaml:2:7: {expected}"]
+
+
+def test_fields_in_the_wrong_place_are_told_where_they_belong() -> None:
+    assert problems(
+        {
+            "a.yaml": (
+                f"{HEAD}metadata: {{name: t, spec: {{}}}}\nspec: {{{COUNTS}, retention.ms: 7d}}\n"
+                "partitions: 3\n"
+            ),
+            "b.yaml": topic(f"{{{COUNTS}, config: [retention.ms: 7d]}}", "b"),
+            "c.yaml": topic(f"{{{COUNTS}, config: {{retention: {{ms: 7d}}}}}}", "1234"),
+        }
+    ) == [
+        "t/a.yaml:3:21: unknown field 'spec' in metadata (it belongs at the top: indent it less)",
+        "t/a.yaml:4:45: unknown field 'retention.ms' in spec (it belongs in spec.config)",
+        "t/a.yaml:5:1: unknown field 'partitions' (it belongs in spec)",
+        "t/b.yaml:4:53: spec.config must be a mapping, not a list (write lines `name: value` without dashes)",
+        "t/c.yaml:3:18: metadata.name must be text, not 1234 (quote it, as in '1234')",
+        (
+            "t/c.yaml:4:65: spec.config.retention must be text, a number, true or false, a list or null, "
+            "not a mapping (write the name in one piece: retention.ms)"
+        ),
+    ]
 
 
 @pytest.mark.parametrize(("files", "expected"), BAD_FILES.values(), ids=BAD_FILES.keys())
@@ -353,7 +422,7 @@ def test_every_problem_of_every_file_in_one_run() -> None:
         "t/b.yaml:3:18: Topic/t is declared twice",
         "t/b.yaml:4:7: spec.replicationFactor is missing",
         "t/b.yaml:9:7: spec must be a mapping, not null",
-        "t/c.yaml:2:1: not valid YAML: while parsing a flow node did not find expected node content",
+        "t/c.yaml:2:1: the file ends inside of brackets",
         "t/d.yaml:3:18: Topic/t is declared twice",
         "t/d.yaml:3:21: unknown field 'lables' in metadata",
         "t/d.yaml:3:64: 'x' is no consent",
@@ -498,7 +567,22 @@ def test_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- what was meant ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["12", "12.0", "012", "0xC", "0o14", "1.2e1"])
+@pytest.mark.parametrize(
+    ("text", "plain"), [("1e3", "1000"), ("12.0", "12"), ("1.2e1", "12"), ("-1e0", "-1")]
+)
+def test_a_whole_number_written_as_a_fraction_is_refused_with_the_plain_one(text: str, plain: str) -> None:
+    wrong = "must be a whole number, and is written as a fraction or with an exponent"
+    found = problems(
+        {"a.yaml": topic(f"{{partitions: {text}, replicationFactor: 1, skew: {{maxKeyShare: 1.0}}}}")}
+    )
+    assert f"t/a.yaml:4:20: spec.partitions {wrong} (write {plain})" in found
+    deep = topic(f"{{{COUNTS}, overrides: {{dev: {{partitions: {text}}}}}}}")
+    assert any(
+        f"spec.overrides.dev.partitions {wrong} (write {plain})" in one for one in problems({"a.yaml": deep})
+    )
+
+
+@pytest.mark.parametrize("text", ["12", "012", "0xC", "0o14"])
 def test_a_whole_number_is_one_however_it_is_written(text: str) -> None:
     found = state(f"{{partitions: {text}, replicationFactor: 1}}")
     assert found == {"partitions": 12, "replicationFactor": 1}

@@ -94,7 +94,7 @@ def test_a_rule_that_is_an_error_refuses_its_resource(memory: MemoryCluster) -> 
     assert statuses(plan) == {"bad": Status.REFUSED, "good": Status.PLANNED}
     (bad, _) = plan.changes
     assert (bad.reason or "").startswith("KF109: min.insync.replicas is 4, replicationFactor is 3")
-    assert bad.remedy == "set it to 2"
+    assert bad.remedy == "write config: {min.insync.replicas: 2}"
     assert [d.code for d in plan.diagnostics] == ["KF109"]
     assert {operation.ref.name for batch in watched.checks for operation in batch} == {"good"}
 

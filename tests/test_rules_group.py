@@ -191,7 +191,7 @@ def test_a_batch_that_takes_as_long_as_the_poll_interval() -> None:
     assert finding.message == (
         "max.poll.records 1500 x 200ms a record are 5m, not less than max.poll.interval.ms 5m"
     )
-    assert finding.suggestion == "set client.max.poll.records to 1499 or less"
+    assert finding.suggestion == "write client: {max.poll.records: 1499} or less"
     assert finding.path == "client.max.poll.records"
     assert severity("KF203", finding) is Severity.WARNING
     assert found("KF203", slow(200, client={**client, "max.poll.records": "1499"})) == []
@@ -200,7 +200,7 @@ def test_a_batch_that_takes_as_long_as_the_poll_interval() -> None:
 @pytest.mark.parametrize("each", [600, 601, 7_001, 299_999])
 def test_the_suggested_batch_is_the_largest_that_fits(each: int) -> None:
     suggestion = only("KF203", slow(each)).suggestion or ""
-    fitting = int(suggestion.removeprefix("set client.max.poll.records to ").removesuffix(" or less"))
+    fitting = int(suggestion.removeprefix("write client: {max.poll.records: ").removesuffix("} or less"))
     assert found("KF203", slow(each, client={"max.poll.records": str(fitting)})) == []
     assert found("KF203", slow(each, client={"max.poll.records": str(fitting + 1)})) != []
 
@@ -325,8 +325,8 @@ def test_three_heartbeats_fit_into_a_session(protocol: str) -> None:
         f"{prefix}session.timeout.ms 8999ms is less than 3 x {prefix}heartbeat.interval.ms 3s"
     )
     assert finding.suggestion == (
-        f"set {section}.{prefix}session.timeout.ms to 9s or more, "
-        f"or {section}.{prefix}heartbeat.interval.ms to 2999ms or less"
+        f"write {section}: {{{prefix}session.timeout.ms: 9s}} or more, "
+        f"or {section}: {{{prefix}heartbeat.interval.ms: 2999ms}} or less"
     )
     assert finding.path == f"{section}.{prefix}session.timeout.ms"
     assert severity("KF206", finding) is Severity.WARNING
@@ -356,7 +356,7 @@ def test_idle_fetches_are_counted() -> None:
     assert finding.message == (
         "while no records come, 50 members x 6 brokers ÷ 500ms are 600 fetch requests a second"
     )
-    assert finding.suggestion == "set client.fetch.max.wait.ms to 1s"
+    assert finding.suggestion == "write client: {fetch.max.wait.ms: 1s}"
     assert (finding.path, severity("KF207", finding)) == ("members.expected", Severity.INFO)
     better = group(members={"expected": 50}, client={"fetch.max.wait.ms": "1000"})
     assert found("KF207", many, better, brokers=6) == []
@@ -462,7 +462,7 @@ def test_exactly_once_needs_own_commits_and_committed_reads() -> None:
     )
     assert (finding.path, finding.suggestion) == (
         "client.isolation.level",
-        "set client.isolation.level to read_committed",
+        "write client: {isolation.level: read_committed}",
     )
     finding = only("KF209", delivering(exactly, enable_auto_commit="true", isolation_level="read_committed"))
     assert finding.path == "client.enable.auto.commit"
@@ -566,7 +566,7 @@ def test_partitions_that_are_added_later_start_elsewhere() -> None:
         "offsets.initial is earliest, auto.offset.reset is latest: "
         "partitions that are added later skip what came before"
     )
-    assert finding.suggestion == "set client.auto.offset.reset to earliest"
+    assert finding.suggestion == "write client: {auto.offset.reset: earliest}"
     assert (finding.path, severity("KF212", finding)) == ("client.auto.offset.reset", Severity.WARNING)
     finding = only("KF212", starting("6h ago"))
     assert "auto.offset.reset is not declared, so latest" in finding.message

@@ -174,6 +174,19 @@ def test_one_topic_above_the_limit_of_all(subset: bool) -> None:
     ]
 
 
+def test_very_many_partitions_are_told_with_what_they_cost() -> None:
+    advice = "use as many as its consumers, and its bytes a second, need: they can be added later"
+    cost = "a has 20,000 partitions: 60,000 replicas, which keep 180,000 files open at least"
+    desired = (declared("a", 20_000, 3),)
+    assert said("KF116", Scene(desired)) == [Said("a", "warning", cost, advice, "partitions")]
+    each = ", up to 60,000 on each of 3 brokers"
+    each += "; if one fails, up to 6,667 partitions need another leader at once"
+    assert said("KF116", Scene(desired, brokers=3)) == [
+        Said("a", "warning", cost + each, advice, "partitions")
+    ]
+    assert silent("KF116", Scene((declared("a", 1_000, 3),)))
+
+
 def test_more_topics_than_the_project_allows() -> None:
     desired = tuple(declared(f"a{number}") for number in range(3001))
     assert said("KF114", Scene(desired)) == [

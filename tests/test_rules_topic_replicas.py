@@ -164,7 +164,7 @@ def test_min_insync_replicas_against_replicas(replicas: int, least: str, trips: 
 def test_the_figures_and_a_value_that_fits_are_told(least: str, message: str, better: str) -> None:
     (found,) = said("KF109", Scene((declared("a", 3, 3, min_insync_replicas=least),)))
     assert found.message == f"min.insync.replicas is {message}"
-    assert found.suggestion == f"set it to {better}"
+    assert found.suggestion == f"write config: {{min.insync.replicas: {better}}}"
     assert found.path == "config.min.insync.replicas"
     assert silent("KF109", Scene((declared("a", 3, 3, min_insync_replicas=better),)))
 
@@ -219,7 +219,7 @@ def test_unclean_elections_are_warned_of() -> None:
             "warning",
             "unclean.leader.election.enable is true: "
             "a replica that is behind may become leader, and acknowledged records are lost",
-            "set it to false",
+            "write config: {unclean.leader.election.enable: false}",
             "config.unclean.leader.election.enable",
         )
     ]

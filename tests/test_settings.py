@@ -154,10 +154,13 @@ BAD: dict[str, tuple[str | bytes, list[str]]] = {
     "only comments": (b"# nothing\n", [f"1:1: {ONE}none"]),
     "two documents": ("---\na: 1\n", [f"1:1: {ONE}2"]),
     "null": (b"---\n", ["2:1: the document must be a mapping, not null"]),
-    "a list": (b"- 1\n", ["1:1: the document must be a mapping, not a list"]),
+    "a list": (
+        b"- 1\n",
+        ["1:1: the document must be a mapping, not a list (write lines `name: value` without dashes)"],
+    ),
     "syntax": (
         "a: [\n",
-        ["4:1: not valid YAML: while parsing a flow node did not find expected node content"],
+        ["4:1: the file ends inside of brackets (close them)"],
     ),
     "not UTF-8": (b"\xef\xbb\xbf# caf\xe9", ["1:6: not UTF-8: byte 0xe9 (save the file as UTF-8)"]),
     "10 MB": (b"#" * 10_000_000, ["1:1: the file is larger than 5 MiB (split it)"]),
@@ -200,7 +203,7 @@ BAD: dict[str, tuple[str | bytes, list[str]]] = {
             f"environments: dev\nclusters: {{a: {{environment: dev, {CLUSTER}}}}}\n"
             "defaults: {Topic: {overrides: {dev: {}}}}\n"
         ),
-        ["3:15: environments must be a list, not 'dev'"],
+        ["3:15: environments must be a list, not 'dev' (write a list: [dev])"],
     ),
     "defaults": (
         (
@@ -292,7 +295,7 @@ BAD: dict[str, tuple[str | bytes, list[str]]] = {
         [
             "3:1: unknown field 'clustrs' (did you mean 'clusters'?)",
             "4:25: unknown client property 'zzz' (docs/clients.md lists every property)",
-            "4:42: clusters.a.forbid must be a list, not 'none'",
+            "4:42: clusters.a.forbid must be a list, not 'none' (write a list: [none])",
             "5:13: undeclared must be one of report, reset, keep, not 'drop'",
         ],
     ),

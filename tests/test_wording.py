@@ -8,6 +8,7 @@ import re
 import shlex
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,11 @@ from kafkaform.audit.reversal import reversal
 from kafkaform.cli.main import COMMANDS
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.consent import Grant
+from kafkaform.kinds import KINDS
 from kafkaform.kinds.consumer_group.risk import judge_delete
+from kafkaform.manifests.loader import VERBATIM
+from kafkaform.manifests.structure import structure_problems
+from kafkaform.manifests.yaml12 import read_documents
 from kafkaform.model import Desired, Facts, Intent, Plan, ResourceRef
 from kafkaform.report.drift_json import drift_to_json
 from kafkaform.report.drift_markdown import render_drift_markdown
@@ -27,11 +32,14 @@ from kafkaform.report.drift_text import render_drift
 from kafkaform.report.drift_ways import Reach, accepting, restoring
 from kafkaform.report.markdown import render_markdown
 from kafkaform.report.text import render_plan
-from kafkaform.wording import command, spans
+from kafkaform.wording import command, setting, spans
 from tests.audit_scenes import HEADER, Story
 from tests.drift_scenes import drift_in
 from tests.scenes import made, plan_for, topic
 from tests.test_report_markdown import GITHUB
+
+if TYPE_CHECKING:
+    from kafkaform.errors import Problem
 
 HOSTILE = [
     "x;touch p;#",
@@ -87,6 +95,19 @@ def test_no_message_puts_a_value_into_a_command_by_itself() -> None:
 def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody commits in these tests."""
     monkeypatch.setattr(planning, "WATCH_S", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [("partitions", 12), ("config.segment.ms", "6h"), ("config.segment.bytes", "256 MiB"), ("keyed", "true")],
+)
+def test_a_setting_is_what_the_spec_of_a_manifest_takes(path: str, value: object) -> None:
+    problems: list[Problem] = []
+    (document,) = read_documents(setting(path, value).encode(), "f", problems.append, verbatim=VERBATIM)
+    assert problems == []
+    assert structure_problems(document, "topic", part="spec") == []
+    KINDS["Topic"].normalise(cast("dict[str, object]", document.data), document.reporter((), problems))
+    assert problems == []
 
 
 def words_of(text: str) -> list[str]:

@@ -170,6 +170,7 @@ def test_no_documents() -> None:
     assert [d.data for d in read("---\n---\n---\n")[0]] == [None, None, None]
 
 
+BRACES = "(quote the value if the braces are meant as text; {{ … }} is not expanded)"
 TAG_HINT = "(write the plain value, in quotes if it is meant as text)"
 
 REFUSED: dict[str, tuple[bytes | str, list[str]]] = {
@@ -177,7 +178,7 @@ REFUSED: dict[str, tuple[bytes | str, list[str]]] = {
     "tab after spaces": ("a:\n  \tb: 1\n", ["f:2:3: a tab cannot indent YAML (indent with spaces)"]),
     "tab that is not the fault": (
         "key:\tvalue: x",
-        ["f:1:11: not valid YAML: mapping values are not allowed in this context"],
+        ["f:1:11: the value has a ': ' in it (put the value in quotes)"],
     ),
     "duplicate key": (
         "a: 1\nb: 2\na: 3\n'a': 4\n",
@@ -202,14 +203,22 @@ REFUSED: dict[str, tuple[bytes | str, list[str]]] = {
     "core tag": ("a: !!str 12\n", [f"f:1:4: the tag '!!str' is not allowed {TAG_HINT}"]),
     "tag of a mapping": ("!!map {a: 1}\n", [f"f:1:1: the tag '!!map' is not allowed {TAG_HINT}"]),
     "binary": ("a: !!binary aGk=\n", [f"f:1:4: the tag '!!binary' is not allowed {TAG_HINT}"]),
-    "key that is a list": ("? [a]\n: 1\n", ["f:1:3: a key must be plain text"]),
-    "key that is a mapping": ("{{a: b}: c}\n", ["f:1:2: a key must be plain text"]),
+    "key that is a list": ("? [a]\n: 1\n", [f"f:1:3: a key must be plain text {BRACES}"]),
+    "key that is a mapping": ("{{a: b}: c}\n", [f"f:1:2: a key must be plain text {BRACES}"]),
     "recursive alias": ("a: &a [*a]\n", ["f:1:4: an alias contains itself (write the value out)"]),
     "recursive alias in a mapping": (
         "a: &a\n  b: {c: *a}\n",
         ["f:1:4: an alias contains itself (write the value out)"],
     ),
-    "unknown alias": ("a: *b\n", ["f:1:4: not valid YAML: found undefined alias"]),
+    "unknown alias": (
+        "a: *b\n",
+        [
+            (
+                "f:1:4: the alias has no anchor (define it with & above in the same document, "
+                "or quote the value if * is meant as text)"
+            )
+        ],
+    ),
     "control character": (
         "a: 1\nb: é\x01\n",
         ["f:2:5: a control character cannot stand in YAML (remove it, or write it as an escape)"],
@@ -226,24 +235,19 @@ REFUSED: dict[str, tuple[bytes | str, list[str]]] = {
         b"\xef\xbb\xbfa: \xff",
         ["f:1:4: not UTF-8: byte 0xff (save the file as UTF-8)"],
     ),
-    "utf-16": ("a: 1\n".encode("utf-16"), ["f:1:1: not UTF-8: byte 0xff (save the file as UTF-8)"]),
+    "utf-16": ("a: 1\n".encode("utf-16"), ["f:1:1: the file is UTF-16 (save the file as UTF-8)"]),
     "surrogate": (b"a: \xed\xa0\x80", ["f:1:4: not UTF-8: byte 0xed (save the file as UTF-8)"]),
     "bracket": (
         "\r\ra: ]",
-        ["f:3:4: not valid YAML: while parsing a block node did not find expected node content"],
+        ["f:3:4: unexpected ']' (remove it, or put the value in quotes)"],
     ),
     "open quote": (
         "a: 'x",
-        ["f:1:6: not valid YAML: while scanning a quoted scalar found unexpected end of stream"],
+        ["f:1:4: a quote is opened and never closed (close it, or quote the whole value)"],
     ),
     "at sign": (
         "a: @x",
-        [
-            (
-                "f:1:4: not valid YAML: while scanning for the next token "
-                "found character that cannot start any token"
-            )
-        ],
+        ["f:1:4: a value cannot begin with '@' (put the value in quotes)"],
     ),
 }
 
@@ -251,6 +255,61 @@ REFUSED: dict[str, tuple[bytes | str, list[str]]] = {
 @pytest.mark.parametrize(("raw", "problems"), REFUSED.values(), ids=REFUSED.keys())
 def test_refused(raw: bytes | str, problems: list[str]) -> None:
     assert refused(raw) == problems
+
+
+SPEC = "spec:\n  partitions: 3\n"
+PAIR = "(write `name: value`, with a space after the colon)"
+
+SLIPS: dict[str, tuple[str, str]] = {
+    "indented too little": (
+        SPEC + " replicationFactor: 1\n",
+        (
+            "f:3:2: this line is indented by 1 space, and no line above it is "
+            "(indent it by 2 spaces, like the lines that it belongs to)"
+        ),
+    ),
+    "indented too much": (
+        SPEC + "    replicationFactor: 1\n",
+        "f:3:5: this line is indented deeper than line 2, which has a value already (indent it by 2 spaces)",
+    ),
+    "no space after a colon": (
+        "spec:\n  partitions:3\n  replicationFactor: 1\n",
+        f"f:2:13: there is no space after this colon {PAIR}",
+    ),
+    "a colon in a value": (
+        "note: this: is bad\n",
+        "f:1:11: the value has a ': ' in it (put the value in quotes)",
+    ),
+    "the first line indented": (
+        " a: 1\nb: 2\n",
+        (
+            "f:2:1: this line is indented less than the first one, or follows the end of the document "
+            "(begin all of apiVersion, kind, metadata and spec in column 1)"
+        ),
+    ),
+    "an item among keys": (
+        "a: 1\n- b\n",
+        "f:2:1: this does not go on with what is above (check indentation, dashes and quotes)",
+    ),
+    "a brace that is never closed": (
+        "spec: {a: 1, b: 2\n",
+        "f:2:1: a ',' or '}' is missing before this (the bracket is opened in line 1, column 7)",
+    ),
+    "four dashes": (
+        "a: 1\n----\n",
+        "f:2:1: this line has no value (a line of exactly three dashes parts documents)",
+    ),
+    "a word alone": ("a: 1\nword\nb: 2\n", f"f:2:1: this line has no value {PAIR}"),
+    "a Windows path": (
+        'a: "C:\\data"\n',
+        "f:1:7: unknown escape in double quotes (use single quotes, in which a backslash is just that)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "problem"), SLIPS.values(), ids=SLIPS.keys())
+def test_a_slip_is_told_in_plain_words(text: str, problem: str) -> None:
+    assert refused(text) == [problem]
 
 
 def test_a_document_with_a_problem_does_not_hide_the_others() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,17 +17,16 @@ from kafkaform.cli.options import (
 from kafkaform.cli.output import tell_configuration, telling_problems, workspace
 from kafkaform.cli.session import Session
 from kafkaform.errors import InvalidInput
-from kafkaform.manifests.loader import load_all
+from kafkaform.manifests.loader import InvalidManifests, file_problems, load_all
 from kafkaform.report.diagnostics import FORMATS, has_errors, render, tally
 from kafkaform.report.findings import by_environment, from_problems
 from kafkaform.rules import plugins
 from kafkaform.rules.waivers import idle_waivers
-from kafkaform.settings import find_settings
+from kafkaform.settings import DEFAULT_MANIFESTS, find_settings
 from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from kafkaform.model import Desired, Diagnostic, ResourceRef
     from kafkaform.report.findings import Reported
@@ -63,26 +63,34 @@ def validate(
     """
     with telling_problems(output_format):
         try:
-            settings = find_settings(config_file, untrusted=manifests_from)
+            settings = _settings(config_file, paths, manifests_from)
             if output_format == "text":
                 tell_configuration(settings)
             if manifests_from is not None:
                 settings = settings.elsewhere(manifests_from)
             plugins.load()
             settings.check_environment(environment)
-            declared = _load(paths or settings.manifests, settings, environment)
+            subset = Session(settings, None, environment).is_subset(paths, ())
+            known = rules.entries() | {policy.code: policy for policy in settings.policies}
+            chosen = (environment,) if environment is not None else settings.environments or (None,)
+            try:
+                declared = _load(paths or settings.manifests, settings, chosen)
+            except InvalidManifests as error:
+                partly = dict(zip(chosen, error.readable, strict=True))
+                found = _check(partly, settings, known, subset=subset)
+                if output_format == "text":
+                    _print(found, output_format, known, None)
+                    raise
+                _print([*from_problems(error.problems), *found], output_format, known, None)
+                if output_format == "github":
+                    click.echo(error.message)
+                return 1
         except InvalidInput as error:
             if output_format == "json":
                 _print(from_problems(error.problems), "json", {}, None)
                 return 1
             raise
-    subset = Session(settings, None, environment).is_subset(paths, ())
-    known = rules.entries() | {policy.code: policy for policy in settings.policies}
-    found = _findings(
-        {one: settings.scene(tuple(desired), one, subset=subset) for one, desired in declared.items()},
-        settings,
-        known,
-    )
+    found = _check(declared, settings, known, subset=subset)
     resources = len(next(iter(declared.values())))
     _print(found, output_format, known, resources)
     if output_format in {"text", "github"}:
@@ -90,13 +98,34 @@ def validate(
     return int(has_errors(found))
 
 
+def _settings(config_file: Path | None, paths: Sequence[Path], untrusted: Path | None) -> Settings:
+    """The configuration; or its problems, and those of manifests beside it."""
+    try:
+        return find_settings(config_file, untrusted=untrusted)
+    except InvalidInput as error:
+        files = [problem.location.file for problem in error.problems if problem.location is not None]
+        folder = untrusted or Path(*files[:1]).parent
+        usual = [folder / name for name in DEFAULT_MANIFESTS if (folder / name).is_dir()]
+        raise InvalidInput([*error.problems, *file_problems(paths or usual)]) from error
+
+
 def _load(
-    paths: Sequence[Path], settings: Settings, environment: str | None
+    paths: Sequence[Path], settings: Settings, chosen: Sequence[str | None]
 ) -> dict[str | None, list[Desired]]:
-    every = settings.environments or (None,)
-    chosen = (environment,) if environment is not None else every
     loaded = load_all(paths, [settings.context(one) for one in chosen])
     return dict(zip(chosen, loaded, strict=True))
+
+
+def _check(
+    declared: Mapping[str | None, Sequence[Desired]],
+    settings: Settings,
+    known: Mapping[str, Rule | Note],
+    *,
+    subset: bool,
+) -> list[Reported]:
+    """What rules say of what is declared in each environment."""
+    scenes = {one: settings.scene(tuple(desired), one, subset=subset) for one, desired in declared.items()}
+    return _findings(scenes, settings, known)
 
 
 def _findings(

@@ -14,7 +14,7 @@ from kafkaform.manifests.files import manifest_files, read_bytes
 from kafkaform.manifests.places import FieldPlaces
 from kafkaform.manifests.structure import sound_part, structure_problems
 from kafkaform.manifests.yaml12 import read_documents
-from kafkaform.model import Desired, Location, ResourceRef, Undeclared
+from kafkaform.model import Desired, Intent, Location, ResourceRef, Undeclared
 from kafkaform.spelling import nearest, quoted
 
 if TYPE_CHECKING:
@@ -33,6 +33,23 @@ WAIVER_PREFIX = f"{OWN_PREFIX}waive."
 """What the annotations that waive a rule start with; its code follows."""
 VERBATIM = frozenset({"config", "retention", "labels", "annotations", "client", "offsets"})
 """Below these keys scalars keep their source text: what they mean is for their kind to say."""
+
+
+_OTHER_TOOLS = {
+    "kafka.strimzi.io/": (
+        "Strimzi",
+        "spec.replicas is spec.replicationFactor, spec.topicName metadata.name; the rest of spec stays",
+    ),
+    "kafka.jikkou.io/": (
+        "Jikkou",
+        "spec.replicas is spec.replicationFactor, spec.configs is spec.config; spec.partitions stays",
+    ),
+    "platform.confluent.io/": (
+        "Confluent for Kubernetes",
+        "spec.partitionCount is partitions, spec.replicas replicationFactor, spec.configs config",
+    ),
+}
+"""What becomes of a topic's manifest of another tool, by the beginning of its apiVersion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +84,20 @@ class _Manifest:
     allow: Mapping[str, str]
     waivers: Mapping[str, str]
     sound: bool
+
+
+class InvalidManifests(InvalidInput):
+    """Manifests are wrong.
+
+    Args:
+        problems: All of them.
+        readable: What can be read for each context, so that rules can be checked in the same run: sound
+            manifests, and of the others the names.
+    """
+
+    def __init__(self, problems: Iterable[Problem], readable: list[list[Desired]]) -> None:
+        super().__init__(problems)
+        self.readable = readable
 
 
 def ignored(_: ResourceRef) -> None:
@@ -116,8 +147,26 @@ def load_all(
     _check_duplicates(manifests, problems)
     resolved = [list(_resolve_all(manifests, context, problems)) for context in contexts]
     if problems:
-        raise InvalidInput(sorted(dict.fromkeys(problems), key=_place))
+        others = [_named(manifest) for manifest in manifests if not manifest.sound]
+        readable = [[*desired, *others] for desired in resolved]
+        raise InvalidManifests(sorted(dict.fromkeys(problems), key=_place), readable)
     return resolved
+
+
+def _named(manifest: _Manifest) -> Desired:
+    """An unsound manifest, of which rules are told the name alone."""
+    document = manifest.document
+    intent = Intent(waivers=manifest.waivers)
+    return Desired(manifest.ref, {}, intent, document.locate(), FieldPlaces(document, None))
+
+
+def file_problems(paths: Iterable[Path]) -> list[Problem]:
+    """What is wrong with manifests whatever a configuration says, for where that cannot be read."""
+    problems: list[Problem] = []
+    documents = [one for file in manifest_files(paths, problems) for one in _read(file, None, problems)]
+    read = [_manifest(document, problems) for document in documents]
+    _check_duplicates([manifest for manifest in read if manifest is not None], problems)
+    return sorted(dict.fromkeys(problems), key=_place)
 
 
 def _place(problem: Problem) -> tuple[str, int, int]:
@@ -200,19 +249,25 @@ def _manifest(document: Document, problems: list[Problem]) -> _Manifest | None:
 
 def _kind(document: Document, problems: list[Problem]) -> Kind | None:
     if not isinstance(document.data, dict):
-        hint = f"start with apiVersion: {API_VERSION}"
+        hint = f"start with apiVersion: {API_VERSION}, without a dash; a line --- parts manifests"
         problems.append(Problem("a manifest must be a mapping", document.locate(), hint))
         return None
     name = document.data.get("kind")
+    version = document.data.get("apiVersion")
+    for prefix, (tool, differences) in _OTHER_TOOLS.items():
+        if name == "KafkaTopic" and str(version).startswith(prefix):
+            hint = f"write apiVersion: {API_VERSION} and kind: Topic; {differences}"
+            problems.append(Problem(f"a KafkaTopic is {tool}'s manifest", document.locate(["kind"]), hint))
+            return None
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         what = "kind is missing" if name is None else f"unknown kind {quoted(str(name))}"
         hint = hint_for(str(name), KINDS, "known kinds")
         problems.append(Problem(what, document.locate(["kind"]), hint))
-        version = document.data.get("apiVersion")
         if version != API_VERSION:
             what = "is missing" if version is None else f"must be {API_VERSION}, not {quoted(str(version))}"
-            problems.append(Problem(f"apiVersion {what}", document.locate(["apiVersion"])))
+            hint = f"write apiVersion: {API_VERSION}"
+            problems.append(Problem(f"apiVersion {what}", document.locate(["apiVersion"]), hint))
     return kind
 
 

@@ -32,6 +32,10 @@ _KINDS = {
     "null": "null",
 }
 _LONG = 200
+_LONGEST_NUMBER = 19
+_FEW = 6
+_SPOKEN = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
+"""What YAML 1.1 read as true and false."""
 _BOUNDS = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum": "more than"}
 _PLAIN = {
     "minLength": "must not be empty",
@@ -95,11 +99,32 @@ def _findings(document: Document, schema: str, part: str | None, path: Path) -> 
     if _accepts(schema, part, value):
         return
     for error in _validator(schema, part).iter_errors(value):
-        yield from _explained(error, document, (*path, *error.absolute_path))
+        yield from _explained(error, document, (*path, *error.absolute_path), _schema(schema, part))
+    for at, number in _inexact(value, _schema(schema, part), tuple(path)):
+        message = f"{_dotted(at)} must be a whole number, and is written as a fraction or with an exponent"
+        yield at, Problem(message, document.locate(at), f"write {int(number)}")
+
+
+def _inexact(value: Data, schema: Any, at: _Steps) -> Iterator[tuple[_Steps, float]]:
+    """Numbers such as `1e3` and `3.0` where the schema has whole numbers, which these are to JSON Schema."""
+    if isinstance(value, float):
+        if schema.get("type") == "integer" and value.is_integer():
+            yield at, value
+    elif isinstance(value, dict):
+        others = schema.get("additionalProperties")
+        for name, below in value.items():
+            known = schema.get("properties", {}).get(name, others)
+            if isinstance(known, dict):
+                yield from _inexact(below, known, (*at, name))
+    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+        for index, below in enumerate(value):
+            yield from _inexact(below, schema["items"], (*at, index))
 
 
 def _accepts(schema: str, part: str | None, value: Data) -> bool:
     """Whether a value fits, found out fifty times as fast as what is wrong with one that does not."""
+    if next(_inexact(value, _schema(schema, part), ()), None) is not None:
+        return False
     try:
         return _acceptor(schema, part).is_valid(value)
     except (TypeError, ValueError):  # a number or text that only Python knows: it is judged the slow way
@@ -139,34 +164,56 @@ def _inlined(schema: Any, whole: dict[str, Any]) -> Any:
     return inlined
 
 
-def _explained(error: Any, document: Document, path: _Steps) -> Iterator[_Finding]:
-    """What a `jsonschema.ValidationError` says, for people."""
+def _explained(error: Any, document: Document, path: _Steps, schema: Any) -> Iterator[_Finding]:
+    """What a `jsonschema.ValidationError` says, for people; `schema` is the whole one."""
     rule, limit = error.validator, error.validator_value
     if rule == "additionalProperties":
         known = error.schema.get("properties", {})
         for extra in set(error.instance) - set(known):
-            yield _unknown((*path, extra), document, f"unknown field {quoted(extra)}{_inside(path)}", known)
+            message = f"unknown field {quoted(extra)}{_inside(path)}"
+            yield _unknown((*path, extra), document, message, known, _home(str(extra), schema))
     elif rule == "required":
         for field in set(limit) - set(error.instance):
-            yield None, Problem(f"{_dotted((*path, field))} is missing", document.locate(path))
+            only = error.schema.get("properties", {}).get(field, {}).get("const")
+            hint = None if only is None else f"write {field}: {only}"
+            yield None, Problem(f"{_dotted((*path, field))} is missing", document.locate(path), hint)
     else:
         message, hint = _refused(rule, limit, error)
         yield path, Problem(f"{_dotted(path)} {message}", document.locate(path), hint)
 
 
-def _unknown(path: _Steps, document: Document, message: str, known: dict[str, Any]) -> _Finding:
+def _home(name: str, schema: Any) -> str | None:
+    """Where the schema has a field of this name, nearest to the top; None if it has none."""
+    level: list[tuple[_Steps, Any]] = [((), schema)]
+    while level:
+        below: list[tuple[_Steps, Any]] = []
+        for path, found in level:
+            properties = found.get("properties", {})
+            if name in properties:
+                return f"it belongs in {_dotted(path)}" if path else "it belongs at the top: indent it less"
+            below += [((*path, step), part) for step, part in properties.items()]
+        level = below
+    return None
+
+
+def _unknown(
+    path: _Steps, document: Document, message: str, known: dict[str, Any], home: str | None
+) -> _Finding:
     near = nearest(str(path[-1]), known)
-    hint = f"did you mean {near!r}?" if near else f"known here: {', '.join(sorted(known))}"
+    hint = home or (f"did you mean {near!r}?" if near else f"known here: {', '.join(sorted(known))}")
     return path, Problem(message, document.locate(path, key=True), hint)
 
 
 def _refused(rule: str, limit: Any, error: Any) -> tuple[str, str | None]:
     """What is wrong with one value, and a hint."""
+    hint: str | None = None
     if rule in _PLAIN:
         return _PLAIN[rule], None
     if rule == "type":
         names = [_KINDS[name] for name in ([limit] if isinstance(limit, str) else limit)]
         wanted = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+        types = frozenset([limit] if isinstance(limit, str) else limit)
+        hint = _retyped(error.instance, types, error)
     elif rule in {"enum", "const"}:
         choices = [str(choice) for choice in (limit if rule == "enum" else [limit])]
         wanted = f"{'one of ' if len(choices) > 1 else ''}{', '.join(choices)}"
@@ -177,7 +224,29 @@ def _refused(rule: str, limit: Any, error: Any) -> tuple[str, str | None]:
         wanted = f"{_BOUNDS[rule]} {limit}"
     else:
         return f"does not fit the schema: {error.message}", None
-    return f"must be {wanted}, not {_shown(error.instance)}", None
+    return f"must be {wanted}, not {_shown(error.instance)}", hint
+
+
+def _retyped(value: object, wanted: Set[str], error: Any) -> str | None:
+    """How a value of the wrong type was probably meant."""
+    path = list(error.absolute_path)
+    match value:
+        case bool() | int() | float() if "string" in wanted:
+            return f"quote it, as in '{_shown(value)}'"
+        case str() if "boolean" in wanted and value.lower() in _SPOKEN:
+            return f"write {_SPOKEN[value.lower()]}"
+        case str() if "integer" in wanted and value.isascii() and value.isdigit():
+            return f"write {int(value)} without quotes" if len(value) < _LONGEST_NUMBER else None
+        case str() | int() if "array" in wanted:
+            return f"write a list: [{_shown(value) if isinstance(value, int) else value}]"
+        case list() if "object" in wanted:
+            return "write lines `name: value` without dashes"
+        case dict() if value and path[-2:-1] == ["config"] and "." not in path[-1]:
+            return f"write the name in one piece: {path[-1]}.{next(iter(value))}"
+        case str() | int() if wanted == {"object"} and 0 < len(error.schema.get("properties", ())) <= _FEW:
+            return f"its fields: {', '.join(sorted(error.schema['properties']))}"
+        case _:
+            return None
 
 
 def _dotted(path: _Steps) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isinf
@@ -28,6 +29,7 @@ from kafkaform.manifests.yaml_hazards import (
     LimitExceeded,
     node_problems,
 )
+from kafkaform.manifests.yaml_syntax import syntax_problem
 from kafkaform.model import Location
 
 if TYPE_CHECKING:
@@ -187,7 +189,9 @@ def read_documents(
                 documents.append(document)
                 composer.nodes = document.size
     except yaml.MarkedYAMLError as error:
-        report(_syntax_problem(error, file, text))
+        if error.problem == "did not find expected <document start>" and documents:
+            del documents[-1]  # it ended where nobody meant it to
+        report(syntax_problem(error, file, text))
     except yaml.reader.ReaderError as error:
         place = _end(text.encode()[: error.position], file)
         hint = "remove it, or write it as an escape"
@@ -206,6 +210,9 @@ def _decode(raw: bytes, file: str, report: Callable[[Problem], None]) -> str | N
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         # A byte order mark is not counted in the position, and not in what it is a position of.
+        if error.object.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+            report(Problem("the file is UTF-16", Location(file), "save the file as UTF-8"))
+            return None
         message = f"not UTF-8: byte 0x{error.object[error.start]:02x}"
         report(Problem(message, _end(error.object[: error.start], file), "save the file as UTF-8"))
         return None
@@ -215,18 +222,6 @@ def _end(head: bytes, file: str) -> Location:
     """The place right after some UTF-8 bytes, counted in characters as the parser does."""
     lines = (head.decode("utf-8", "replace") + ".").splitlines()
     return Location(file, len(lines), len(lines[-1]))
-
-
-def _syntax_problem(error: yaml.MarkedYAMLError, file: str, text: str) -> Problem:
-    mark = error.problem_mark or error.context_mark
-    location = Location(file, mark.line + 1, mark.column + 1) if mark else Location(file)
-    lines = text.splitlines()
-    line = lines[mark.line] if mark and mark.line < len(lines) else ""
-    indentation = line[: len(line) - len(line.lstrip())]
-    if "\t" in indentation:
-        return Problem("a tab cannot indent YAML", location, "indent with spaces")
-    message = " ".join(part for part in (error.context, error.problem) if part)
-    return Problem(f"not valid YAML: {' '.join(message.split())}", location)
 
 
 class _Hazard(Exception):  # noqa: N818 - no error yet: a closer look says what it is

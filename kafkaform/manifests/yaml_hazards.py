@@ -166,7 +166,8 @@ def _key_problems(node: yaml.MappingNode, file: str) -> Iterator[Problem]:
     for key_node, _ in node.value:
         place = place_of(file, key_node)
         if not isinstance(key_node, yaml.ScalarNode):
-            yield Problem("a key must be plain text", place)
+            hint = "quote the value if the braces are meant as text; {{ … }} is not expanded"
+            yield Problem("a key must be plain text", place, hint)
         elif key_node.value == "<<" and not key_node.style:
             yield Problem("merge keys (<<) are not part of YAML 1.2", place, "write the fields out")
         elif key_node.value in first:

@@ -9,7 +9,7 @@ from kafkaform import kafka_configs
 from kafkaform.model import Severity
 from kafkaform.rules.catalogue import Finding, Scene, rule
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, DeclaredGroup, groups, human
-from kafkaform.wording import counted
+from kafkaform.wording import counted, setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -155,7 +155,7 @@ def idle_fetches(scene: Scene) -> Iterator[Finding]:
             group.desired,
             f"while no records come, {members} members x {known} ÷ {human(_WAIT, wait)} "
             f"are {requests} fetch requests a second",
-            f"set client.{_WAIT} to {human(_WAIT, longer)}",
+            f"write {setting(f'client.{_WAIT}', human(_WAIT, longer))}",
             path=group.client_path(_WAIT, "members.expected"),
         )
 

@@ -10,6 +10,7 @@ from kafkaform.model import Severity
 from kafkaform.rules.catalogue import Finding, Scene, rule
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, SHARE, STREAMS, DeclaredGroup, groups, human
 from kafkaform.units import format_duration
+from kafkaform.wording import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ def slow_batches(scene: Scene) -> Iterator[Finding]:
             continue
         fitting = (limit - 1) // each
         suggestion = (
-            f"set client.{_POLL_RECORDS} to {fitting} or less"
+            f"write {setting(f'client.{_POLL_RECORDS}', fitting)} or less"
             if fitting
             else f"raise {limit_name} above {format_duration(each)}: not even one record fits"
         )
@@ -123,8 +124,8 @@ def short_session(scene: Scene) -> Iterator[Finding]:
             group.desired,
             f"{names[0]} {human(names[0], session)} is less than "
             f"{_BEATS} x {names[1]} {human(names[1], beat)}",
-            f"set {section}.{names[0]} to {format_duration(_BEATS * beat)} or more, "
-            f"or {section}.{names[1]} to {format_duration(max(1, session // _BEATS))} or less",
+            f"write {setting(f'{section}.{names[0]}', format_duration(_BEATS * beat))} or more, or "
+            f"{setting(f'{section}.{names[1]}', format_duration(max(1, session // _BEATS)))} or less",
             path=said,
         )
 
@@ -157,7 +158,7 @@ def guarantee(scene: Scene) -> Iterator[Finding]:
                 group.desired,
                 f"exactly-once is declared, but {_said(group, _ISOLATION)}: "
                 "records of aborted transactions are read",
-                f"set client.{_ISOLATION} to read_committed",
+                f"write {setting(f'client.{_ISOLATION}', 'read_committed')}",
                 path=group.client_path(_ISOLATION, _DELIVERY),
             )
 
@@ -224,7 +225,7 @@ def _auto_commit(group: DeclaredGroup, delivery: str) -> Finding:
     return Finding(
         group.desired,
         f"{delivery} is declared, but {_said(group, _AUTO_COMMIT)}: {consequence}",
-        f"set client.{_AUTO_COMMIT} to false, and commit {commit}",
+        f"write {setting(f'client.{_AUTO_COMMIT}', 'false')}, and commit {commit}",
         severity,
         group.client_path(_AUTO_COMMIT, _DELIVERY),
     )

@@ -11,6 +11,7 @@ from kafkaform.rules.group_values import CLASSIC, CONSUMER, SHARE, STREAMS, grou
 from kafkaform.rules.topic_values import in_force, policies
 from kafkaform.spelling import nearest
 from kafkaform.units import format_duration
+from kafkaform.wording import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,13 +109,17 @@ def start_of_new_partitions(scene: Scene) -> Iterator[Finding]:
             fate = "skip what came before" if reset == "latest" else "make the clients fail"
             better = "latest" if initial == "latest" else "earliest"
             text = f"{shown}: partitions that are added later {fate}"
-            yield Finding(group.desired, text, f"set client.{_RESET} to {better}", path=path)
+            yield Finding(group.desired, text, f"write {setting(f'client.{_RESET}', better)}", path=path)
         elif initial == "latest":
             text = f"{shown}: once offsets expire, the group reads from there"
-            yield Finding(group.desired, text, f"set client.{_RESET} to latest", Severity.INFO, path)
+            yield Finding(
+                group.desired, text, f"write {setting(f'client.{_RESET}', 'latest')}", Severity.INFO, path
+            )
         elif initial == "earliest":
             text = f"{shown}: partitions without an offset later start there, not at their first record"
-            yield Finding(group.desired, text, f"set client.{_RESET} to earliest", Severity.INFO, path)
+            yield Finding(
+                group.desired, text, f"write {setting(f'client.{_RESET}', 'earliest')}", Severity.INFO, path
+            )
 
 
 @rule("KF213", Severity.WARNING, stage=Stage.LIVE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isqrt
+from math import ceil, isqrt
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.model import Desired, Severity
@@ -16,6 +16,10 @@ _PARTITIONS = "partitions"
 
 EVEN_COUNTS = (4, 6, 8, 12, 16, 18, 24, 30, 36, 48, 60, 72, 96, 120, 144, 180, 240, 360)
 """Partition counts that divide evenly in more ways than their neighbours."""
+
+_MANY = 1_000
+_FILES = 3
+"""The files of one segment that a broker keeps open: the records, and the indexes by offset and time."""
 
 _LEADERS_UNFELT = 10
 """With so many leaders on each broker, one more is a tenth at most."""
@@ -111,6 +115,35 @@ def partition_total(scene: Scene) -> Iterator[Finding]:
             None,
             f"the {len(sizes):,} declared topics have {total:,} partitions; the limit is {limit:,}",
             f"use fewer where they are many ({named}), or raise limits.partitions in kafkaform.yaml",
+        )
+
+
+@rule("KF116", Severity.WARNING)
+def many_partitions(scene: Scene) -> Iterator[Finding]:
+    """A topic has more than 1,000 partitions.
+
+    Each replica of a partition keeps at least three files open on its broker (a segment and its two
+    indexes), and maps the indexes into memory: with Linux's default of 65,530 maps a process, a broker has
+    room for some 32,000 replicas of all topics. If a broker fails, each partition that it led is without a
+    leader until the controller has chosen another one. Kafka cannot lower the count later. Few topics carry
+    what needs so many: 1,000 partitions at 10 MB a second each are 10 GB a second. Where one does, waive
+    the rule.
+    """
+    for topic in topics(scene):
+        partitions = count(topic, _PARTITIONS)
+        if partitions is None or partitions <= _MANY:
+            continue
+        replicas = partitions * (count(topic, "replicationFactor") or 1)
+        cost = f"{replicas:,} replicas, which keep {_FILES * replicas:,} files open at least"
+        if scene.brokers:
+            each = ceil(replicas / scene.brokers)
+            cost += f", up to {_FILES * each:,} on each of {scene.brokers} brokers; if one fails, up to "
+            cost += f"{ceil(partitions / scene.brokers):,} partitions need another leader at once"
+        yield Finding(
+            topic,
+            f"{topic.ref.name} has {partitions:,} partitions: {cost}",
+            "use as many as its consumers, and its bytes a second, need: they can be added later",
+            path=_PARTITIONS,
         )
 
 

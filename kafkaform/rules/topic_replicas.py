@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kafkaform.model import Severity
 from kafkaform.rules.catalogue import Finding, Scene, rule
 from kafkaform.rules.topic_values import count, in_force, live_count, topics
+from kafkaform.wording import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,13 +71,13 @@ def min_insync_replicas(scene: Scene) -> Iterator[Finding]:
         both = f"min.insync.replicas is {value.shown}, replicationFactor is {replicas}"
         if least > replicas:
             text, better = f"{both}: so many can never be in sync", max(1, replicas - 1)
-            yield Finding(topic, text, f"set it to {better}", path=_MIN_ISR)
+            yield Finding(topic, text, f"write {setting(_MIN_ISR, better)}", path=_MIN_ISR)
         elif least == replicas > 1:
             text = f"{both}: no broker may fail without stopping writes"
-            yield Finding(topic, text, f"set it to {replicas - 1}", Severity.WARNING, _MIN_ISR)
+            yield Finding(topic, text, f"write {setting(_MIN_ISR, replicas - 1)}", Severity.WARNING, _MIN_ISR)
         elif least == 1 and replicas >= 3:
             text = f"{both}: an acknowledged write may be on one broker only"
-            yield Finding(topic, text, "set it to 2", Severity.WARNING, _MIN_ISR)
+            yield Finding(topic, text, f"write {setting(_MIN_ISR, 2)}", Severity.WARNING, _MIN_ISR)
 
 
 @rule("KF113", Severity.WARNING)
@@ -98,7 +99,7 @@ def unclean_election(scene: Scene) -> Iterator[Finding]:
             topic,
             f"unclean.leader.election.enable is {value.shown}: "
             "a replica that is behind may become leader, and acknowledged records are lost",
-            "set it to false",
+            f"write {setting(_UNCLEAN, 'false')}",
             path=_UNCLEAN,
         )
 

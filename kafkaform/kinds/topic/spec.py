@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from kafkaform import kafka_configs
@@ -11,6 +12,8 @@ from kafkaform.kinds.topic.operations import PLACEMENT
 from kafkaform.kinds.topic.placement_spec import checked_placement, normal_placement
 from kafkaform.model import CONFIG_PREFIX, FieldValue, Intent, State, Undeclared
 from kafkaform.spelling import nearest, quoted
+from kafkaform.units import format_duration
+from kafkaform.wording import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +24,8 @@ RETENTION = {"time": "retention.ms", "bytes": "retention.bytes"}
 """The shorthand `retention:` and the Kafka configs it stands for."""
 
 _COUNTS = ("partitions", "replicationFactor")
+_SPEC_FIELDS = {"num.partitions": ("partitions", 1), "default.replication.factor": ("replicationFactor", 1)}
+"""Broker configs that are defaults of what is no topic config."""
 _PLAIN = ("keyed", "state", "deletionProtection", "undeclared", "skew")
 
 
@@ -37,7 +42,8 @@ def normalise(layer: Mapping[str, object], report: Report) -> Layer:
     config = {
         name: text
         for name, value in given.items()
-        if _known(name, report) and (text := _canonical(name, value, ("config", name), report)) is not BAD
+        if _known(name, value, report)
+        and (text := _canonical(name, value, ("config", name), report)) is not BAD
     }
     for name, path, value in _retention(layer.get("retention")):
         if name in given:
@@ -59,7 +65,7 @@ def _retention(value: object) -> Iterator[tuple[str, tuple[str, ...], object]]:
         yield RETENTION["time"], ("retention",), value
 
 
-def _known(name: str, report: Report) -> bool:
+def _known(name: str, value: object, report: Report) -> bool:
     if name in kafka_configs.REASSIGNMENT_KEYS:
         message = f"{name} belongs to running reassignments and cannot be declared"
         report(("config", name), message, "remove it", key=True)
@@ -67,10 +73,34 @@ def _known(name: str, report: Report) -> bool:
     key = kafka_configs.topic_configs().get(name)
     if (key and not key.internal) or name in kafka_configs.RETIRED_KEYS or kafka_configs.is_vendor(name):
         return True
+    if name in _broker_configs():
+        hint = _of_a_topic(name, value)
+        report(("config", name), f"{name} is a config of brokers, not of topics", hint, key=True)
+        return False
     near = nearest(name, [key.name for key in kafka_configs.topic_configs().values() if not key.internal])
     hint = f"did you mean {near!r}?" if near else f"Kafka {kafka_configs.kafka_version()} has none like it"
     report(("config", name), f"unknown Kafka config {quoted(name)}", hint, key=True)
     return False
+
+
+@cache
+def _broker_configs() -> Mapping[str, tuple[str, int]]:
+    """The topic config that a broker config is the default of, and how many of its units one is."""
+    return {
+        synonym.name: (f"config.{key.name}", synonym.factor)
+        for key in kafka_configs.topic_configs().values()
+        for synonym in key.synonyms
+        if synonym.name not in kafka_configs.topic_configs()
+    } | _SPEC_FIELDS
+
+
+def _of_a_topic(name: str, value: object) -> str:
+    """What a topic's manifest has for a broker config: pasteable, with the value in the topic's unit."""
+    path, factor = _broker_configs()[name]
+    text = str(value)
+    if factor != 1:
+        text = format_duration(int(text) * factor) if text.isascii() and text.isdigit() else "7d"
+    return f"write {setting(path, text)} in spec"
 
 
 def _canonical(name: str, value: object, path: tuple[str, ...], report: Report) -> object:

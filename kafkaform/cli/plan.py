@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from kafkaform.cli.options import (
     SectionedCommand,
@@ -31,13 +31,12 @@ from kafkaform.cli.output import (
     telling_problems,
     verbose_option,
 )
-from kafkaform.cli.saving import Saving, out_option, sign_key_option
+from kafkaform.cli.saving import Saving, out_option, sign_key_option, tell_saved
 from kafkaform.cli.session import Session
 from kafkaform.consent import Grant
 from kafkaform.errors import UsageError
 from kafkaform.model import Plan, Status
 from kafkaform.planning import Request, make_plan
-from kafkaform.report.printable import printable
 from kafkaform.rules import plugins
 
 if TYPE_CHECKING:
@@ -116,6 +115,11 @@ def plan(
         require_files(paths, "--changed-since compares files with a commit")
     if all_clusters:
         require_files(paths, "--all-clusters reads the manifests once for each cluster")
+    age_source = click.get_current_context().get_parameter_source("max_age")
+    if skew_report is None and age_source is ParameterSource.COMMANDLINE:
+        raise UsageError(
+            "--max-age is how old the report of --skew may be", hint="give --skew REPORT.json too"
+        )
     scope = Scope(paths, targets, tuple(map(Grant.parse, allow)), prune, changed_since=changed_since)
     if skew_report is not None:
         scope = replace(scope, skew=_read_skew(skew_report, max_age, all_clusters=all_clusters))
@@ -140,8 +144,7 @@ def plan(
     policies = {policy.code: policy for policy in session.settings.policies}
     print_plan(made, about, output_format, verbose=verbose, policies=policies)
     if out is not None:
-        file = printable(shlex.quote(str(out)))
-        click.echo(f"saved: kafkaform apply {file} carries out exactly this", err=True)
+        tell_saved(out, session.where)
     return judge(made)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,12 +12,11 @@ from kafkaform.cli import completion
 from kafkaform.cli.moving import Moving, throttle_option
 from kafkaform.cli.options import SectionedCommand, Where, allow_option, where_options
 from kafkaform.cli.output import header, plan_format_option, print_plan, print_text, verbose_option
-from kafkaform.cli.saving import Saving, out_option, sign_key_option
+from kafkaform.cli.saving import Saving, out_option, sign_key_option, tell_saved
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import prose_width
 from kafkaform.consent import Grant
 from kafkaform.rebalancing import RebalanceRequest, make_rebalance, static_topics
-from kafkaform.report.printable import printable
 from kafkaform.report.rebalance import render_balance
 
 if TYPE_CHECKING:
@@ -94,8 +92,7 @@ def rebalance(
         _print_balance(made)
     print_plan(made.plan, about, output_format, verbose=verbose)
     if out is not None and made.plan.changes:
-        file = printable(shlex.quote(str(out)))
-        click.echo(f"saved: kafkaform apply {file} carries out exactly this", err=True)
+        tell_saved(out, session.where)
     if made.not_emptied:
         return 1
     return 2 if detailed_exitcode and made.plan.changes else 0

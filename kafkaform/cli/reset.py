@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from pathlib import Path
 
@@ -11,14 +10,13 @@ import click
 from kafkaform.cli import completion
 from kafkaform.cli.options import SectionedCommand, Where, allow_option, where_options
 from kafkaform.cli.output import header, plan_format_option, print_plan, tell, verbose_option, write_file
-from kafkaform.cli.saving import Saving, sign_key_option
+from kafkaform.cli.saving import Saving, sign_key_option, tell_saved
 from kafkaform.cli.session import Session
 from kafkaform.consent import Grant
 from kafkaform.errors import KafkaformError, UsageError
 from kafkaform.model import Plan, Status
 from kafkaform.offset_files import read_offsets, write_offsets
 from kafkaform.offset_spec import OffsetSpec, ShiftBy, parse_offset
-from kafkaform.report.printable import printable
 from kafkaform.resets import ResetRequest, make_reset, parse_topics
 from kafkaform.rules import plugins
 
@@ -89,7 +87,7 @@ def reset(
     saving.save(made.plan, about)
     print_plan(made.plan, about, output_format, verbose=verbose)
     if out is not None:
-        _say_what_next(out, made.plan)
+        _say_what_next(out, made.plan, session.where)
     return 0
 
 
@@ -101,7 +99,11 @@ def _request(
     topics: tuple[str, ...],
     allow: tuple[Grant, ...],
 ) -> ResetRequest:
-    if (place, shift_by, from_file).count(None) != 2:
+    given = {"--to": place, "--shift-by": shift_by, "--from-file": from_file}
+    several = [option for option, value in given.items() if value is not None]
+    if len(several) > 1:
+        raise UsageError(f"{' and '.join(several)} are different places to go to", hint="give one of them")
+    if not several:
         raise UsageError(
             "a reset needs one place to go to", hint="give --to PLACE, --shift-by N or --from-file FILE.csv"
         )
@@ -129,8 +131,7 @@ def _read_file(file: Path, group: str) -> dict[tuple[str, int], int]:
     return read_offsets(text, str(file), group)
 
 
-def _say_what_next(out: Path, made: Plan) -> None:
-    file = printable(shlex.quote(str(out)))
+def _say_what_next(out: Path, made: Plan, where: Where) -> None:
     waiting = made.with_status(Status.NEEDS_CONSENT)
-    consent = f" --allow {shlex.quote(f'{waiting[0].ref}:offset-reset')}" if waiting else ""
-    click.echo(f"saved: kafkaform apply {file}{printable(consent)} carries out exactly this", err=True)
+    consent = ("--allow", f"{waiting[0].ref}:offset-reset") if waiting else ()
+    tell_saved(out, where, *consent)

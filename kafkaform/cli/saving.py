@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -12,10 +13,12 @@ import click
 from kafkaform.cli.output import write_file
 from kafkaform.cli.show import PLAN_SUFFIX
 from kafkaform.errors import UsageError
+from kafkaform.report.printable import printable
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from kafkaform.cli.options import Where
     from kafkaform.model import Plan
     from kafkaform.plan_file import PlanHeader
 
@@ -32,6 +35,26 @@ sign_key_option = click.option(
     metavar="FILE",
     help="Sign the saved plan with this ed25519 key (PEM); or put the key's text into KAFKAFORM_SIGN_KEY.",
 )
+
+
+def tell_saved(file: Path, where: Where, *more: str) -> None:
+    """Say on stderr which command applies a saved plan, with what it takes to reach the same cluster.
+
+    Args:
+        file: The saved plan.
+        where: What the command line says of the cluster, by options and by variables.
+        more: Further options.
+    """
+    given: dict[str, object] = {
+        "--config": where.config_file,
+        "--bootstrap-server": where.bootstrap_server,
+        "--command-config": where.command_config,
+    }
+    if where.bootstrap_server is not None:  # else the plan says which cluster of the configuration it is for
+        given["--cluster"] = where.cluster_name
+    options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+    command = shlex.join(["kafkaform", "apply", str(file), *options, *more])
+    click.echo(f"saved: {printable(command)} carries out exactly this", err=True)
 
 
 @dataclass(frozen=True, slots=True)

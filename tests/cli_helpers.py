@@ -49,7 +49,7 @@ class Call:
 
     @property
     def said(self) -> str:
-        """What is on stderr below the lines that name the configuration, the clusters and the environments."""
+        """What is on stderr below the lines that name the configuration and the clusters."""
         return re.sub(r"\A(?:configuration .*\n)+", "", self.err)
 
     @property

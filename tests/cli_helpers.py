@@ -49,8 +49,8 @@ class Call:
 
     @property
     def said(self) -> str:
-        """What is on stderr below the line that names the configuration, the cluster and the environment."""
-        return re.sub(r"\Aconfiguration .*\n", "", self.err)
+        """What is on stderr below the lines that name the configuration and the clusters."""
+        return re.sub(r"\A(?:configuration .*\n)+", "", self.err)
 
     @property
     def json(self) -> Any:

@@ -133,7 +133,7 @@ def test_the_cluster_that_does_not_answer_is_named(
     known = {"bootstrap.servers": kafka.bootstrap_servers}
     project.config(clusters={"dev": {"client": known}, "strange": {"client": strange}})
     call = project.run("compare", "dev", "strange", "--no-manifests").needs(1)
-    assert call.err.startswith("Error: strange: ")
+    assert call.said.startswith("Error: strange: ")
 
 
 def test_what_an_account_may_not_see_is_not_said_to_be_missing(

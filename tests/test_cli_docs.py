@@ -84,6 +84,9 @@ STORIES = {
 """Blocks by what stands before a slash in their names: they are run one after the other, in one folder."""
 
 
+EXAMPLE_ADDRESS = "kafka-1.example.com:9092"
+
+
 def script(text: str) -> str:
     """The block, with the exit codes that its comments announce checked."""
     lines = []
@@ -148,7 +151,9 @@ def test_the_blocks_do_what_they_say(story: str, tmp_path: Path, request: pytest
 def run_block(block: Block, folder: Path, variables: dict[str, str]) -> None:
     """Run a block; what it exports is there for the next one of its story."""
     exports = folder / ".exports"
-    text = f"{script(block.text)}\nexport -p > {exports}"
+    # The configuration of the page names this broker, as a reader's would name theirs.
+    written = block.text.replace(EXAMPLE_ADDRESS, variables.get("KAFKAFORM_BOOTSTRAP_SERVER", ""))
+    text = f"{script(written)}\nexport -p > {exports}"
     if exports.exists():
         text = f". {exports}\n{text}"
     done = subprocess.run(

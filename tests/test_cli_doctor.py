@@ -91,7 +91,8 @@ def test_a_stopped_broker_is_seen_and_waited_for(three: Project, kafka3: DevClus
         )
         try:
             assert waiting.stderr is not None
-            first = waiting.stderr.readline()
+            used, first = waiting.stderr.readline(), waiting.stderr.readline()
+            assert used == f"configuration none (no kafkaform.yaml found) · cluster {three.servers}\n"
             assert first.startswith("waiting: cluster ")
             assert "KF303" in first
             kafka3.start_node(3)
@@ -174,7 +175,7 @@ def test_nobody_there(nobody: Project) -> None:
 
 def test_waiting_for_nobody_ends(nobody: Project) -> None:
     call = nobody.run("doctor", "--wait", "2s").needs(1)
-    first, *_, last = call.err.splitlines()
+    first, *_, last = call.said.splitlines()
     assert first.startswith("waiting: not read: no broker")
     assert call.err.count("waiting:") == 1
     assert last.startswith("hint: ")

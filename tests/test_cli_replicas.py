@@ -85,7 +85,7 @@ def test_a_rebalance_is_planned_saved_and_applied(three: Project) -> None:
     assert "BROKER  RACK" in call.out
     assert "6 replicas to copy" in call.out
     assert call.out.endswith("1 to update, 0 unchanged. Brokers cannot validate moves of replicas.\n")
-    assert "saved: kafkaform apply drain.json carries out exactly this" in call.err
+    assert "saved: kafkaform apply drain.json " in call.err
     three.apply("drain.json").needs(0)
     eventually(lambda: replicas(three, "heavy"), lambda places: all(1 not in one for one in places))
     call = three.run("rebalance", *some, "--remove-broker", 1, "--detailed-exitcode").needs(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import textwrap
 from pathlib import Path
@@ -93,6 +94,14 @@ CONTRADICTIONS = {
         hint: did you mean 'prod'?
         """,
     ),
+    "missing file by variable": (
+        [],
+        {"KAFKAFORM_CONFIG": "nope.yaml"},
+        """
+        Error: KAFKAFORM_CONFIG: nope.yaml: no such file
+        hint: unset it, or correct it
+        """,
+    ),
     "unknown environment by variable": (
         ["--cluster", "prod"],
         {"KAFKAFORM_ENVIRONMENT": "prd"},
@@ -113,7 +122,7 @@ def test_what_contradicts_is_refused_by_name(
     (tmp_path / "old.properties").write_text("client.id=laptop\n", "utf-8")
     (tmp_path / "a.properties").write_text("bootstrap.servers=b:1\n", "utf-8")
     for command in (["plan"], ["status"], ["drift"], ["apply", "--auto-approve"]):
-        refused = call(tmp_path, *command, *arguments, env=env).needs(64)
+        refused = call(tmp_path, *command, *arguments, env=env).needs(1 if "no such file" in said else 64)
         assert refused.out == ""
         assert refused.err == textwrap.dedent(said).lstrip("\n")
 
@@ -281,3 +290,37 @@ def test_the_configuration_of_manifests_that_are_not_trusted_is_never_found(tmp_
     # A checkout of its own within the branch's folder is another repository.
     call(trusted, "validate", "--manifests-from", "..").needs(0)
     call(branch, "validate", "--manifests-from", ".", "--config", "base/kafkaform.yaml").needs(0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["plan", "--max-age", "1d"], "--max-age is "),
+        (["plan", "--all-clusters", "--cluster", "dev"], "as it is there; --cluster chooses one"),
+        (
+            ["reset", "g", "--to", "latest", "--shift-by", "1"],
+            "--to and --shift-by are different places to go to",
+        ),
+        (["--cluster", "dev", "plan"], "options stand behind the command: kafkaform plan --cluster"),
+    ],
+)
+def test_what_cannot_be_meant(tmp_path: Path, arguments: list[str], said: str) -> None:
+    two_clusters(tmp_path)
+    assert said in call(tmp_path, *arguments).needs(64).err
+
+
+def test_a_kind_may_be_named_as_in_other_commands(project: Project) -> None:
+    project.topic("t")
+    project.apply("topics").needs(0)
+    assert "GROUP " not in project.run("status", f"{project.prefix}*", "--kind", "topic").needs(0).out
+
+
+def test_what_applies_a_saved_plan_reaches_the_same_cluster(project: Project) -> None:
+    two_clusters(project.folder)
+    project.topic("t")
+    where = ("--cluster", "prod", "--bootstrap-server", project.servers)
+    done = project.run("plan", *where, "--out", "a plan.json").needs(0)
+    command = f"kafkaform apply 'a plan.json' --bootstrap-server {project.servers} --cluster prod"
+    assert f"saved: {command} carries out exactly this\n" in done.err
+    project.run(*shlex.split(command)[1:], "--auto-approve").needs(0)
+    assert set(project.live()) == {"t"}

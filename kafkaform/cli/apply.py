@@ -232,7 +232,7 @@ def _session_for(about: PlanHeader, where: Where, *, anew: bool) -> Session:
         made_for = f"environment {about.environment}" if about.environment else "no environment"
         raise PlanFileError(
             f"the plan was made for {made_for}, not {where.environment}",
-            hint="leave out --environment (and KAFKAFORM_ENVIRONMENT), or make a new plan",
+            hint=f"{where.without('environment')}, or make a new plan",
         )
     if where.cluster_name is None and where.bootstrap_server is None:
         # With an address on the command line, the plan must not choose whose credentials go there.

@@ -82,6 +82,8 @@ class Complaints:
         hint = f"see {command} --help"
         if isinstance(error, click.NoSuchOption) and error.option_name == "--debug":
             hint = "it stands before the command: kafkaform --debug plan"
+        elif isinstance(error, click.NoSuchOption) and error.ctx is not None and error.ctx.parent is None:
+            hint = f"options stand behind the command: kafkaform plan {error.option_name}"
         self._say(error.format_message(), hint)
 
     def _say(self, message: str, hint: str | None = None) -> None:

@@ -99,10 +99,8 @@ def plan_path(out: Path, cluster: str) -> Path:
 
 def _check(where: Where, output_format: str) -> None:
     chosen = {
-        "--cluster (KAFKAFORM_CLUSTER)": where.cluster_name,
-        "--environment (KAFKAFORM_ENVIRONMENT)": where.environment,
-        "--bootstrap-server (KAFKAFORM_BOOTSTRAP_SERVER)": where.bootstrap_server,
-        "--command-config (KAFKAFORM_COMMAND_CONFIG)": where.command_config,
+        where.source(name): getattr(where, name)
+        for name in ("cluster_name", "environment", "bootstrap_server", "command_config")
     }
     for option, value in chosen.items():
         if value is not None:

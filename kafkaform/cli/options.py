@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from kafkaform.cli import completion
 from kafkaform.cli.terminal import is_terminal
-from kafkaform.errors import UsageError
+from kafkaform.errors import KafkaformError, UsageError
 from kafkaform.manifests.files import DASH
 from kafkaform.units import parse_age
 
@@ -149,10 +149,20 @@ paths_argument = click.argument(
     "paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...", callback=_awaited
 )
 
+
+def _config(context: click.Context, option: click.Parameter, given: Path | None) -> Path | None:
+    """Say that a file that is missing was named by a variable."""
+    source = context.get_parameter_source(option.name or "")
+    if given is not None and source is ParameterSource.ENVIRONMENT and not given.exists():
+        raise KafkaformError(f"KAFKAFORM_CONFIG: {given}: no such file", hint="unset it, or correct it")
+    return given
+
+
 config_option = click.option(
     "--config",
     "config_file",
     type=_FILE,
+    callback=_config,
     envvar="KAFKAFORM_CONFIG",
     show_envvar=True,
     help="The configuration file.  [default: the nearest kafkaform.yaml, up to the repository's root]",
@@ -244,6 +254,10 @@ class Where:
         """The option or the environment variable that a value came by, for messages."""
         option, variable = _SOURCES[name]
         return variable if name in self.variables else option
+
+    def without(self, name: str) -> str:
+        """What to do to have a value not be given, for hints."""
+        return f"{'unset' if name in self.variables else 'leave out'} {self.source(name)}"
 
     def settled(self) -> tuple[Where, str | None]:
         """The same without what an explicit option overrides, and a note on what was ignored.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from kafkaform.cli.options import (
     SectionedCommand,
@@ -39,9 +40,7 @@ from kafkaform.model import Plan, Status
 from kafkaform.plan_signature import Purpose
 from kafkaform.planning import Request, make_plan
 from kafkaform.report.changes import is_deferred
-from kafkaform.report.printable import printable
 from kafkaform.rules import plugins
-from kafkaform.wording import command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,6 +125,11 @@ def plan(
         require_files(paths, "--changed-since compares files with a commit")
     if all_clusters:
         require_files(paths, "--all-clusters reads the manifests once for each cluster")
+    age_source = click.get_current_context().get_parameter_source("max_age")
+    if skew_report is None and age_source is ParameterSource.COMMANDLINE:
+        raise UsageError(
+            "--max-age is how old the report of --skew may be", hint="give --skew REPORT.json too"
+        )
     scope = Scope(paths, targets, tuple(map(Grant.parse, allow)), prune, changed_since=changed_since)
     if skew_report is not None:
         scope = replace(scope, skew=_read_skew(skew_report, max_age, all_clusters=all_clusters))
@@ -150,12 +154,7 @@ def plan(
     policies = {policy.code: policy for policy in session.settings.policies}
     print_plan(made, about, output_format, verbose=verbose, policies=policies)
     if out is not None:
-        for_review = saving.signed_for is Purpose.REVIEW
-        again = (
-            command("apply", options=["--reviewed", str(out)]) if for_review else command("apply", str(out))
-        )
-        does = "compares with this" if for_review else "carries out exactly this"
-        click.echo(f"saved: {printable(again)} {does}", err=True)
+        saving.tell(session.where)
     return judge(made)
 
 

@@ -19,9 +19,7 @@ from kafkaform.consent import Grant
 from kafkaform.gates import idle_grants
 from kafkaform.plan_signature import Purpose
 from kafkaform.rebalancing import RebalanceRequest, make_rebalance, static_topics
-from kafkaform.report.printable import printable
 from kafkaform.report.rebalance import render_balance
-from kafkaform.wording import command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,7 +96,7 @@ def rebalance(
         _print_balance(made)
     print_plan(made.plan, about, output_format, verbose=verbose)
     if out is not None and made.plan.changes:
-        click.echo(f"saved: {printable(command('apply', str(out)))} carries out exactly this", err=True)
+        saving.tell(session.where)
     if made.not_emptied:
         return 1
     return 2 if detailed_exitcode and made.plan.changes else 0

@@ -19,10 +19,8 @@ from kafkaform.model import Plan, ResourceRef, Status
 from kafkaform.offset_files import read_offsets, write_offsets
 from kafkaform.offset_spec import OffsetSpec, ShiftBy, parse_offset
 from kafkaform.plan_signature import Purpose
-from kafkaform.report.printable import printable
 from kafkaform.resets import ResetRequest, make_reset, parse_topics
 from kafkaform.rules import plugins
-from kafkaform.wording import command
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -95,7 +93,7 @@ def reset(
     saving.save(made.plan, about)
     print_plan(made.plan, about, output_format, verbose=verbose)
     if out is not None:
-        _say_what_next(out, made.plan)
+        _say_what_next(saving, made.plan, session.where)
     return 0
 
 
@@ -107,7 +105,11 @@ def _request(
     topics: tuple[str, ...],
     allow: tuple[Grant, ...],
 ) -> ResetRequest:
-    if (place, shift_by, from_file).count(None) != 2:
+    given = {"--to": place, "--shift-by": shift_by, "--from-file": from_file}
+    several = [option for option, value in given.items() if value is not None]
+    if len(several) > 1:
+        raise UsageError(f"{' and '.join(several)} are different places to go to", hint="give one of them")
+    if not several:
         raise UsageError(
             "a reset needs one place to go to", hint="give --to PLACE, --shift-by N or --from-file FILE.csv"
         )
@@ -135,8 +137,7 @@ def _read_file(file: Path, group: str) -> dict[tuple[str, int], int]:
     return read_offsets(text, str(file), group)
 
 
-def _say_what_next(out: Path, made: Plan) -> None:
+def _say_what_next(saving: Saving, made: Plan, where: Where) -> None:
     waiting = made.with_status(Status.NEEDS_CONSENT)
     consent = ("--allow", grant_of(waiting[0].ref, "offset-reset")) if waiting else ()
-    apply = printable(command("apply", str(out), options=consent))
-    click.echo(f"saved: {apply} carries out exactly this", err=True)
+    saving.tell(where, *consent)

@@ -109,7 +109,7 @@ def _there(where: Where, changes: Sequence[Entry]) -> Where:
     if where.environment is not None and made_in is not None and where.environment != made_in:
         raise UsageError(
             f"{changes[0].id} was made in environment {quoted(made_in)}, not {where.environment}",
-            hint="leave out --environment (and KAFKAFORM_ENVIRONMENT)",
+            hint=where.without("environment"),
         )
     return replace(where, environment=where.environment or made_in)
 

@@ -13,10 +13,13 @@ from kafkaform.cli.output import write_file
 from kafkaform.cli.show import PLAN_SUFFIX
 from kafkaform.errors import UsageError
 from kafkaform.plan_signature import Purpose, SignedFor
+from kafkaform.report.printable import printable
+from kafkaform.wording import command
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from kafkaform.cli.options import Where
     from kafkaform.model import Plan
     from kafkaform.plan_file import PlanHeader
 
@@ -84,3 +87,25 @@ class Saving:
         if self.key is not None:
             text = sign(text, self.key, about.signed_for or SignedFor(self.purpose))
         write_file(file, text)
+
+    def tell(self, where: Where, *more: str) -> None:
+        """Say on stderr which command applies the plan, with what it takes to reach the same cluster.
+
+        Args:
+            where: What the command line says of the cluster, by options and by variables.
+            more: Further options.
+        """
+        given: dict[str, object] = {
+            "--config": where.config_file,
+            "--bootstrap-server": where.bootstrap_server,
+            "--command-config": where.command_config,
+        }
+        if where.bootstrap_server is not None:  # else the plan says which cluster it is for
+            given["--cluster"] = where.cluster_name
+        there = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+        if self.signed_for is Purpose.REVIEW:
+            apply = command("apply", options=["--reviewed", str(self.out), *there, *more])
+            does = "compares with this"
+        else:
+            apply, does = command("apply", str(self.out), options=[*there, *more]), "carries out exactly this"
+        click.echo(f"saved: {printable(apply)} {does}", err=True)

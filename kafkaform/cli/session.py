@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import click
 from kafkaform import client_properties as properties
 from kafkaform.cli.complaints import Complaints
 from kafkaform.cli.options import Where
+from kafkaform.cli.terminal import prose_width
 from kafkaform.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.manifests.files import DASH, NO_CONFIG_FILE
 from kafkaform.report.printable import clipped, printable
@@ -148,7 +150,11 @@ class Session:
                 parts.append(f"brokers {clipped(self.servers or '', _LONGEST_ADDRESS)}")
         if self.environment is not None:
             parts.append(f"environment {self.environment}")
-        click.echo(printable(" · ".join(parts)), err=True)
+        width = prose_width(sys.stderr)
+        line = printable(" · ".join(parts))
+        if width is not None and len(line) > width:
+            line = f"{printable(' · '.join(parts[:2]))}\n  {printable(' · '.join(parts[2:]))}"
+        click.echo(line, err=True)
 
     def cluster(self) -> KafkaCluster:
         """The cluster; connects on first use.
@@ -231,11 +237,10 @@ def _environment(settings: Settings, target: ClusterSettings | None, where: Wher
     if target is not None and own is not None and own != where.environment:
         fits = [one.name for one in settings.clusters.values() if one.environment == where.environment]
         instead = f", or choose a cluster of {where.environment}: --cluster {fits[0]}" if fits else ""
-        variable = "environment" in where.variables
         raise UsageError(
             f"cluster {target.name} is of environment {own} ({settings.file}), and "
             f"{where.source('environment')} says {where.environment}",
-            hint=f"{'unset' if variable else 'leave out'} {where.source('environment')}{instead}",
+            hint=f"{where.without('environment')}{instead}",
         )
     return where.environment
 

@@ -10,7 +10,7 @@ import click
 from rich.text import Text
 
 from kafkaform.cli import completion
-from kafkaform.cli.options import SectionedCommand, Where, where_options
+from kafkaform.cli.options import KINDS_BY_NOUN, SectionedCommand, Where, where_options
 from kafkaform.cli.output import print_text
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import is_terminal
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.command(cls=SectionedCommand)
 @click.argument("globs", nargs=-1, metavar="[GLOB]...", shell_complete=completion.names)
 @where_options
-@click.option("--kind", type=click.Choice(BOTH), help="Only topics, or only groups.")
+@click.option("--kind", type=click.Choice([*KINDS_BY_NOUN, *BOTH]), help="Only topics, or only groups.")
 @click.option("--all", "everything", is_flag=True, help="Also what ignore: of kafkaform.yaml leaves out.")
 @click.option(
     "--format",
@@ -61,7 +61,7 @@ def status(
     if output_format == "text":
         session.tell()
     desired = declared_if_any(session)
-    kinds = (kind,) if kind else BOTH
+    kinds = (KINDS_BY_NOUN.get(kind, kind),) if kind else BOTH
     selection = Selection(globs, kinds, () if everything else session.settings.ignore)
     with session.cluster() as cluster:
         if target.cluster_id is not None:

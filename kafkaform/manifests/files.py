@@ -120,8 +120,11 @@ def _leads_out(link: Path) -> Problem:
 def read_bytes(path: Path, problems: list[Problem]) -> bytes | None:
     """A file's bytes, or None and a problem; no more than show that it is too large."""
     if path is STDIN:
-        # Not text, whose decoding would be the locale's; nothing at all where stdin is closed.
-        return sys.stdin.buffer.read(MAX_BYTES + 1) if sys.stdin is not None else b""
+        # Not text, whose decoding would be the locale's.
+        raw = sys.stdin.buffer.read(MAX_BYTES + 1) if sys.stdin is not None else b""
+        if not raw:
+            problems.append(Problem("there is nothing on standard input", Location(str(STDIN))))
+        return raw or None
     try:
         # Without a buffer, and memory for the largest file, which are two thirds of a small one's 30 µs.
         with FileIO(path) as stream:

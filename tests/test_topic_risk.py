@@ -119,7 +119,7 @@ def test_a_replication_factor_below_two_leaves_every_record_on_one_broker(before
     assert (found.risk, found.hazard) == (Risk.DESTRUCTIVE, "replication-factor-cut")
     shown = "a value this account may not read" if before is None else before
     assert found.reason == (
-        f"every partition goes from {shown} to 1 replicas: its records are then on one broker only, "
+        f"every partition goes from {shown} replicas to 1: its records are then on one broker only, "
         "and lost with it"
     )
 

@@ -183,7 +183,7 @@ def _replication_factor(path: str, context: UpdateContext) -> Judgement:
         return Judgement(
             Risk.DESTRUCTIVE,
             "replication-factor-cut",
-            f"every partition goes from {_show(before)} to {_show(after)} replicas: its records are then "
+            f"every partition goes from {_show(before)} replicas to {_show(after)}: its records are then "
             "on one broker only, and lost with it",
             "keep at least 2 where data must not be lost",
         )

@@ -102,6 +102,18 @@ def test_a_shorter_session(protocol: str) -> None:
     assert "a value this account may not read" in judged(name, "60000", None).reason
 
 
+@pytest.mark.parametrize("protocol", ["consumer", "share", "streams"])
+def test_heartbeats_that_are_too_rare_for_the_session(protocol: str) -> None:
+    name, session = f"{protocol}.heartbeat.interval.ms", f"{protocol}_session_timeout_ms"
+    found = judged(name, "5000", "15001", **{session: "45000"})
+    assert (found.risk, found.hazard) == (Risk.DISRUPTIVE, "heartbeat-raise")
+    assert "taken for dead after 45s without: fewer than 3 heartbeats fit" in found.reason
+    assert judged(name, "5000", "15000", **{session: "45000"}) == SAFE
+    assert judged(name, "20000", "19000", **{session: "45000"}) == SAFE
+    assert judged(name, "5000", "6000").hazard == "heartbeat-raise"  # the session timeout is not known
+    assert judged(name, "5000", None, **{session: "45000"}).hazard == "heartbeat-raise"
+
+
 def test_reading_uncommitted_records() -> None:
     name = "share.isolation.level"
     found = judged(name, "read_committed", "read_uncommitted")
@@ -180,7 +192,7 @@ def test_every_group_config_of_kafka_is_judged_or_harmless_for_a_reason() -> Non
 
 
 def test_a_config_that_nobody_classified_is_not_safe(monkeypatch: pytest.MonkeyPatch) -> None:
-    name = "share.heartbeat.interval.ms"
+    name = "share.assignment.interval.ms"
     monkeypatch.delitem(HARMLESS, name)
     found = judged(name, "5000", "6000")
     assert (found.risk, found.hazard) == (Risk.DISRUPTIVE, "unknown-config")

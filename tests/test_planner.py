@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +25,7 @@ from kafkaform.model import (
     Plan,
     PlannedChange,
     ResourceRef,
+    Risk,
     Severity,
     State,
     Status,
@@ -417,6 +419,23 @@ def test_undeclared_configs_are_reset_at_their_risk() -> None:
         ("config.retention.ms", None),
         ("config.segment.ms", None),
     ]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_undeclared_config_that_is_reset_is_judged_by_the_default_that_comes_into_force(
+    known: bool,
+) -> None:
+    own: Values = {"cleanup.policy": "compact", "min.compaction.lag.ms": "604800000", "preallocate": "true"}
+    defaults = {**DEFAULTS, "min.compaction.lag.ms": "0", "preallocate": "false"}
+    facts = replace(FACTS, defaults=defaults if known else None)
+    desired = wanted({"cleanup.policy": "compact"}, undeclared=Undeclared.RESET)
+    change = one(desired, live(own), facts=facts)
+    assert change.reason == "needs consent to compaction-lag-cut"
+    assert isinstance(change.change, Update)
+    lag, harmless = change.change.fields
+    shown = "0" if known else "a value this account may not read"
+    assert lag.judgement.reason.startswith(f"min.compaction.lag.ms goes from 7d to {shown}: ")
+    assert harmless.judgement.risk is Risk.SAFE
 
 
 def test_null_resets_whatever_happens_to_undeclared_configs() -> None:

@@ -119,7 +119,7 @@ def test_a_replication_factor_below_two_leaves_every_record_on_one_broker(before
     assert (found.risk, found.hazard) == (Risk.DESTRUCTIVE, "replication-factor-cut")
     shown = "a value this account may not read" if before is None else before
     assert found.reason == (
-        f"every partition goes from {shown} to 1 replicas: its records are then on one broker only, "
+        f"every partition goes from {shown} replicas to 1: its records are then on one broker only, "
         "and lost with it"
     )
 
@@ -267,7 +267,21 @@ CASES: list[tuple[Values, Values, tuple[Risk, str] | None]] = [
         {"message.format.version": None},
         (Risk.DISRUPTIVE, "unknown-config"),
     ),
-    ({"compression.type": "zstd"}, {"compression.type": None}, None),
+    # what brokers compress anew
+    ({"compression.type": "producer"}, {"compression.type": "zstd"}, (Risk.DISRUPTIVE, "recompression")),
+    ({"compression.type": "zstd"}, {"compression.type": "uncompressed"}, (Risk.DISRUPTIVE, "recompression")),
+    ({"compression.type": "zstd"}, {"compression.type": None}, (Risk.DISRUPTIVE, "recompression")),
+    ({"compression.type": "zstd"}, {"compression.type": "producer"}, None),
+    ({"compression.type": "gzip"}, {"compression.type": "gzip"}, None),
+    (
+        {"compression.type": "gzip", "compression.gzip.level": "9"},
+        {"compression.gzip.level": "1"},
+        (Risk.DISRUPTIVE, "recompression"),
+    ),
+    ({"compression.gzip.level": "9"}, {"compression.gzip.level": "1"}, (Risk.DISRUPTIVE, "recompression")),
+    ({"compression.type": "zstd", "compression.lz4.level": "9"}, {"compression.lz4.level": "1"}, None),
+    ({"compression.type": "producer", "compression.zstd.level": "3"}, {"compression.zstd.level": "9"}, None),
+    # what cannot hurt
     ({"preallocate": "false"}, {"preallocate": "true"}, None),
     # what compaction deletes
     (
@@ -445,6 +459,15 @@ def test_reasons_of_what_compaction_and_retention_reach_sooner() -> None:
         "segment.ms goes from 7d to 1h: segments are closed sooner, so records that a newer one of their key "
         "replaces are deleted sooner and records past retention are deleted sooner, "
         "at an age of up to 25h (was 8d)"
+    )
+
+
+def test_the_reason_of_another_compression() -> None:
+    before: Values = {"compression.type": "producer", "max.message.bytes": "1048588"}
+    assert judged(before, {"compression.type": "uncompressed"}).reason == (
+        "compression.type goes from producer to uncompressed: brokers compress anew what producers sent "
+        "otherwise, which takes CPU time, and refuse batches that are then larger than max.message.bytes "
+        "(about 1.0 MiB)"
     )
 
 

@@ -25,6 +25,7 @@ HAZARDS = frozenset(
     {
         "delete",
         "delivery-limit-cut",
+        "heartbeat-raise",
         "isolation-level",
         "lock-duration-cut",
         "lock-limit-cut",
@@ -41,11 +42,8 @@ HAZARDS = frozenset(
 
 HARMLESS = {
     "consumer.assignment.interval.ms": "a new assignment is worked out sooner or later, and is the same",
-    "consumer.heartbeat.interval.ms": "how often members report: brokers keep it below the session timeout",
     "share.assignment.interval.ms": "a new assignment is worked out sooner or later, and is the same",
-    "share.heartbeat.interval.ms": "how often members report: brokers keep it below the session timeout",
     "streams.assignment.interval.ms": "a new assignment is worked out sooner or later, and is the same",
-    "streams.heartbeat.interval.ms": "how often members report: brokers keep it below the session timeout",
     "streams.initial.rebalance.delay.ms": "an empty group waits longer or shorter for its first members",
 }
 """Configs of which no change can lose, repeat or hold up a record, whatever the values, and why."""
@@ -181,6 +179,27 @@ def _session_timeout(name: str, context: UpdateContext) -> Judgement:
     )
 
 
+def _heartbeat(name: str, context: UpdateContext) -> Judgement:
+    """Judge rarer heartbeats: brokers bound them, and the session timeout, but neither by the other."""
+    before, after = _both(name, context)
+    if before is not None and after is not None and after <= before:
+        return SAFE
+    _, session = _both(name.replace("heartbeat.interval", "session.timeout"), context)
+    if after is not None and session is not None and after * _FEWEST_HEARTBEATS <= session:
+        return SAFE
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "heartbeat-raise",
+        f"members are heard of every {_human(name, after)} (was {_human(name, before)}), and taken for dead "
+        f"after {_human(name, session)} without: fewer than {_FEWEST_HEARTBEATS} heartbeats fit in between",
+        "keep it at a third of the session timeout or less",
+    )
+
+
+_FEWEST_HEARTBEATS = 3
+"""So many heartbeats are to fit into a session, as Kafka's documentation advises."""
+
+
 def _isolation_level(name: str, context: UpdateContext) -> Judgement:
     before, after = _text(context.before, name), _text(context.after, name)
     if after == "read_committed" or before == "read_uncommitted":
@@ -287,6 +306,9 @@ _BY_NAME: dict[str, Callable[[str, UpdateContext], Judgement]] = {
     "consumer.session.timeout.ms": _session_timeout,
     "share.session.timeout.ms": _session_timeout,
     "streams.session.timeout.ms": _session_timeout,
+    "consumer.heartbeat.interval.ms": _heartbeat,
+    "share.heartbeat.interval.ms": _heartbeat,
+    "streams.heartbeat.interval.ms": _heartbeat,
     "share.auto.offset.reset": _offset_reset_policy,
     "share.delivery.count.limit": _delivery_limit,
     "share.isolation.level": _isolation_level,

@@ -52,6 +52,7 @@ HAZARDS = frozenset(
         "partition-decrease",
         "partition-increase",
         "partition-increase-compacted",
+        "recompression",
         "remote-storage-delete",
         "remote-storage-off",
         "replica-move",
@@ -69,10 +70,6 @@ HAZARDS = frozenset(
 """The names by which a change of a Topic can be consented to or forbidden."""
 
 HARMLESS = {
-    "compression.gzip.level": "records are the same however densely they are packed",
-    "compression.lz4.level": "records are the same however densely they are packed",
-    "compression.type": "every client reads every type, and brokers recompress only what is written later",
-    "compression.zstd.level": "records are the same however densely they are packed",
     "file.delete.delay.ms": "nobody can read a deleted file, however long it stays on disk",
     "preallocate": "a segment's file gets its full length at once, and the same records",
 }
@@ -183,7 +180,7 @@ def _replication_factor(path: str, context: UpdateContext) -> Judgement:
         return Judgement(
             Risk.DESTRUCTIVE,
             "replication-factor-cut",
-            f"every partition goes from {_show(before)} to {_show(after)} replicas: its records are then "
+            f"every partition goes from {_show(before)} replicas to {_show(after)}: its records are then "
             "on one broker only, and lost with it",
             "keep at least 2 where data must not be lost",
         )
@@ -375,6 +372,26 @@ def _timestamp_type(path: str, context: UpdateContext) -> Judgement:
     return Judgement(Risk.DISRUPTIVE, "timestamp-type", f"{told}: {effect}")
 
 
+def _compression(path: str, context: UpdateContext) -> Judgement:
+    """Judge what brokers compress anew: the result, too, may not be larger than max.message.bytes."""
+    before, after = _text(context.before, path), _text(context.after, path)
+    if before == after and before is not None:
+        return SAFE
+    used = _text(context.after, _COMPRESSION_TYPE)
+    if used == "producer":
+        return SAFE  # batches are stored as they were sent
+    if path != _COMPRESSION_TYPE and used is not None and f".{used}." not in path:
+        return SAFE  # the level of a type that is not in use
+    name, limit = path.removeprefix(CONFIG_PREFIX), "max.message.bytes"
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "recompression",
+        f"{name} goes from {before or _UNREADABLE} to {after or _UNREADABLE}: brokers "
+        "compress anew what producers sent otherwise, which takes CPU time, and refuse batches that are then "
+        f"larger than {limit} ({_human(limit, _int(context.after.get(CONFIG_PREFIX + limit)))})",
+    )
+
+
 def _flush(path: str, context: UpdateContext) -> Judgement:
     """Judge how often a broker forces records to disk; until then they are in memory of each replica."""
     before, after = _both(path, context)
@@ -487,6 +504,7 @@ def _lowered(hazard: str, effect: str) -> Callable[[str, UpdateContext], Judgeme
 
 
 _TIMESTAMPS = _lowered("timestamp-bound-cut", "records whose timestamp is further off are refused")
+_COMPRESSION_TYPE = "config.compression.type"
 _RETENTION_MS, _RETENTION_BYTES = "config.retention.ms", "config.retention.bytes"
 _SEGMENT_MS, _SEGMENT_JITTER = "config.segment.ms", "config.segment.jitter.ms"
 
@@ -503,6 +521,10 @@ _BY_PATH: dict[str, Callable[[str, UpdateContext], Judgement]] = {
     "config.remote.log.delete.on.disable": _remote_delete,
     "config.max.message.bytes": _lowered("message-size-cut", "larger records are refused"),
     "config.delete.retention.ms": _tombstones,
+    _COMPRESSION_TYPE: _compression,
+    "config.compression.gzip.level": _compression,
+    "config.compression.lz4.level": _compression,
+    "config.compression.zstd.level": _compression,
     "config.flush.messages": _flush,
     "config.flush.ms": _flush,
     "config.local.retention.ms": _local_retention,

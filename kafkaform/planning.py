@@ -130,6 +130,7 @@ def make_plan(
         observation.resources,
         subset=request.subset,
         skew={ref.name: result for ref, result in facts.skew.items()},
+        invisible=frozenset(observation.invisible),
     )
     policy = Policy(
         forbid=target.forbid if target else (),

@@ -57,6 +57,7 @@ class Scene:
         health: The cluster's health; None unless it was read.
         subset: Whether `desired` is only a part of what the repository declares.
         skew: Measurements of topics, by name; empty without a skew report.
+        invisible: Resources that this account may not see, whether they exist or not.
     """
 
     desired: tuple[Desired, ...]
@@ -71,6 +72,7 @@ class Scene:
     health: Health | None = None
     subset: bool = False
     skew: Mapping[str, TopicResult] = field(default_factory=dict)
+    invisible: frozenset[ResourceRef] = frozenset()
 
     @cached_property
     def declared(self) -> Mapping[ResourceRef, Desired]:

@@ -74,6 +74,7 @@ class Group:
         members: Its members.
         positions: Every partition in which it has an offset, or that a member is assigned.
         unread: Why a part of this could not be read; empty if all was.
+        never_joined: Whether it is known that no member ever joined: it was made by committing offsets.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Group:
     members: tuple[Member, ...] = ()
     positions: tuple[Position, ...] = ()
     unread: str = ""
+    never_joined: bool = False
 
     @property
     def active(self) -> bool:

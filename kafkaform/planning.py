@@ -132,6 +132,7 @@ def make_plan(
         observation.resources,
         subset=request.subset,
         skew={ref.name: result for ref, result in facts.skew.items()},
+        invisible=frozenset(observation.invisible),
     )
     policy = Policy(
         forbid=target.forbid if target else (),
@@ -217,6 +218,7 @@ def judged_again(
         live=observation.resources,
         subset=plan.subset,
         saved=True,
+        invisible=frozenset(observation.invisible),
     )
     findings = list(judge_changes(left, scene, cluster, settings, silent, watch=False))
     grounds = replace(grounds, policy=_blocking(policy, findings))

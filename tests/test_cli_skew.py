@@ -110,6 +110,14 @@ def test_wrong_usage_is_told_before_anything_is_read(tmp_path: Path, case: str) 
     assert "hunter2" not in error + hint
 
 
+def test_a_folder_named_topics_outside_a_repository_stops_no_named_topic(tmp_path: Path) -> None:
+    Project(tmp_path, "", "").topic("a", partitions=1, overrides={"dev": {"partitions": 2}})
+    named = called("skew", "a", *NOBODY, cwd=tmp_path).needs(1)
+    assert "not read: the manifests: " in named.err
+    assert "127.0.0.1:1" in named.err.splitlines()[-2]
+    assert "problem in the input" in called("skew", *NOBODY, cwd=tmp_path).needs(1).err
+
+
 def test_help_imports_neither_spark_nor_numpy() -> None:
     script = (
         "import sys; from kafkaform.cli.main import run; code = run(['skew', '--help']);"

@@ -180,6 +180,19 @@ def test_a_consumer_that_assigns_its_partitions_itself_looks_empty(
     assert (told.committed, told.lag) == ({(name, 0): 1}, 2)
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_group_that_no_member_ever_joined_is_known(
+    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, protocol: str
+) -> None:
+    name = make_topic(real_cluster, f"{prefix}a")
+    do(real_cluster, CommitInitialOffsets(group(name), {name: "earliest"}))
+    assert read(real_cluster, name).never_joined
+    with running(kafka.bootstrap_servers, name, [name], protocol):
+        assert not settled(real_cluster, name, members=1).never_joined
+    left = eventually(lambda: read(real_cluster, name), lambda told: not told.members)
+    assert (left.state, left.never_joined) == ("Empty", False)
+
+
 def test_a_group_that_does_not_exist_is_not_in_the_answer(
     kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
 ) -> None:

@@ -13,7 +13,18 @@ from kafkaform.consent import Grant
 from kafkaform.errors import RequestRejected, Unreachable
 from kafkaform.executor import apply
 from kafkaform.limits import Limits
-from kafkaform.model import Create, Delete, Desired, FieldValue, Intent, Plan, ResourceRef, Status, Update
+from kafkaform.model import (
+    Create,
+    Delete,
+    Desired,
+    FieldValue,
+    Intent,
+    Plan,
+    ResourceRef,
+    Severity,
+    Status,
+    Update,
+)
 from kafkaform.operations import AddPartitions, AlterConfigs, CommitInitialOffsets, CreateTopic, DeleteGroup
 from kafkaform.outcome import Result
 from kafkaform.planning import Request, make_plan
@@ -71,6 +82,46 @@ def found(plan: Plan) -> set[str]:
 
 
 # --- making a group --------------------------------------------------------------------------------
+
+
+def test_first_offsets_in_a_topic_that_nothing_makes_are_refused(memory: MemoryCluster) -> None:
+    made(memory, "there")
+    plan = plan_for(
+        memory, declared("new"), reader("there", "new", "thre", consumer_session_timeout_ms="45000")
+    )
+    change = next(change for change in plan.changes if change.ref == GROUP)
+    assert change.status is Status.REFUSED
+    assert "first offsets cannot be committed in thre: it does not exist" in (change.reason or "")
+    (note,) = [note for note in plan.diagnostics if note.code == "KF215"]
+    assert (note.severity, note.suggestion) == (Severity.ERROR, "did you mean 'there'?")
+    assert carried_out(plan, memory) == {"new": Result.APPLIED, "g": Result.REFUSED}
+    assert memory.groups(["g"]).groups == {}
+
+
+def test_a_topic_whose_creation_is_refused_or_that_is_absent_is_none_to_start_in(
+    memory: MemoryCluster,
+) -> None:
+    plan = make_plan(
+        Request((declared("new", 0), reader("new", "old"), absent("old"))),
+        memory,
+        Settings(rules={code: level for code, level in QUIET.items() if code != "KF101"}),
+        None,
+    )
+    notes = [note.message for note in plan.diagnostics if note.code == "KF215"]
+    assert "old: it does not exist, and it is declared absent" in notes[-1]
+
+
+def test_where_first_offsets_are_no_question(memory: MemoryCluster) -> None:
+    """Without offsets.initial nothing is committed; a topic that is hidden from this account may exist."""
+    assert "KF215" not in found(
+        plan_for(memory, reader("nowhere", start=None, consumer_session_timeout_ms="45000"))
+    )
+    made(memory, "hidden")
+    memory.hide(ResourceRef("Topic", "hidden"))
+    plan = plan_for(memory, reader("hidden"))
+    (note,) = [note for note in plan.diagnostics if note.code == "KF215"]
+    assert note.severity is Severity.WARNING
+    assert [change.status for change in plan.changes] == [Status.PLANNED]
 
 
 def test_a_group_begins_in_the_topics_of_the_same_plan(memory: MemoryCluster) -> None:

@@ -289,6 +289,14 @@ def test_a_group_that_is_empty_though_members_are_expected() -> None:
     assert of_group(wants(expected=6), group(1, 1)) == []
 
 
+def test_a_group_that_no_member_ever_joined_is_a_note() -> None:
+    fresh = replace(group(0, 0, state="Empty"), never_joined=True)
+    assert of_group(wants(expected=2), fresh) == [
+        ("KF307", Severity.INFO, "g has not had a member yet; its manifest expects 2 members")
+    ]
+    assert of_group(wants(), fresh) == []
+
+
 def test_members_above_the_partitions_are_named() -> None:
     message = "g has 4 members, 2 of them idle: 2 partitions are shared by 2 (client-2, pod-3)"
     assert of_group(wants(), group(4, 2)) == [("KF307", Severity.WARNING, message)]

@@ -62,7 +62,7 @@ def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
         session.require_cluster()
         if options.output_format == "text":
             session.tell()
-    desired = _declared(session)
+    desired = _declared(session, topics)
     require_spark()
     if options.source is None:
         cluster_id, outcome = _of_cluster(session, topics, desired, options)
@@ -76,8 +76,16 @@ def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
     return 2 if is_beyond_policy(report) else 0
 
 
-def _declared(session: Session) -> list[Desired]:
-    """What manifests declare; skew can also be measured where there are none."""
+def _declared(session: Session, topics: Sequence[str]) -> list[Desired]:
+    """What manifests declare; skew can also be measured where there are none.
+
+    Outside a repository a folder named topics/ may be anybody's: whatever is in it, a topic that is named can
+    be measured.
+    """
+    if session.settings.file is None and topics:
+        from kafkaform.cli.status import declared_if_any
+
+        return declared_if_any(session) or []
     if session.settings.file is None and not any(path.exists() for path in session.paths(())):
         return []
     return session.manifests(())

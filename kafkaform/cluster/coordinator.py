@@ -57,6 +57,7 @@ class GroupRecord:
         members: Its members.
         offsets: Its committed offsets.
         configs: Its own configs, which outlive it.
+        joined: Whether it ever had a member.
     """
 
     known: bool = False
@@ -66,6 +67,7 @@ class GroupRecord:
     members: tuple[Member, ...] = ()
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     configs: Mapping[str, str] = field(default_factory=dict)
+    joined: bool = False
 
 
 NO_GROUP = GroupRecord()
@@ -153,6 +155,7 @@ def described(name: str, group: GroupRecord, spans: Mapping[TopicPartition, LogS
         members=group.members,
         positions=tuple(positions),
         unread=f"the ends of the log of {', '.join(endless)} (no leader)" if endless else "",
+        never_joined=group.known and not group.joined,
     )
 
 
@@ -163,6 +166,7 @@ def joined(
     return replace(
         before,
         known=True,
+        joined=True,
         protocol=protocol,
         state=state,
         assignor=_ASSIGNORS.get(protocol, "") if assignor is None else assignor,

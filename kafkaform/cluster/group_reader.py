@@ -111,6 +111,9 @@ def _with_offsets(
         protocol_type=listed.protocol_type or group.protocol_type,
         positions=positions,
         unread=f"no committed offsets: {failure.message}" if failure else "",
+        # The first member of a group gives it a protocol type, which it keeps when all of them have left.
+        never_joined=(listed.protocol, listed.protocol_type) == ("classic", "")
+        and (group.protocol, group.state) == ("classic", "Empty"),
     )
 
 

@@ -58,6 +58,7 @@ class Scene:
         subset: Whether `desired` is only a part of what the repository declares.
         skew: Measurements of topics, by name; empty without a skew report.
         saved: Whether the changes are those of a saved plan: then no manifest is there to look at.
+        invisible: Resources that this account may not see, whether they exist or not.
     """
 
     desired: tuple[Desired, ...]
@@ -73,6 +74,7 @@ class Scene:
     subset: bool = False
     skew: Mapping[str, TopicResult] = field(default_factory=dict)
     saved: bool = False
+    invisible: frozenset[ResourceRef] = frozenset()
 
     @cached_property
     def declared(self) -> Mapping[ResourceRef, Desired]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform import kafka_configs
-from kafkaform.model import CONFIG_PREFIX, ResourceRef, Severity
+from kafkaform.kinds import KINDS
+from kafkaform.model import CONFIG_PREFIX, Create, ResourceRef, Severity, Status
+from kafkaform.operations import CommitInitialOffsets
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, SHARE, STREAMS, groups
 from kafkaform.rules.topic_values import in_force, policies
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafkaform.groups import Group
+    from kafkaform.model import PlannedChange
 
 _RETENTION = "retention.ms"
 _RESET = "auto.offset.reset"
@@ -84,6 +87,56 @@ def undeclared_topic(scene: Scene) -> Iterator[Finding]:
                 Severity.INFO if scene.subset and scene.facts is None else None,
                 "topics",
             )
+
+
+@rule("KF215", Severity.ERROR, stage=Stage.CHANGES, waivable=False)
+def start_in_missing_topic(scene: Scene) -> Iterator[Finding]:
+    """A group would get its first offsets in a topic that does not exist.
+
+    offsets.initial is committed in topics that are on the cluster, or that the same apply creates before.
+    Where a topic is neither, the commit would fail in the middle of the apply, so the whole change of the
+    group is refused. Correct the name, declare the topic, or apply the topic first. A topic that this account
+    may not see may exist: that is a warning. A group without offsets.initial commits nothing, and is no more
+    than warned of (KF210).
+    """
+    creations = {p.ref: p.status for p in scene.changes if isinstance(p.change, Create)}
+    there = {
+        *scene.live,
+        *scene.inventory,
+        *(r for r, status in creations.items() if status != Status.REFUSED),
+    }
+    names = [ref.name for ref in there if ref.kind == "Topic"]
+    for planned in scene.changes:
+        for topic in _started_in(planned):
+            ref = ResourceRef("Topic", topic)
+            if ref in there:
+                continue
+            subject = scene.declared.get(planned.ref, planned.ref)
+            if ref in scene.invisible:
+                message = f"{topic}: this account may not see whether it exists, and the group starts in it"
+                hint = "let the account that applies describe and read it"
+                yield Finding(subject, message, hint, Severity.WARNING, "topics")
+                continue
+            near = nearest(topic, names)
+            declared = scene.declared.get(ref)
+            if ref in creations:
+                why, hint = "its creation is refused", "make its creation possible first"
+            elif declared is not None and declared.state is None:
+                why, hint = "it is declared absent", f"take {topic} out of topics"
+            elif near:
+                why, hint = "no manifest that was read declares it", f"did you mean {near!r}?"
+            else:
+                why, hint = "no manifest that was read declares it", "declare it, or apply its manifest first"
+            message = f"first offsets cannot be committed in {topic}: it does not exist, and {why}"
+            yield Finding(subject, message, hint, path="topics")
+
+
+def _started_in(planned: PlannedChange) -> list[str]:
+    """The topics in which a change commits first offsets."""
+    if planned.ref.kind != "ConsumerGroup":
+        return []
+    operations = KINDS[planned.ref.kind].operations(planned.change)
+    return [t for one in operations if isinstance(one, CommitInitialOffsets) for t in sorted(one.topics)]
 
 
 @rule("KF212", Severity.WARNING)

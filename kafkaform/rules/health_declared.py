@@ -87,7 +87,7 @@ def groups_keep_up(scene: Scene) -> Iterator[Finding]:
     Lag counts the records from the committed offsets to the ends of the logs, against `lag.maxRecords` of the
     manifest; how old they are (`lag.maxTime`) cannot be told by offsets alone, and is not checked here. A
     group that is empty although `members.expected` is above zero reads nothing: see whether the
-    application runs.
+    application runs. One that no member ever joined, as after its first apply, is told as information.
     A member gets whole partitions, so members above the partitions are idle: take them away, add partitions,
     or waive this if they stand by on purpose. Of groups that no manifest declares only these are told, as
     information; share groups give a partition to several members.
@@ -115,7 +115,15 @@ def groups_keep_up(scene: Scene) -> Iterator[Finding]:
 def _against_manifest(desired: Desired, group: Group | None) -> Iterator[Finding]:
     name = desired.ref.name
     expected = _number(desired.intent.spec, "members", "expected")
-    if expected and (group is None or not group.active):
+    if expected and group is not None and group.never_joined:
+        yield Finding(
+            desired,
+            f"{name} has not had a member yet; its manifest expects {counted(expected, 'member')}",
+            "start the application, with this group.id",
+            Severity.INFO,
+            "members.expected",
+        )
+    elif expected and (group is None or not group.active):
         what = "does not exist" if group is None else "is empty"
         yield Finding(
             desired,

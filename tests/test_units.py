@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.units import format_duration, format_size, parse_duration, parse_size
+from kafkaform.units import format_duration, format_size, parse_duration, parse_size, readable_size
 
 LONGS = st.integers(0, 2**63 - 1)
 ROUND = st.builds(
@@ -129,6 +129,11 @@ def test_not_a_size(text: str, message: str) -> None:
         (5_400_000, "90m"),
         (45_000, "45s"),
         (1500, "1500ms"),
+        (34_567, "34.567s"),
+        (1_234_567, "20m 34.567s"),
+        (606_034_567, "7d 20m 34.567s"),
+        (86_401_000, "1d 1s"),
+        (360_000_000, "4d 4h"),
     ],
 )
 def test_format_duration(milliseconds: int, text: str) -> None:
@@ -158,3 +163,18 @@ def test_format_size(size: int, text: str) -> None:
 def test_what_is_formatted_is_read_back(number: int) -> None:
     assert parse_duration(format_duration(number)) == number
     assert parse_size(format_size(number)) == number
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (512, "512"),
+        (50 * 2**30, "50 GiB"),
+        (9_999 * 2**20, "9999 MiB"),
+        (2_073_741_824, "1.9 GiB (2073741824)"),
+        (1_048_577 * 1024, "1.0 GiB (1073742848)"),
+        (1_048_588, "1.0 MiB (1048588)"),
+    ],
+)
+def test_a_size_that_no_unit_divides_well_is_rounded_before_its_bytes(size: int, text: str) -> None:
+    assert readable_size(size) == text

@@ -14,7 +14,7 @@ from kafkaform.model import Create, Delete, Origin, Risk, Status, Update
 from kafkaform.report import asides
 from kafkaform.report.changes import action_of, fields_of
 from kafkaform.report.consents import Ledger, allow_flags, annotation
-from kafkaform.report.page import FIELD_INDENT, NOTE_INDENT, PROSE, Page
+from kafkaform.report.page import FIELD_INDENT, PROSE, Page
 from kafkaform.report.printable import clipped
 from kafkaform.report.summary import summarise, summary_sentence
 from kafkaform.report.values import label, single, worded
@@ -161,18 +161,9 @@ def _fields(page: Page, planned: PlannedChange, *, verbose: bool) -> None:
         if field.deferred is not None:
             page.note("", clipped(field.deferred, PROSE), "cyan")
         _reasons(page, field.judgement, planned)
-        if verbose and shown.told:
-            _targets(page, field)
-
-
-def _targets(page: Page, field: FieldChange) -> None:
-    """Every partition whose replicas change, as Kafka writes them: `3  1:2 → 1:2:3`."""
-    before, after = (str(side).split(",") for side in (field.before, field.after))
-    width = len(str(len(after)))
-    for number, replicas in enumerate(after):
-        old = before[number] if number < len(before) else "new"
-        if old != replicas:
-            page.line(str(number).rjust(width), f"  {old}", (" → ", "dim"), replicas, indent=NOTE_INDENT)
+        if verbose:
+            for told in shown.each:
+                page.note("", told)
 
 
 def _styled(shown: Transition) -> Iterable[Part]:

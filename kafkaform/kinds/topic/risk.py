@@ -318,7 +318,7 @@ def _int(value: FieldValue) -> int | None:
 def _human(name: str, value: int | None) -> str:
     if value is None:
         return "a value this account may not read"
-    return kafka_configs.human(kafka_configs.topic_configs().get(name), str(value))
+    return kafka_configs.readable(kafka_configs.topic_configs().get(name), str(value))
 
 
 def _show(value: int | None) -> str:

@@ -576,6 +576,8 @@ def test_prose_is_words_and_code_only(text: str) -> None:
         ("4,312 records; 0.5 %", "4,312 records; 0.5 %"),
         ("86400000 ms", "`86400000` ms"),
         ("TICKET-1 and GH-1", "TICKET-1 and `GH-1`"),
+        ("keep it with `state: absent`, or (`a`)", "keep it with `state: absent`, or (`a`)"),
+        ("one ` alone, and `` two", "one `` ` `` alone, and ``` `` ``` two"),
     ],
 )
 def test_prose(text: str, shown: str) -> None:

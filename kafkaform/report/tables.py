@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _GAP = "  "
+_SHORT = 13
+"""A word up to this long stays in its column; a longer one may get a line of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def table(columns: Sequence[Column], rows: Sequence[Row], width: int | None = No
     lines = [header, *cells]
     widths = [max(cell_len(row[i].text) for row in lines) for i in range(len(columns))]
     if width is not None:
-        _shrink(widths, columns, width)
+        _shrink(widths, _leasts(columns, lines), width)
     text = Text()
     for row in lines:
         above, inside, below = _apart(row, widths)
@@ -101,14 +103,26 @@ def _cell(cell: str | Cell) -> Cell:
     return Cell(printable(given.text), given.style)
 
 
-def _shrink(widths: list[int], columns: Sequence[Column], width: int) -> None:
-    """Take width from the widest of the columns that fold until the table fits."""
-    room = width - len(_GAP) * (len(columns) - 1)
+def _leasts(columns: Sequence[Column], lines: Sequence[Sequence[Cell]]) -> list[int]:
+    """How narrow each column may become; no narrower than its shorter words, but for the first one."""
+    words = [
+        max(
+            (size for line in lines for size in map(cell_len, line[i].text.split(" ")) if size <= _SHORT),
+            default=0,
+        )
+        for i in range(len(columns))
+    ]
+    return [max(column.least, words[i] if i and column.least else 0) for i, column in enumerate(columns)]
+
+
+def _shrink(widths: list[int], leasts: Sequence[int], width: int) -> None:
+    """Take width from the first column, then from the widest others that fold, until the table fits."""
+    room = width - len(_GAP) * (len(widths) - 1)
     while sum(widths) > room:
-        foldable = [i for i, column in enumerate(columns) if 0 < column.least < widths[i]]
+        foldable = [i for i, least in enumerate(leasts) if 0 < least < widths[i]]
         if not foldable:
             return
-        widths[max(foldable, key=widths.__getitem__)] -= 1
+        widths[0 if 0 in foldable else max(foldable, key=widths.__getitem__)] -= 1
 
 
 def _folded(row: Sequence[Cell], widths: Sequence[int]) -> Iterator[list[Cell]]:

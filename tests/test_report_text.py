@@ -285,6 +285,22 @@ def test_prose_is_wrapped_under_its_lead_where_a_width_is_given() -> None:
     assert sum("words" in line for line in whole) == 2
 
 
+def test_lines_that_a_terminal_would_break_are_divided_between_words() -> None:
+    group = Create(
+        ResourceRef("ConsumerGroup", "consumer-of-settlement-instructions"),
+        {"offsets.payments.generated.settlement-instructions-of-merchants-and-others.v1": "earliest"},
+    )
+    place = Location("topics/payments/groups/settlement.yaml", 7)
+    plan = Plan("c", (PlannedChange(group, Status.PLANNED, place),))
+    assert [line.strip() for line in lines_of(plan, width=80)[2:6]] == [
+        "+ ConsumerGroup/consumer-of-settlement-instructions",
+        "topics/payments/groups/settlement.yaml:7",
+        "offsets.payments.generated.settlement-instructions-of-merchants-and-others.v1",
+        "earliest",
+    ]
+    assert len(lines_of(plan)) == len(lines_of(plan, width=80)) - 2
+
+
 @pytest.mark.parametrize(
     ("change", "status", "style"),
     [

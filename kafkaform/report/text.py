@@ -14,7 +14,7 @@ from kafkaform.model import Create, Delete, Origin, Risk, Status, Update
 from kafkaform.report import asides
 from kafkaform.report.changes import action_of, fields_of
 from kafkaform.report.consents import Ledger, allow_flags, annotation
-from kafkaform.report.page import FIELD_INDENT, PROSE, Page
+from kafkaform.report.page import FIELD_INDENT, NOTE_INDENT, PROSE, Page
 from kafkaform.report.printable import clipped
 from kafkaform.report.summary import summarise, summary_sentence
 from kafkaform.report.values import label, single, worded
@@ -91,10 +91,14 @@ def _change(page: Page, planned: PlannedChange, ledger: Ledger, column: int, *, 
         " ",
         (title, "bold"),
     ]
-    if planned.location:
-        gap = " " * max(2, column - cell_len(title) - 4)
-        parts.append((f"{gap}{planned.location.file}:{planned.location.line}", "dim"))
+    source = f"{planned.location.file}:{planned.location.line}" if planned.location else ""
+    gap = " " * max(2, column - cell_len(title) - 4)
+    beside = page.fits(f"    {title}{gap}{source}")
+    if source and beside:
+        parts.append((f"{gap}{source}", "dim"))
     page.section(*parts)
+    if source and not beside:
+        page.line((source, "dim"), indent=FIELD_INDENT)
     _verdict(page, planned, action)
     _origin(page, planned)
     _judgement_of_whole(page, planned)
@@ -157,7 +161,14 @@ def _fields(page: Page, planned: PlannedChange, *, verbose: bool) -> None:
         tags = _tags(field)
         if tags:
             parts += [" " * max(3, values - width + 3), *tags]
-        page.line(*parts, indent=FIELD_INDENT)
+        line = "".join(part if isinstance(part, str) else part[0] for part in parts)
+        if page.fits(" " * FIELD_INDENT + line):
+            page.line(*parts, indent=FIELD_INDENT)
+        else:  # the terminal would break it within a word
+            page.line(name, indent=FIELD_INDENT)
+            page.note("", str(shown))
+            if tags:
+                page.line(*tags, indent=NOTE_INDENT)
         if field.deferred is not None:
             page.note("", clipped(field.deferred, PROSE), "cyan")
         _reasons(page, field.judgement, planned)

@@ -14,7 +14,7 @@ from math import ceil, floor, isinf
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.spelling import did_you_mean, quoted
-from kafkaform.units import format_duration, format_size, parse_duration, parse_size
+from kafkaform.units import format_duration, format_size, parse_duration, parse_size, readable_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -185,7 +185,7 @@ def equal(key: ConfigKey | None, a: str, b: str) -> bool:
 
 @lru_cache(maxsize=_KEPT)
 def human(key: ConfigKey | None, value: str) -> str:
-    """A value as people read it: `7d`, `50 GiB`, `unlimited`; the value itself where no unit fits exactly."""
+    """A value as people write it: `7d`, `50 GiB`, `unlimited`; the value itself where no unit fits."""
     if key is None or key.type not in _TYPE_RANGES:
         return value
     if value == _LONG_MAX and key.type is ConfigType.LONG:
@@ -196,6 +196,12 @@ def human(key: ConfigKey | None, value: str) -> str:
     if unit is None or not _is_plain(value):
         return value
     return format_duration(int(value)) if unit is Unit.MS else format_size(int(value))
+
+
+def readable(key: ConfigKey | None, value: str) -> str:
+    """A value as people read it: as `human`, but odd sizes rounded: `1.9 GiB (2073741824)`."""
+    sized = key is not None and key.unit is Unit.BYTES and key.type in _TYPE_RANGES and _is_plain(value)
+    return readable_size(int(value)) if sized and value != _LONG_MAX else human(key, value)
 
 
 def _is_plain(text: str) -> bool:

@@ -21,6 +21,7 @@ from kafkaform.config_values import (
     equal,
     human,
     observed,
+    readable,
 )
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ __all__ = [
     "is_vendor",
     "kafka_version",
     "observed",
+    "readable",
     "refused_by_client",
     "topic_configs",
 ]

@@ -45,10 +45,13 @@ class ReplicaChanges:
         return len({*self.added, *self.dropped, *self.reordered})
 
     def __str__(self) -> str:
-        """Such as `9 partitions: 18 replicas added, 3 dropped`."""
+        """Such as `2 partitions: replica moves from broker 1 to 3`, or `9 partitions: 18 replicas added`."""
         parts = []
-        if self.added or self.dropped:
-            moved = {*self.added, *self.dropped}
+        moved = sorted({*self.added, *self.dropped})
+        kinds = {(self.added.get(number, ()), self.dropped.get(number, ())) for number in moved}
+        if len(kinds) == 1:
+            parts.append(f"{counted(len(moved), 'partition')}: {_moved(*kinds.pop())}")
+        elif moved:
             added = f"{counted(self.copied, 'replica')} added" if self.added else ""
             noun = "" if self.added else f" replica{'' if self.gone == 1 else 's'}"
             dropped = f"{self.gone:,}{noun} dropped" if self.dropped else ""
@@ -58,6 +61,23 @@ class ReplicaChanges:
         if self.placed:
             parts.append(f"{counted(self.placed, 'new partition')} placed")
         return "; ".join(parts) or "no replica moves"
+
+
+def _moved(added: Replicas, dropped: Replicas) -> str:
+    """What becomes of the replicas of partitions that gain and lose the same brokers."""
+    if len(added) == len(dropped):
+        verb = "replica moves" if len(added) == 1 else "replicas move"
+        return f"{verb} from {_brokers(dropped)} to {', '.join(map(str, added))}"
+    verbs = (("added on", added), ("dropped from", dropped))
+    return ", ".join(
+        f"replica{'' if len(brokers) == 1 else 's'} {verb} {_brokers(brokers)}"
+        for verb, brokers in verbs
+        if brokers
+    )
+
+
+def _brokers(brokers: Replicas) -> str:
+    return f"broker{'' if len(brokers) == 1 else 's'} {', '.join(map(str, brokers))}"
 
 
 def replica_changes(

@@ -19,6 +19,8 @@ _BLANKS = " \t\r\n"
 _DURATION_UNITS = ("w", "d", "h", "m", "s", "ms")
 _SIZE_UNITS = ("TiB", "TB", "GiB", "GB", "MiB", "MB", "KiB", "kB", "B")
 _FORMAT_DURATION = ("d", "h", "m", "s", "ms")
+_LARGE = 10_000
+"""So many of one unit are hard to read."""
 _FORMAT_SIZE = ("TiB", "TB", "GiB", "GB", "MiB", "MB", "KiB")
 
 # No number that Kafka can hold has more digits; without a bound a long one takes quadratic time.
@@ -86,13 +88,38 @@ def parse_size(text: str) -> int:
 
 
 def format_duration(milliseconds: int) -> str:
-    """Write a duration in the largest unit that divides it: `7d`, `36h`, `90m`, `1500ms`."""
-    return _in_largest(milliseconds, _FORMAT_DURATION, _duration_units(), "")
+    """Write a duration as people do, exactly: `7d`, `36h`, `90m`, `1500ms`, `20m 34.567s`.
+
+    That is one unit, unless there would be more than two of the next larger one: then each, seconds last.
+    """
+    sizes = _duration_units()
+    for unit, larger in zip(_FORMAT_DURATION, (None, *_FORMAT_DURATION), strict=False):
+        if milliseconds > 0 and milliseconds % sizes[unit] == 0:
+            if larger is None or milliseconds < 2 * sizes[larger]:
+                return f"{milliseconds // sizes[unit]}{unit}"
+            break
+    parts = []
+    for unit in ("d", "h", "m"):
+        count, milliseconds = divmod(milliseconds, sizes[unit])
+        parts += [f"{count}{unit}"] if count else []
+    if milliseconds > 0:
+        seconds, rest = divmod(milliseconds, sizes["s"])
+        parts.append(f"{seconds}.{rest:03}".rstrip("0").rstrip(".") + "s")
+    return " ".join(parts) or "0"
 
 
 def format_size(size: int) -> str:
     """Write a size in the largest unit that divides it: `50 GiB`, `2 GB`, else plain bytes."""
-    return _in_largest(size, _FORMAT_SIZE, _size_units(), " ")
+    unit = _dividing(size)
+    return str(size) if unit is None else f"{size // _size_units()[unit]} {unit}"
+
+
+def readable_size(size: int) -> str:
+    """Write a size as `format_size`, or rounded with the bytes behind it: `1.9 GiB (2073741824)`."""
+    unit = _dividing(size)
+    if size < _LARGE or (unit is not None and size < _LARGE * _size_units()[unit]):
+        return format_size(size)
+    return f"{rounded_size(size)} ({size})"
 
 
 @cache
@@ -119,21 +146,14 @@ def rounded_size(size: int) -> str:
 
 
 def rounded_duration(milliseconds: int) -> str:
-    """A duration for people, without parts that are too small to matter: `36h`, `7d12h`, `about 20m34s`."""
-    exact = format_duration(milliseconds)
-    units = _duration_units()
-    parts, rest = [], milliseconds
+    """A duration for people, without parts that are too small to matter: `36h`, `about 20m 34s`."""
+    kept, rest = 0, milliseconds
     for unit in _FORMAT_DURATION:
-        number, rest = divmod(rest, units[unit])
-        if number and number * units[unit] * 1000 >= milliseconds:
-            parts.append((number, unit))
-    if sum(number * units[unit] for number, unit in parts) != milliseconds:
-        return f"about {_joined(parts)}"
-    return _joined(parts) if parts and exact[:3].isdecimal() else exact
-
-
-def _joined(parts: list[tuple[int, str]]) -> str:
-    return "".join(f"{number}{unit}" for number, unit in parts)
+        size = _duration_units()[unit]
+        number, rest = divmod(rest, size)
+        if number * size * 1000 >= milliseconds:
+            kept += number * size
+    return format_duration(kept) if kept == milliseconds else f"about {format_duration(kept)}"
 
 
 def _scaled(number: str, size: int) -> int:
@@ -162,9 +182,8 @@ def _wrong_size_unit(unit: str) -> str:
     )
 
 
-def _in_largest(number: int, units: tuple[str, ...], sizes: Mapping[str, int], gap: str) -> str:
-    dividing = [unit for unit in units if number > 0 and number % sizes[unit] == 0]
-    if not dividing:
-        return str(number)
-    unit = max(dividing, key=sizes.__getitem__)
-    return f"{number // sizes[unit]}{gap}{unit}"
+def _dividing(size: int) -> str | None:
+    """The largest unit that a size is a multiple of; None if it is of none."""
+    sizes = _size_units()
+    dividing = [unit for unit in _FORMAT_SIZE if size > 0 and size % sizes[unit] == 0]
+    return max(dividing, key=sizes.__getitem__, default=None)

@@ -110,7 +110,7 @@ SPECS: dict[str, tuple[str, tuple[str, FieldValue], list[str]]] = {
     "no unit that fits": (
         "retention: 7d",
         ("config.retention.ms", "5400001"),
-        ["-  retention: 7d", "+  retention: 5400001ms"],
+        ["-  retention: 7d", "+  retention: 1h30m0.001s"],
     ),
     "weeks": (
         "retention: 1w",

@@ -197,8 +197,8 @@ def test_nothing_to_do() -> None:
         (AddPartitions(A, 6, 12), "partitions 6 → 12"),
         (DeleteTopic(A, "id"), "all of it"),
         (Reassign(A, {0: (1,), 3: (2,)}, {0: (1, 2, 3), 3: (2, 1)}), "2 partitions: 3 replicas added"),
-        (Reassign(A, {0: (1, 2)}, {0: (1, 3)}), "1 partition: 1 replica added, 1 dropped"),
-        (Reassign(A, {0: (1, 2)}, {0: (1,)}), "1 partition: 1 replica dropped"),
+        (Reassign(A, {0: (1, 2)}, {0: (1, 3)}), "1 partition: replica moves from broker 2 to 3"),
+        (Reassign(A, {0: (1, 2)}, {0: (1,)}), "1 partition: replica dropped from broker 2"),
         (Reassign(A, {0: (1, 2)}, {0: (2, 1)}), "1 partition: another preferred leader"),
     ],
 )

@@ -15,11 +15,13 @@ from kafkaform.model import (
     Delete,
     Diagnostic,
     FieldChange,
+    FieldValue,
     Judgement,
     Location,
     Origin,
     Plan,
     PlannedChange,
+    Reader,
     ResourceRef,
     Risk,
     Severity,
@@ -48,12 +50,12 @@ HEADINGS = {
     "Not visible to this account",
     "Findings",
     "Changes",
-    "Configs that no manifest declares",
-    "Details",
+    "Risks",
 }
 OUR_HTML = re.compile(
-    r"</?details>|<summary>(?:Notes|Not managed by any manifest): [0-9,]+</summary>"
-    r"|<summary>(?:create|update|delete) <code>[^<>]*</code>(?: \((?:needs consent|refused)\))?</summary>"
+    r"</?details>"
+    r"|<summary>(?:Notes|Not managed by any manifest|Configs that no manifest declares): [0-9,]+</summary>"
+    r"|<summary>All fields of [0-9,]+ changes?</summary>"
 )
 # What GitHub makes of plain text after the Markdown is parsed.
 REFERENCES = re.compile(
@@ -123,6 +125,12 @@ def section(markdown: str, title: str) -> str:
     return dict(zip(parts[1::2], parts[2::2], strict=True)).get(title, "")
 
 
+def folded(markdown: str, title: str) -> str:
+    """The text of a fold."""
+    found = re.search(rf"<summary>{title}[^<]*</summary>\n\n(.*?)\n</details>", markdown, re.DOTALL)
+    return found[1] if found else ""
+
+
 def left_out(text: str) -> int:
     """How many things the notes of a section say were left out."""
     return sum(
@@ -181,22 +189,34 @@ def test_the_table_has_a_row_for_every_change() -> None:
     ]
 
 
-def test_details_are_folded_diffs_with_reasons_and_consents() -> None:
+def test_what_the_table_does_not_show_is_folded_in_a_line_for_each_change() -> None:
+    many = Create(topic("many"), {f"config.k{i}": str(i) for i in range(5)})
     plan = Plan(
         "c",
-        (planned("a", "update"), planned("b"), planned("d", "delete")),
+        (planned("a", "update"), planned("b"), planned("d", "delete"), PlannedChange(many, Status.PLANNED)),
         consents=(Consent("Topic/a", "retention-cut", "legal hold ended"),),
     )
     markdown = render_markdown(plan)
-    assert parse(markdown).fences == [
-        "- retention.ms: 7d (604800000)\n+ retention.ms: 1d (86400000)\n",
-        "+ partitions: 12\n+ retention.ms: 7d (604800000)\n",
-        "- partitions: 6\n",
+    assert "<details><summary>All fields of 2 changes</summary>" in markdown
+    assert folded(markdown, "All fields").splitlines() == [
+        "- delete `Topic/d`: `partitions: 6`",
+        "- create `Topic/many`: `k0: 0`, `k1: 1`, `k2: 2`, `k3: 3`, `k4: 4`",
     ]
-    details = section(markdown, "Details")
-    assert "<details><summary>update <code>Topic/a</code></summary>\n\n```diff\n" in details
-    assert "- Consent given to `retention-cut`: legal hold ended." in details
-    assert details.count("<details>") == details.count("</details>") == 3
+
+
+def test_why_a_change_is_risky_is_said_once() -> None:
+    found = Diagnostic("KF403", Severity.WARNING, f"a: {CUT.reason}", None, CUT.remedy, ref=topic("a"))
+    plan = Plan("c", (planned("a", "update"),), diagnostics=(found,))
+    markdown = render_markdown(plan)
+    assert section(markdown, "Risks").splitlines()[1] == (
+        "- `Topic/a` `retention.ms: 7d → 1d`: destructive `retention-cut`. Why: what is older than 1d is "
+        "deleted. Safer: copy it first. (`KF403`)"
+    )
+    held = render_markdown(replace(plan, changes=(planned("a", "update", Status.NEEDS_CONSENT),)))
+    assert "Risks" not in parse(held).headings
+    for text in (markdown, held):
+        assert text.count(CUT.reason) == 1
+        assert text.count("copy it first") == 1
 
 
 def test_deferred_fields_are_said_to_be() -> None:
@@ -205,7 +225,7 @@ def test_deferred_fields_are_said_to_be() -> None:
     )
     markdown = render_markdown(Plan("c", (PlannedChange(change, Status.PLANNED),)))
     assert "not carried out in full yet" in section(markdown, "Changes")
-    assert "- `replicationFactor` does not change yet: moves come later." in section(markdown, "Details")
+    assert "`replicationFactor` does not change yet: moves come later." in section(markdown, "Risks")
 
 
 def test_replicas_are_counted_in_the_table_and_listed_in_the_details() -> None:
@@ -213,13 +233,10 @@ def test_replicas_are_counted_in_the_table_and_listed_in_the_details() -> None:
     judgement = Judgement(Risk.DISRUPTIVE, "replica-move", "200 replicas are copied (1.2 GiB)")
     change = Update(topic("t"), "id", (FieldChange("placement", before, after, before, after, judgement),))
     markdown = render_markdown(Plan("c", (PlannedChange(change, Status.PLANNED),)))
-    assert "`placement: 200 partitions: 200 replicas added`" in section(markdown, "Changes")
-    assert "200 replicas are copied (1.2 GiB)" in section(markdown, "Details")
-    (fence,) = parse(markdown).fences
-    old, new = fence.splitlines()
-    assert old.startswith("- placement: 1,1,1,")
-    assert new.startswith("+ placement: 1:2,1:2,")
-    assert len(fence) < 600
+    assert "`placement: 200 partitions: replica added on broker 2`" in section(markdown, "Changes")
+    assert "200 replicas are copied (1.2 GiB)" in section(markdown, "Risks")
+    assert "`placement: partitions 0, 1, 2, " in folded(markdown, "All fields")
+    assert len(folded(markdown, "All fields")) < 800
 
 
 def test_everything_else_has_its_section() -> None:
@@ -243,10 +260,10 @@ def test_everything_else_has_its_section() -> None:
     finding = "- warning `KF109` `a.yaml:9`: `min.insync.replicas` is odd. Suggestion: set it to 2."
     assert finding in section(markdown, "Findings")
     assert "- `Topic/s`" in section(markdown, "Not visible to this account")
-    undeclared = section(markdown, "Configs that no manifest declares")
+    undeclared = folded(markdown, "Configs that no manifest declares")
     assert "- `Topic/u` `retention.ms = 1d (86400000)`" in undeclared
     assert (
-        "<details><summary>Not managed by any manifest: 1</summary>\n\n- `Topic/m`\n\n</details>" in markdown
+        "<details><summary>Not managed by any manifest: 1</summary>\n\n`Topic/m` \n\n</details>" in markdown
     )
 
 
@@ -260,17 +277,20 @@ def test_5000_changes_fit_and_the_notes_add_up() -> None:
     rows = len(parse(markdown).rows) - 1
     assert rows > 100
     assert rows + left_out(section(markdown, "Changes")) == 5_000
-    assert markdown.count("</summary>") + left_out(section(markdown, "Details")) == 5_000
-    notes = re.findall(r"^… .*$", markdown, re.MULTILINE)
+    details = folded(markdown, "All fields of 1,666 changes")
+    assert details.count("\n- delete") + details.startswith("- ") + left_out(details) == 1_666
+    risks = section(markdown, "Risks").partition("\n<details>")[0]
+    assert risks.count("\n- `Topic/") + left_out(risks) == 3_333
+    notes = re.findall(r"^… .*changes left out.*$", markdown, re.MULTILINE)
     assert len(notes) == 2
     for note in notes:
         counts = re.fullmatch(
-            r"… (?:details of )?([0-9,]+) more changes left out: ([0-9,]+) creates, ([0-9,]+) updates, "
+            r"… (?:details of )?([0-9,]+) more changes left out: (?:([0-9,]+) creates, ([0-9,]+) updates, )?"
             r"([0-9,]+) deletes; see plan.json or run `kafkaform show plan.json`",
             note,
         )
         assert counts
-        total, *parts = (int(n.replace(",", "")) for n in counts.groups())
+        total, *parts = (int(n.replace(",", "")) for n in counts.groups() if n)
         assert total == sum(parts)
 
 
@@ -295,18 +315,22 @@ def test_more_held_back_than_fits_is_counted() -> None:
 
 
 def test_one_huge_value_is_cut_with_its_length() -> None:
-    change = Create(topic("t"), {"config.huge": "x" * 1_000_000, "partitions": 1})
+    change = Create(topic("t"), {"config.huge": "x" * 1_000_000, "partitions": 1, "replicationFactor": 1})
     plan = Plan("c", (PlannedChange(change, Status.PLANNED), planned("u")))
     markdown = render_markdown(plan)
     assert len(markdown) < 3_000
-    assert "+ partitions: 1\n" in markdown
+    assert "`partitions: 1`" in markdown
     assert "(999,760 more characters)" in markdown
 
 
 def test_a_resource_too_big_for_the_details_does_not_hide_the_others() -> None:
     wide = Create(topic("wide"), {f"config.key{i}": "v" * 200 for i in range(400)})
-    plan = Plan("c", (PlannedChange(wide, Status.PLANNED), planned("a"), planned("b")))
-    details = section(render_markdown(plan), "Details")
+    others = [
+        PlannedChange(replace(wide, ref=topic(n), state={"config.huge": "v" * 99}), Status.PLANNED)
+        for n in "ab"
+    ]
+    plan = Plan("c", (PlannedChange(wide, Status.PLANNED), *others))
+    details = folded(render_markdown(plan), "All fields")
     assert "Topic/a" in details
     assert "Topic/b" in details
     assert "… details of 1 more change left out: 1 create;" in details
@@ -320,15 +344,14 @@ def test_lists_that_do_not_fit_are_counted() -> None:
         unmanaged=many,
         unknown=many,
         undeclared=tuple(UndeclaredConfig(ref, "config.k", "1") for ref in many),
-        diagnostics=tuple(Diagnostic("KF1", Severity.WARNING, "word " * 100) for _ in range(1_000)),
+        diagnostics=tuple(Diagnostic("KF1", Severity.WARNING, f"word {i} " * 50) for i in range(1_000)),
     )
     markdown = render_markdown(plan)
     assert len(markdown) <= LIMIT
-    assert "Topic/a" in section(markdown, "Details")
-    unknown = section(markdown, "Not visible to this account")
+    assert "Topic/a" in section(markdown, "Changes")
+    unknown = section(markdown, "Not visible to this account").partition("\n<details>")[0]
     assert unknown.count("- `") + left_out(unknown) == 5_000
-    findings = section(markdown, "Findings")
-    assert findings.count("- warning") + left_out(findings) == 1_000
+    assert section(markdown, "Findings").rstrip("\n").splitlines()[-1] == "- warning `KF1`: 998 more"
 
 
 @given(strategies.plans(), strategies.headers(), st.integers(LEAST, 20_000))
@@ -339,6 +362,90 @@ def test_no_report_is_longer_than_its_limit(plan: Plan, header: PlanHeader, limi
 def test_a_limit_that_notes_alone_would_break_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="at least 6,000"):
         render_markdown(Plan("c"), limit=5_999)
+
+
+# --- noise -----------------------------------------------------------------------------------------
+
+
+def noisy(count: int) -> Plan:
+    """A plan of many changes of three teams, with findings on all they touch and on 38 other topics."""
+    names = [f"orders.stream-{i:02}.v1" for i in range(count)]
+    moved = Judgement(Risk.DISRUPTIVE, "partition-increase", "50 % of keys move", "make a new topic")
+    changes = []
+    for number, name in enumerate(names):
+        full: dict[str, FieldValue] = {f"config.k{i}": "1" for i in range(7)}
+        full["partitions"] = 6
+        increase = FieldChange("partitions", 6, 12, 6, 12, moved)
+        change = Create(topic(name), full) if number % 2 else Update(topic(name), "id", (increase,))
+        team = ("checkout", "payments", "platform")[number % 3]
+        changes.append(PlannedChange(change, Status.PLANNED, Location(f"topics/{name}.yaml", 4), team=team))
+
+    def warned(name: str, code: str, severity: Severity) -> Diagnostic:
+        return Diagnostic(code, severity, f"{code} on {name}", Location("a.yaml"), "mend it", ref=topic(name))
+
+    others = [*names, *(f"other-{i}" for i in range(38))]
+    return Plan(
+        "c",
+        tuple(changes),
+        unchanged=38,
+        unmanaged=tuple(topic(f"unmanaged-{i}") for i in range(40)),
+        undeclared=tuple(UndeclaredConfig(topic(f"other-{i}"), "config.k", "1") for i in range(3)),
+        diagnostics=(
+            *(warned(name, "KF111", Severity.WARNING) for name in others),
+            *(warned(name, "KF212", Severity.WARNING) for name in others[count:]),
+            *(warned(name, "KF104", Severity.INFO) for name in others[count:]),
+            *(
+                replace(warned(name, "KF401", Severity.INFO), message=f"{name}: 50 % of keys move")
+                for name in names[::2]
+            ),
+        ),
+        readers=tuple(
+            Reader(ResourceRef("ConsumerGroup", f"group-{i}"), (names[0],), "analytics") for i in range(12)
+        ),
+    )
+
+
+def seen(markdown: str) -> list[str]:
+    """The lines that a reader sees before anything is unfolded, blank ones included."""
+    return re.sub(r"</summary>.*?</details>", "", markdown, flags=re.DOTALL).splitlines()
+
+
+@pytest.mark.parametrize(("count", "most"), [(1, 32), (20, 60)])
+def test_a_comment_is_as_long_as_its_changes(count: int, most: int) -> None:
+    markdown = render_markdown(noisy(count), HEADER)
+    assert len(seen(markdown)) <= most, markdown
+    assert len(markdown.splitlines()) <= most + 45
+    for change in noisy(count).changes:
+        assert f"`{change.ref}`" in section(markdown, "Changes")
+    assert markdown.index("### Changes") < markdown.index("### Risks") < markdown.index("### Findings")
+    findings = section(markdown, "Findings")
+    assert "- warning `KF111` on 38 unchanged topics: `kafkaform validate` lists them." in findings
+    assert "- 38 notes on unchanged resources: `kafkaform plan --verbose` lists them." in findings
+    assert markdown.count("KF111 on orders") <= 2
+    increases = (count + 1) // 2
+    assert markdown.count("50 % of keys move") == increases
+
+
+def test_the_comment_of_one_safe_change_fits_a_screen() -> None:
+    plan = noisy(1)
+    safe = Update(topic("orders.stream-00.v1"), "id", (FieldChange("config.retention.ms", "1", "2"),))
+    plan = replace(
+        plan,
+        changes=(replace(plan.changes[0], change=safe),),
+        undeclared=(),
+        diagnostics=tuple(d for d in plan.diagnostics if d.code != "KF401" and d.ref != safe.ref),
+    )
+    markdown = render_markdown(plan, HEADER)
+    assert len(seen(markdown)) <= 25, markdown
+
+
+def test_owners_and_readers_are_named() -> None:
+    markdown = render_markdown(noisy(3))
+    assert (
+        "Owned by `checkout` (1 change), `payments` (1 change), `platform` (1 change); "
+        "read by `group-0` (`analytics`), " in markdown
+    )
+    assert "`group-7` (`analytics`) and 4 more." in markdown
 
 
 # --- consent, and what is not from the branch -------------------------------------------------------
@@ -413,8 +520,7 @@ def test_hostile_text_changes_nothing_of_the_structure(plan: Plan, header: PlanH
         place = change.location
         source = [shown_in_code(f"{place.file}:{place.line}")] if place else []
         assert [token.content for token in row[-1]] == source
-    with_fields = [c for c in ordered if not isinstance(c.change, Create | Delete) or c.change.state]
-    assert len(found.fences) == len(with_fields)
+    assert found.fences == []
     for name in (*plan.unknown, *plan.unmanaged):
         assert shown_in_code(str(name)) in found.spans
 
@@ -472,6 +578,8 @@ def test_prose_is_words_and_code_only(text: str) -> None:
         ("4,312 records; 0.5 %", "4,312 records; 0.5 %"),
         ("86400000 ms", "`86400000` ms"),
         ("TICKET-1 and GH-1", "TICKET-1 and `GH-1`"),
+        ("keep it with `state: absent`, or (`a`)", "keep it with `state: absent`, or (`a`)"),
+        ("one ` alone, and `` two", "one `` ` `` alone, and ``` `` ``` two"),
     ],
 )
 def test_prose(text: str, shown: str) -> None:

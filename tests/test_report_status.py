@@ -75,7 +75,7 @@ def test_a_topic() -> None:
         ({"retention_ms": "-1", "retention_bytes": "53687091200"}, "50 GiB"),
         ({"retention_ms": "-1"}, "unlimited"),
         ({"retention_ms": "0"}, "0"),
-        ({"retention_ms": "90061001"}, "90061001ms"),
+        ({"retention_ms": "90061001"}, "1d 1h 1m 1.001s"),
         ({"cleanup_policy": "compact"}, "compact"),
         ({"cleanup_policy": "compact,delete"}, "7d"),
     ],
@@ -137,14 +137,15 @@ def test_a_group_without_any_partition() -> None:
     assert shown.endswith("\n\ng\nno partition has an offset or a member")
 
 
-def test_names_are_whole_in_a_pipe_and_folded_on_a_narrow_terminal() -> None:
+def test_names_are_whole_in_a_pipe_and_on_a_narrow_terminal() -> None:
     readers = tuple(f"{LONG}.reader-{i}" for i in range(5))
     standing = TopicStanding(LONG, observed(LONG), True, "", 1, readers)
     assert f"{LONG}  " in text(standing)
     assert ", ".join(readers) in text(standing)
     narrow = text(standing, width=80).split("\n")
     assert max(map(len, narrow)) <= 80
-    assert "".join(line[:25].split("  ")[0].strip() for line in narrow[1:]) == LONG
+    assert narrow[1] == LONG
+    assert sum(reader in line for line in narrow for reader in readers) == 2
     assert "3 more" in text(standing, width=300)
 
 

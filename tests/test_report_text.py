@@ -285,6 +285,22 @@ def test_prose_is_wrapped_under_its_lead_where_a_width_is_given() -> None:
     assert sum("words" in line for line in whole) == 2
 
 
+def test_lines_that_a_terminal_would_break_are_divided_between_words() -> None:
+    group = Create(
+        ResourceRef("ConsumerGroup", "consumer-of-settlement-instructions"),
+        {"offsets.payments.generated.settlement-instructions-of-merchants-and-others.v1": "earliest"},
+    )
+    place = Location("topics/payments/groups/settlement.yaml", 7)
+    plan = Plan("c", (PlannedChange(group, Status.PLANNED, place),))
+    assert [line.strip() for line in lines_of(plan, width=80)[2:6]] == [
+        "+ ConsumerGroup/consumer-of-settlement-instructions",
+        "topics/payments/groups/settlement.yaml:7",
+        "offsets.payments.generated.settlement-instructions-of-merchants-and-others.v1",
+        "earliest",
+    ]
+    assert len(lines_of(plan)) == len(lines_of(plan, width=80)) - 2
+
+
 @pytest.mark.parametrize(
     ("change", "status", "style"),
     [
@@ -348,7 +364,8 @@ def test_the_summary_counts_what_is_there() -> None:
         ((str(7 * DAY), None), (str(DAY), None), "7d → 1d (604800000 → 86400000)"),
         ((None, str(7 * DAY)), (str(DAY), str(DAY)), "default 7d → 1d (604800000 → 86400000)"),
         ((str(DAY), str(DAY)), (None, str(7 * DAY)), "1d → default 7d (86400000 → 604800000)"),
-        ((None, str(DAY)), (str(DAY), str(DAY)), "default 1d → 1d (86400000 → 86400000)"),
+        ((None, str(DAY)), (str(DAY), str(DAY)), "set explicitly to the default 1d (86400000)"),
+        ((str(DAY), str(DAY)), (None, str(DAY)), "no longer set; the default is 1d (86400000), too"),
         ((None, None), (str(DAY), None), "(unset) → 1d ((unset) → 86400000)"),
         (("-1", None), ("", None), 'unlimited → "" (-1 → "")'),
         (("null", None), (" 1", None), 'null → " 1"'),
@@ -456,19 +473,42 @@ BEFORE = "1,2,3,1,2,3,1,2,3,1,2,3"
 AFTER = "1:2,2:3,3:1,1:2,2:3,3:1,1:2,2:3,3:1,1:2,2:3,3,1:3"
 
 
-def test_a_few_replicas_are_shown_on_their_line() -> None:
-    lines = lines_of(plan_of(update(FieldChange("placement", "1,2", "1:2,2:3", "1,2", "1:2,2:3"))))
-    assert has_line(lines, "placement", "1,2 → 1:2,2:3")
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("1,2", "1:2,2:3", "2 partitions: 2 replicas added"),
+        ("1,1,1,1,1,1", "1,1,3,1,3,1", "2 partitions: replica moves from broker 1 to 3"),
+        ("1,1", "1:2:3,1:3:2", "2 partitions: 4 replicas added"),
+        (
+            "1:2,1:2",
+            "1:3:4,1:2",
+            "1 partition: replicas added on brokers 3, 4, replica dropped from broker 2",
+        ),
+        ("1:2,1:2", "2:1,1:2", "1 partition: another preferred leader"),
+    ],
+)
+def test_what_happens_to_replicas_is_said_in_words(before: str, after: str, told: str) -> None:
+    lines = lines_of(plan_of(update(FieldChange("placement", before, after, before, after))))
+    assert has_line(lines, "placement", told)
+    assert not has_line(lines, "→")
 
 
-def test_many_replicas_are_counted_and_listed_only_if_asked() -> None:
+def test_the_replicas_of_each_partition_are_listed_if_asked() -> None:
     plan = plan_of(update(FieldChange("placement", BEFORE, AFTER, BEFORE, AFTER)))
     told = "11 partitions: 11 replicas added; 1 new partition placed"
-    lines = lines_of(plan)
-    assert has_line(lines, "placement", told)
-    assert not any("1 → 1:2" in line for line in lines)
+    assert has_line(lines_of(plan), "placement", told)
     verbose = lines_of(plan, verbose=True)
     assert has_line(verbose, "placement", told)
-    assert [line.split() for line in verbose if "→" in line] == [
-        [str(n), f"{n % 3 + 1}", "→", f"{n % 3 + 1}:{(n + 1) % 3 + 1}"] for n in range(11)
-    ] + [["12", "new", "→", "1:3"]]
+    assert [line.strip() for line in verbose if "→" in line] == [
+        "partitions 0, 3, 6, 9: 1 → 1:2",
+        "partitions 1, 4, 7, 10: 2 → 2:3",
+        "partitions 2, 5, 8: 3 → 3:1",
+        "partition 12: new → 1:3",
+    ]
+
+
+def test_a_size_that_no_unit_divides_is_rounded_and_shown_exactly() -> None:
+    field = FieldChange("config.retention.bytes", "2073741824", str(2 * 2**30))
+    assert str(worded(update(field), field)) == "1.9 GiB (2073741824) → 2 GiB"
+    assert str(single("Topic", "config.retention.bytes", "2073741824")) == "1.9 GiB (2073741824)"
+    assert str(single("Topic", "config.retention.ms", "1234567")) == "20m 34.567s (1234567)"

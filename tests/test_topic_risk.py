@@ -435,8 +435,8 @@ def test_reasons_have_durations_and_sizes_as_people_write_them() -> None:
     odd = judged(
         {**DELETE, "retention.ms": str(7 * DAY), "segment.ms": "604800000"}, {"retention.ms": "1234567"}
     )
-    assert odd.reason.startswith("retention.ms is cut from 7d to about 20m34s: ")
-    assert odd.reason.endswith("at an age of up to about 7d20m")
+    assert odd.reason.startswith("retention.ms is cut from 7d to about 20m 34s: ")
+    assert odd.reason.endswith("at an age of up to about 7d 20m")
     sized = judged({**DELETE, "retention.bytes": str(2**40)}, {"retention.bytes": "2073741824"})
     assert "from 1 TiB to about 1.9 GiB: " in sized.reason
     assert "1073741825" not in judged({"max.message.bytes": "1073741825"}, {"max.message.bytes": "5"}).reason

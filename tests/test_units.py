@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.units import format_duration, format_size, parse_duration, parse_size, rounded_duration
+from kafkaform.units import (
+    format_duration,
+    format_size,
+    parse_duration,
+    parse_size,
+    readable_size,
+    rounded_duration,
+)
 
 LONGS = st.integers(0, 2**63 - 1)
 ROUND = st.builds(
@@ -129,6 +136,11 @@ def test_not_a_size(text: str, message: str) -> None:
         (5_400_000, "90m"),
         (45_000, "45s"),
         (1500, "1500ms"),
+        (34_567, "34.567s"),
+        (1_234_567, "20m 34.567s"),
+        (606_034_567, "7d 20m 34.567s"),
+        (86_401_000, "1d 1s"),
+        (360_000_000, "4d 4h"),
     ],
 )
 def test_format_duration(milliseconds: int, text: str) -> None:
@@ -143,11 +155,11 @@ def test_format_duration(milliseconds: int, text: str) -> None:
         (604_800_000, "7d"),
         (129_600_000, "36h"),
         (5_400_000, "90m"),
-        (608_400_000, "7d1h"),
-        (1500, "1s500ms"),
-        (1_234_567, "about 20m34s"),
-        (606_034_567, "about 7d20m"),
-        (604_799_999, "about 6d23h59m"),
+        (608_400_000, "7d 1h"),
+        (1500, "1500ms"),
+        (1_234_567, "about 20m 34s"),
+        (606_034_567, "about 7d 20m"),
+        (604_799_999, "about 6d 23h 59m"),
     ],
 )
 def test_rounded_duration(milliseconds: int, text: str) -> None:
@@ -185,3 +197,18 @@ def test_format_size(size: int, text: str) -> None:
 def test_what_is_formatted_is_read_back(number: int) -> None:
     assert parse_duration(format_duration(number)) == number
     assert parse_size(format_size(number)) == number
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (512, "512"),
+        (50 * 2**30, "50 GiB"),
+        (9_999 * 2**20, "9999 MiB"),
+        (2_073_741_824, "1.9 GiB (2073741824)"),
+        (1_048_577 * 1024, "1.0 GiB (1073742848)"),
+        (1_048_588, "1.0 MiB (1048588)"),
+    ],
+)
+def test_a_size_that_no_unit_divides_well_is_rounded_before_its_bytes(size: int, text: str) -> None:
+    assert readable_size(size) == text

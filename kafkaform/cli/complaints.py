@@ -78,12 +78,14 @@ class Complaints:
         return _GENERIC_ERROR
 
     def _usage(self, error: click.UsageError) -> None:
-        command = error.ctx.command_path if error.ctx else "kafkaform"
-        hint = f"see {command} --help"
+        called = error.ctx.command_path if error.ctx else "kafkaform"
+        hint = f"see {called} --help"
         if isinstance(error, click.NoSuchOption) and error.option_name == "--debug":
             hint = "it stands before the command: kafkaform --debug plan"
         elif isinstance(error, click.NoSuchOption) and error.ctx is not None and error.ctx.parent is None:
-            hint = f"options stand behind the command: kafkaform plan {error.option_name}"
+            from kafkaform.wording import command
+
+            hint = f"options stand behind the command: {command('plan', options=[error.option_name])}"
         self._say(error.format_message(), hint)
 
     def _say(self, message: str, hint: str | None = None) -> None:

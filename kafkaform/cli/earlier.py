@@ -9,7 +9,7 @@ from kafkaform.cli.output import tell
 from kafkaform.errors import AuditError, ClusterError, PlanFileError
 from kafkaform.model import Status
 from kafkaform.report.printable import clipped, printable
-from kafkaform.wording import counted, listed
+from kafkaform.wording import command, counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -71,7 +71,7 @@ def unspent(
 
 def _applied(entry: Entry) -> str:
     when, who, run = (clipped(text, _WORD) for text in (entry.at[:16], entry.who, entry.run))
-    return f"was applied on {when.replace('T', ' ')} UTC by {who} (kafkaform history {run})"
+    return f"was applied on {when.replace('T', ' ')} UTC by {who} ({command('history', run)})"
 
 
 def settle(earlier: Earlier, cluster: Cluster, run: str) -> None:

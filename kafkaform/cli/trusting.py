@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +14,7 @@ from kafkaform.cli.output import tell
 from kafkaform.errors import PlanFileError, UsageError
 from kafkaform.plan_signature import Purpose
 from kafkaform.report.printable import printable
+from kafkaform.wording import command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -169,10 +169,10 @@ def require_same(
     if found.differences:
         hint = "review a new plan: open a pull request, or run the plan of this one again"
         if found.beyond:
-            again = printable(shlex.quote(str(file)))
+            again = printable(command("apply", options=["--reviewed", str(file)]))
             hint = (
                 "was another branch merged that is not applied yet? Apply its own reviewed plan first: "
-                f"kafkaform apply OTHER.json, then this one: kafkaform apply --reviewed {again}; or {hint}"
+                f"kafkaform apply OTHER.json, then this one: {again}; or {hint}"
             )
         raise PlanFileError("the plan is not the one that was reviewed; nothing was applied", hint=hint)
 

@@ -57,7 +57,11 @@ def _double_quoted(text: str) -> str:
 
 
 def respelled(key: ConfigKey | None, value: str, old: str | None) -> Plain:
-    """The value of a config in the unit of the one that it replaces, where it is a whole number of them."""
+    """The value of a config in the unit of the one that it replaces, where people would count in it.
+
+    It has to be a whole number of them, and less than two of the unit that it is written in otherwise: where
+    24h stood, one day is 24h, but a week is 7d.
+    """
     natural = written(key, value)
     if key is None or key.unit is None or old is None:
         return natural
@@ -66,5 +70,12 @@ def respelled(key: ConfigKey | None, value: str, old: str | None) -> Plain:
     unit = _AMOUNT.fullmatch(old)
     if unit is None or not value.isdecimal():
         return natural
-    number, rest = divmod(int(value), int(kafka_configs.canonical(key, f"1{unit[1]}")))
+    larger = _AMOUNT.fullmatch(str(natural))
+    if larger is not None and int(value) >= 2 * _bytes_or_ms(key, larger[1]) > 2 * _bytes_or_ms(key, unit[1]):
+        return natural
+    number, rest = divmod(int(value), _bytes_or_ms(key, unit[1]))
     return natural if rest or not number else f"{number}{unit[1]}"
+
+
+def _bytes_or_ms(key: ConfigKey, unit: str) -> int:
+    return int(kafka_configs.canonical(key, f"1{unit}"))

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 _WHOLE = frozenset({ConfigType.INT, ConfigType.LONG, ConfigType.SHORT})
 _PLAIN_WORD = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./,-]*[A-Za-z0-9_./-])?", re.ASCII)
-_PLAIN_AMOUNT = re.compile(r"[0-9]+(?:d|h|m|s|ms|kB|[KMGT]iB|[MGT]B)", re.ASCII)
+_PLAIN_AMOUNT = re.compile(
+    r"[0-9]+(?:kB|[KMGT]iB|[MGT]B)|(?:[0-9]{1,19}(?:\.[0-9]{1,19})?(?:d|h|ms|m|s))+", re.ASCII
+)
 # Words that this project's YAML 1.2, or the YAML 1.1 of other readers, takes for something else than text.
 _NO_TEXT = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 

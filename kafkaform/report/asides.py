@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.model import Severity
-from kafkaform.report.findings import of_plan
+from kafkaform.report.findings import More, abridged, of_plan
 from kafkaform.report.page import FIELD_INDENT, PROSE
 from kafkaform.report.printable import clipped
 from kafkaform.report.summary import concerned
@@ -72,7 +72,7 @@ def findings_of_plan(page: Page, plan: Plan, *, verbose: bool) -> None:
         return
     found = of_plan(plan)
     shown = [d for d in found.shown if _is_shown(d)]
-    _list(page, shown)
+    _list(page, abridged(shown))
     if found.elsewhere:
         _begin(page)
     for one in found.elsewhere:
@@ -91,10 +91,13 @@ def _begin(page: Page) -> None:
     page.line()
 
 
-def _list(page: Page, shown: Sequence[Diagnostic]) -> None:
+def _list(page: Page, shown: Sequence[Diagnostic | More]) -> None:
     if shown:
         _begin(page)
     for diagnostic in shown:
+        if isinstance(diagnostic, More):
+            _more(page, diagnostic)
+            continue
         lead = f"{'waived' if diagnostic.waived else diagnostic.severity.value} {diagnostic.code}"
         place = str(diagnostic.location) if diagnostic.location else ""
         message = clipped(diagnostic.message, PROSE)
@@ -113,6 +116,13 @@ def _list(page: Page, shown: Sequence[Diagnostic]) -> None:
             page.note("because: ", clipped(diagnostic.waived, PROSE), "dim", indent=FIELD_INDENT)
         elif diagnostic.suggestion:
             page.note("", clipped(diagnostic.suggestion, PROSE), "dim", indent=FIELD_INDENT)
+
+
+def _more(page: Page, more: More) -> None:
+    names = ", ".join(clipped(str(ref), 120) for ref in more.refs[:_FEW])
+    named = f": {names}{', …' if len(more.refs) > _FEW else ''}" if names else ""
+    page.line((f"{more.severity.value} {more.code}", SEVERITY_STYLES[more.severity]), indent=2)
+    page.note("", f"{len(more.found):,} more{named} (--verbose lists them)", indent=FIELD_INDENT)
 
 
 def _hidden(page: Page, count: int) -> None:

@@ -98,6 +98,9 @@ def _place(location: Location | None) -> tuple[bool, str, int, int]:
 
 # --- the findings of a plan --------------------------------------------------------------------------
 
+_IN_FULL = 2
+"""How many findings of a rule are shown in full, where there are more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
@@ -116,12 +119,21 @@ class Elsewhere:
     @property
     def where(self) -> str:
         """What it is on, and what lists it: `on 38 unchanged topics: kafkaform validate lists them`."""
+        return f"{self.on}: {self.command} lists {self.them}"
+
+    @property
+    def on(self) -> str:
+        """What it is on: `on 38 unchanged topics`."""
         counts = Counter(ref.kind for ref in self.refs)
-        on = " and ".join(
+        return "on " + " and ".join(
             counted(counts[kind], f"unchanged {KINDS[kind].collection.removesuffix('s')}")
             for kind in sorted(counts, key=kind_order)
         )
-        return f"on {on}: {self.command} lists {'it' if len(self.refs) == 1 else 'them'}"
+
+    @property
+    def them(self) -> str:
+        """The findings, in a sentence that has named them."""
+        return "it" if len(self.refs) == 1 else "them"
 
     @property
     def command(self) -> str:
@@ -148,6 +160,40 @@ class PlanFindings:
     elsewhere: tuple[Elsewhere, ...]
     notes: int
     said: Mapping[ResourceRef, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class More:
+    """Further findings of one rule, beside those that are shown in full.
+
+    Attributes:
+        code: The rule.
+        severity: Its severity.
+        found: The findings.
+    """
+
+    code: str
+    severity: Severity
+    found: tuple[Diagnostic, ...]
+
+    @property
+    def refs(self) -> tuple[ResourceRef, ...]:
+        """The resources that they are on, as far as each is on one."""
+        return tuple(dict.fromkeys(found.ref for found in self.found if found.ref is not None))
+
+
+def abridged(found: Iterable[Diagnostic]) -> list[Diagnostic | More]:
+    """Findings in their order: every error, the first few of each other rule, and how many more it has."""
+    by_rule: dict[tuple[Severity, str, bool], list[Diagnostic]] = {}
+    for one in found:
+        by_rule.setdefault((one.severity, one.code, one.waived is not None), []).append(one)
+    lines: list[Diagnostic | More] = []
+    for (severity, code, waived), every in by_rule.items():
+        whole = waived or severity is Severity.ERROR or len(every) <= _IN_FULL + 1
+        lines += every if whole else every[:_IN_FULL]
+        if not whole:
+            lines.append(More(code, severity, tuple(every[_IN_FULL:])))
+    return lines
 
 
 def of_plan(plan: Plan) -> PlanFindings:

@@ -1,21 +1,36 @@
-"""A plan as Markdown for a pull request: what is held back first, details folded, length bounded."""
+"""A plan as Markdown for a pull request: what is held back first, then a row for each change; length bounded.
+
+Each fact has one place: why a change is held back or risky is said under that heading and nowhere else.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.model import Create, Delete, Origin, Risk, Severity, Status, Update, judgements, risk_of
+from kafkaform.model import (
+    Create,
+    Delete,
+    Diagnostic,
+    Origin,
+    Risk,
+    Severity,
+    Status,
+    Update,
+    judgements,
+    risk_of,
+)
 from kafkaform.report.budget import Block, fit_all, left_out_changes, left_out_others
 from kafkaform.report.changes import action_of, fields_of, is_deferred
 from kafkaform.report.consents import Ledger, allow_flags, annotation
-from kafkaform.report.markdown_escape import code, code_block, html
+from kafkaform.report.findings import More, abridged, of_plan
+from kafkaform.report.markdown_escape import code
 from kafkaform.report.markdown_items import finding, place, resource, sentence
-from kafkaform.report.summary import ADDRESSES, headline, provenance, summary_sentence
+from kafkaform.report.summary import ADDRESSES, concerned, headline, provenance, summary_sentence
 from kafkaform.report.values import label, single, worded
-from kafkaform.wording import short_commit
+from kafkaform.wording import FEW, counted, short_commit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kafkaform.model import (
         Consent,
@@ -23,9 +38,11 @@ if TYPE_CHECKING:
         Judgement,
         Plan,
         PlannedChange,
+        ResourceRef,
         UndeclaredConfig,
     )
     from kafkaform.plan_file import PlanHeader
+    from kafkaform.report.findings import Elsewhere
 
 LIMIT = 60_000
 """GitHub takes comments of up to 65,536 characters; the rest is for what a workflow adds."""
@@ -55,6 +72,7 @@ _ORIGINS = {Origin.BRANCH: "this branch", Origin.DRIFT: "**before it**", Origin.
 
 _FEW_UNMANAGED = 30
 """A reviewer wants to see what sort of topics nobody declares, not all of them."""
+_FEW_UNDECLARED = 10
 
 
 def render_markdown(plan: Plan, header: PlanHeader | None = None, *, limit: int = LIMIT) -> str:
@@ -87,26 +105,50 @@ def _head(plan: Plan, header: PlanHeader | None) -> str:
 
 def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
     ledger = Ledger(plan)
+    found = of_plan(plan)
     ordered = [c for status in reversed(Status) for c in plan.with_status(status)]
     foreign = [c for c in ordered if c.origin in {Origin.DRIFT, Origin.MIXED}]
     told = any(c.origin is not None for c in ordered)
     held = [c for c in ordered if c.status is not Status.PLANNED]
-    findings = [d for d in plan.diagnostics if d.severity is not Severity.INFO or d.waived]
-    notes = [d for d in plan.diagnostics if d.severity is Severity.INFO and not d.waived]
-    undeclared = (
-        "\n### Configs that no manifest declares\n\nOn declared resources; reported, not touched.\n\n"
-    )
-    unmanaged = f"\n<details><summary>Not managed by any manifest: {len(plan.unmanaged):,}</summary>\n\n"
+    planned = plan.with_status(Status.PLANNED)
+    loud = [d for d in found.shown if d.severity is not Severity.INFO or d.waived]
+    notes = [d for d in found.shown if d.severity is Severity.INFO and not d.waived]
+    quiet = [_notes_elsewhere(found.notes)] if found.notes else []
+    findings = [*map(_finding, abridged(loud)), *map(_elsewhere, found.elsewhere), *quiet]
+    concerned_by = [text] if (text := concerned(plan, code)) else []
+    fuller = [c for c in ordered if _has_more(c)]
     return (
         Block(
             "\n### Held back\n\n",
             held,
-            lambda planned: _held(planned, ledger),
+            lambda change: _held(change, ledger, found.said),
             _left_out(""),
             brief=_held_brief,
         ),
         Block("\n### Consent given\n\n", plan.consents, _consent, left_out_others("consent"), share=0.3),
         Block(_FOREIGN, foreign, _foreign, _left_out(""), share=0.3),
+        Block(
+            _TABLE_WITH_ORIGIN if told else _TABLE,
+            ordered,
+            lambda change: _row(change, told=told),
+            _left_out(""),
+            share=0.5,
+        ),
+        Block(
+            "\n",
+            concerned_by,
+            lambda text: f"{text[0].upper()}{text[1:]}.\n",
+            lambda _: "… owners and readers left out",
+            share=0.3,
+        ),
+        Block(
+            "\n### Risks\n\n",
+            [(c, risk) for c in planned for risk in _risks(c, found.said)],
+            lambda risk: f"- {code(str(risk[0].ref))} {risk[1]}\n",
+            left_out_others("risk"),
+            share=0.5,
+        ),
+        Block("\n### Findings\n\n", findings, str, left_out_others("finding"), share=0.3),
         Block(
             "\n### Not visible to this account\n\nThey may exist or not, and are left alone.\n\n",
             plan.unknown,
@@ -114,34 +156,39 @@ def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
             left_out_others("resource"),
             share=0.3,
         ),
-        Block("\n### Findings\n\n", findings, finding, left_out_others("finding"), share=0.3),
         Block(
-            _TABLE_WITH_ORIGIN if told else _TABLE,
-            ordered,
-            lambda planned: _row(planned, told=told),
-            _left_out(""),
-            share=0.5,
+            f"\n<details><summary>Configs that no manifest declares: {len(plan.undeclared):,}</summary>\n\n"
+            "On declared resources; reported, not touched.\n\n",
+            plan.undeclared,
+            _undeclared,
+            left_out_others("config"),
+            "\n</details>\n",
+            share=0.3,
+            most=_FEW_UNDECLARED,
         ),
-        Block(undeclared, plan.undeclared, _undeclared, left_out_others("config"), share=0.3),
+        Block(
+            f"\n<details><summary>All fields of {counted(len(fuller), 'change')}</summary>\n\n",
+            fuller,
+            _details,
+            _left_out("details of "),
+            "\n</details>\n",
+            share=0.8,
+        ),
         Block(
             f"\n<details><summary>Notes: {len(notes):,}</summary>\n\n",
             notes,
             finding,
             left_out_others("note"),
             "\n</details>\n",
-            share=0.2,
+            share=0.5,
         ),
         Block(
-            unmanaged,
+            f"\n<details><summary>Not managed by any manifest: {len(plan.unmanaged):,}</summary>\n\n",
             plan.unmanaged,
-            resource,
+            lambda ref: f"{code(str(ref))} ",
             left_out_others("resource"),
-            "\n</details>\n",
-            share=0.2,
+            "\n\n</details>\n",
             most=_FEW_UNMANAGED,
-        ),
-        Block(
-            "\n### Details\n\n", ordered, lambda planned: _details(planned, ledger), _left_out("details of ")
         ),
     )
 
@@ -159,7 +206,7 @@ def _held_brief(planned: PlannedChange) -> str:
     return f"- **{verdict}**: {action_of(planned.change)} {code(str(planned.ref))}{source}\n"
 
 
-def _held(planned: PlannedChange, ledger: Ledger) -> str:
+def _held(planned: PlannedChange, ledger: Ledger, said: Mapping[ResourceRef, Sequence[str]]) -> str:
     missing = ledger.missing(planned)
     lines = [_held_brief(planned).rstrip("\n")]
     if missing:
@@ -168,7 +215,7 @@ def _held(planned: PlannedChange, ledger: Ledger) -> str:
         lines[0] += f": {sentence(planned.reason)}"
     if planned.remedy:
         lines.append(f"Instead: {sentence(planned.remedy)}")
-    lines += _risks(planned)
+    lines += _risks(planned, said)
     if isinstance(planned.change, Update):
         without = " without consent" if planned.status is Status.NEEDS_CONSENT else ""
         lines.append(f"Nothing of this resource is applied{without}.")
@@ -180,16 +227,27 @@ def _held(planned: PlannedChange, ledger: Ledger) -> str:
     return "\n  - ".join(lines) + "\n"
 
 
-def _risks(planned: PlannedChange) -> list[str]:
-    """A line for every judgement that is not just "safe"."""
+def _risks(planned: PlannedChange, said: Mapping[ResourceRef, Sequence[str]]) -> list[str]:
+    """A line for every judgement that is not just "safe", and for every field that does not change yet."""
     match planned.change:
         case Create(judgement=judgement) | Delete(judgement=judgement):
-            judged = [("Risk", judgement)]
+            judged = [(action_of(planned.change), judgement)]
         case Update(fields=fields):
             judged = [
                 (code(f"{label(f.path)}: {worded(planned.change, f).short}"), f.judgement) for f in fields
             ]
-    return [f"{what}: {_judgement(j, planned)}" for what, j in judged if j.risk is not Risk.SAFE or j.reason]
+    risky = [(what, j) for what, j in judged if j.risk is not Risk.SAFE or j.reason]
+    codes = ", ".join(map(code, said.get(planned.ref, ())))
+    lines = [
+        f"{what}: {_judgement(j, planned)}{f' ({codes})' if codes and number == 0 else ''}"
+        for number, (what, j) in enumerate(risky)
+    ]
+    lines += [
+        f"{code(label(f.path))} does not change yet: {sentence(f.deferred)}"
+        for f in fields_of(planned.change)
+        if f.deferred is not None
+    ]
+    return lines
 
 
 def _judgement(judgement: Judgement, planned: PlannedChange) -> str:
@@ -233,10 +291,7 @@ def _row(planned: PlannedChange, *, told: bool) -> str:
 
 def _change_cell(planned: PlannedChange, action: str) -> str:
     fields = () if isinstance(planned.change, Delete) else fields_of(planned.change)
-    shown = [
-        code(f"{label(f.path)}: {worded(planned.change, f).short}", _CELL, cell=True)
-        for f in fields[:_IN_ROW]
-    ]
+    shown = [code(_field(f, worded(planned.change, f).short), _CELL, cell=True) for f in fields[:_IN_ROW]]
     more = f" and {len(fields) - _IN_ROW:,} more" if len(fields) > _IN_ROW else ""
     return f"{action} {', '.join(shown)}{more}".rstrip()
 
@@ -255,32 +310,50 @@ def _risk_cell(planned: PlannedChange) -> str:
     return ", ".join(parts)
 
 
-# --- details and lists -----------------------------------------------------------------------------
+# --- findings, details and lists -------------------------------------------------------------------
 
 
-def _details(planned: PlannedChange, ledger: Ledger) -> str:
+def _finding(found: Diagnostic | More) -> str:
+    if isinstance(found, Diagnostic):
+        return finding(found)
+    names = [code(str(ref)) for ref in found.refs[:FEW]]
+    on = f": {', '.join(names)}{', …' if len(found.refs) > FEW else ''}" if names else ""
+    return f"- {found.severity.value} {code(found.code)}: {len(found.found):,} more{on}\n"
+
+
+def _elsewhere(found: Elsewhere) -> str:
+    return (
+        f"- {found.severity.value} {code(found.code)} {found.on}: {code(found.command)} lists {found.them}.\n"
+    )
+
+
+def _notes_elsewhere(count: int) -> str:
+    listing = f"{code('kafkaform plan --verbose')} lists {'it' if count == 1 else 'them'}"
+    return f"- {counted(count, 'note')} on unchanged resources: {listing}.\n"
+
+
+def _has_more(planned: PlannedChange) -> bool:
+    """Whether the table does not show all fields of a change in full."""
     fields = fields_of(planned.change)
-    held = "" if planned.status is Status.PLANNED else f" ({planned.status.value.replace('_', ' ')})"
-    notes = [f"- {line}" for line in _risks(planned)]
-    notes += [
-        f"- {code(label(f.path))} does not change yet: {sentence(f.deferred)}"
-        for f in fields
-        if f.deferred is not None
-    ]
-    notes += [f"- Consent given to {code(c.hazard)}: {sentence(c.reason)}" for c in ledger.given(planned)]
-    name = html(str(planned.ref), 280)
-    parts = [f"<details><summary>{action_of(planned.change)} <code>{name}</code>{held}</summary>"]
-    if fields:
-        parts.append(code_block("diff", [line for f in fields for line in _diff(planned, f)]))
-    if notes:
-        parts.append("\n".join(notes))
-    return "\n\n".join([*parts, "</details>"]) + "\n"
+    if isinstance(planned.change, Delete):
+        return bool(fields)
+    return len(fields) > _IN_ROW or any(
+        shown.each or len(_field(field, shown.short)) > _CELL
+        for field in fields
+        for shown in (worded(planned.change, field),)
+    )
 
 
-def _diff(planned: PlannedChange, field: FieldChange) -> list[str]:
-    shown = worded(planned.change, field)
-    sides = (("-", shown.before), ("+", shown.after))
-    return [f"{sign} {label(field.path)}: {side}" for sign, side in sides if side is not None]
+def _details(planned: PlannedChange) -> str:
+    shown = []
+    for field in fields_of(planned.change):
+        value = worded(planned.change, field)
+        shown.append(code(_field(field, "; ".join(value.each) or str(value)), 600))
+    return f"- {action_of(planned.change)} {code(str(planned.ref))}: {', '.join(shown)}\n"
+
+
+def _field(field: FieldChange, shown: str) -> str:
+    return f"{label(field.path)}: {shown}"
 
 
 def _undeclared(config: UndeclaredConfig) -> str:

@@ -16,7 +16,9 @@ _LEAD = "(\"'\u201c\u2018"
 _TRAIL = ").,;:?\"'\u201d\u2019…"
 _SEGMENT = r"[^\W_]+"
 _WORD = re.compile(rf"{_SEGMENT}(?:[-+/'\u2019\u2013]{_SEGMENT})*%?")
-_WORDS = re.compile(rf"{QUOTED.pattern}\S*|\S+")
+_BACKTICKS = r"[^\s`]*`[^\s`](?:[^`]*[^\s`])?`[^\s`]*(?=\s|$)"
+_WORDS = re.compile(rf"{_BACKTICKS}|{QUOTED.pattern}\S*|\S+")
+_QUOTED = re.compile(r"`([^`]+)`")
 _NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)*%?")
 _SIGNS = frozenset("→·\u2013\u2014%…≤≥\u00d7+-/=")
 _REFERENCE = re.compile(r"\b(?:[0-9a-fA-F]{7,40}\b|GH-[0-9])", re.IGNORECASE)
@@ -46,6 +48,8 @@ def code(text: str, limit: int = 200, *, cell: bool = False) -> str:
 def prose(text: str, limit: int = 800) -> str:
     """Sentences, with every word that could mean something to Markdown or GitHub as a code span.
 
+    What stands between backticks in a message of ours is one span, blanks and all.
+
     Never put the result at the start of a line: a list marker is only harmless inside one.
     """
     return " ".join(map(_word, _WORDS.findall(clipped(text, limit))))
@@ -72,6 +76,8 @@ def _word(word: str) -> str:
     trail = word[len(lead) + len(core) :]
     if not core or core in _SIGNS or _is_plain(core):
         return word
+    if quoted := _QUOTED.fullmatch(core):
+        core = quoted[1]
     return f"{lead}{code(core, len(core))}{trail}"
 
 

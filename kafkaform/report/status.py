@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from kafkaform.kafka_configs import human, topic_configs
+from kafkaform.kafka_configs import readable, topic_configs
 from kafkaform.report.printable import printable
 from kafkaform.report.tables import Cell, Column, table
 from kafkaform.units import rounded_size
@@ -121,7 +121,7 @@ def _retention(topic: TopicStanding) -> str:
         return policies[0]
     time, size = topic.number("retention.ms"), topic.number("retention.bytes")
     limits = [
-        human(topic_configs()[name], str(value))
+        readable(topic_configs()[name], str(value))
         for name, value in (("retention.ms", time), ("retention.bytes", size))
         if value is not None and value >= 0
     ]

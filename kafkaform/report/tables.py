@@ -1,4 +1,7 @@
-"""Tables for people: columns side by side, folded to a terminal's width, and never cut short.
+"""Tables for people: columns side by side, folded at blanks to a terminal's width, and never cut short.
+
+A name is never broken, so that it can be copied: one that is wider than its column has a line of its own,
+above its row in the first column, below it in any other.
 
 rich's own tables take 0.4 s for a thousand rows, a hundred times as long as laying them out here.
 """
@@ -17,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _GAP = "  "
-_BREAKS = frozenset(",.-_:/")
+_SHORT = 13
+"""A word up to this long stays in its column; a longer one may get a line of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +56,46 @@ def table(columns: Sequence[Column], rows: Sequence[Row], width: int | None = No
     Args:
         columns: The columns.
         rows: As many texts each as there are columns; made printable here.
-        width: The characters of a line; None where no terminal reads it: then nothing is folded. A table
-            that is too wide even when folded is left to the terminal.
+        width: The characters of a line; None where no terminal reads it: then nothing is folded. What is too
+            wide even when folded is left to the terminal.
     """
     header = [Cell(column.header, "bold") for column in columns]
     cells = [[_cell(cell) for cell in row] for row in rows]
     lines = [header, *cells]
     widths = [max(cell_len(row[i].text) for row in lines) for i in range(len(columns))]
     if width is not None:
-        _shrink(widths, columns, width)
+        _shrink(widths, _leasts(columns, lines), width)
     text = Text()
     for row in lines:
-        for line in _folded(row, widths):
-            _append(text, columns, line, widths)
+        above, inside, below = _apart(row, widths)
+        for cell in above:
+            for piece in _pieces(cell.text, max(width or 0, 1)):
+                _start(text).append(piece.strip(" "), cell.style)
+        if any(cell.text for cell in inside):
+            for line in _folded(inside, widths):
+                _append(text, columns, line, widths)
+        for i, cell in below:
+            start = sum(widths[:i]) + len(_GAP) * i
+            for piece in _pieces(cell.text.strip(), max(width or 0, 1)):
+                _start(text).append(" " * max(0, min(start, (width or 0) - cell_len(piece))))
+                text.append(piece, cell.style)
     return text
+
+
+def _apart(
+    row: Sequence[Cell], widths: Sequence[int]
+) -> tuple[list[Cell], list[Cell], list[tuple[int, Cell]]]:
+    """The cell that stands above a row, what stands in it, and the cells of columns that stand below it."""
+    wide = [
+        i for i, cell in enumerate(row) if any(cell_len(word) > widths[i] for word in cell.text.split(" "))
+    ]
+    above = [row[i] for i in wide if i == 0]
+    inside = [Cell("") if i in wide else cell for i, cell in enumerate(row)]
+    return above, inside, [(i, row[i]) for i in wide if i]
+
+
+def _start(text: Text) -> Text:
+    return text.append("\n") if text else text
 
 
 def _cell(cell: str | Cell) -> Cell:
@@ -73,14 +103,26 @@ def _cell(cell: str | Cell) -> Cell:
     return Cell(printable(given.text), given.style)
 
 
-def _shrink(widths: list[int], columns: Sequence[Column], width: int) -> None:
-    """Take width from the widest of the columns that fold until the table fits."""
-    room = width - len(_GAP) * (len(columns) - 1)
+def _leasts(columns: Sequence[Column], lines: Sequence[Sequence[Cell]]) -> list[int]:
+    """How narrow each column may become; no narrower than its shorter words, but for the first one."""
+    words = [
+        max(
+            (size for line in lines for size in map(cell_len, line[i].text.split(" ")) if size <= _SHORT),
+            default=0,
+        )
+        for i in range(len(columns))
+    ]
+    return [max(column.least, words[i] if i and column.least else 0) for i, column in enumerate(columns)]
+
+
+def _shrink(widths: list[int], leasts: Sequence[int], width: int) -> None:
+    """Take width from the first column, then from the widest others that fold, until the table fits."""
+    room = width - len(_GAP) * (len(widths) - 1)
     while sum(widths) > room:
-        foldable = [i for i, column in enumerate(columns) if 0 < column.least < widths[i]]
+        foldable = [i for i, least in enumerate(leasts) if 0 < least < widths[i]]
         if not foldable:
             return
-        widths[max(foldable, key=widths.__getitem__)] -= 1
+        widths[0 if 0 in foldable else max(foldable, key=widths.__getitem__)] -= 1
 
 
 def _folded(row: Sequence[Cell], widths: Sequence[int]) -> Iterator[list[Cell]]:
@@ -96,22 +138,22 @@ def _folded(row: Sequence[Cell], widths: Sequence[int]) -> Iterator[list[Cell]]:
 
 
 def _pieces(text: str, width: int) -> Iterator[str]:
-    """Lines, broken at a blank, else behind a separator that is not too near to the start, else anywhere."""
+    """Lines, broken at blanks only."""
     while cell_len(text) > width:
         end = len(text)
-        while cell_len(text[:end]) > width:
+        while end and cell_len(text[:end]) > width:
             end -= 1
-        blank = text.rfind(" ", 1, end + 1) + 1
-        best = blank or next((i for i in range(end, end // 3, -1) if text[i - 1] in _BREAKS), end)
-        yield text[:best].rstrip(" ")
-        text = text[best:].lstrip(" ")
+        blank = text.rfind(" ", 1, end + 1)
+        if blank < 0 and (blank := text.find(" ", 1)) < 0:
+            break
+        yield text[:blank].rstrip(" ")
+        text = text[blank:].lstrip(" ")
     yield text
 
 
 def _append(text: Text, columns: Sequence[Column], line: Sequence[Cell], widths: Sequence[int]) -> None:
     last = max((i for i, cell in enumerate(line) if cell.text), default=0)
-    if text:
-        text.append("\n")
+    _start(text)
     for i, (column, cell, width) in enumerate(zip(columns, line, widths, strict=True)):
         if i > last:
             break

@@ -94,10 +94,14 @@ def _change(page: Page, planned: PlannedChange, ledger: Ledger, column: int, *, 
         " ",
         (title, "bold"),
     ]
-    if planned.location:
-        gap = " " * max(2, column - cell_len(title) - 4)
-        parts.append((f"{gap}{planned.location.file}:{planned.location.line}", "dim"))
+    source = f"{planned.location.file}:{planned.location.line}" if planned.location else ""
+    gap = " " * max(2, column - cell_len(title) - 4)
+    beside = page.fits(f"    {title}{gap}{source}")
+    if source and beside:
+        parts.append((f"{gap}{source}", "dim"))
     page.section(*parts)
+    if source and not beside:
+        page.line((source, "dim"), indent=FIELD_INDENT)
     _verdict(page, planned, action)
     _origin(page, planned)
     _judgement_of_whole(page, planned)
@@ -160,22 +164,20 @@ def _fields(page: Page, planned: PlannedChange, *, verbose: bool) -> None:
         tags = _tags(field)
         if tags:
             parts += [" " * max(3, values - width + 3), *tags]
-        page.line(*parts, indent=FIELD_INDENT)
+        line = "".join(part if isinstance(part, str) else part[0] for part in parts)
+        if page.fits(" " * FIELD_INDENT + line):
+            page.line(*parts, indent=FIELD_INDENT)
+        else:  # the terminal would break it within a word
+            page.line(name, indent=FIELD_INDENT)
+            page.note("", str(shown))
+            if tags:
+                page.line(*tags, indent=NOTE_INDENT)
         if field.deferred is not None:
             page.note("", clipped(field.deferred, PROSE), "cyan")
         _reasons(page, field.judgement, planned)
-        if verbose and shown.told:
-            _targets(page, field)
-
-
-def _targets(page: Page, field: FieldChange) -> None:
-    """Every partition whose replicas change, as Kafka writes them: `3  1:2 → 1:2:3`."""
-    before, after = (str(side).split(",") for side in (field.before, field.after))
-    width = len(str(len(after)))
-    for number, replicas in enumerate(after):
-        old = before[number] if number < len(before) else "new"
-        if old != replicas:
-            page.line(str(number).rjust(width), f"  {old}", (" → ", "dim"), replicas, indent=NOTE_INDENT)
+        if verbose:
+            for told in shown.each:
+                page.note("", told)
 
 
 def _styled(shown: Transition) -> Iterable[Part]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkaform.kafka_configs import group_configs, human, topic_configs
+from kafkaform.kafka_configs import group_configs, readable, topic_configs
 from kafkaform.kinds.topic.operations import PLACEMENT
-from kafkaform.layout import parse_assignment
+from kafkaform.layout import format_assignment, parse_assignment
 from kafkaform.model import CONFIG_PREFIX, Create, Delete, Update
 from kafkaform.replica_changes import assignment_changes
 from kafkaform.report.printable import clipped, printable
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 UNSET = "(unset)"
 LONGEST = 240
 """The most characters that a report shows of one value; JSON has the whole."""
-SHORT_PLACEMENT = 45
-"""Up to so many characters of both sides, all replicas are shown on the line of the field."""
 _LEAD = 24
 _DEFAULT = "default "
 
@@ -34,11 +32,16 @@ class Worded:
 
     @property
     def short(self) -> str:
-        """Without the raw value."""
+        """Without the raw value, unless it takes that to be exact."""
         return f"{_DEFAULT if self.inherited else ''}{self.human}"
 
+    @property
+    def has_raw(self) -> bool:
+        """Whether the raw value is a part of what people read."""
+        return self.human == self.raw or self.human.endswith(f" ({self.raw})")
+
     def __str__(self) -> str:
-        return self.short if self.human == self.raw else f"{self.short} ({self.raw})"
+        return self.short if self.has_raw else f"{self.short} ({self.raw})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +52,13 @@ class Transition:
         before: The value before.
         after: The value afterwards.
         told: What happens, where the values say it less well.
+        each: For replicas, the same of each partition, those alike together.
     """
 
     before: Worded | None
     after: Worded | None
     told: str | None = None
+    each: tuple[str, ...] = ()
 
     @property
     def sides(self) -> tuple[Worded, ...]:
@@ -67,8 +72,10 @@ class Transition:
 
     @property
     def raw(self) -> str | None:
-        """The raw values, `604800000 → 2592000000`; None if they are what people read anyway."""
-        if self.told or all(side.human == side.raw for side in self.sides):
+        """The raw values, `604800000 → 2592000000`; None if people read them anyway."""
+        if self.told or any(side.has_raw and side.human != side.raw for side in self.sides):
+            return None
+        if all(side.human == side.raw for side in self.sides):
             return None
         return " → ".join(side.raw for side in self.sides)
 
@@ -113,20 +120,35 @@ def _between(kind: str, field: FieldChange) -> Transition:
         humans = raws = _around_difference(*raws)
     elif humans[0] == humans[1] and raws[0] != raws[1]:
         humans = raws
-    return Transition(
-        Worded(humans[0], raws[0], field.before is None and before is not None),
-        Worded(humans[1], raws[1], field.after is None and after is not None),
-        _told(kind, field),
+    old = Worded(humans[0], raws[0], field.before is None and before is not None)
+    new = Worded(humans[1], raws[1], field.after is None and after is not None)
+    if kind == "Topic" and field.path == PLACEMENT and field.before is not None and field.after is not None:
+        return Transition(old, new, *_replicas(str(field.before), str(field.after)))
+    return Transition(old, new, _same_effect(old, new))
+
+
+def _same_effect(old: Worded, new: Worded) -> str | None:
+    """What is said of a change after which the same value is in force."""
+    if old.raw != new.raw or old.inherited == new.inherited:
+        return None
+    if old.inherited:
+        return f"set explicitly to the default {Worded(old.human, old.raw)}"
+    return f"no longer set; the default is {Worded(old.human, old.raw)}, too"
+
+
+def _replicas(before: str, after: str) -> tuple[str, tuple[str, ...]]:
+    """What happens to replicas, as a whole and partition by partition."""
+    old, new = parse_assignment(before), parse_assignment(after)
+    alike: dict[tuple[str, str], list[int]] = {}
+    for number, replicas in enumerate(new):
+        there = format_assignment(old[number : number + 1]) or "new"
+        if (now := format_assignment((replicas,))) != there:
+            alike.setdefault((there, now), []).append(number)
+    each = tuple(
+        f"partition{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}: {there} → {now}"
+        for (there, now), numbers in alike.items()
     )
-
-
-def _told(kind: str, field: FieldChange) -> str | None:
-    """What happens to replicas, where there are too many to be shown on one line."""
-    if kind != "Topic" or field.path != PLACEMENT or field.before is None or field.after is None:
-        return None
-    if len(str(field.before)) + len(str(field.after)) <= SHORT_PLACEMENT:
-        return None
-    return str(assignment_changes(*(parse_assignment(str(side)) for side in (field.before, field.after))))
+    return str(assignment_changes(old, new)), each
 
 
 def _human(kind: str, path: str, value: FieldValue) -> str:
@@ -135,7 +157,7 @@ def _human(kind: str, path: str, value: FieldValue) -> str:
     if not isinstance(value, str) or not path.startswith(CONFIG_PREFIX):
         return raw
     keys = topic_configs() if kind == "Topic" else group_configs()
-    shown = human(keys.get(path.removeprefix(CONFIG_PREFIX)), value)
+    shown = readable(keys.get(path.removeprefix(CONFIG_PREFIX)), value)
     return raw if shown == value else printable(shown)
 
 

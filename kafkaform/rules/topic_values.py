@@ -108,7 +108,7 @@ def in_force(topic: Desired, name: str, scene: Scene, *, kafka: bool = False) ->
 
 def human(name: str, value: int | str) -> str:
     """A value of a config as people read it."""
-    return kafka_configs.human(kafka_configs.topic_configs().get(name), str(value))
+    return kafka_configs.readable(kafka_configs.topic_configs().get(name), str(value))
 
 
 def policies(topic: Desired, scene: Scene) -> frozenset[str]:

@@ -56,9 +56,10 @@ def declared(
     return Desired(topic(name), state, intent)
 
 
-def absent(name: str, *, protected: bool = False) -> Desired:
-    """A tombstone; `plan_for` consents to it."""
-    return Desired(topic(name), None, Intent(deletion_protection=protected))
+def absent(name: str, *, uid: str | None = None, protected: bool = False) -> Desired:
+    """A tombstone, with consent to the deletion of the topic of that id; `plan_for` consents to all."""
+    allow = {f"delete of {uid}": "TICKET-1"} if uid is not None else {}
+    return Desired(topic(name), None, Intent(allow=allow, deletion_protection=protected))
 
 
 def made(cluster: Cluster, name: str, partitions: int = 3, replicas: int = 1, **configs: str) -> str | None:

@@ -338,7 +338,7 @@ def test_a_waived_rule_does_not_refuse(memory: MemoryCluster) -> None:
 
 
 def test_the_deletion_of_a_topic_takes_the_offsets_in_it(memory: MemoryCluster) -> None:
-    meant = replace(absent("a"), intent=Intent(allow={f"delete of {made(memory, 'a')}": "TICKET-1"}))
+    meant = absent("a", uid=made(memory, "a"))
     memory.commit("g", {("a", 0): 5})
     plan = plan_for(memory, meant)
     assert "KF405" in found(plan)

@@ -83,7 +83,7 @@ NOTES: dict[str, Note] = {
         Note(
             "KF417",
             Severity.WARNING,
-            "A manifest consents to something that the plan does not need, or not so.\n\n"
+            "A consent in a manifest covers nothing in the plan.\n\n"
             "A consent is for the value or the topic that it names (`retention-cut from 7d`,\n"
             "`delete of TOPIC-ID`) and is spent once that is gone: take the line out of the annotation when\n"
             "it is applied on every cluster. One that does not say what it is for covers only hazards that\n"

@@ -123,7 +123,8 @@ def command(way: str, work: str, address: str, folder: Path, count: int) -> list
 def made_plan(address: str, work: str, folder: Path) -> Path:
     """The file of a plan made now."""
     plan = folder / "plan.json"
-    timed([*KAFKAFORM, "plan", str(folder / work), "--bootstrap-server", address, "--out", str(plan)])
+    arguments = [str(folder / work), "--bootstrap-server", address, "--no-strict", "--out", str(plan)]
+    timed([*KAFKAFORM, "plan", *arguments])
     return plan
 
 

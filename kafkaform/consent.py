@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from glob import escape
 from typing import TYPE_CHECKING
@@ -13,10 +13,20 @@ from kafkaform.kinds import misspelt_hazard
 from kafkaform.model import Consent, ResourceRef, Risk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kafkaform.kinds.base import Binding
 
 ANNOTATION = "kafkaform/allow"
-"""The manifest annotation that carries consents: a line each, `hazard: reason`."""
+"""The manifest annotation that carries consents, a line each: `retention-cut from 7d: reason`.
+
+What stands between the hazard and the colon is what the consent is for, and it covers nothing else; see
+`Kind.binding`. Of a hazard that is bound to nothing, the line is `hazard: reason`.
+"""
+
+
+WHY = "<why>"
+"""Where the author of a consent writes the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +73,57 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Consents:
-    """All consents that may hold for one resource: from the command line, and from its manifest."""
+    """All consents that may hold for one resource.
+
+    Attributes:
+        grants: Those of the command line.
+        annotated: Those of its manifest: the reason of each by hazard, with what it is for.
+        earlier: Those that a saved plan rests on: the reason of each by hazard. They are for what it does.
+    """
 
     grants: tuple[Grant, ...]
-    annotated: Mapping[str, str]
+    annotated: Mapping[str, str] = field(default_factory=dict)
+    earlier: Mapping[str, str] = field(default_factory=dict)
 
-    def find(self, ref: ResourceRef, hazard: str) -> Consent | None:
-        """The consent to a hazard; the manifest's own, which was reviewed, is preferred."""
-        if hazard in self.annotated:
-            return Consent(str(ref), hazard, self.annotated[hazard])
+    def find(
+        self, ref: ResourceRef, hazard: str, bindings: Sequence[Binding | None] = (None,)
+    ) -> Consent | None:
+        """The consent to a hazard; the manifest's own, which was reviewed, is preferred.
+
+        Args:
+            ref: The resource.
+            hazard: The hazard.
+            bindings: What consents in a manifest have to be for, at each place that has the hazard.
+        """
+        heads = [covering(self.annotated, hazard, binding) for binding in bindings]
+        if None not in heads:
+            reasons = dict.fromkeys(self.annotated[head] for head in heads if head is not None)
+            return Consent(str(ref), hazard, "; ".join(reasons))
+        if hazard in self.earlier:
+            return Consent(str(ref), hazard, self.earlier[hazard])
         if any(grant.covers(ref, hazard) for grant in self.grants):
             return Consent(str(ref), hazard, "--allow")
         return None
+
+
+def covering(annotated: Iterable[str], hazard: str, binding: Binding | None) -> str | None:
+    """The consent of a manifest that is for a hazard at one place, if there is one."""
+    for head in annotated:
+        name, bound = split_head(head)
+        if name == hazard and (bound == "" if binding is None else binding.fits(bound)):
+            return head
+    return None
+
+
+def split_head(head: str) -> tuple[str, str]:
+    """The hazard, and what the consent to it is for; empty if that is not said."""
+    hazard, _, bound = head.partition(" ")
+    return hazard, bound
+
+
+def consent_line(hazard: str, binding: Binding | None, reason: str) -> str:
+    """A line of the annotation that covers a hazard at one place."""
+    return f"{hazard}{f' {binding.text}' if binding is not None else ''}: {reason}"
 
 
 def allow_flags(ref: ResourceRef, hazards: Iterable[str]) -> str:
@@ -88,13 +137,15 @@ def grant_of(ref: ResourceRef, hazard: str) -> str:
 
 
 def parse_annotation(text: str) -> tuple[dict[str, str], list[str]]:
-    """Read the annotation: the reasons by hazard, and the lines that are not `hazard: reason`."""
+    """Read the annotation: the reasons by hazard with what it is for, and the lines that are no consent."""
     reasons: dict[str, str] = {}
     bad: list[str] = []
     for line in filter(None, map(str.strip, text.splitlines())):
-        hazard, _, reason = (part.strip() for part in line.partition(":"))
-        if hazard and reason and " " not in hazard:
-            reasons[hazard] = reason
+        head, _, reason = line.partition(":")
+        words = head.split()
+        is_bound = len(words) > 2 and words[1] in {"from", "of"}
+        if reason.strip() and (len(words) == 1 or is_bound):
+            reasons[" ".join(words)] = reason.strip()
         else:
             bad.append(line)
     return reasons, bad

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from kafkaform.consent import ANNOTATION, Consents, Grant
+from kafkaform.consent import ANNOTATION, WHY, Consents, Grant, consent_line, covering, split_head
 from kafkaform.errors import UsageError
+from kafkaform.kinds import KINDS
 from kafkaform.model import (
     Change,
     Consent,
@@ -15,6 +16,7 @@ from kafkaform.model import (
     Delete,
     Desired,
     Diagnostic,
+    FieldChange,
     Judgement,
     Plan,
     ResourceRef,
@@ -28,6 +30,8 @@ from kafkaform.spelling import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from kafkaform.kinds.base import Binding
 
 PRUNED = "Topic"
 """The kind that pruning deletes: a group that nobody declares is somebody's, and costs next to nothing."""
@@ -88,10 +92,27 @@ def due(change: Change) -> tuple[Judgement, ...]:
             return judgements(change)
 
 
+def bindings(change: Change) -> Mapping[str, Sequence[Binding | None]]:
+    """The hazards of a change that need consent, and what it has to be for at each of their places."""
+    kind = KINDS[change.ref.kind]
+    places: list[tuple[Judgement, FieldChange | None]] = (
+        [(one.judgement, one) for one in change.fields if one.deferred is None]
+        if isinstance(change, Update)
+        else [(change.judgement, None)]
+    )
+    needed: dict[str, list[Binding | None]] = {}
+    for judgement, place in sorted(places, key=lambda one: one[0].hazard):
+        if judgement.risk is Risk.DESTRUCTIVE:
+            needed.setdefault(judgement.hazard, []).append(kind.binding(change, place))
+    return needed
+
+
 def gate(change: Change, consents: Consents) -> tuple[Status, str | None, list[Consent]]:
     """Whether a change has every consent that it needs, what it waits for, and what it has."""
-    needed = sorted({j.hazard for j in due(change) if j.risk is Risk.DESTRUCTIVE})
-    given = [consent for hazard in needed if (consent := consents.find(change.ref, hazard))]
+    needed = bindings(change)
+    given = [
+        consent for hazard, places in needed.items() if (consent := consents.find(change.ref, hazard, places))
+    ]
     missing = sorted({*needed} - {consent.hazard for consent in given})
     if missing:
         return Status.NEEDS_CONSENT, f"needs consent to {', '.join(missing)}", given
@@ -133,19 +154,54 @@ def idle_grants(grants: Iterable[Grant], plan: Plan, known: Collection[ResourceR
 
 
 def idle_consents(change: Change | None, desired: Desired) -> Iterator[Diagnostic]:
-    """What is said of consents in a manifest that nothing needs any more: the next change would have them."""
-    if desired.state is None:
-        return  # a tombstone keeps its consent: a topic that comes back is to go again
+    """What is said of consents in a manifest that cover nothing: spent, or not for what is planned."""
+    if desired.state is None and change is None:
+        return  # a tombstone keeps its consent: what comes back by that id is to go again
     hazards = {judgement.hazard for judgement in judgements(change)} if change is not None else set()
-    for hazard in sorted(set(desired.intent.allow) - hazards):
-        yield Diagnostic(
-            "KF417",
-            Severity.WARNING,
-            f"{desired.ref} consents to {hazard}, which nothing in this plan needs",
-            desired.location,
-            f"take it out of {ANNOTATION}, or it will let the next {hazard} through unasked",
-            ref=desired.ref,
-        )
+    needed = bindings(change) if change is not None else {}
+    annotated = desired.intent.allow
+    used = {covering(annotated, hazard, place) for hazard, places in needed.items() for place in places}
+    for head in sorted(set(annotated) - used):
+        hazard, bound = split_head(head)
+        places = needed.get(hazard, ())
+        if places:
+            if any(covering(annotated, hazard, place) for place in places) and bound:
+                continue  # it is for another cluster, or for what was there before
+            lines = [consent_line(hazard, place, annotated[head] if not bound else WHY) for place in places]
+            said = (
+                f"consents to {head}, which does not cover this one"
+                if bound
+                else (f"consents to {hazard} without saying what for, so it covers nothing")
+            )
+            remedy = (
+                f"if this one is meant, write in {ANNOTATION}: {' and '.join(f'`{line}`' for line in lines)}"
+            )
+            yield Diagnostic(
+                "KF417",
+                Severity.WARNING,
+                f"{desired.ref} {said}",
+                desired.location,
+                remedy,
+                ref=desired.ref,
+            )
+        elif bound:
+            yield Diagnostic(
+                "KF417",
+                Severity.INFO,
+                f"{desired.ref} consents to {head}, which nothing in this plan needs: it is spent",
+                desired.location,
+                f"take it out of {ANNOTATION} once it is applied on every cluster",
+                ref=desired.ref,
+            )
+        elif hazard not in hazards:
+            yield Diagnostic(
+                "KF417",
+                Severity.WARNING,
+                f"{desired.ref} consents to {hazard}, which nothing in this plan needs",
+                desired.location,
+                f"take it out of {ANNOTATION}, or it will let the next {hazard} through unasked",
+                ref=desired.ref,
+            )
 
 
 _FEW = 2

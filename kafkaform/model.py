@@ -123,7 +123,7 @@ class Intent:
         keyed: Whether the order of records per key matters. None means unsaid, and is taken for "yes,
             if records have keys".
         labels: The manifest's labels.
-        allow: Hazards the manifest consents to, with the written reason of each.
+        allow: What the manifest consents to, such as `retention-cut from 7d`, with the written reasons.
         waivers: Rules that are to overlook this resource, by code, with the written reason of each.
         deletion_protection: The resource is never deleted by this tool.
         undeclared: What to do with live configs that the manifest does not mention.

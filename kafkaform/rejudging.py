@@ -108,7 +108,7 @@ def _again(
     if refusal is not None:
         reason, remedy = refusal
         return replace(planned, change=change, status=Status.REFUSED, reason=reason, remedy=remedy), earlier
-    consents = Consents(grounds.policy.allow, {consent.hazard: consent.reason for consent in earlier})
+    consents = Consents(grounds.policy.allow, earlier={consent.hazard: consent.reason for consent in earlier})
     status, waiting, counting = gate(change, consents)
     return replace(planned, change=change, status=status, reason=waiting, remedy=None), counting
 

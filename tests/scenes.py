@@ -56,9 +56,10 @@ def declared(
     return Desired(topic(name), state, intent)
 
 
-def absent(name: str, *, protected: bool = False) -> Desired:
-    """A tombstone, with consent."""
-    return Desired(topic(name), None, Intent(allow={"delete": "TICKET-1"}, deletion_protection=protected))
+def absent(name: str, *, uid: str | None = None, protected: bool = False) -> Desired:
+    """A tombstone, with consent to the deletion of the topic of that id; `plan_for` consents to all."""
+    allow = {f"delete of {uid}": "TICKET-1"} if uid is not None else {}
+    return Desired(topic(name), None, Intent(allow=allow, deletion_protection=protected))
 
 
 def made(cluster: Cluster, name: str, partitions: int = 3, replicas: int = 1, **configs: str) -> str | None:
@@ -76,7 +77,8 @@ def state_of(cluster: Cluster, name: str) -> dict[str, FieldValue] | None:
 
 def plan_for(cluster: Cluster, *desired: Desired, allow: str | None = None, prune: str | None = None) -> Plan:
     """The plan of a repository with these manifests."""
-    grants = (Grant.parse(allow),) if allow else ()
+    grants = tuple(map(Grant.parse, (allow or "").split()))
+    grants += tuple(Grant(str(one.ref), "delete") for one in desired if one.state is None)
     settings = Settings(owns=(prune,) if prune else (), rules=QUIET)
     return make_plan(Request(desired, prune=prune is not None, allow=grants), cluster, settings, None)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka.admin import NewTopic
 
 from tests.cli_helpers import Project, called, command, environment, manifest
 from tests.kafka_fixtures import admin_client, eventually
@@ -113,11 +115,14 @@ def test_a_cut_of_what_compaction_spares_needs_consent(project: Project) -> None
 
 def test_consent_in_the_manifest(project: Project) -> None:
     cut(project)
-    annotation = {"annotations": {"kafkaform/allow": "retention-cut: legal hold ended, TICKET-1"}}
-    project.topic("a", retention="1d", metadata=annotation)
+    for name in ("a", "b"):
+        annotation = {"annotations": {"kafkaform/allow": "retention-cut from 7d: legal hold ended, TICKET-1"}}
+        project.topic(name, retention="1d", metadata=annotation)
+    project.set_config("b", "retention.ms", "2592000000")  # raised since: nobody has consented to losing that
     call = project.apply("topics").needs(1)
     assert "legal hold ended, TICKET-1" in call.out
-    assert retentions(project) == {"a": 1, "b": 7, "c": 8}
+    assert 'kafkaform/allow: "retention-cut from 30d: <why>"' in " ".join(call.out.split())
+    assert retentions(project) == {"a": 1, "b": 30, "c": 8}
 
 
 def test_consent_in_a_saved_plan_and_when_it_is_applied(project: Project) -> None:
@@ -144,6 +149,24 @@ def test_a_tombstone(project: Project) -> None:
     assert set(project.live()) == {"b"}
     (project.folder / "topics/b.yaml").unlink()
     assert "No changes" in project.apply("topics").needs(0).out, "a tombstone may stay"
+
+
+def test_a_tombstone_does_not_delete_the_next_topic_of_that_name(project: Project) -> None:
+    project.topic("a")
+    project.apply("topics").needs(0)
+    project.topic("a", state="absent", metadata={"annotations": {"kafkaform/allow": "delete: unused"}})
+    told = " ".join(project.apply("topics").needs(1).out.split())
+    line = re.search(r'kafkaform/allow: "(delete of \S{22}): <why>"', told)
+    assert line is not None, told
+    project.topic("a", state="absent", metadata={"annotations": {"kafkaform/allow": f"{line[1]}: unused"}})
+    project.apply("topics").needs(0)
+    assert project.live() == {}
+    admin = admin_client(project.servers)
+    admin.create_topics([NewTopic(f"{project.prefix}a", 1, 1)])[f"{project.prefix}a"].result(30)
+    eventually(lambda: set(project.live()), lambda names: names == {"a"})
+    again = " ".join(project.apply("topics").needs(1).out.split())
+    assert f"consents to {line[1]}, which does not cover this one" in again
+    assert set(project.live()) == {"a"}
 
 
 def test_target(project: Project) -> None:

@@ -192,11 +192,8 @@ def test_foreign_text_cannot_break_markdown_or_the_terminal(project: Project) ->
     evil = f"{ESCAPE}[2J|`<img src=x>\u202e\r\n# heading"
     project.topic("a", retention="7d")
     project.apply("topics").needs(0)
-    project.topic(
-        "a",
-        retention="1d",
-        metadata={"annotations": {"kafkaform/allow": f"retention-cut: because {evil.splitlines()[0]}"}},
-    )
+    consent = f"retention-cut from 7d: because {evil.splitlines()[0]}"
+    project.topic("a", retention="1d", metadata={"annotations": {"kafkaform/allow": consent}})
     project.topic("b", metadata={"name": f"{project.prefix}{evil}"})
     for output_format in ("text", "markdown", "json"):
         call = project.run("plan", "topics", "--format", output_format).needs(1)

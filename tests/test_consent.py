@@ -69,6 +69,9 @@ def test_the_reviewed_consent_is_preferred() -> None:
         ("retention-cut:", {}, ["retention-cut:"]),
         (": reason", {}, [": reason"]),
         ("two words: reason\nb: y", {"b": "y"}, ["two words: reason"]),
+        ("retention-cut  from 50 GiB: why", {"retention-cut from 50 GiB": "why"}, []),
+        ("delete of a-B_c: why\ndelete of d: so", {"delete of a-B_c": "why", "delete of d": "so"}, []),
+        ("delete of: why", {}, ["delete of: why"]),
     ],
 )
 def test_annotations(text: str, reasons: dict[str, str], bad: list[str]) -> None:

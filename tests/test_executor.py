@@ -1053,7 +1053,8 @@ def test_every_resource_is_as_planned_or_as_before_or_said_to_be_half_done(
     memory, time, stop = MemoryCluster(), FakeClock(), Event()
     assert set(memory.execute(list(live.values()))) <= {None}
     before = memory.observe(list(map(topic, NAMES))).resources
-    plan = plan_for(memory, *desired)
+    consents = " ".join(f"{one.ref}:{hazard}" for one in desired for hazard in one.intent.allow)
+    plan = plan_for(memory, *desired, allow=consents)
     started = len(memory.executed)
     memory.lag(lag)
     memory.pace(2)
@@ -1090,7 +1091,7 @@ def test_every_resource_is_as_planned_or_as_before_or_said_to_be_half_done(
     for one in finished.results:
         if one.planned.status is Status.PLANNED:
             assert one.result in {Result.APPLIED, Result.ALREADY}
-    left = plan_for(memory, *desired)
+    left = plan_for(memory, *desired, allow=consents)
     assert {c.ref for c in left.changes if c.status is Status.PLANNED} == set()
     assert finished.complete == (
         not any(one.deferred or one.planned.status is not Status.PLANNED for one in finished.results)

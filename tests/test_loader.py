@@ -300,7 +300,12 @@ BAD_FILES: dict[str, tuple[dict[str, str | bytes], list[str]]] = {
     ),
     "consent without a reason": (
         {"a.yaml": topic(f"{{{COUNTS}}}", metadata=", annotations: {kafkaform/allow: retention-cut}")},
-        ["t/a.yaml:3:52: 'retention-cut' is no consent (write `hazard: reason`, a line each)"],
+        [
+            (
+                "t/a.yaml:3:52: 'retention-cut' is no consent (a line each: `HAZARD from VALUE: reason`, "
+                "`delete of TOPIC-ID: reason`, or `HAZARD: reason`)"
+            )
+        ],
     ),
     "reference in a name": (
         {"a.yaml": topic(f"{{{COUNTS}}}", name="'${TEAM}.t'")},

@@ -157,8 +157,10 @@ def test_delete_needs_consent() -> None:
     change = one(gone(), live())
     assert isinstance(change.change, Delete)
     assert (change.status, change.reason) == (Status.NEEDS_CONSENT, "needs consent to delete")
-    allowed = one(gone(allow={"delete": "unused"}), live())
+    allowed = one(gone(allow={"delete of id-t": "unused"}), live())
     assert allowed.status is Status.PLANNED
+    for other in ("delete", "delete of id-u", "delete from id-t"):  # of a topic that was there before
+        assert one(gone(allow={other: "unused"}), live()).status is Status.NEEDS_CONSENT
     assert KINDS["Topic"].operations(allowed.change) == (DeleteTopic(ref(), "id-t"),)
 
 
@@ -241,7 +243,7 @@ def test_a_compacted_topic_has_no_retention_to_cut() -> None:
 
 def test_a_retention_cut_beside_a_partition_decrease_is_not_carried_out() -> None:
     desired = wanted(
-        {"partitions": 6, "retention.ms": "1", "segment.ms": "5"}, allow={"retention-cut": "yes"}
+        {"partitions": 6, "retention.ms": "1", "segment.ms": "5"}, allow={"retention-cut from 7d": "yes"}
     )
     plan = plan_of([desired, wanted({"segment.ms": "5"}, "u")], live({"partitions": 12}), live(name="u"))
     first, second = plan.changes
@@ -276,7 +278,7 @@ TWO_HAZARDS: Values = {"retention.ms": "1", "unclean.leader.election.enable": "t
 def test_consent_to_one_hazard_does_not_cover_another() -> None:
     change = one(wanted(TWO_HAZARDS), live())
     assert change.reason == "needs consent to retention-cut, unclean-election"
-    half = plan_of([wanted(TWO_HAZARDS, allow={"retention-cut": "T-1"})], live())
+    half = plan_of([wanted(TWO_HAZARDS, allow={"retention-cut from 7d": "T-1"})], live())
     assert [(c.status, c.reason) for c in half.changes] == [
         (Status.NEEDS_CONSENT, "needs consent to unclean-election")
     ]
@@ -304,7 +306,7 @@ def test_consent_by_flag(flags: str, status: Status) -> None:
 
 
 def test_consents_are_kept_with_their_reasons() -> None:
-    desired = wanted(TWO_HAZARDS, allow={"retention-cut": "hold ended", "delete": "not needed here"})
+    desired = wanted(TWO_HAZARDS, allow={"retention-cut from 7d": "hold ended", "delete": "not needed here"})
     plan = plan_of([desired], live(), allow=(Grant.parse("destructive"),))
     assert [(c.resource, c.hazard, c.reason) for c in plan.consents] == [
         ("Topic/t", "retention-cut", "hold ended"),
@@ -313,7 +315,7 @@ def test_consents_are_kept_with_their_reasons() -> None:
 
 
 def test_a_later_grant_adds_to_the_consent_of_the_manifest() -> None:
-    saved = plan_of([wanted(TWO_HAZARDS, allow={"retention-cut": "hold ended"})], live())
+    saved = plan_of([wanted(TWO_HAZARDS, allow={"retention-cut from 7d": "hold ended"})], live())
     granted = again(saved, live(), allow=(Grant.parse("Topic/t:unclean-election"),))
     assert [c.status for c in granted.changes] == [Status.PLANNED]
     assert {c.reason for c in granted.consents} == {"hold ended", "--allow"}
@@ -323,7 +325,7 @@ def test_a_later_grant_adds_to_the_consent_of_the_manifest() -> None:
 
 
 def test_forbid_beats_consent() -> None:
-    desired = wanted({"retention.ms": "1"}, allow={"retention-cut": "yes"})
+    desired = wanted({"retention.ms": "1"}, allow={"retention-cut from 7d": "yes"})
     change = one(desired, live(), allow=(Grant("*", "*"),), forbid=("retention-*",))
     assert (change.status, change.reason) == (
         Status.REFUSED,
@@ -571,11 +573,82 @@ def test_globs_mind_the_case() -> None:
     assert not matches("orders", [])
 
 
+def told(desired: Desired, *topics: Observed) -> list[tuple[Severity, str, str | None]]:
+    found = plan_of([desired], *topics).diagnostics
+    assert {one.code for one in found} <= {"KF417"}
+    return [(one.severity, one.message, one.suggestion) for one in found]
+
+
 def test_a_consent_that_nothing_needs_is_pointed_out() -> None:
-    allow = {"retention-cut": "hold ended"}
-    cut = wanted({"retention.ms": "5"}, allow=allow)
-    assert not plan_of([cut], live({"retention.ms": "9"})).diagnostics
-    (found,) = plan_of([cut], live({"retention.ms": "5"})).diagnostics
-    assert (found.code, found.severity) == ("KF417", Severity.WARNING)
-    assert found.message == "Topic/t consents to retention-cut, which nothing in this plan needs"
-    assert not plan_of([gone(allow={"delete": "unused"})]).diagnostics
+    cut = wanted({"retention.ms": "5"}, allow={"retention-cut from 9ms": "hold ended"})
+    assert told(cut, live({"retention.ms": "9"})) == []
+    assert told(cut, live({"retention.ms": "5"})) == [
+        (
+            Severity.INFO,
+            "Topic/t consents to retention-cut from 9ms, which nothing in this plan needs: it is spent",
+            "take it out of kafkaform/allow once it is applied on every cluster",
+        )
+    ]
+    ((severity, message, _),) = told(wanted(allow={"offset-recommit": "meant"}), live())
+    assert severity is Severity.WARNING
+    assert message == "Topic/t consents to offset-recommit, which nothing in this plan needs"
+    assert told(gone(allow={"delete of id-t": "unused"})) == []
+
+
+def test_a_consent_is_for_the_value_that_it_names() -> None:
+    week, month = str(7 * DAY), str(30 * DAY)
+    spellings = ("from 7d", f"from {week}", f"from 0{week}", "from 168h")
+    for said in spellings:
+        cut = wanted({"retention.ms": str(DAY)}, allow={f"retention-cut {said}": "T-1"})
+        assert one(cut, live({"retention.ms": week})).status is Status.PLANNED
+        assert one(cut, live()).status is Status.PLANNED, "the value in force may be the default"
+        # Somebody has raised it since: that nobody consented to.
+        assert one(cut, live({"retention.ms": month})).status is Status.NEEDS_CONSENT
+    several = wanted(
+        {"retention.ms": str(DAY)}, allow={"retention-cut from 30d": "prod", "retention-cut from 7d": "dev"}
+    )
+    for there in (week, month):
+        assert one(several, live({"retention.ms": there})).status is Status.PLANNED
+        assert told(several, live({"retention.ms": there})) == []
+    assert told(cut, live({"retention.ms": month})) == [
+        (
+            Severity.WARNING,
+            "Topic/t consents to retention-cut from 168h, which does not cover this one",
+            "if this one is meant, write in kafkaform/allow: `retention-cut from 30d: <why>`",
+        )
+    ]
+
+
+def test_a_consent_that_does_not_say_what_for_covers_nothing_that_has_a_value() -> None:
+    cut = wanted({"retention.ms": str(DAY)}, allow={"retention-cut": "hold ended"})
+    assert one(cut, live()).status is Status.NEEDS_CONSENT
+    assert told(cut, live()) == [
+        (
+            Severity.WARNING,
+            "Topic/t consents to retention-cut without saying what for, so it covers nothing",
+            "if this one is meant, write in kafkaform/allow: `retention-cut from 7d: hold ended`",
+        )
+    ]
+    tombstone = gone(allow={"delete": "unused"})
+    assert told(tombstone, live())[0][2] == (
+        "if this one is meant, write in kafkaform/allow: `delete of id-t: unused`"
+    )
+
+
+def test_each_place_of_a_hazard_needs_its_own_consent() -> None:
+    both: Values = {"retention.ms": str(DAY), "retention.bytes": str(2**30)}
+    there = live({"retention.bytes": str(2**40)})
+    half = wanted(both, allow={"retention-cut from 7d": "T-1"})
+    assert one(half, there).reason == "needs consent to retention-cut"
+    whole = wanted(both, allow={"retention-cut from 7d": "T-1", "retention-cut from 1 TiB": "T-2"})
+    plan = plan_of([whole], there)
+    assert [change.status for change in plan.changes] == [Status.PLANNED]
+    assert [consent.reason for consent in plan.consents] == ["T-2; T-1"]
+
+
+def test_counts_are_what_a_consent_can_be_for() -> None:
+    compacted = live({"partitions": 6, "cleanup.policy": "compact"})
+    for said, status in (("6", Status.PLANNED), ("3", Status.NEEDS_CONSENT), ("x", Status.NEEDS_CONSENT)):
+        allow = {f"partition-increase-compacted from {said}": "T-1"}
+        more = wanted({"partitions": 12, "cleanup.policy": "compact"}, allow=allow)
+        assert one(more, compacted).status is status

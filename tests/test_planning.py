@@ -321,7 +321,9 @@ def test_consent_can_be_given_when_a_saved_plan_is_applied(memory: MemoryCluster
 
 def test_a_consent_in_the_plan_counts_with_those_given_later(memory: MemoryCluster) -> None:
     made(memory, "a", retention_ms=WEEK)
-    half = declared("a", retention_ms=DAY, cleanup_policy="compact", allow={"retention-cut": "TICKET-1"})
+    half = declared(
+        "a", retention_ms=DAY, cleanup_policy="compact", allow={"retention-cut from 7d": "TICKET-1"}
+    )
     plan = saved(plan_for(memory, half))
     assert statuses(plan) == {"a": Status.NEEDS_CONSENT}
     whole = again(memory, plan, Grant.parse("Topic/a:cleanup-policy"))

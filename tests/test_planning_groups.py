@@ -389,9 +389,9 @@ def test_a_waived_rule_does_not_refuse(memory: MemoryCluster) -> None:
 
 
 def test_the_deletion_of_a_topic_takes_the_offsets_in_it(memory: MemoryCluster) -> None:
-    made(memory, "a")
+    meant = absent("a", uid=made(memory, "a"))
     memory.commit("g", {("a", 0): 5})
-    plan = plan_for(memory, absent("a"))
+    plan = plan_for(memory, meant)
     assert "KF405" in found(plan)
     assert carried_out(plan, memory) == {"a": Result.APPLIED}
 

@@ -168,7 +168,6 @@ def test_what_is_riskier_and_not_a_loss_needs_a_new_plan(memory: MemoryCluster) 
 
 
 def test_a_consent_of_the_plan_is_for_the_loss_that_it_was_given_for(memory: MemoryCluster) -> None:
-    memory.execute([])
     made(memory, "t")
     plan = saved(plan_for(memory, declared("t", retention_ms=DAY), allow="Topic/t:retention-cut"))
     assert one(taken(plan, memory)[0]).status is Status.PLANNED

@@ -84,14 +84,14 @@ def some_drift(cluster: MemoryCluster, *, trail: Trail | str = NO_RECORD) -> Dri
     """One of each sort."""
     made(cluster, "cut", retention_ms=WEEK)
     made(cluster, "extra", segment_ms=DAY)
-    made(cluster, "gone")
+    gone = made(cluster, "gone")
     made(cluster, "mine")
     made(cluster, "shrunk", 6)
     return drift_in(
         cluster,
         declared("cut", retention_ms=DAY),
         declared("extra"),
-        absent("gone"),
+        absent("gone", uid=gone),
         declared("missing"),
         declared("shrunk"),
         trail=trail,

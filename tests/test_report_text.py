@@ -111,7 +111,7 @@ def test_missing_consent_is_asked_for_in_words_that_can_be_copied() -> None:
     assert has_line(lines, "! Topic/t")
     assert has_line(lines, "without it, nothing of this resource is applied")
     assert has_line(lines, "consent: --allow Topic/t:retention-cut")
-    assert has_line(lines, 'kafkaform/allow: "retention-cut: <why>"')
+    assert has_line(lines, 'kafkaform/allow: "retention-cut from 30d: <why>"')
     assert lines[-1].startswith("Plan: 1 to update (1 needs consent), ")
 
 

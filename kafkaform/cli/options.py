@@ -54,6 +54,7 @@ SECTIONS = {
     "Output": (
         "--out",
         "--sign-key",
+        "--sign-for",
         "--export",
         "--format",
         "--json",

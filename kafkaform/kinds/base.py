@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from kafkaform.model import (
         Change,
@@ -33,6 +33,19 @@ class Report(Protocol):
         self, path: tuple[str | int, ...], message: str, hint: str | None, /, *, key: bool = False
     ) -> None:
         """Report it: the path of the value (or, with `key`, of its name), the message, and a hint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What a consent in a manifest to a hazard is for, besides the resource: it covers nothing else.
+
+    Attributes:
+        text: As it is written behind the hazard, such as `from 7d` or `of TOPIC-ID`.
+        fits: Whether another text means the same.
+    """
+
+    text: str
+    fits: Callable[[str], bool]
 
 
 class Fate(Enum):
@@ -111,6 +124,17 @@ class Kind(Protocol):
 
     def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
         """How risky the deletion of a resource is."""
+
+    def binding(self, change: Change, field: FieldChange | None) -> Binding | None:
+        """What a consent in a manifest to a hazard of a change has to say that it is for.
+
+        Args:
+            change: The change.
+            field: The field of an update that has the hazard; None for a create or a delete.
+
+        Returns:
+            None if there is nothing to tell this change from the next one by: naming the hazard is enough.
+        """
 
     def deferred(self, path: str, context: UpdateContext) -> str | None:
         """Why a change is shown but not carried out, or None if it is."""

@@ -279,11 +279,16 @@ def _consents(
     allow, bad = consent.parse_annotation(annotations[consent.ANNOTATION])
     place = document.locate(["metadata", "annotations", consent.ANNOTATION])
     problems.extend(
-        Problem(f"{quoted(line)} is no consent", place, "write `hazard: reason`, a line each") for line in bad
+        Problem(
+            f"{quoted(line)} is no consent",
+            place,
+            "a line each: `HAZARD from VALUE: reason`, `delete of TOPIC-ID: reason`, or `HAZARD: reason`",
+        )
+        for line in bad
     )
     problems.extend(
         Problem(f"there is no hazard {quoted(hazard)}", place, meant)
-        for hazard in allow
+        for hazard in dict.fromkeys(consent.split_head(head)[0] for head in allow)
         if (meant := misspelt_hazard(hazard)) is not None
     )
     return allow

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from kafkaform import consent
+from kafkaform.gates import bindings
 from kafkaform.model import Risk, Status, Update, judgements
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ def allow_flags(planned: PlannedChange, hazards: tuple[str, ...]) -> str:
     return consent.allow_flags(planned.ref, hazards)
 
 
-def annotation(hazards: tuple[str, ...]) -> str:
-    """The value of the manifest annotation that consents; the reasons are for its author to write."""
-    return "; ".join(f'kafkaform/allow: "{hazard}: <why>"' for hazard in hazards)
+def annotation(planned: PlannedChange, hazards: tuple[str, ...]) -> str:
+    """The line of a manifest that consents, to be pasted; the reasons are for its author to write."""
+    places = bindings(planned.change)
+    lines = [consent.consent_line(h, place, consent.WHY) for h in hazards for place in places[h]]
+    return f"{consent.ANNOTATION}: {json.dumps(chr(10).join(lines), ensure_ascii=False)}"

@@ -221,7 +221,9 @@ def _held(planned: PlannedChange, ledger: Ledger, said: Mapping[ResourceRef, Seq
         lines.append(f"Nothing of this resource is applied{without}.")
     if missing:
         annotated = (
-            f", or in `metadata.annotations`: {code(annotation(missing), 600)}" if planned.location else ""
+            f", or in `metadata.annotations`: {code(annotation(planned, missing), 600)}"
+            if planned.location
+            else ""
         )
         lines.append(f"To consent: {code(allow_flags(planned, missing), 600)}{annotated}")
     return "\n  - ".join(lines) + "\n"

@@ -113,7 +113,9 @@ def _change(page: Page, planned: PlannedChange, ledger: Ledger, column: int, *, 
     if missing:
         page.note("consent: ", allow_flags(planned, missing), indent=FIELD_INDENT)
         if planned.location:
-            page.note("     or: ", f"in metadata.annotations: {annotation(missing)}", indent=FIELD_INDENT)
+            page.note(
+                "     or: ", f"in metadata.annotations: {annotation(planned, missing)}", indent=FIELD_INDENT
+            )
 
 
 def _verdict(page: Page, planned: PlannedChange, action: str) -> None:

@@ -83,9 +83,11 @@ NOTES: dict[str, Note] = {
         Note(
             "KF417",
             Severity.WARNING,
-            "A manifest consents to a hazard that nothing in the plan needs.\n\n"
-            "A consent that stays in the manifest after its change was applied lets the next change of that\n"
-            "sort through unasked. Take the line out of the annotation. (A tombstone keeps its own.)",
+            "A consent in a manifest covers nothing in the plan.\n\n"
+            "A consent is for the value or the topic that it names (`retention-cut from 7d`,\n"
+            "`delete of TOPIC-ID`) and is spent once that is gone: take the line out of the annotation when\n"
+            "it is applied on every cluster. One that does not say what it is for covers only hazards that\n"
+            "have no value before; else the finding says what to write.",
         ),
         Note(
             "KF418",

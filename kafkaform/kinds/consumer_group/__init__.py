@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.groups import Group
-    from kafkaform.kinds.base import Fate, Layer, Report, UpdateContext
+    from kafkaform.kinds.base import Binding, Fate, Layer, Report, UpdateContext
     from kafkaform.operations import Operation
 
 
@@ -102,6 +102,10 @@ class ConsumerGroupKind:
     def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
         """See `kafkaform.kinds.consumer_group.risk`."""
         return risk.judge_delete(ref, state, facts)
+
+    def binding(self, _change: Change, _field: FieldChange | None) -> Binding | None:
+        """None: a group has no id, and what it loses is not one value."""
+        return None
 
     def deferred(self, _path: str, _context: UpdateContext) -> str | None:
         """Everything that is shown is carried out."""

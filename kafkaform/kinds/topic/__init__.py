@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from operator import eq
 from typing import TYPE_CHECKING
 
 from kafkaform import kafka_configs
-from kafkaform.kinds.base import Fate, compared
+from kafkaform.kinds.base import Binding, Fate, compared
 from kafkaform.kinds.topic import operations as topic_operations
 from kafkaform.kinds.topic import placement, replication, risk, spec
 from kafkaform.kinds.topic.operations import PLACEMENT
@@ -16,6 +18,7 @@ from kafkaform.model import (
     CONFIG_PREFIX,
     SAFE,
     Change,
+    Delete,
     Facts,
     FieldChange,
     FieldValue,
@@ -114,6 +117,35 @@ class TopicKind:
             "stop its producers and consumers first, and copy what is still needed",
         )
         return risk.sized(judgement, ref, facts)
+
+    def binding(self, change: Change, field: FieldChange | None) -> Binding | None:
+        """The id of a topic that is deleted, or the value in force that a change takes away."""
+        if isinstance(change, Delete) and change.uid is not None:
+            return Binding(f"of {change.uid}", partial(eq, f"of {change.uid}"))
+        if field is None or field.effective_before is None:
+            return None
+        return Binding(f"from {self._written(field)}", partial(self._is_from, field))
+
+    def _written(self, field: FieldChange) -> str:
+        """The value in force before a change as people write it, or raw where that would mean another one."""
+        value = str(field.effective_before)
+        key = kafka_configs.topic_configs().get(field.path.removeprefix(CONFIG_PREFIX))
+        if not field.path.startswith(CONFIG_PREFIX) or key is None:
+            return value
+        text = kafka_configs.human(key, value)
+        return text if self.equal(field.path, text, value) else value
+
+    def _is_from(self, field: FieldChange, text: str) -> bool:
+        word, _, value = text.partition(" ")
+        if word != "from":
+            return False
+        if field.path.startswith(CONFIG_PREFIX):
+            return self.equal(field.path, value, field.effective_before)
+        # Of moves that stopped half-way, the consent to what they began with holds.
+        start = replace(field, before=value)
+        return value == str(field.effective_before) or (
+            value.isdecimal() and self.on_the_way(start, field.effective_before)
+        )
 
     def deferred(self, path: str, context: UpdateContext) -> str | None:
         """Replicas are not moved before it is known where to, nor is a min ISR raised that needs them."""

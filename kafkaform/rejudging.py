@@ -31,6 +31,7 @@ from kafkaform.model import (
 )
 from kafkaform.planner import Planner
 from kafkaform.preconditions import Left, remaining
+from kafkaform.report.values import single
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -185,7 +186,7 @@ def _because(kind: Kind, path: str, context: UpdateContext) -> str:
     before, after = _Noting(context.before), _Noting(context.after)
     kind.judge(path, replace(context, before=before, after=after))
     values = [
-        f"{other.removeprefix(CONFIG_PREFIX)} is {value}"
+        f"{other.removeprefix(CONFIG_PREFIX)} is {single(kind.name, other, value).short}"
         for other in sorted(before.asked | after.asked)
         if other != path and (value := context.before.get(other)) == context.after.get(other) is not None
     ]

@@ -385,7 +385,7 @@ def test_an_applied_plan_leaves_nothing_to_plan(topics: list[tuple[int, int, int
     for number, (partitions, factor, more, wanted, spread) in enumerate(topics):
         made(memory, f"t{number}", partitions, factor)
         least = str(max(1, wanted - 1))
-        meant = {"replication-factor-cut": "meant"} if wanted == 1 < factor else None
+        meant = {f"replication-factor-cut from {factor}": "meant"} if wanted == 1 < factor else None
         one = declared(f"t{number}", partitions + more, wanted, allow=meant, min_insync_replicas=least)
         desired.append(strategic(one, "rack-aware") if spread else one)
     plan = plan_for(memory, *desired)

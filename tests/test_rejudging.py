@@ -134,7 +134,7 @@ def test_a_cut_that_became_a_loss(memory: MemoryCluster) -> None:
     assert change.status is Status.REFUSED
     assert (change.reason or "").startswith(
         "riskier than in the plan: retention.ms is destructive (retention-cut) now, as cleanup.policy is "
-        "delete, and safe in the plan: retention.ms is cut from 7d to 1d"
+        "delete and segment.ms is 7d, and safe in the plan: retention.ms is cut from 7d to 1d"
     )
     assert change.remedy == (
         "make a new plan, and review it; or consent to it as it is now: --allow Topic/t:retention-cut"

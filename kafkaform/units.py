@@ -156,6 +156,14 @@ def rounded_duration(milliseconds: int) -> str:
     return format_duration(kept) if kept == milliseconds else f"about {format_duration(kept)}"
 
 
+def rounded_down(milliseconds: int) -> int:
+    """The part of a duration that is whole in the largest unit of which there are two: 42h of 42h 30m."""
+    size = next(
+        (size for unit in _FORMAT_DURATION if milliseconds >= 2 * (size := _duration_units()[unit])), 1
+    )
+    return milliseconds - milliseconds % size
+
+
 def _scaled(number: str, size: int) -> int:
     """`number` times `size`, as a whole number of units of 10**-_PLACES."""
     whole, _, fraction = number.partition(".")

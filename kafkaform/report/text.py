@@ -113,9 +113,8 @@ def _change(page: Page, planned: PlannedChange, ledger: Ledger, column: int, *, 
     if missing:
         page.note("consent: ", allow_flags(planned, missing), indent=FIELD_INDENT)
         if planned.location:
-            page.note(
-                "     or: ", f"in metadata.annotations: {annotation(planned, missing)}", indent=FIELD_INDENT
-            )
+            line = annotation(planned, missing, ledger.given(planned))
+            page.note("     or: ", f"in metadata.annotations: {line}", indent=FIELD_INDENT)
 
 
 def _verdict(page: Page, planned: PlannedChange, action: str) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 UNKNOWN = "result unknown (killed, or still running)"
-_OPEN = "this may have been done; the next apply that finds it so writes the result"
+_OPEN = "may have been done; the next apply that finds it so writes the result"
 
 _DONE = {"create": "created", "update": "updated", "delete": "deleted"}
 _ENDS = {
@@ -108,13 +108,18 @@ def _change(page: Page, entry: Entry) -> None:
         indent=2,
     )
     if entry.outcome is None:
-        page.note("", _OPEN, indent=FIELD_INDENT)
+        page.note("", f"this {_OPEN}", indent=FIELD_INDENT)
     elif entry.outcome.message:
         page.note("", clipped(entry.outcome.message, PROSE), indent=FIELD_INDENT)
+    unsure = {field.path for field in entry.in_doubt} if entry.outcome is not None else set()
+    if unsure:
+        page.note("", f"what is not known {_OPEN}", indent=FIELD_INDENT)
     done = {field.path for field in entry.carried_out}
     apart = "  (was so already)" if fine else "  (not done)"
     for field in entry.fields[:_MOST_FIELDS]:
-        left_out = apart if done and field.path not in done else ""
+        left_out = apart if (done or unsure) and field.path not in done else ""
+        if field.path in unsure:
+            left_out = "  (not known)"
         page.line(f"{label(field.path)}: {_transition(entry, field)}", (left_out, "dim"), indent=FIELD_INDENT)
     if len(entry.fields) > _MOST_FIELDS:
         more = counted(len(entry.fields) - _MOST_FIELDS, "more field")
@@ -139,6 +144,7 @@ def _transition(entry: Entry, field: RecordedField) -> Transition | str:
 def _document(entry: Entry) -> dict[str, Any]:
     outcome = entry.outcome
     done = {field.path for field in entry.carried_out}
+    unsure = {field.path for field in entry.in_doubt}
     return {
         "id": entry.id,
         "run": entry.run,
@@ -166,6 +172,7 @@ def _document(entry: Entry) -> dict[str, Any]:
                 "before": field.before,
                 "after": field.after,
                 "done": field.path in done,
+                "in_doubt": field.path in unsure,
                 "cut": field.cut,
             }
             for field in entry.fields

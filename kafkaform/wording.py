@@ -23,9 +23,10 @@ QUOTED = re.compile(r"(?<!\S)'(?:[^']|'\"'\"')*'(?=[\s,.;:?!)]|$)")
 """Text in single quotes inside a sentence, such as a name that a shell must not read as several words."""
 PASTED = re.compile(
     r"(?:(?<=: )|^(?=kafkaform \S+ \S+ --))kafkaform (?:'[^']*'|\"'\"|[^;'])*"
+    r"|(?<!\S)--allow (?:'[^']*'|\S)+(?: --allow (?:'[^']*'|\S)+)*"
     r'|(?<!\S)[\w./-]+: (?:\{[^}]*\}|"(?:[^"\\]|\\.)*")'
 )
-"""What a sentence has to be pasted: a command, or a line of a manifest."""
+"""What a sentence has to be pasted: a command, the consents of one, or a line of a manifest."""
 
 
 def counted(number: int, noun: str) -> str:

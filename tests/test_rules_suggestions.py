@@ -555,6 +555,7 @@ def test_the_remedy_of_a_risky_change_can_be_pasted(judgement: Judgement) -> Non
         ),
         ("look: kafkaform reset 'a; b' --to current; or raise it", "kafkaform reset 'a; b' --to current"),
         ("kafkaform skew a --what-if 6 --full", "kafkaform skew a --what-if 6 --full"),
+        ("--allow 'Topic/a b:delete' --allow T/x:y", "--allow 'Topic/a b:delete' --allow T/x:y"),
         ("so write config: {min.insync.replicas: 2}, and then wait", "config: {min.insync.replicas: 2},"),
         (
             f'in metadata.annotations: {ANNOTATION}: "delete of id: <why>"',

@@ -21,6 +21,12 @@ _PLAIN = re.compile(r"-?[\w.][\w.+/-]*(?: [\w.+/-]+)*", re.ASCII)
 _UNPRINTABLE = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff]")
 QUOTED = re.compile(r"(?<!\S)'(?:[^']|'\"'\"')*'(?=[\s,.;:?!)]|$)")
 """Text in single quotes inside a sentence, such as a name that a shell must not read as several words."""
+PASTED = re.compile(
+    r"(?:(?<=: )|^(?=kafkaform \S+ \S+ --))kafkaform (?:'[^']*'|\"'\"|[^;'])*"
+    r"|(?<!\S)--allow (?:'[^']*'|\S)+(?: --allow (?:'[^']*'|\S)+)*"
+    r'|(?<!\S)[\w./-]+: (?:\{[^}]*\}|"(?:[^"\\]|\\.)*")'
+)
+"""What a sentence has to be pasted: a command, the consents of one, or a line of a manifest."""
 
 
 def counted(number: int, noun: str) -> str:

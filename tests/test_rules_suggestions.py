@@ -36,6 +36,7 @@ from kafkaform.model import (
 from kafkaform.planning import Request, make_plan
 from kafkaform.report.consents import Ledger
 from kafkaform.report.consents import annotation as missing_annotation
+from kafkaform.report.page import Page
 from kafkaform.report.text import render_plan
 from kafkaform.rules import Scene
 from kafkaform.rules.waivers import idle_waivers
@@ -543,6 +544,30 @@ ON = {"remote.storage.enable": "true"}
 def test_the_remedy_of_a_risky_change_can_be_pasted(judgement: Judgement) -> None:
     assert judgement.remedy is not None
     assert check_suggestion(judgement.remedy)
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        (
+            "stop its members, then: kafkaform reset g --to earliest --topic a:1-2",
+            "kafkaform reset g --to earliest --topic a:1-2",
+        ),
+        ("look: kafkaform reset 'a; b' --to current; or raise it", "kafkaform reset 'a; b' --to current"),
+        ("kafkaform skew a --what-if 6 --full", "kafkaform skew a --what-if 6 --full"),
+        ("--allow 'Topic/a b:delete' --allow T/x:y", "--allow 'Topic/a b:delete' --allow T/x:y"),
+        ("so write config: {min.insync.replicas: 2}, and then wait", "config: {min.insync.replicas: 2},"),
+        (
+            f'in metadata.annotations: {ANNOTATION}: "delete of id: <why>"',
+            f'{ANNOTATION}: "delete of id: <why>"',
+        ),
+    ],
+)
+def test_what_is_pasted_is_on_one_line_of_a_narrow_terminal(text: str, whole: str) -> None:
+    for width in range(32, 80):
+        page = Page(width)
+        page.note("safer: ", text)
+        assert whole in page.text.plain, page.text.plain
 
 
 # --- consents ----------------------------------------------------------------------------------------

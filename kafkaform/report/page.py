@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from kafkaform.report.printable import printable
-from kafkaform.wording import QUOTED
+from kafkaform.wording import PASTED, QUOTED
 
 Part: TypeAlias = str | tuple[str, str]
 """Plain text, or text and a style."""
@@ -68,8 +68,10 @@ class Page:
         room = None if self._width is None else self._width - indent - len(lead)
         lines = [text]
         if room is not None and room >= _LEAST_ROOM:
-            # An argument of a command is not broken: pasted, it would be another one.
-            whole = QUOTED.sub(lambda match: match[0].replace(" ", _UNBROKEN), text)
+            # What is pasted is not broken: a shell would run the first line, and then the second.
+            whole = text
+            for pattern in (PASTED, QUOTED):
+                whole = pattern.sub(lambda match: match[0].replace(" ", _UNBROKEN), whole)
             lines = textwrap.wrap(whole, room, break_long_words=False, break_on_hyphens=False) or [""]
             lines = [line.replace(_UNBROKEN, " ") for line in lines]
         for number, line in enumerate(lines):

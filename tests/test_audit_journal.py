@@ -104,7 +104,7 @@ def test_a_whole_apply_on_a_real_cluster(real_cluster: KafkaCluster, prefix: str
     assert (changed.environment, changed.cluster_id) == ("dev", real_cluster.facts().cluster_id)
     assert (changed.action, changed.risk) == ("update", "destructive")
     assert changed.consents == (("retention-cut", "--allow"),)
-    assert deleted.consents == (("delete", "TICKET-1"),)
+    assert deleted.consents == (("delete", "--allow"),)
     assert (deleted.action, deleted.uid) == ("delete", plan.changes[1].change.uid)  # type: ignore[union-attr]
     assert {one.path: one.before for one in deleted.carried_out} == {"partitions": 3, "replicationFactor": 1}
     assert (created.action, created.uid) == ("create", None)

@@ -167,7 +167,7 @@ def test_partitions_added_to_a_running_group_are_told_of(project: Project) -> No
         assert "KF405" in before.out
         assert f"group {project.prefix}g will read the new partitions" in " ".join(before.out.split())
         project.apply("topics").needs(0)
-        after = project.run("plan", "topics", "--detailed-exitcode").needs(0)
+        after = project.run("plan", "topics", "--detailed-exitcode", "--verbose").needs(0)
         told = " ".join(after.out.split())
         assert f"has no offset in partition 3 of {project.prefix}a" in told
         assert "auto.offset.reset=earliest" in told
@@ -263,7 +263,7 @@ def test_a_consumer_that_uses_assign_is_noticed(project: Project) -> None:
     ("arguments", "message"),
     [
         ((), "a reset needs one place to go to"),
-        (("--to", "latest", "--shift-by", "1"), "a reset needs one place to go to"),
+        (("--to", "latest", "--shift-by", "1"), "--to and --shift-by are different places to go to"),
         (("--to", "yesterday"), "is no place in a log"),
         (("--to", "2026-11-01T00:00:00"), "has no time zone"),
         (("--to", "latest", "--topic", "a:x"), "is no topic"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -707,7 +708,8 @@ def test_without_kafka_python_consumer_groups_are_still_read(
     cluster = KafkaCluster({"bootstrap.servers": kafka.bootstrap_servers}, refuse)
     with cluster, closing(ShareMember(kafka.bootstrap_servers, name, name)) as member:
         member.join()
-        assert read(cluster, prefix) == read(real_cluster, prefix)
+        # librdkafka does not tell whether a member ever joined.
+        assert read(cluster, prefix) == replace(read(real_cluster, prefix), never_joined=False)
         assert name in real_cluster.groups().groups
         assert name not in cluster.groups().groups
         seen = cluster.observe([group(prefix)])

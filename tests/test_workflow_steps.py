@@ -86,7 +86,7 @@ def test_the_comment_follows_the_branch(team: Scene) -> None:
     broken = results(team.plan(pull), validate="failure", plan="failure", comment="success")
     [comment] = team.comments(pull)
     assert "The plan for prod failed" in comment
-    assert "topics/first.yaml:2:1: not valid YAML" in comment
+    assert "topics/first.yaml:2:1: a ',' or ']' is missing before this" in comment
     assert "retention-cut" not in comment
     assert [*broken.artifacts] == ["kafkaform-comment-prod"]
     [error] = [command for command in broken.jobs["validate"].commands if command.name == "error"]

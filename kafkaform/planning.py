@@ -204,11 +204,14 @@ def judged_again(
     if all(change.status is Status.REFUSED for change in plan.changes):
         return plan, grounds
     observation = cluster.observe(_at_stake(plan), kinds=(PRUNED,))
-    left = left_of(rejudged(plan, observation, grounds), observation)
+    again = rejudged(plan, observation, grounds)
+    left = left_of(again, observation)
     facts = with_sizes(facts, left, observation, cluster)
     facts = with_recommits(facts, left, observation, cluster, target.audit if target else None)
-    grounds = Grounds(facts, policy, intents)
-    left = left_of(rejudged(plan, observation, grounds), observation)
+    if facts is not grounds.facts:
+        grounds = Grounds(facts, policy, intents)
+        again = rejudged(plan, observation, grounds)
+        left = left_of(again, observation)
     ignored = {ref for ref in observation.inventory if is_own(ref) or matches(ref.name, settings.ignore)}
     scene = Scene(
         (),
@@ -221,8 +224,11 @@ def judged_again(
         invisible=frozenset(observation.invisible),
     )
     findings = list(judge_changes(left, scene, cluster, settings, silent, watch=False))
-    grounds = replace(grounds, policy=_blocking(policy, findings))
-    return rejudged(plan, observation, grounds), grounds
+    blocking = _blocking(policy, findings)
+    if blocking != policy:
+        grounds = replace(grounds, policy=blocking)
+        again = rejudged(plan, observation, grounds)
+    return again, grounds
 
 
 def _at_stake(plan: Plan) -> frozenset[ResourceRef]:

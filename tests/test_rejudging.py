@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkaform import planning
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.consent import Grant
 from kafkaform.executor import apply
@@ -26,7 +27,7 @@ from tests.scenes import DAY, QUIET, WEEK, Watched, absent, declared, made, plan
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkaform.model import Change, Plan, PlannedChange, ResourceRef
+    from kafkaform.model import Change, Observation, Plan, PlannedChange, ResourceRef
     from kafkaform.rejudging import Grounds
 
 HEADER = PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z")
@@ -57,6 +58,25 @@ def taken(
 def one(plan: Plan) -> PlannedChange:
     (change,) = plan.changes
     return change
+
+
+def test_it_is_judged_as_often_as_something_new_is_known(
+    memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("safe", "cut"):
+        made(memory, name, retention_ms=WEEK)
+    judged: list[Plan] = []
+
+    def counted(plan: Plan, observation: Observation, grounds: Grounds) -> Plan:
+        judged.append(plan)
+        return rejudged(plan, observation, grounds)
+
+    monkeypatch.setattr(planning, "rejudged", counted)
+    taken(saved(plan_for(memory, declared("safe", retention_ms="1209600000"))), memory)
+    assert len(judged) == 1
+    cut = saved(plan_for(memory, declared("cut", retention_ms=DAY), allow="Topic/cut:retention-cut"))
+    taken(cut, memory)
+    assert len(judged) == 3, "the size of what would be lost is known by then"
 
 
 def said_safe(plan: Plan) -> Plan:

@@ -150,8 +150,8 @@ def _throttles(document: Mapping[str, Any]) -> Throttles:
 
 def _outcome(parts: Mapping[int, Any]) -> Outcome:
     first = parts[min(parts)]
-    done = frozenset(path for part in parts.values() for path in part["done"])
-    unsure = frozenset(path for part in parts.values() for path in part.get("unsure", ()))
+    done = frozenset[str]().union(*(part["done"] for part in parts.values()))
+    unsure = frozenset[str]().union(*(part.get("unsure", ()) for part in parts.values()))
     return Outcome(first["result"], first["at"], first["message"] or "", done, unsure - done)
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from kafkaform import rules
 from kafkaform.audit.recommits import first_offsets, topic_of, with_recommits
 from kafkaform.batches import batches
-from kafkaform.destinations import with_placements
+from kafkaform.destinations import with_copies, with_placements
 from kafkaform.errors import ClusterError, KafkaformError, RequestRejected
 from kafkaform.gates import PRUNED, Policy, is_own, matches
 from kafkaform.kinds import KINDS
+from kafkaform.kinds.topic.copying import TOGETHER, together
 from kafkaform.model import (
     Change,
     Create,
@@ -207,6 +208,7 @@ def judged_again(
     left = left_of(rejudged(plan, observation, grounds), observation)
     facts = with_sizes(facts, left, observation, cluster)
     facts = with_recommits(facts, left, observation, cluster, target.audit if target else None)
+    facts = with_copies(facts, left, cluster, (target.moves if target else MoveOptions()).throttle)
     grounds = Grounds(facts, policy, intents)
     left = left_of(rejudged(plan, observation, grounds), observation)
     ignored = {ref for ref in observation.inventory if is_own(ref) or matches(ref.name, settings.ignore)}
@@ -222,6 +224,9 @@ def judged_again(
     )
     findings = list(judge_changes(left, scene, cluster, settings, silent, watch=False))
     grounds = replace(grounds, policy=_blocking(policy, findings))
+    kept = [found for found in plan.diagnostics if found.code != TOGETHER]
+    notes = dict.fromkeys((*kept, *facts.diagnostics, *together(left.changes, facts)))
+    plan = replace(plan, diagnostics=tuple(notes))
     return rejudged(plan, observation, grounds), grounds
 
 

@@ -134,7 +134,7 @@ def test_a_cut_that_became_a_loss(memory: MemoryCluster) -> None:
     assert change.status is Status.REFUSED
     assert (change.reason or "").startswith(
         "riskier than in the plan: retention.ms is destructive (retention-cut) now, as cleanup.policy is "
-        "delete, and safe in the plan: retention.ms is cut from 7d to 1d"
+        "delete and segment.ms is 7d, and safe in the plan: retention.ms is cut from 7d to 1d"
     )
     assert change.remedy == (
         "make a new plan, and review it; or consent to it as it is now: --allow Topic/t:retention-cut"
@@ -183,7 +183,7 @@ def test_a_consent_of_the_plan_is_for_the_loss_that_it_was_given_for(memory: Mem
         replace(grounds, facts=replace(facts, defaults=defaults)),
     )
     assert one(now).status is Status.REFUSED
-    assert "the value of retention.ms in force before the change is 2592000000 now, and 604800000 in" in (
+    assert "the value of retention.ms in force before the change is 30d now, and 7d in the plan" in (
         one(now).reason or ""
     )
 

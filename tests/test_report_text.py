@@ -27,7 +27,7 @@ from kafkaform.model import (
     Update,
 )
 from kafkaform.plan_file import PlanHeader
-from kafkaform.report.printable import clipped, is_plain, printable
+from kafkaform.report.printable import clipped, is_plain, plain_quotes, printable, wrapped
 from kafkaform.report.summary import headline, summary_sentence
 from kafkaform.report.text import render_plan, render_provenance
 from kafkaform.report.values import LONGEST, label, single, worded
@@ -512,3 +512,43 @@ def test_a_size_that_no_unit_divides_is_rounded_and_shown_exactly() -> None:
     assert str(worded(update(field), field)) == "1.9 GiB (2073741824) → 2 GiB"
     assert str(single("Topic", "config.retention.bytes", "2073741824")) == "1.9 GiB (2073741824)"
     assert str(single("Topic", "config.retention.ms", "1234567")) == "20m 34.567s (1234567)"
+
+
+def test_replicas_of_a_new_topic_are_counted_and_listed_if_asked_for() -> None:
+    state: dict[str, FieldValue] = {"partitions": 3, "replicationFactor": 2, "placement": "1:2,2:3,1:2"}
+    plan = plan_of(Create(topic("t"), state))
+    lines = lines_of(plan)
+    assert "      placement             3 partitions on brokers 1, 2, 3; --verbose lists them" in lines
+    assert not has_line(lines, "1:2")
+    verbose = lines_of(plan, verbose=True)
+    assert verbose[-5:-2] == [
+        "      placement             3 partitions on brokers 1, 2, 3",
+        "        partitions 0, 2: 1:2",
+        "        partition 1: 2:3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        (
+            "keep its manifest with `state: absent`; plan again",
+            "keep its manifest with 'state: absent'; plan again",
+        ),
+        ("(or `retention.ms`), librdkafka's `none`.", "(or retention.ms), librdkafka's none."),
+        ("write `a: 'b c'`", "write \"a: 'b c'\""),
+        ("no `pair", "no `pair"),
+        ("kafkaform reset 'a `touch p` b' --to current", "kafkaform reset 'a `touch p` b' --to current"),
+        ("a`b`c", "a`b`c"),
+    ],
+)
+def test_backticks_are_not_shown_to_readers_of_text(message: str, shown: str) -> None:
+    assert plain_quotes(message) == shown
+    plan = plan_of(Delete(ResourceRef("Topic", "t"), None, {}, judgement=replace(CUT, remedy=message)))
+    assert f"safer: {shown}\n" in render_plan(plan).plain
+
+
+def test_prose_is_broken_between_words_and_never_within_a_name_or_an_argument() -> None:
+    name = "a" * 90
+    lines = wrapped(f"look at {name}, or kafkaform reset 'one two three' --to earliest", 30, "  ")
+    assert lines == ["look at", f"  {name},", "  or kafkaform reset", "  'one two three' --to", "  earliest"]

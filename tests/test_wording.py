@@ -32,10 +32,11 @@ from kafkaform.report.drift_text import render_drift
 from kafkaform.report.drift_ways import Reach, accepting, restoring
 from kafkaform.report.markdown import render_markdown
 from kafkaform.report.text import render_plan
+from kafkaform.settings import Settings
 from kafkaform.wording import command, setting, spans
 from tests.audit_scenes import HEADER, Story
 from tests.drift_scenes import drift_in
-from tests.scenes import made, plan_for, topic
+from tests.scenes import QUIET, made, topic
 from tests.test_report_markdown import GITHUB
 
 if TYPE_CHECKING:
@@ -156,7 +157,8 @@ def test_the_suggestion_of_a_rule(name: str) -> None:
 
 
 def deletion(name: str) -> Plan:
-    return plan_for(*tombstone(name))
+    cluster, group = tombstone(name)
+    return planning.make_plan(planning.Request((group,)), cluster, Settings(rules=QUIET), None)
 
 
 def allowed(text: str) -> list[str]:

@@ -5,6 +5,7 @@ Print it with `soft_wrap`, so that pipes and files get whole lines.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -158,6 +159,8 @@ def _judgement_of_whole(page: Page, planned: PlannedChange) -> None:
 
 def _fields(page: Page, planned: PlannedChange, *, verbose: bool) -> None:
     rows = [(field, label(field.path), worded(planned.change, field)) for field in fields_of(planned.change)]
+    if not verbose and isinstance(planned.change, Create):
+        rows = [(field, name, _abridged(shown)) for field, name, shown in rows]
     widths = [cell_len(str(shown)) for _, _, shown in rows]
     names = min(36, max((cell_len(name) for _, name, _ in rows), default=0))
     values = min(48, max(widths, default=0))
@@ -180,6 +183,10 @@ def _fields(page: Page, planned: PlannedChange, *, verbose: bool) -> None:
         if verbose:
             for told in shown.each:
                 page.note("", told)
+
+
+def _abridged(shown: Transition) -> Transition:
+    return replace(shown, told=f"{shown.told}; --verbose lists them") if shown.each else shown
 
 
 def _styled(shown: Transition) -> Iterable[Part]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.consent import Consents, allow_flags
 from kafkaform.gates import gate
-from kafkaform.kafka_configs import group_configs, readable, topic_configs
 from kafkaform.kinds import KINDS
 from kafkaform.model import (
     CONFIG_PREFIX,
@@ -32,6 +31,7 @@ from kafkaform.model import (
 )
 from kafkaform.planner import Planner
 from kafkaform.preconditions import Left, remaining
+from kafkaform.report.values import single
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,7 +177,7 @@ def _compared_fields(
         sides = (was.effective_before, now.effective_before), (was.effective_after, now.effective_after)
         for (old, new), when in zip(sides, ("before", "after"), strict=True):
             if not kind.equal(now.path, old, new):
-                values = (_read(kind, now.path, value) for value in (new, old))
+                values = (single(kind.name, now.path, value).short for value in (new, old))
                 text = "the value of {} in force {} the change is {} now, and {} in the plan".format(
                     name, when, *values
                 )
@@ -189,19 +189,11 @@ def _because(kind: Kind, path: str, context: UpdateContext) -> str:
     before, after = _Noting(context.before), _Noting(context.after)
     kind.judge(path, replace(context, before=before, after=after))
     values = [
-        f"{other.removeprefix(CONFIG_PREFIX)} is {_read(kind, other, value)}"
+        f"{other.removeprefix(CONFIG_PREFIX)} is {single(kind.name, other, value).short}"
         for other in sorted(before.asked | after.asked)
         if other != path and (value := context.before.get(other)) == context.after.get(other) is not None
     ]
     return f", as {' and '.join(values)}" if values else ""
-
-
-def _read(kind: Kind, path: str, value: FieldValue) -> str:
-    """A value as people read it: `7d` for 604800000."""
-    keys = topic_configs() if kind is KINDS["Topic"] else group_configs()
-    if not path.startswith(CONFIG_PREFIX) or not isinstance(value, str):
-        return str(value)
-    return readable(keys.get(path.removeprefix(CONFIG_PREFIX)), value)
 
 
 class _Noting(Mapping[str, FieldValue]):

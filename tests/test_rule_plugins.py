@@ -137,7 +137,7 @@ BAD = {
 def test_a_plug_in_that_fails_is_named(module: str, said: str, plugged: Callable[..., Call]) -> None:
     call = plugged(module, "validate").needs(1)
     assert call.out == ""
-    assert call.err.startswith("Error: plug-in acme-rules 1.2: ")
+    assert call.said.startswith("Error: plug-in acme-rules 1.2: ")
     assert said in call.err
 
 

@@ -112,7 +112,7 @@ def test_such_a_plan_is_refused() -> None:
     (change,) = plan.changes
     assert change.status is Status.REFUSED
     assert str(change.reason).startswith("KF409: min.insync.replicas would be 2 with 1 replica")
-    meant = {"min-isr-cut from 2": "meant", "replication-factor-cut from 2": "meant"}
+    meant = {"min-isr-cut from 2": "meant", "replication-factor-cut from 3": "meant"}
     lowered = planned(memory, declared("a", 2, 1, min_insync_replicas="1", allow=meant))
     assert lowered.changes[0].status is Status.PLANNED
 

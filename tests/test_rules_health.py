@@ -82,7 +82,7 @@ def test_no_active_controller() -> None:
     [
         (Voter(13, 0, 9_999), None),
         (Voter(13, 0, 10_000), "13 has not fetched for 10s"),
-        (Voter(13, 0, 125_400), "13 has not fetched for 125s"),
+        (Voter(13, 0, 125_400), "13 has not fetched for 2m 5s"),
         (Voter(13, 9_999, 5), None),
         (Voter(13, 10_000, 5), "13 is 10,000 records behind"),
         (Voter(13, 0, None), None),

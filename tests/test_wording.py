@@ -157,8 +157,8 @@ def test_the_suggestion_of_a_rule(name: str) -> None:
 
 
 def deletion(name: str) -> Plan:
-    cluster, group = tombstone(name)
-    return planning.make_plan(planning.Request((group,)), cluster, Settings(rules=QUIET), None)
+    memory, desired = tombstone(name)
+    return planning.make_plan(planning.Request([desired]), memory, Settings(rules=QUIET), None)
 
 
 def allowed(text: str) -> list[str]:

@@ -448,7 +448,7 @@ def test_locating_everything_takes_work_in_proportion() -> None:
             sys.setprofile(None)
         return count
 
-    assert calls(400) <= 4 * calls(100)
+    assert calls(400) <= 4 * calls(100) + 50  # where four times as much work for each would be 16 times
 
 
 def test_a_chain_of_aliases_is_as_deep_as_what_it_stands_for() -> None:

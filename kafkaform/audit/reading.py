@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kafkaform.audit.entries import Entry, Log, Outcome, RecordedField, ThrottleEntry
 from kafkaform.audit.record import FORMAT_VERSION
 from kafkaform.model import ResourceRef
-from kafkaform.schema_files import load_schema
+from kafkaform.schema_files import acceptor, load_schema
 from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
 from kafkaform.wording import counted
 
@@ -72,9 +72,7 @@ def merged(first: Log, second: Log) -> Log:
 
 @cache
 def _acceptor() -> Draft202012Validator:
-    from jsonschema_rs import Draft202012Validator
-
-    return Draft202012Validator(load_schema("audit"))
+    return acceptor(load_schema("audit"))
 
 
 def _parsed(line: str) -> dict[str, Any] | None:

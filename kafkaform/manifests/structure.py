@@ -7,7 +7,7 @@ from operator import getitem
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from kafkaform.errors import Problem
-from kafkaform.schema_files import load_schema
+from kafkaform.schema_files import acceptor, load_schema
 from kafkaform.spelling import nearest, quoted
 
 if TYPE_CHECKING:
@@ -133,9 +133,7 @@ def _accepts(schema: str, part: str | None, value: Data) -> bool:
 
 @cache
 def _acceptor(schema: str, part: str | None) -> Draft202012Acceptor:
-    from jsonschema_rs import Draft202012Validator
-
-    return Draft202012Validator(_schema(schema, part))
+    return acceptor(_schema(schema, part))
 
 
 @cache

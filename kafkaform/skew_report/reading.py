@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kafkaform.errors import SkewReportError
 from kafkaform.freshness import require_fresh
 from kafkaform.report.printable import clipped, printable
-from kafkaform.schema_files import load_schema
+from kafkaform.schema_files import acceptor, load_schema
 from spark_validation.document import FORMAT_VERSION, from_document
 
 if TYPE_CHECKING:
@@ -131,11 +131,9 @@ def _finite(text: str) -> float:
 
 def _first_problem(document: dict[str, Any]) -> str | None:
     """The problem that explains most, with its place; None if the document fits the schema."""
-    from jsonschema_rs import Draft202012Validator as Acceptor
-
     schema = load_schema("skew")
     try:
-        if Acceptor(schema).is_valid(document):
+        if acceptor(schema).is_valid(document):
             return None
     except (TypeError, ValueError):  # a number that only Python knows: it is judged the slow way
         pass

@@ -225,7 +225,7 @@ def nothing_to_make(desired: Desired) -> Diagnostic:
         Severity.INFO,
         f"{desired.ref} does not exist, and its manifest sets nothing on the cluster",
         desired.location,
-        "its first member makes it; or declare offsets.initial or a config",
+        "its first member creates it; or declare offsets.initial or a config",
         ref=desired.ref,
     )
 

@@ -257,7 +257,7 @@ def test_assignors_that_need_not(strategy: str) -> None:
 
 
 def test_the_default_assignor_is_said_to_be_one() -> None:
-    assert "is not declared, so has range" in only("KF204", group()).message
+    assert "is range by default" in only("KF204", group()).message
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "share", "streams"])
@@ -443,7 +443,7 @@ def test_automatic_commits_meet_no_guarantee() -> None:
     )
     assert (finding.path, severity("KF209", finding)) == ("client.enable.auto.commit", Severity.WARNING)
     finding = only("KF209", delivering("at-least-once"))
-    assert "enable.auto.commit is not declared, so true" in finding.message
+    assert "enable.auto.commit is true by default" in finding.message
     assert finding.path == "guarantees.delivery"
     assert only("KF209", delivering("at-most-once")).severity is Severity.INFO
 
@@ -569,7 +569,7 @@ def test_partitions_that_are_added_later_start_elsewhere() -> None:
     assert finding.suggestion == "write client: {auto.offset.reset: earliest}"
     assert (finding.path, severity("KF212", finding)) == ("client.auto.offset.reset", Severity.WARNING)
     finding = only("KF212", starting("6h ago"))
-    assert "auto.offset.reset is not declared, so latest" in finding.message
+    assert "auto.offset.reset is latest by default" in finding.message
     assert finding.path == "offsets.initial"
     assert "make the clients fail" in only("KF212", starting("latest", "none")).message
 

@@ -82,6 +82,8 @@ def render_apply(report: ApplyReport, *, width: int | None = None) -> Text:
         _headline(page, one)
         for lead, prose in _details(one):
             page.note(lead, clipped(prose, PROSE), indent=FIELD_INDENT)
+        if one.result is Result.NEEDS_CONSENT:
+            page.verbatim("consent: ", allow_flags(one.planned, _NO_CONSENTS.missing(one.planned)))
     if report.results:
         page.line()
     page.note("", _summary(report), "bold" if report.complete else "bold red", indent=0)
@@ -172,9 +174,7 @@ def _headline(page: Page, one: ResourceResult) -> None:
 def _details(one: ResourceResult) -> Iterator[tuple[str, str]]:
     if one.message:
         yield "", one.message
-    if one.result is Result.NEEDS_CONSENT:
-        yield "consent: ", allow_flags(one.planned, _NO_CONSENTS.missing(one.planned))
-    elif one.hint:
+    if one.hint and one.result is not Result.NEEDS_CONSENT:
         yield "instead: " if one.result is Result.REFUSED else "hint: ", one.hint
     if one.result is not Result.APPLIED and isinstance(one.planned.change, Update):
         if one.done:

@@ -82,9 +82,11 @@ def findings_of_plan(page: Page, plan: Plan, *, verbose: bool) -> None:
     if found.elsewhere:
         _begin(page)
     for one in found.elsewhere:
-        page.line(
-            (f"{one.severity.value} {one.code}", SEVERITY_STYLES[one.severity]), f"  {one.where}", indent=2
-        )
+        lead = f"{one.severity.value} {one.code}"
+        fits = page.fits(f"  {lead}  {one.where}")
+        page.line((lead, SEVERITY_STYLES[one.severity]), f"  {one.where}" if fits else "", indent=2)
+        if not fits:
+            page.note("", one.where, indent=FIELD_INDENT)
     _hidden(page, len(found.shown) - len(shown) + found.notes)
 
 
@@ -133,7 +135,7 @@ def _more(page: Page, more: More) -> None:
 def _hidden(page: Page, count: int) -> None:
     if count:
         _begin(page)
-        page.line((f"{counted(count, 'note')} more (--verbose lists them)", "dim"), indent=2)
+        page.line((f"{counted(count, 'more note')} (--verbose lists them)", "dim"), indent=2)
 
 
 def rest(page: Page, count: int) -> None:

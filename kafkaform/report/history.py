@@ -6,10 +6,11 @@ import json
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from kafkaform.kinds.topic.operations import PLACEMENT
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
 from kafkaform.report.printable import clipped
 from kafkaform.report.text import SYMBOLS
-from kafkaform.report.values import Transition, label, set_first, single
+from kafkaform.report.values import Transition, label, moved, set_first, single
 from kafkaform.wording import command, counted, short_commit
 
 if TYPE_CHECKING:
@@ -147,6 +148,9 @@ def _brief(entry: Entry) -> str:
 
 def _short(entry: Entry, field: RecordedField) -> str:
     """What an update made of a field, without raw values."""
+    told = _transition(entry, field)
+    if isinstance(told, Transition) and told.told:
+        return told.told
     sides = (single(entry.ref.kind, field.path, value).short for value in (field.before, field.after))
     return " → ".join(sides)
 
@@ -175,6 +179,8 @@ def _transition(entry: Entry, field: RecordedField) -> Transition | str:
             return set_first(entry.ref.kind, field.path, field.after)
         case "delete":
             return Transition(before, None)
+        case "update" if field.path == PLACEMENT and field.before is not None and field.after is not None:
+            return Transition(None, None, *moved(str(field.before), str(field.after)))
         case _ if field.before is None or field.after is None:
             return f"{before} → {after}"
         case _:

@@ -66,6 +66,14 @@ class Page:
         for number, line in enumerate(lines):
             self.line((lead if number == 0 else " " * len(lead), "dim"), (line, style), indent=indent)
 
+    def verbatim(self, lead: str, text: str, *, indent: int = FIELD_INDENT) -> None:
+        """Add what is to be copied: never wrapped; on a line of its own where the lead leaves no room."""
+        if self.fits(" " * indent + lead + text):
+            self.line((lead, "dim"), text, indent=indent)
+        else:
+            self.line((lead.rstrip(), "dim"), indent=indent)
+            self.line(text, indent=NOTE_INDENT)
+
     def section(self, *parts: Part) -> None:
         """Start a block: a blank line, and its title."""
         self.has_body = True

@@ -150,7 +150,7 @@ def _between(kind: str, field: FieldChange) -> Transition:
     old = Worded(humans[0], raws[0], field.before is None and before is not None)
     new = Worded(humans[1], raws[1], field.after is None and after is not None)
     if kind == "Topic" and field.path == PLACEMENT and field.before is not None and field.after is not None:
-        return Transition(old, new, *_replicas(str(field.before), str(field.after)))
+        return Transition(old, new, *moved(str(field.before), str(field.after)))
     return Transition(old, new, _same_effect(old, new))
 
 
@@ -163,7 +163,7 @@ def _same_effect(old: Worded, new: Worded) -> str | None:
     return f"no longer set; the default is {Worded(old.human, old.raw)}, too"
 
 
-def _replicas(before: str, after: str) -> tuple[str, tuple[str, ...]]:
+def moved(before: str, after: str) -> tuple[str, tuple[str, ...]]:
     """What happens to replicas, as a whole and partition by partition."""
     old, new = parse_assignment(before), parse_assignment(after)
     alike: dict[tuple[str, str], list[int]] = {}

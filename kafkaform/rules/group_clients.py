@@ -92,7 +92,7 @@ def eager_assignor(scene: Scene) -> Iterator[Finding]:
         declared = ASSIGNMENT in group.declared_client
         yield Finding(
             group.desired,
-            f"{ASSIGNMENT} {f'names {named}' if declared else f'is not declared, so has {named}'}: "
+            f"{ASSIGNMENT} {f'names {named}' if declared else f'is {named} by default'}: "
             "all members stop in each rebalance",
             f"leave {_COOPERATIVE} only, once all members have it in their lists"
             if _COOPERATIVE in group.assignors
@@ -233,4 +233,4 @@ def _auto_commit(group: DeclaredGroup, delivery: str) -> Finding:
 
 def _said(group: DeclaredGroup, name: str) -> str:
     """A client setting with its value, and whether the manifest says it."""
-    return f"{name} is {'' if name in group.declared_client else 'not declared, so '}{group.client(name)}"
+    return f"{name} is {group.client(name)}{'' if name in group.declared_client else ' by default'}"

@@ -189,7 +189,7 @@ def test_a_batch_that_takes_as_long_as_the_poll_interval() -> None:
     client = {"max.poll.records": "1500", "max.poll.interval.ms": "300000"}
     finding = only("KF203", slow(200, client=client))
     assert finding.message == (
-        "max.poll.records 1500 x 200ms a record are 5m, not less than max.poll.interval.ms 5m"
+        "max.poll.records 1500 x 200ms a record is 5m, not less than max.poll.interval.ms 5m"
     )
     assert finding.suggestion == "write client: {max.poll.records: 1499} or less"
     assert finding.path == "client.max.poll.records"

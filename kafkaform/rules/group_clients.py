@@ -66,7 +66,7 @@ def slow_batches(scene: Scene) -> Iterator[Finding]:
         )
         yield Finding(
             group.desired,
-            f"{_POLL_RECORDS} {records} x {format_duration(each)} a record are "
+            f"{_POLL_RECORDS} {records} x {format_duration(each)} a record is "
             f"{format_duration(records * each)}, not less than {limit_name} {human(limit_name, str(limit))}",
             suggestion,
             path=group.client_path(_POLL_RECORDS, "processing.maxTimePerRecord"),

@@ -198,6 +198,7 @@ def human(key: ConfigKey | None, value: str) -> str:
     return format_duration(int(value)) if unit is Unit.MS else format_size(int(value))
 
 
+@lru_cache(maxsize=_KEPT)
 def readable(key: ConfigKey | None, value: str) -> str:
     """A value as people read it: as `human`, but odd sizes rounded: `1.9 GiB (2073741824)`."""
     sized = key is not None and key.unit is Unit.BYTES and key.type in _TYPE_RANGES and _is_plain(value)

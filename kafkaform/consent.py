@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kafkaform.errors import UsageError
 from kafkaform.kinds import misspelt_hazard
 from kafkaform.model import Consent, ResourceRef, Risk
+from kafkaform.wording import double_quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +26,8 @@ What stands between the hazard and the colon is what the consent is for, and it 
 """
 
 
+BY_FLAG = "--allow"
+"""The reason of a consent that was given on the command line."""
 WHY = "<why>"
 """Where the author of a consent writes the reason."""
 
@@ -102,7 +105,7 @@ class Consents:
         if hazard in self.earlier:
             return Consent(str(ref), hazard, self.earlier[hazard])
         if any(grant.covers(ref, hazard) for grant in self.grants):
-            return Consent(str(ref), hazard, "--allow")
+            return Consent(str(ref), hazard, BY_FLAG)
         return None
 
 
@@ -124,6 +127,11 @@ def split_head(head: str) -> tuple[str, str]:
 def consent_line(hazard: str, binding: Binding | None, reason: str) -> str:
     """A line of the annotation that covers a hazard at one place."""
     return f"{hazard}{f' {binding.text}' if binding is not None else ''}: {reason}"
+
+
+def annotation(lines: Iterable[str]) -> str:
+    """The line of a manifest's `metadata.annotations` that holds these consents, to be pasted."""
+    return f"{ANNOTATION}: {double_quoted(chr(10).join(lines))}"
 
 
 def allow_flags(ref: ResourceRef, hazards: Iterable[str]) -> str:

@@ -113,7 +113,13 @@ class ForgeError(KafkaformError):
 
 
 class ClusterError(KafkaformError):
-    """The Kafka cluster refused, or did not answer."""
+    """The Kafka cluster refused, or did not answer.
+
+    Attributes:
+        in_part: Whether some of what was asked for was carried out all the same, or may have been.
+    """
+
+    in_part = False
 
 
 class Unreachable(ClusterError):  # noqa: N818

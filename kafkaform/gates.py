@@ -6,7 +6,16 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from kafkaform.consent import ANNOTATION, WHY, Consents, Grant, consent_line, covering, split_head
+from kafkaform.consent import (
+    ANNOTATION,
+    WHY,
+    Consents,
+    Grant,
+    annotation,
+    consent_line,
+    covering,
+    split_head,
+)
 from kafkaform.errors import UsageError
 from kafkaform.kinds import KINDS
 from kafkaform.model import (
@@ -173,9 +182,8 @@ def idle_consents(change: Change | None, desired: Desired) -> Iterator[Diagnosti
                 if bound
                 else (f"consents to {hazard} without saying what for, so it covers nothing")
             )
-            remedy = (
-                f"if this one is meant, write in {ANNOTATION}: {' and '.join(f'`{line}`' for line in lines)}"
-            )
+            others = [f"{other}: {reason}" for other, reason in annotated.items() if bound or other != head]
+            remedy = f"if this one is meant, write {annotation([*others, *lines])} in metadata.annotations"
             yield Diagnostic(
                 "KF417",
                 Severity.WARNING,
@@ -225,7 +233,7 @@ def nothing_to_make(desired: Desired) -> Diagnostic:
         Severity.INFO,
         f"{desired.ref} does not exist, and its manifest sets nothing on the cluster",
         desired.location,
-        "its first member creates it; or declare offsets.initial or a config",
+        "its first member creates it; so does an apply, once its manifest has first offsets or a config",
         ref=desired.ref,
     )
 

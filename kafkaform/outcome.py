@@ -38,6 +38,7 @@ class ResourceResult:
         hint: What to do about it.
         done: The operations that were carried out, also where others of the change were not.
         not_done: Those that were due and were not, or of which it could not be told.
+        unsure: Those of the latter that were sent: they may have been carried out, as a whole or in part.
         deferred: Fields that differ still, and that this version leaves as they are.
     """
 
@@ -47,6 +48,7 @@ class ResourceResult:
     hint: str | None = None
     done: tuple[Operation, ...] = ()
     not_done: tuple[Operation, ...] = ()
+    unsure: tuple[Operation, ...] = ()
     deferred: tuple[FieldChange, ...] = ()
 
 

@@ -60,6 +60,7 @@ class Pending:
         operations: All that it takes, found out by `check`.
         done: Those that were carried out.
         unsure: Those that were sent, and may have been carried out or not.
+        in_part: Those that were refused, but not for all of their partitions.
         deferred: Fields that differ still, and that no operation is for.
         error: What came instead of an answer, or the answer; nothing more is sent after one.
         unverified: What speaks against its being on the cluster, as last read.
@@ -71,6 +72,7 @@ class Pending:
     operations: tuple[Operation, ...] = ()
     done: list[Operation] = field(default_factory=list)
     unsure: list[Operation] = field(default_factory=list)
+    in_part: list[Operation] = field(default_factory=list)
     deferred: tuple[FieldChange, ...] = ()
     error: ClusterError | None = None
     unverified: str = ""
@@ -116,6 +118,8 @@ class Pending:
             self.done.append(operation)
         if error is None or isinstance(error, NOT_CARRIED_OUT):
             self.unsure.remove(operation)
+        if error is not None and error.in_part:
+            self.in_part.append(operation)
         self.error = error
 
     def read_back(self, observation: Observation) -> None:
@@ -160,6 +164,11 @@ class Pending:
             self.hint,
             tuple(operation for operation in self.operations if operation in self.done),
             tuple(operation for operation in self.operations if operation not in self.done),
+            tuple(
+                operation
+                for operation in self.operations
+                if operation not in self.done and (operation in self.unsure or operation in self.in_part)
+            ),
             self.deferred,
         )
 

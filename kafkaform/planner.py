@@ -356,9 +356,9 @@ def narrow(plan: Plan, targets: Collection[str]) -> Plan:
 def readers_of(changes: Iterable[PlannedChange], desired: Iterable[Desired]) -> tuple[Reader, ...]:
     """The declared groups that read topics which change, by name."""
     reading = (
-        Reader(declared.ref, KINDS[declared.ref.kind].reads(declared.intent), declared.intent.team)
+        Reader(declared.ref, topics, declared.intent.team)
         for declared in desired
-        if declared.state is not None
+        if declared.state is not None and (topics := KINDS[declared.ref.kind].reads(declared.intent))
     )
     return _of_topics(sorted(reading, key=lambda reader: _order(reader.ref)), changes)
 

@@ -7,7 +7,7 @@ values a Kafka config can hold, those above 2**53 would come out changed.
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from kafkaform.spelling import nearest, quoted
@@ -145,6 +145,7 @@ def rounded_size(size: int) -> str:
     return str(Byte(size).best_prefix(NIST).format("{value:.1f} {unit}")) if size else "no data"
 
 
+@lru_cache(maxsize=1024)
 def rounded_duration(milliseconds: int) -> str:
     """A duration for people, without parts that are too small to matter: `36h`, `about 20m 34s`."""
     kept, rest = 0, milliseconds
@@ -154,6 +155,14 @@ def rounded_duration(milliseconds: int) -> str:
         if number * size * 1000 >= milliseconds:
             kept += number * size
     return format_duration(kept) if kept == milliseconds else f"about {format_duration(kept)}"
+
+
+def rounded_down(milliseconds: int) -> int:
+    """The part of a duration that is whole in the largest unit of which there are two: 42h of 42h 30m."""
+    size = next(
+        (size for unit in _FORMAT_DURATION if milliseconds >= 2 * (size := _duration_units()[unit])), 1
+    )
+    return milliseconds - milliseconds % size
 
 
 def _scaled(number: str, size: int) -> int:

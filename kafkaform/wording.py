@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from typing import TYPE_CHECKING
@@ -15,8 +16,17 @@ FEW = 5
 DIRTY = "-dirty"
 """What is added to the commit of files that are not as that commit has them, as `git describe` does."""
 _COMMIT = 12
+_PLAIN = re.compile(r"-?[\w.][\w.+/-]*(?: [\w.+/-]+)*", re.ASCII)
+"""A value that YAML reads as it is, also within braces."""
+_UNPRINTABLE = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff]")
 QUOTED = re.compile(r"(?<!\S)'(?:[^']|'\"'\"')*'(?=[\s,.;:?!)]|$)")
 """Text in single quotes inside a sentence, such as a name that a shell must not read as several words."""
+PASTED = re.compile(
+    r"(?:(?<=: )|^(?=kafkaform \S+ \S+ --))kafkaform (?:'[^']*'|\"'\"|[^;'])*"
+    r"|(?<!\S)--allow (?:'[^']*'|\S)+(?: --allow (?:'[^']*'|\S)+)*"
+    r'|(?<!\S)[\w./-]+: (?:\{[^}]*\}|"(?:[^"\\]|\\.)*")'
+)
+"""What a sentence has to be pasted: a command, the consents of one, or a line of a manifest."""
 
 
 def counted(number: int, noun: str) -> str:
@@ -70,7 +80,14 @@ def command(verb: str, *arguments: str, options: Sequence[str] = ()) -> str:
     return shlex.join(["kafkaform", verb, *arguments, *options])
 
 
+def double_quoted(text: str) -> str:
+    """A text as a double-quoted scalar of YAML, on one line."""
+    escaped = json.dumps(text, ensure_ascii=False)
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", escaped)
+
+
 def setting(path: str, value: object) -> str:
     """A field as the `spec:` of a manifest takes it: `partitions: 12`, `config: {segment.ms: 6h}`."""
     section, dot, name = path.partition(".")
-    return f"{section}: {{{name}: {value}}}" if dot else f"{section}: {value}"
+    text = str(value) if _PLAIN.fullmatch(str(value)) else double_quoted(str(value))
+    return f"{section}: {{{name}: {text}}}" if dot else f"{section}: {text}"

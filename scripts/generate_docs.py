@@ -83,7 +83,10 @@ softer for a case, as its text says.
   `forecast` by `plan --skew`. A note (no entry) is what a reading of the cluster has to say.
 - **severity**: set it under [`rules:`](configuration.md#rules-and-waivers) in kafkaform.yaml, or `off`.
 - **waivable**: a manifest can have the rule overlook it, [with a reason](configuration.md#rules-and-waivers).
-  Where Kafka would refuse all the same, it cannot."""
+  Where Kafka would refuse all the same, it cannot.
+
+A suggestion such as `write config: {min.insync.replicas: 2}` is a line of the manifest's `spec`; where the
+manifest has a `config` already, add the entry to it."""
 
 
 def _row(entry: Rule | Note) -> str:

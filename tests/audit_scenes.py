@@ -64,6 +64,7 @@ class Story:
         kind: str = "Topic",
         result: str | None = "applied",
         done: Sequence[str] | None = None,
+        unsure: Sequence[str] = (),
         message: str = "",
         **more: Any,
     ) -> Entry:
@@ -73,7 +74,8 @@ class Story:
         gone = () if result != "applied" else fields
         outcome = None
         if result is not None:
-            outcome = Outcome(result, at, message, frozenset(gone if done is None else done))
+            carried_out = frozenset(gone if done is None else done)
+            outcome = Outcome(result, at, message, carried_out, frozenset(unsure))
         entry = Entry(
             id=f"run{number}.1",
             run=f"run{number}",

@@ -21,21 +21,27 @@ from kafkaform.cli.earlier import settle
 from kafkaform.cli.safeguards import Safeguards
 from kafkaform.client_properties import ClientProperties
 from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.errors import OutcomeUnknown
 from kafkaform.executor import apply
 from kafkaform.settings import AuditSettings, ClusterSettings
-from tests.audit_scenes import ALICE, HEADER, Story
+from tests.audit_scenes import ALICE, HEADER, Story, recorded_apply
 from tests.cli_helpers import Project
 from tests.group_clients import produce
 from tests.kafka_fixtures import TIMEOUT_S, admin_client, eventually
-from tests.scenes import DAY, WEEK, FakeClock, absent, declared, made, plan_for
+from tests.scenes import DAY, WEEK, FakeClock, absent, declared, made, plan_for, topic
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from kafkaform.audit.entries import Entry
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.devcluster.cluster import DevCluster
-    from kafkaform.model import Plan
+    from kafkaform.model import FieldValue, Observation, Plan, ResourceRef
 
 KEPT = AuditSettings()
 RETENTION = "config.retention.ms"
+LONG = 1_000
+"""So many readings: more than an apply takes before it gives up."""
 AUDITED = {"KAFKAFORM_AUDIT": "true"}
 
 
@@ -124,6 +130,83 @@ def test_what_a_later_apply_did_is_not_put_down_to_an_earlier_one(memory: Memory
     story.entries[2:] = []
     story.add("create", "a", {})
     assert Earlier(story.entries, KEPT).settle(memory, "later") == ()
+
+
+def test_what_no_answer_came_for_is_settled_as_well(memory: MemoryCluster) -> None:
+    """The answers get lost, and what follows on them does not show before the apply gives up."""
+    for name in ("a", "b"):
+        made(memory, name, retention_ms=WEEK)
+    changed = (declared(name, 6, segment_ms=DAY) for name in ("a", "b"))
+    plan = plan_for(memory, *changed, declared("new"), declared("fine"))
+    memory.lag(LONG)
+    for name in ("a", "b", "new"):
+        memory.fail_next(OutcomeUnknown("no answer in time"), topic(name), carried_out=name != "b")
+    run, report = recorded_apply(plan, memory)
+    assert not report.complete
+    memory.lag(0)
+    for _ in range(LONG):
+        memory.observe([])
+    entries = {entry.ref.name: entry for entry in read_record(memory, KEPT).entries}
+    assert {name: [one.path for one in entry.in_doubt] for name, entry in entries.items()} == {
+        "fine": [],
+        "a": ["config.segment.ms"],
+        "b": ["config.segment.ms"],
+        "new": ["partitions", "replicationFactor"],
+    }
+    assert settled(memory) == ["Topic/a", "Topic/new"]
+    assert results(memory, run) == {"a": "failed", "b": "failed", "new": "applied", "fine": "failed"}
+    entries = {entry.ref.name: entry for entry in read_record(memory, KEPT).entries}
+    assert [name for name, entry in entries.items() if entry.is_open] == ["b"]
+    assert [one.path for one in entries["a"].carried_out] == ["config.segment.ms"], (
+        "6 partitions were not tried"
+    )
+    lines = memory.read_audit()
+    assert settled(memory) == []
+    assert memory.read_audit() == lines
+
+
+def test_a_field_is_in_doubt_by_the_latest_change_alone(memory: MemoryCluster) -> None:
+    """Whatever an earlier one made of it, the later one found it otherwise: nothing piles up."""
+    made(memory, "a", retention_ms=DAY)
+    (live,) = memory.observe([topic("a")]).resources.values()
+
+    def looked_at(*entries: Entry) -> list[tuple[str, list[str]]]:
+        found = Earlier(entries, KEPT)._unsettled()
+        return [(entry.run, [field.path for field in entry.fields]) for entry in found]
+
+    story = Story()
+    both: dict[str, tuple[FieldValue, FieldValue]] = {RETENTION: (WEEK, DAY), "partitions": (1, 3)}
+    first = story.add("update", "a", both, result=None, uid=live.uid)
+    second = story.add("update", "a", {RETENTION: (WEEK, DAY)}, result=None, uid=live.uid)
+    tried = story.add("update", "a", {"partitions": (1, 3)}, result="failed", uid=live.uid)
+    assert looked_at(*story.entries) == [("run1", [RETENTION])]
+    assert looked_at(first, second) == [("run0", ["partitions"]), ("run1", [RETENTION])]
+    assert looked_at(first, tried) == [("run0", [RETENTION])]
+    again = story.add("create", "a", {RETENTION: (None, DAY)}, result=None)
+    assert looked_at(first, second, again) == [("run3", [RETENTION])], "there was none"
+    other = story.add("update", "a", {"config.segment.ms": (None, "1")}, result="failed", uid="another")
+    assert looked_at(first, second, other) == [], "it was another topic by then"
+    deletion = story.add("delete", "a", {RETENTION: (DAY, None)}, result=None, uid=live.uid)
+    assert looked_at(second, deletion) == [("run1", [RETENTION]), ("run5", [RETENTION])]
+
+
+def test_what_stays_open_is_looked_at_in_one_reading_and_not_told(
+    memory: MemoryCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made(memory, "a", retention_ms=WEEK)
+    plan = plan_for(memory, declared("a", retention_ms=DAY), allow="Topic/a:retention-cut")
+    for _ in range(20):
+        killed(plan, memory, done=False)
+    read = []
+
+    class Watched(MemoryCluster):
+        def observe_fields(self, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
+            read.append(fields)
+            return memory.observe_fields(fields)
+
+    settle(read_earlier(memory, KEPT, "memory"), Watched(), "later")
+    assert read == [{topic("a"): {RETENTION}}]
+    assert capsys.readouterr().err == ""
 
 
 def test_what_is_not_on_record_in_full_stays_open(memory: MemoryCluster) -> None:
@@ -277,7 +360,7 @@ def test_offsets_that_a_killed_apply_committed_are_guarded(kafka: DevCluster, pr
     assert "create: result unknown (killed, or still running)" in project.run("history", run).out
     again = project.run("apply", "topics", "--auto-approve", env=AUDITED).needs(0)
     assert "No changes" in again.out
-    assert f"apply {run} ended before it could write its results: 1 change found done" in again.err
+    assert f"apply {run} left the result of 1 change open: found done, and recorded" in again.err
     result, message = history(project, run)["g"]
     assert result == "applied"
     assert message is not None

@@ -14,7 +14,7 @@ from kafkaform.audit.trail import read_trail
 from kafkaform.client_properties import ClientProperties
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.consent import Grant
-from kafkaform.errors import RequestRejected
+from kafkaform.errors import OutcomeUnknown, RequestRejected
 from kafkaform.model import (
     Create,
     Delete,
@@ -27,6 +27,7 @@ from kafkaform.model import (
     Status,
     Update,
 )
+from kafkaform.operations import CommitInitialOffsets
 from kafkaform.outcome import Result
 from kafkaform.planning import Request, make_plan
 from kafkaform.settings import AuditSettings, ClusterSettings, Settings
@@ -196,9 +197,39 @@ def test_a_commit_without_a_result_may_have_been_one(memory: MemoryCluster) -> N
     assert judgement.hazard == HAZARD
     assert judgement.reason.startswith("it may have had offsets in orders: an apply of ")
     assert judgement.reason.endswith(
-        f"by alice was to commit them, and was killed before it could write the result (run {journal.run}). "
+        f"by alice was to commit them, and whether it did is not known (run {journal.run}). "
         "If it did, they expired since, or were deleted: beginning anew, what it has not read is skipped"
     )
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_a_commit_without_an_answer_may_have_been_one(memory: MemoryCluster, *, carried_out: bool) -> None:
+    """Reading back has not shown it: the brokers took too long, or the group had been forgotten by then."""
+    g = ResourceRef("ConsumerGroup", "g")
+    long = 1_000
+    memory.lag(long)
+    memory.fail_next(OutcomeUnknown("no answer in time"), g, carried_out=carried_out)
+    _, report = recorded_apply(plan_for(memory, group("orders")), memory)
+    (failed,) = report.results
+    assert failed.result is Result.FAILED
+    assert failed.unsure == failed.not_done == (CommitInitialOffsets(g, {"orders": "earliest"}),)
+    memory.lag(0)
+    for _ in range(long):
+        memory.observe([])
+    if carried_out:
+        expire(memory)
+    (planned,) = plan_for(memory, group("orders")).changes
+    assert planned.status is Status.NEEDS_CONSENT
+    assert isinstance(planned.change, Create)
+    assert planned.change.judgement.reason.startswith("it may have had offsets in orders: an apply of ")
+
+
+def test_a_commit_that_was_refused_for_some_partitions_may_be_one(memory: MemoryCluster) -> None:
+    refused = RequestRejected("orders:1: no (NOT_COORDINATOR)", code="NOT_COORDINATOR")
+    refused.in_part = True
+    memory.fail_next(refused)
+    recorded_apply(plan_for(memory, group("orders")), memory)
+    assert status_of(plan_for(memory, group("orders"))) is Status.NEEDS_CONSENT
 
 
 def test_a_topic_or_a_group_that_may_have_been_deleted_may_also_be_the_same(memory: MemoryCluster) -> None:

@@ -15,7 +15,16 @@ from jsonschema import Draft202012Validator
 
 from kafkaform.audit.author import Author, author_here
 from kafkaform.audit.reading import merged, read_log
-from kafkaform.audit.record import LONGEST_LINE, about, intent_lines, key_of, new_run, result_lines, timestamp
+from kafkaform.audit.record import (
+    LONGEST_LINE,
+    about,
+    intent_lines,
+    key_of,
+    new_run,
+    result_lines,
+    settled_lines,
+    timestamp,
+)
 from kafkaform.group_state import partition_path
 from kafkaform.model import Consent, Create, Delete, FieldChange, PlannedChange, ResourceRef, Status, Update
 from kafkaform.operations import AddPartitions, AlterConfigs, CommitInitialOffsets, CreateTopic, ResetOffsets
@@ -115,6 +124,51 @@ def test_a_result_says_which_fields_were_carried_out() -> None:
     made = PlannedChange(Create(REF, {"partitions": 3, "config.retention.ms": "1"}), Status.PLANNED)
     done = json.loads(result(made, CreateTopic(REF, 3, 1, {}))[0])["done"]
     assert done == ["partitions", "config.retention.ms"]
+
+
+def test_a_result_says_of_which_fields_no_answer_came() -> None:
+    configs, more = AlterConfigs(REF, {"retention.ms": "86400000"}), AddPartitions(REF, 3, 6)
+    ended = ResourceResult(UPDATE, Result.FAILED, done=(configs,), not_done=(more,), unsure=(more,))
+    lines = [*intent(UPDATE), *result_lines("run.1", AT, ended)]
+    assert json.loads(lines[-1])["done"] == ["config.retention.ms"]
+    assert json.loads(lines[-1])["unsure"] == ["partitions"]
+    (entry,) = read(*lines).entries
+    assert [field.path for field in entry.in_doubt] == ["partitions"]
+    assert [field.path for field in entry.carried_out] == ["config.retention.ms"]
+    assert "unsure" not in json.loads(result(UPDATE)[0])
+
+
+def test_what_a_result_was_unsure_of_a_later_one_settles_and_nothing_else() -> None:
+    configs, more = AlterConfigs(REF, {"retention.ms": "86400000"}), AddPartitions(REF, 3, 6)
+    ended = ResourceResult(UPDATE, Result.FAILED, "no answer", not_done=(configs, more), unsure=(more,))
+    lines = [*intent(UPDATE), *result_lines("run.1", AT, ended)]
+    (entry,) = read(*lines).entries
+    lines += settled_lines(entry, AT, "later")  # which says more than it is asked
+    assert [*json.loads(lines[-1])["done"]] == ["partitions", "config.retention.ms"]
+    (entry,) = read(*lines).entries
+    assert entry.outcome is not None
+    assert [field.path for field in entry.carried_out] == ["partitions"]
+    assert not entry.is_open
+    assert entry.outcome.result == "failed", "not all of it was carried out"
+    assert entry.outcome.message == "no answer; found done by apply later: no answer had come"
+    ended = replace(ended, done=(configs,), not_done=(more,))
+    (entry,) = read(lines[0], *result_lines("run.1", AT, ended), lines[-1]).entries
+    assert entry.outcome is not None
+    assert entry.outcome.result == "applied"
+
+
+def test_a_long_result_that_is_unsure_is_written_in_parts() -> None:
+    group = ResourceRef("ConsumerGroup", "g")
+    offsets = {("a" * 200, number): number for number in range(9_000)}
+    planned = PlannedChange(Create(group, {}), Status.PLANNED)
+    unsure = (ResetOffsets(group, offsets),)
+    done = (CommitInitialOffsets(group, {"orders": "earliest"}),)
+    lines = [*result_lines("run.1", AT, ResourceResult(planned, Result.FAILED, done=done, unsure=unsure))]
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= LONGEST_LINE
+    documents = [json.loads(line) for line in lines]
+    assert [path for one in documents for path in one["unsure"]] == [*map(partition_path, offsets)]
+    assert [path for one in documents for path in one["done"]] == ["offsets.orders"]
 
 
 @pytest.mark.parametrize(

@@ -190,6 +190,33 @@ def test_without_a_result_it_takes_force(story: Story) -> None:
     assert undo(story, change, desired=now, force=True).edits == [Edit(ORDERS, RETENTION, WEEK)]
 
 
+def test_a_field_that_no_answer_came_for_takes_force(story: Story) -> None:
+    both = {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1")}
+    change = story.add(
+        "update", "orders", both, result="failed", done=["config.segment.ms"], unsure=[RETENTION]
+    )
+    now = (declared("orders", retention_ms=DAY, segment_ms="1"),)
+    found = undo(story, change, desired=now)
+    assert found.edits == [Edit(ORDERS, "config.segment.ms", None)]
+    (reason,) = found.refused
+    assert reason.startswith("run0.1 Topic/orders: retention.ms: no result is known, so it may not have been")
+    forced = undo(story, change, desired=now, force=True)
+    assert {edit.path for edit in forced.edits} == {RETENTION, "config.segment.ms"}
+    whole = story.add("update", "orders", both, result="failed", unsure=[*both])
+    assert "no result is known" in refusal(undo(story, whole, desired=now))
+
+
+def test_it_does_not_go_back_behind_what_may_have_been_changed(story: Story) -> None:
+    change = story.add("update", "orders", {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1")})
+    again = {RETENTION: (DAY, "5"), "config.segment.ms": ("1", "2")}
+    story.add("update", "orders", again, result="failed", unsure=[RETENTION])
+    now = (declared("orders", retention_ms=DAY, segment_ms="1"),)
+    found = undo(story, change, desired=now)
+    assert found.edits == [Edit(ORDERS, "config.segment.ms", None)], "which the later apply did not change"
+    (reason,) = found.refused
+    assert "retention.ms: apply run1 may have changed it again, to 5ms" in reason
+
+
 def test_what_is_not_on_record_in_full_is_not_guessed(story: Story) -> None:
     change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
     now = (declared("orders", retention_ms=DAY),)

@@ -75,6 +75,32 @@ def test_the_half_that_was_carried_out_counts(story: Story) -> None:
     assert values(story, "partitions") == []
 
 
+def test_the_half_that_no_answer_came_for_may_have_been_carried_out(story: Story) -> None:
+    half: dict[str, tuple[FieldValue, FieldValue]] = {RETENTION: (WEEK, DAY), "partitions": (3, 6)}
+    story.add("create", "orders", {RETENTION: (None, WEEK), "partitions": (None, 3)})
+    story.add("update", "orders", half, result="failed", done=["partitions"], unsure=[RETENTION])
+    story.add("update", "orders", half, result="failed", unsure=[RETENTION])
+    trail = Trail(story.entries)
+    assert [(one.value, one.run, one.certain) for one in trail.settings(ORDERS, RETENTION)] == [
+        (DAY, "run2", False),
+        (DAY, "run1", False),
+        (WEEK, "run0", True),
+    ]
+    assert [(one.value, one.certain) for one in trail.settings(ORDERS, "partitions")] == [
+        (6, True),
+        (3, True),
+    ]
+
+
+def test_a_deletion_that_no_answer_came_for_ends_nothing(story: Story) -> None:
+    story.add("create", "orders", {RETENTION: (None, WEEK)})
+    story.add("delete", "orders", {RETENTION: (WEEK, None)}, result="failed", unsure=[RETENTION])
+    assert values(story) == [WEEK]
+    deletion = Trail(story.entries).open_deletion(ORDERS)
+    assert deletion is not None
+    assert (deletion.run, deletion.certain) == ("run1", False)
+
+
 def test_a_resource_that_was_deleted_takes_its_past_along(story: Story) -> None:
     story.add("create", "orders", {RETENTION: (None, WEEK)})
     story.add("delete", "orders", {RETENTION: (WEEK, None)})

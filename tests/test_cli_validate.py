@@ -146,6 +146,31 @@ def test_all_environments_unless_one_is_chosen(
     assert "did you mean 'prod'?" in unknown.err
 
 
+def test_an_unknown_environment_hides_no_other_problem(
+    project: Project, validate: Callable[..., Call]
+) -> None:
+    project.config(environments=["dev", "prod"])
+    project.topic("a")
+    unknown = "there is no environment 'prd' in kafkaform.yaml"
+    call = validate("-e", "prd").needs(64)
+    assert unknown in call.err
+    assert "valid" not in call.out
+    project.topic("b b", replicationFactor=3, config={"min.insync.replicas": 4})
+    call = validate("-e", "prd").needs(64)
+    assert unknown in call.err
+    assert "error: KF101 'x.b b'" in call.out
+    assert "error: KF109" in call.out
+    project.write("topics/wrong.yaml", "kind: Topik\n")
+    call = validate("-e", "prd").needs(1)
+    assert unknown in call.err
+    assert "topics/wrong.yaml:1:7: unknown kind 'Topik'" in call.err
+    assert "error: KF101 'x.b b'" in call.out
+    for output_format in ("json", "github", "sarif"):
+        call = validate("-e", "prd", "--format", output_format).needs(1)
+        for text in ("there is no environment", "unknown kind", "KF101"):
+            assert text in call.out
+
+
 def test_overrides_need_an_environment(project: Project, validate: Callable[..., Call]) -> None:
     project.topic("a", overrides={"dev": {"partitions": 2}})
     call = validate()

@@ -465,11 +465,13 @@ def test_what_one_partition_and_one_group_fail_by_stops_no_other(
         ]
     )
     assert isinstance(half, RequestRejected)
+    assert half.in_part
     assert f"{names[0]}:1: Broker: Leader epoch is newer" in half.message
     assert f"{names[1]}:2: " in half.message
     assert "UNSUPPORTED_FOR_MESSAGE_FORMAT" in half.message
     assert isinstance(refused, RequestRejected)
     assert refused.code == "_FAIL"
+    assert not refused.in_part
     assert whole is None
     groups = real_cluster.groups([f"{prefix}half", f"{prefix}refused", f"{prefix}whole"]).groups
     assert {name.removeprefix(prefix): len(told.committed) for name, told in groups.items()} == {

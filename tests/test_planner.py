@@ -610,11 +610,12 @@ def test_a_consent_is_for_the_value_that_it_names() -> None:
     for there in (week, month):
         assert one(several, live({"retention.ms": there})).status is Status.PLANNED
         assert told(several, live({"retention.ms": there})) == []
+    both = r'kafkaform/allow: "retention-cut from 168h: T-1\nretention-cut from 30d: <why>"'
     assert told(cut, live({"retention.ms": month})) == [
         (
             Severity.WARNING,
             "Topic/t consents to retention-cut from 168h, which does not cover this one",
-            "if this one is meant, write in kafkaform/allow: `retention-cut from 30d: <why>`",
+            f"if this one is meant, write {both} in metadata.annotations",
         )
     ]
 
@@ -622,16 +623,17 @@ def test_a_consent_is_for_the_value_that_it_names() -> None:
 def test_a_consent_that_does_not_say_what_for_covers_nothing_that_has_a_value() -> None:
     cut = wanted({"retention.ms": str(DAY)}, allow={"retention-cut": "hold ended"})
     assert one(cut, live()).status is Status.NEEDS_CONSENT
+    line = 'kafkaform/allow: "retention-cut from 7d: hold ended"'
     assert told(cut, live()) == [
         (
             Severity.WARNING,
             "Topic/t consents to retention-cut without saying what for, so it covers nothing",
-            "if this one is meant, write in kafkaform/allow: `retention-cut from 7d: hold ended`",
+            f"if this one is meant, write {line} in metadata.annotations",
         )
     ]
     tombstone = gone(allow={"delete": "unused"})
     assert told(tombstone, live())[0][2] == (
-        "if this one is meant, write in kafkaform/allow: `delete of id-t: unused`"
+        'if this one is meant, write kafkaform/allow: "delete of id-t: unused" in metadata.annotations'
     )
 
 

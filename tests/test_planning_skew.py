@@ -187,7 +187,7 @@ def test_a_refusal_has_its_reason_and_a_count_that_keeps_the_policy(memory: Memo
         "records; the policy allows 2, and it has 1.2 (1.1 to 1.3) with 3 now"
     )
     assert change.remedy == (
-        "use 8 partitions, which are predicted to keep it; or raise skew.maxPartitionRatio in a "
+        "write partitions: 8, which is predicted to keep it; or raise skew.maxPartitionRatio in a "
         "reviewed commit"
     )
 

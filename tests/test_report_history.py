@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kafkaform.audit.entries import Log
 from kafkaform.audit.trail import Trail
-from kafkaform.model import ResourceRef
+from kafkaform.model import FieldValue, ResourceRef
 from kafkaform.report.drift_wording import apply_words
 from kafkaform.report.history import history_to_json, render_history
 from tests.audit_scenes import Story
@@ -134,6 +134,27 @@ def test_a_half_that_was_not_done_is_marked(story: Story) -> None:
     assert "      partitions: 1 → 2" in shown
 
 
+def test_what_no_answer_came_for_is_not_called_undone(story: Story) -> None:
+    three: dict[str, tuple[FieldValue, FieldValue]] = {
+        "partitions": (1, 2),
+        RETENTION: (WEEK, DAY),
+        "config.segment.ms": (None, "1"),
+    }
+    story.add(
+        "update", "orders", three, result="failed", unsure=[RETENTION], message="no answer; not verified"
+    )
+    shown = words(story)
+    assert shown[1:4] == [
+        "  ! run0.1  Topic/orders  update FAILED",
+        "      no answer; not verified",
+        "      what is not known may have been done; the next apply that finds it so writes the result",
+    ]
+    assert "      partitions: 1 → 2  (not done)" in shown
+    assert "      retention.ms: 7d → 1d (604800000 → 86400000)  (not known)" in shown
+    document = json.loads(history_to_json(story.entries, Log(tuple(story.entries))))
+    assert [field["in_doubt"] for field in document["changes"][0]["fields"]] == [False, True, False]
+
+
 def test_many_fields_are_counted(story: Story) -> None:
     story.add("delete", "g", {f"offsets.orders:{n}": (n, None) for n in range(40)}, kind="ConsumerGroup")
     assert words(story)[-1] == "      and 28 more fields: see --format json"
@@ -160,8 +181,8 @@ def test_programs_get_all_of_it(story: Story) -> None:
     assert document["problems"] == ["line 3 is damaged"]
     first, second = document["changes"]
     assert first["fields"] == [
-        {"path": RETENTION, "before": WEEK, "after": DAY, "done": True, "cut": False},
-        {"path": "partitions", "before": 1, "after": 2, "done": False, "cut": False},
+        {"path": RETENTION, "before": WEEK, "after": DAY, "done": True, "in_doubt": False, "cut": False},
+        {"path": "partitions", "before": 1, "after": 2, "done": False, "in_doubt": False, "cut": False},
     ]
     assert (first["result"], first["id"], first["who"]) == ("applied", "run0.1", "alice")
     assert (second["result"], second["concluded_at"]) == (None, None)

@@ -219,7 +219,7 @@ def test_a_record_that_takes_longer_than_the_interval() -> None:
 
 def test_a_share_group_has_until_its_locks_end() -> None:
     finding = only("KF203", slow(60, "share"))
-    assert finding.message.endswith("are 30s, not less than share.record.lock.duration.ms 30s")
+    assert finding.message.endswith("is 30s, not less than share.record.lock.duration.ms 30s")
     assert found("KF203", slow(60, "share", config={"share.record.lock.duration.ms": "30001"})) == []
     defaults = Facts("c", group_defaults={"share.record.lock.duration.ms": "60000"})
     assert found("KF203", slow(60, "share"), facts=defaults) == []
@@ -257,7 +257,20 @@ def test_assignors_that_need_not(strategy: str) -> None:
 
 
 def test_the_default_assignor_is_said_to_be_one() -> None:
-    assert "is range by default" in only("KF204", group()).message
+    finding = only("KF204", group())
+    assert "is range by default" in finding.message
+    assert finding.suggestion == (
+        "write client: {partition.assignment.strategy: cooperative-sticky}, "
+        "once all members have it in their lists"
+    )
+
+
+def test_the_way_to_the_cooperative_assignor() -> None:
+    assert only("KF204", assigned("roundrobin,range")).suggestion == (
+        'write client: {partition.assignment.strategy: "cooperative-sticky,roundrobin,range"}, restart all '
+        "members, then write client: {partition.assignment.strategy: cooperative-sticky} "
+        "and restart them again"
+    )
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "share", "streams"])
@@ -397,6 +410,7 @@ def test_records_that_expire_while_the_group_is_down() -> None:
         "orders keeps records for 2d, and the group may be down for 2d 0.001s: "
         "records expire before they are read"
     )
+    assert finding.suggestion == "write config: {retention.ms: 2d 0.001s} or more in the manifest of orders"
     assert (finding.path, severity("KF208", finding)) == ("downtime.max", Severity.WARNING)
     assert found("KF208", kept, group(downtime={"max": 2 * DAY}, lag={"maxTime": 2 * DAY})) == []
     assert only("KF208", kept, group(lag={"maxTime": 3 * DAY})).path == "lag.maxTime"
@@ -420,7 +434,9 @@ def test_a_live_topic_has_its_own_retention() -> None:
         return {topic("orders"): Observed(topic("orders"), "id", {"partitions": 1}, effective)}
 
     down = group(downtime={"max": 2 * HOUR})
-    assert "orders keeps records for 1h" in only("KF208", down, live=live(str(HOUR))).message
+    finding = only("KF208", down, live=live(str(HOUR)))
+    assert "orders keeps records for 1h" in finding.message
+    assert finding.suggestion == "raise retention.ms of orders to 2h or more"
     assert found("KF208", down, live=live(str(2 * HOUR))) == []
     assert found("KF208", down, live=live("-1")) == []
     assert found("KF208", down, live=live(str(HOUR), "compact")) == []
@@ -605,7 +621,7 @@ def test_streams_start_at_the_earliest_by_themselves() -> None:
 def test_a_live_group_of_another_protocol() -> None:
     finding = only("KF213", group(protocol="consumer"), live=lives(live_group("classic", 3)))
     assert finding.message == "protocol consumer is declared, the live group is classic, with 3 members"
-    assert finding.suggestion == "finish the migration of its clients, or set protocol to classic"
+    assert finding.suggestion == "finish the migration of its clients, or write protocol: classic"
     assert (finding.path, severity("KF213", finding)) == ("protocol", Severity.WARNING)
     assert rules.RULES["KF213"].stage is Stage.LIVE
     assert "with 1 member" in only("KF213", group(), live=lives(live_group("consumer", 1))).message
@@ -648,13 +664,13 @@ def test_an_empty_group_counts_where_it_does_not_give_way(live: str, declared: s
 def test_what_to_do_about_a_group_that_cannot_be_converted() -> None:
     finding = only("KF213", group(), live=lives(live_group("share")))
     assert finding.message == "protocol classic is declared, the live group is share, without members"
-    assert finding.suggestion == "set protocol to share, or delete it, with its offsets"
+    assert finding.suggestion == "write protocol: share, or delete it, with its offsets"
     finding = only("KF213", group(protocol="streams"), live=lives(live_group("consumer", 2)))
     assert finding.suggestion == (
-        "set protocol to consumer, or stop all of its members and delete it, with its offsets"
+        "write protocol: consumer, or stop all of its members and delete it, with its offsets"
     )
     finding = only("KF213", group(protocol="streams"), live=lives(live_group("classic", 2)))
-    assert finding.suggestion == "set protocol to classic, or stop all of its members"
+    assert finding.suggestion == "write protocol: classic, or stop all of its members"
 
 
 # --- KF214 -----------------------------------------------------------------------------------------
@@ -664,14 +680,14 @@ def test_a_config_of_another_protocol() -> None:
     config = {"consumer.session.timeout.ms": "50000"}
     finding = only("KF214", group(config=config))
     assert finding.message == "consumer.session.timeout.ms has no effect on a classic group"
-    assert finding.suggestion == "declare client.session.timeout.ms, or protocol: consumer"
+    assert finding.suggestion == "write client: {session.timeout.ms: 50s} instead, or protocol: consumer"
     assert finding.path == "config.consumer.session.timeout.ms"
     assert severity("KF214", finding) is Severity.WARNING
     assert only("KF214", group(protocol="share", config=config)).suggestion == (
-        "declare config.share.session.timeout.ms, or protocol: consumer"
+        "write config: {share.session.timeout.ms: 50s} instead, or protocol: consumer"
     )
     assert only("KF214", group(config={"streams.num.standby.replicas": "1"})).suggestion == (
-        "remove it, or use protocol: streams"
+        "take it out, or write protocol: streams"
     )
 
 

@@ -20,7 +20,9 @@ def advised(partitions: int, brokers: int | None = None, live: int | None = None
     """The count that the rule names for a partition count; None if it says nothing."""
     resources = living(observed("a", live)) if live is not None else {}
     found = said("KF104", Scene((declared("a", partitions),), brokers=brokers, live=resources))
-    return int((found[0].suggestion or "").removeprefix("use ").split(":")[0]) if found else None
+    return (
+        int((found[0].suggestion or "").removeprefix("write partitions: ").split(",")[0]) if found else None
+    )
 
 
 def test_a_count_with_few_divisors() -> None:
@@ -29,7 +31,7 @@ def test_a_count_with_few_divisors() -> None:
             "a",
             "info",
             "10 partitions are even among 1, 2, 5 or 10 members only: 10 has 4 divisors, 12 has 6",
-            "use 12: even among 1, 2, 3, 4, 6 or 12 members",
+            "write partitions: 12, which 1, 2, 3, 4, 6 or 12 members share evenly",
             "partitions",
         )
     ]
@@ -92,7 +94,7 @@ def test_partitions_that_the_brokers_do_not_divide() -> None:
             "a",
             "info",
             "10 partitions over 3 brokers: 1 of them leads 4, the others 3",
-            "use 9 or 12",
+            "write partitions: 9, or partitions: 12",
             "partitions",
         )
     ]
@@ -104,7 +106,7 @@ def test_who_leads_how_many_is_counted() -> None:
 
 
 def test_a_live_topic_can_only_grow() -> None:
-    for present, remedy in ((9, "use 9 or 12"), (10, "use 12")):
+    for present, remedy in ((9, "write partitions: 9, or partitions: 12"), (10, "write partitions: 12")):
         scene = Scene((declared("a", 10),), brokers=3, live=living(observed("a", present)))
         assert [found.suggestion for found in said("KF105", scene)] == [remedy]
 
@@ -213,7 +215,7 @@ def test_one_partition_for_a_group_of_several() -> None:
             "a",
             "warning",
             "a has 1 partition, and group g up to 6 members: one of them reads all of it",
-            "use 6 partitions or more, or declare one member",
+            "write partitions: 6 or more, or declare one member",
             "partitions",
         )
     ]

@@ -20,7 +20,7 @@ def test_one_replica_outside_of_development() -> None:
             "a",
             "warning",
             "replicationFactor is 1: the loss of one disk loses data",
-            "use 3",
+            "write replicationFactor: 3",
             "replicationFactor",
         )
     ]
@@ -41,10 +41,10 @@ def test_without_an_environment_a_second_broker_says_that_it_is_not_development(
 @pytest.mark.parametrize(
     ("brokers", "remedy"),
     [
-        (1, "add two brokers, and use 3"),
-        (2, "use 2, or add a broker and use 3"),
-        (3, "use 3"),
-        (None, "use 3"),
+        (1, "add two brokers, and write replicationFactor: 3"),
+        (2, "write replicationFactor: 2, or add a broker and write replicationFactor: 3"),
+        (3, "write replicationFactor: 3"),
+        (None, "write replicationFactor: 3"),
     ],
 )
 def test_the_remedy_is_possible_with_the_brokers_there_are(brokers: int | None, remedy: str) -> None:
@@ -58,17 +58,17 @@ def test_the_remedy_is_possible_with_the_brokers_there_are(brokers: int | None, 
         (
             2,
             "2: with a majority of 2 in sync, no broker may fail; of 3, with 2 in sync, 1 may",
-            "use 3",
+            "write replicationFactor: 3",
         ),
         (
             4,
             "4: with a majority of 3 in sync, 1 broker may fail; of 3, with 2 in sync, 1 may",
-            "use 3",
+            "write replicationFactor: 3",
         ),
         (
             6,
             "6: with a majority of 4 in sync, 2 brokers may fail; of 5, with 3 in sync, 2 may",
-            "use 5",
+            "write replicationFactor: 5",
         ),
     ],
 )
@@ -81,7 +81,9 @@ def test_an_even_number_of_replicas(replicas: int, message: str, remedy: str) ->
 def test_an_even_number_of_replicas_is_noted_where_there_are_brokers_for_an_odd_one() -> None:
     for replicas, brokers in ((2, 3), (4, 4)):
         scene = Scene((declared("a", 3, replicas),), brokers=brokers)
-        assert [(str(one), one.suggestion) for one in said("KF108", scene)] == [("a info", "use 3")]
+        assert [(str(one), one.suggestion) for one in said("KF108", scene)] == [
+            ("a info", "write replicationFactor: 3")
+        ]
 
 
 @pytest.mark.parametrize(("replicas", "brokers"), [(3, 3), (3, None), (5, 9), (2, 2)])
@@ -100,7 +102,7 @@ def test_more_replicas_than_brokers(replicas: int, brokers: int, message: str) -
     for environment in (None, "dev", "prod"):
         scene = Scene((declared("a", 3, replicas),), environment=environment, brokers=brokers)
         assert said("KF108", scene) == [
-            Said("a", "error", message, f"use {brokers} at most", "replicationFactor")
+            Said("a", "error", message, f"write replicationFactor: {brokers} or less", "replicationFactor")
         ]
 
 

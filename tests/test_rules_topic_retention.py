@@ -30,7 +30,7 @@ def test_retention_below_the_recovery_window() -> None:
             "a",
             "warning",
             "retention.ms is 1d, shorter than the recovery window of 3d",
-            "set it to 3d or more",
+            "write config: {retention.ms: 3d} or more",
             "config.retention.ms",
         )
     ]
@@ -78,7 +78,7 @@ def test_a_short_retention_with_the_default_segment() -> None:
             "a",
             "warning",
             "retention.ms is 1d, segment.ms is 7d (Kafka's own default): records stay for up to 8d",
-            "set segment.ms well below 1d",
+            "write config: {segment.ms: 6h} or less",
             "config.retention.ms",
         )
     ]
@@ -122,7 +122,7 @@ def test_a_small_limit_by_size_with_the_default_segment() -> None:
             "warning",
             "retention.bytes is 512 MiB, segment.bytes is 1 GiB (Kafka's own default): "
             "a partition keeps up to 1536 MiB",
-            "set segment.bytes well below 512 MiB",
+            "write config: {segment.bytes: 128 MiB} or less",
             "config.retention.bytes",
         )
     ]
@@ -186,7 +186,7 @@ def test_retention_of_a_compacted_topic_has_no_effect() -> None:
             "a",
             "warning",
             f"{name} is {value}, but has no effect: cleanup.policy is compact alone",
-            f"take {name} out, or use cleanup.policy compact,delete",
+            f'take {name} out, or write config: {{cleanup.policy: "compact,delete"}}',
             f"config.{name}",
         )
         for name, value in (("retention.ms", "7d"), ("retention.bytes", "1 GiB"))
@@ -221,7 +221,7 @@ def test_compaction_needs_keys(policy: str) -> None:
             "warning",
             f"cleanup.policy is {policy}, but keyed is false: compaction keeps the last record of each key, "
             "and brokers refuse records without one",
-            "set keyed to true, or cleanup.policy to delete",
+            "write keyed: true, or config: {cleanup.policy: delete}",
             "keyed",
         )
     ]

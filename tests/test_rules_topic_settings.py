@@ -73,7 +73,7 @@ def test_a_retention_without_its_unit() -> None:
             "a",
             "warning",
             "retention.ms is 7 milliseconds, but brokers look for old records every 5 minutes only",
-            "write the unit, such as 7d; to empty a topic, delete its records instead",
+            "write the unit, such as config: {retention.ms: 7d}; to empty a topic, delete its records",
             "config.retention.ms",
         )
     ]

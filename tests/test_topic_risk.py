@@ -102,7 +102,7 @@ def test_a_partition_decrease_is_impossible_whatever_else() -> None:
         assert (found.risk, found.hazard) == (Risk.IMPOSSIBLE, "partition-decrease")
         assert "(12 → 6)" in found.reason
         assert "such as orders.v2)" in str(found.remedy)
-        assert "declare partitions: 12" in str(found.remedy)
+        assert "or write partitions: 12" in str(found.remedy)
 
 
 def test_replication_factor() -> None:

@@ -37,7 +37,7 @@ class Earlier:
     kept: AuditSettings = _NOWHERE
 
     def settle(self, cluster: Cluster, run: str) -> tuple[Entry, ...]:
-        """Write the result of every change that has none, and that the cluster shows as carried out.
+        """Write the result of every change that is in doubt, and that the cluster shows as carried out.
 
         A change that the cluster does not show, or only a part of it, stays open: it may have been made and
         undone since. Nothing of this apply must have been sent yet, or it would be taken for an earlier one.
@@ -88,20 +88,27 @@ class Earlier:
         }
 
     def _unsettled(self) -> list[Entry]:
-        """Changes without a result, less what later applies carried out of them; oldest first."""
+        """Changes that are in doubt, less what later applies have dealt with; oldest first.
+
+        A later apply was about to change a field as the cluster did not have it as it was wanted, and to
+        create a resource as there was none: whatever this one had made of them, it is not there any more. So
+        each field of each resource is left in doubt by one change at most, the latest.
+        """
         found: list[Entry] = []
         later: dict[ResourceRef, set[str]] = {}
+        uids: dict[ResourceRef, str] = {}
         replaced: set[ResourceRef] = set()
         for entry in reversed(self.entries):
-            if entry.took_place:
-                later.setdefault(entry.ref, set()).update(field.path for field in entry.carried_out)
-                if entry.action != "update":
-                    replaced.add(entry.ref)
-            elif entry.outcome is None and entry.ref not in replaced and _is_comparable(entry):
-                done = later.get(entry.ref, ())
-                left = tuple(field for field in entry.fields if field.path not in done)
+            anew = entry.uid is not None and uids.setdefault(entry.ref, entry.uid) != entry.uid
+            if entry.is_open and entry.ref not in replaced and not anew and _is_comparable(entry):
+                dealt_with = later.get(entry.ref, ())
+                left = tuple(field for field in entry.in_doubt if field.path not in dealt_with)
                 if left or entry.action == "delete":
                     found.append(replace(entry, fields=left))
+            if entry.action == "create" or (entry.action == "delete" and entry.took_place):
+                replaced.add(entry.ref)
+            elif entry.action == "update":
+                later.setdefault(entry.ref, set()).update(field.path for field in entry.fields)
         return found[::-1]
 
 

@@ -29,12 +29,14 @@ class Outcome:
         at: When that was known (RFC 3339 in UTC).
         message: Why, where it did not go through.
         done: The paths of the fields that were carried out, also where others were not.
+        unsure: Those of which no answer came: they may have been carried out or not.
     """
 
     result: str
     at: str
     message: str = ""
     done: frozenset[str] = frozenset()
+    unsure: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,19 @@ class Entry:
         return tuple(field for field in self.fields if field.path in done)
 
     @property
+    def in_doubt(self) -> tuple[RecordedField, ...]:
+        """The fields that were changed or not: nobody knows."""
+        if self.outcome is None:
+            return self.fields
+        unsure = self.outcome.unsure - self.outcome.done
+        return tuple(field for field in self.fields if field.path in unsure)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a later apply may yet find out what became of it."""
+        return self.outcome is None or bool(self.in_doubt)
+
+    @property
     def took_place(self) -> bool:
         """Whether anything of it was changed for sure."""
         if self.outcome is None:
@@ -102,8 +117,8 @@ class Entry:
 
     @property
     def may_have_taken_place(self) -> bool:
-        """Whether anything of it was changed, or may have been: nobody lived to write the result."""
-        return self.outcome is None or self.took_place
+        """Whether anything of it was changed, or may have been: no answer came, or no result was written."""
+        return self.is_open or self.took_place
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 def read_log(lines: Iterable[str], where: str) -> Log:
     """Read lines of the record; of two that say the same of a change, the first counts.
 
+    Of what the first result was unsure of, a later one can say that it was carried out.
+
     Args:
         lines: Oldest first.
         where: What they are from, for messages.
     """
     intents: dict[str, dict[int, Any]] = {}
     results: dict[str, dict[int, Any]] = {}
+    later_results: dict[str, list[Any]] = {}
     throttles: dict[str, ThrottleEntry] = {}
     damaged: list[int] = []
     later: list[int] = []
@@ -43,8 +46,10 @@ def read_log(lines: Iterable[str], where: str) -> Log:
             _take_in(throttles, document)
         else:
             of = intents if document["record"] == "intent" else results
-            of.setdefault(document["id"], {}).setdefault(document.get("part", 1), document)
-    entries = tuple(_entry(intents[key], results.get(key)) for key in intents)
+            first = of.setdefault(document["id"], {}).setdefault(document.get("part", 1), document)
+            if of is results and first is not document:
+                later_results.setdefault(document["id"], []).append(document)
+    entries = tuple(_entry(intents[key], results.get(key), later_results.get(key, ())) for key in intents)
     orphans = [result[min(result)] for key, result in results.items() if key not in intents]
     problems = [
         _problem(damaged, where, "damaged, or no record of kafkaform"),
@@ -91,9 +96,14 @@ def _problem(numbers: Sequence[int], where: str, what: str) -> str:
     return f"{where}: record {numbers[0]}{more}: left out, as {what}"
 
 
-def _entry(parts: Mapping[int, Any], results: Mapping[int, Any] | None) -> Entry:
+def _entry(parts: Mapping[int, Any], results: Mapping[int, Any] | None, later: Sequence[Any]) -> Entry:
     first = parts[min(parts)]
     ci = first["ci"] or {}
+    fields = tuple(
+        RecordedField(field["path"], field["before"], field["after"], bool(field.get("cut")))
+        for number in sorted(parts)
+        for field in parts[number]["fields"]
+    )
     return Entry(
         id=first["id"],
         run=first["run"],
@@ -111,13 +121,9 @@ def _entry(parts: Mapping[int, Any], results: Mapping[int, Any] | None) -> Entry
         uid=first["uid"],
         action=first["action"],
         risk=first["risk"],
-        fields=tuple(
-            RecordedField(field["path"], field["before"], field["after"], bool(field.get("cut")))
-            for number in sorted(parts)
-            for field in parts[number]["fields"]
-        ),
+        fields=fields,
         consents=tuple((consent["hazard"], consent["reason"]) for consent in first["consent"]),
-        outcome=_outcome(results) if results else None,
+        outcome=_settled(_outcome(results), later, fields) if results else None,
         whole=set(parts) == set(range(1, first.get("parts", 1) + 1)),
     )
 
@@ -145,4 +151,18 @@ def _throttles(document: Mapping[str, Any]) -> Throttles:
 def _outcome(parts: Mapping[int, Any]) -> Outcome:
     first = parts[min(parts)]
     done = frozenset(path for part in parts.values() for path in part["done"])
-    return Outcome(first["result"], first["at"], first["message"] or "", done)
+    unsure = frozenset(path for part in parts.values() for path in part.get("unsure", ()))
+    return Outcome(first["result"], first["at"], first["message"] or "", done, unsure - done)
+
+
+def _settled(outcome: Outcome, later: Sequence[Any], fields: Sequence[RecordedField]) -> Outcome:
+    """An outcome with what later results say of the fields that it was unsure of."""
+    for document in later:
+        found = outcome.unsure.intersection(document["done"])
+        if found:
+            done = outcome.done | found
+            whole = all(field.path in done for field in fields)
+            message = "; ".join(filter(None, (outcome.message, document["message"])))
+            result = document["result"] if whole else outcome.result
+            outcome = Outcome(result, outcome.at, message, done, outcome.unsure - found)
+    return outcome

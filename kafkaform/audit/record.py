@@ -124,23 +124,26 @@ def result_lines(change_id: str, at: str, ended: ResourceResult) -> Iterator[str
         "message": ended.message[:_PROSE] or None,
         "done": [path for operation in ended.done for path in _paths(operation, ended.planned)],
     }
-    return _lines(document, "done")
+    if ended.unsure:
+        document["unsure"] = [path for operation in ended.unsure for path in _paths(operation, ended.planned)]
+    return _lines(document, "done", "unsure")
 
 
 def settled_lines(entry: Entry, at: str, by: str) -> Iterator[str]:
-    """The lines that say of a change without a result that it was found to be carried out.
+    """The lines that say of a change that was in doubt that it was found to be carried out.
 
     Args:
         entry: The change, with the fields that were found so.
         at: When.
         by: The id of the apply that found it.
     """
+    why = "this one ended before it could write its result" if entry.outcome is None else "no answer had come"
     document = {
         **_head("result", entry.id, at),
         "kind": entry.ref.kind,
         "name": entry.ref.name,
         "result": RESULTS[Result.APPLIED],
-        "message": f"found done by apply {by}: this one ended before it could write its result",
+        "message": f"found done by apply {by}: {why}",
         "done": [field.path for field in entry.fields],
     }
     return _lines(document, "done")
@@ -201,24 +204,26 @@ def _moves(planned: PlannedChange) -> bool:
     return any(isinstance(o, Reassign) for o in KINDS[planned.ref.kind].operations(planned.change))
 
 
-def _lines(document: _Json, key: str) -> Iterator[str]:
-    """A document as one line; as several, each with some of the items below a key, where it is too long."""
+def _lines(document: _Json, *keys: str) -> Iterator[str]:
+    """A document as one line; where it is too long as several, each with some of the items below the keys."""
     line = dumped(document)
     if len(line) <= LONGEST_LINE:
         yield line
         return
-    room = LONGEST_LINE - len(dumped({**document, key: [], "part": 10**6, "parts": 10**6}))
-    parts: list[list[Any]] = [[]]
+    present = [key for key in keys if key in document]
+    parts: list[dict[str, list[Any]]] = [{key: [] for key in present}]
+    room = LONGEST_LINE - len(dumped({**document, **parts[0], "part": 10**6, "parts": 10**6}))
     used = 0
-    for item in document[key]:
-        size = len(dumped(item)) + 1
-        if parts[-1] and used + size > room:
-            parts.append([])
-            used = 0
-        parts[-1].append(item)
-        used += size
-    for number, items in enumerate(parts, 1):
-        yield dumped({**document, key: items, "part": number, "parts": len(parts)})
+    for key in present:
+        for item in document[key]:
+            size = len(dumped(item)) + 1
+            if used and used + size > room:
+                parts.append({key: [] for key in present})
+                used = 0
+            parts[-1][key].append(item)
+            used += size
+    for number, part in enumerate(parts, 1):
+        yield dumped({**document, **part, "part": number, "parts": len(parts)})
 
 
 def dumped(value: object) -> str:

@@ -80,15 +80,19 @@ class _Undoing:
     def run(self) -> None:
         """Add to what is found."""
         entry = self.entry
-        if entry.outcome is None and not self.force:
+        if entry.is_open and not entry.took_place and not self.force:
             self._refuse(f"no result is known, so it may not have been carried out; {_FORCE}")
-        elif entry.outcome is not None and not entry.took_place:
+        elif entry.outcome is not None and not entry.may_have_taken_place:
             self._note(f"nothing to undo: it was not carried out ({entry.outcome.result})")
         elif not entry.whole or any(one.cut for one in self._fields()):
             self._refuse("not all of it is on record")
         elif entry.action == "update":
             for one in self._fields():
                 self._undo_field(one)
+            for one in () if self.force else entry.in_doubt:
+                self._refuse(
+                    f"{label(one.path)}: no result is known, so it may not have been carried out; {_FORCE}"
+                )
         elif self.later and self.later[-1].action != "update" and not self.force:
             self._refuse(f"apply {_did(self.later[-1])} it since; {_FORCE}")
         elif entry.action == "create":
@@ -97,8 +101,9 @@ class _Undoing:
             self._undo_delete()
 
     def _fields(self) -> tuple[RecordedField, ...]:
-        """What was changed; without a known result, what may have been."""
-        return self.entry.fields if self.entry.outcome is None else self.entry.carried_out
+        """What was changed; by force, also what may have been."""
+        carried_out = self.entry.carried_out
+        return (*carried_out, *self.entry.in_doubt) if self.force else carried_out
 
     def _undo_field(self, one: RecordedField) -> None:
         name = label(one.path)
@@ -137,14 +142,12 @@ class _Undoing:
         if self.force:
             return None
         for other in self.later:
-            again = [its for its in other.fields if its.path == one.path or other.action != "update"]
-            if again:
-                what = (
-                    f"it again, to {self._shown(one.path, again[0].after)}"
-                    if other.action == "update"
-                    else "the resource since"
-                )
-                return f"apply {_did(other)} {what}; {_FORCE}"
+            touched = {its.path: its for its in (*other.carried_out, *other.in_doubt)}
+            if other.action != "update" and touched:
+                return f"apply {_did(other)} the resource since; {_FORCE}"
+            if again := touched.get(one.path):
+                did = _did(other, certain=again not in other.in_doubt)
+                return f"apply {did} it again, to {self._shown(one.path, again.after)}; {_FORCE}"
         said = self.declared.state.get(one.path)
         if self._same(one.path, said, one.after) or self._same(one.path, said, one.before):
             return None
@@ -205,10 +208,11 @@ class _Undoing:
         self.found.notes.append(f"{self.entry.id} {self.entry.ref}: {what}")
 
 
-def _did(entry: Entry) -> str:
-    """`run1 changed`, or `run1 may have changed` where no result is known."""
+def _did(entry: Entry, *, certain: bool | None = None) -> str:
+    """`run1 changed`, or `run1 may have changed` where that is not known."""
     done = {"create": "created", "update": "changed", "delete": "deleted"}[entry.action]
-    return f"{entry.run} {done if entry.took_place else f'may have {done}'}"
+    sure = entry.took_place if certain is None else certain
+    return f"{entry.run} {done if sure else f'may have {done}'}"
 
 
 def _observed(ref: ResourceRef, state: State) -> Observed:

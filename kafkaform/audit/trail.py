@@ -36,7 +36,7 @@ class Setting:
         who: Whoever applied.
         commit: The Git commit of the manifests, where known.
         run: The id of the apply.
-        certain: Whether it did; otherwise it was about to, and no result was written.
+        certain: Whether it did; otherwise it was about to, and no answer came or no result was written.
     """
 
     value: FieldValue
@@ -72,32 +72,31 @@ class Trail:
         )
 
     def open_deletion(self, ref: ResourceRef) -> Setting | None:
-        """The apply that was about to delete a resource and wrote no result, if none came after it."""
+        """The apply that was about to delete a resource, and may have, if none came after it."""
         latest = self._entries.get(ref, ())[-1:]
         for entry in latest:
             if entry.action == "delete" and not entry.took_place:
-                return _setting(entry, None)
+                return _setting(entry, None, certain=False)
         return None
 
     def _settings(self, ref: ResourceRef, path: str) -> Iterator[Setting]:
         for entry in reversed(self._entries.get(ref, ())):
-            certain = entry.took_place
             if entry.action == "delete":
-                if certain:
+                if entry.took_place:
                     return
                 continue  # what was set before it may still be so
-            fields = entry.carried_out if certain else entry.fields
-            set_here = [field.after for field in fields if field.path == path]
+            set_here = [(field.after, True) for field in entry.carried_out if field.path == path]
+            set_here += [(field.after, False) for field in entry.in_doubt if field.path == path]
             if not set_here and entry.action == "create" and path.startswith(CONFIG_PREFIX):
-                set_here = [None]  # it was made without
-            for value in set_here:
-                yield _setting(entry, value)
-            if entry.action == "create" and certain:
+                set_here = [(None, entry.took_place)]  # it was made without
+            for value, certain in set_here:
+                yield _setting(entry, value, certain=certain)
+            if entry.action == "create" and entry.took_place:
                 return
 
 
-def _setting(entry: Entry, value: FieldValue) -> Setting:
-    return Setting(value, entry.at, entry.who, entry.commit, entry.run, entry.took_place)
+def _setting(entry: Entry, value: FieldValue, *, certain: bool) -> Setting:
+    return Setting(value, entry.at, entry.who, entry.commit, entry.run, certain)
 
 
 def read_trail(cluster: Cluster, audit: AuditSettings, cluster_id: str | None = None) -> Trail:

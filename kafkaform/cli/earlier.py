@@ -75,7 +75,7 @@ def _applied(entry: Entry) -> str:
 
 
 def settle(earlier: Earlier, cluster: Cluster, run: str) -> None:
-    """Write the results that killed applies left open; what stands in the way of that stops no other."""
+    """Write the results that earlier applies left open; what stands in the way of that stops no other."""
     try:
         settled = earlier.settle(cluster, run)
     except (AuditError, ClusterError) as error:
@@ -84,6 +84,6 @@ def settle(earlier: Earlier, cluster: Cluster, run: str) -> None:
     for found in dict.fromkeys(entry.run for entry in settled):
         count = sum(entry.run == found for entry in settled)
         tell(
-            f"apply {clipped(found, _WORD)} ended before it could write its results: "
-            f"{counted(count, 'change')} found done, and recorded"
+            f"apply {clipped(found, _WORD)} left the result of {counted(count, 'change')} open: found done, "
+            "and recorded"
         )

@@ -18,7 +18,7 @@ from kafkaform.cli.options import (
 from kafkaform.cli.output import tell_configuration, telling_problems, workspace
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import prose_width
-from kafkaform.errors import InvalidInput
+from kafkaform.errors import InvalidInput, Problem, UsageError
 from kafkaform.manifests.loader import InvalidManifests, file_problems, load_all
 from kafkaform.report.diagnostics import FORMATS, has_errors, render, tally
 from kafkaform.report.findings import by_environment, from_problems
@@ -71,21 +71,24 @@ def validate(
             if manifests_from is not None:
                 settings = settings.elsewhere(manifests_from)
             plugins.load()
-            settings.check_environment(environment)
+            unknown = _unknown_environment(settings, environment)
             subset = Session(settings, None, environment).is_subset(paths, ())
             known = rules.entries() | {policy.code: policy for policy in settings.policies}
-            chosen = (environment,) if environment is not None else settings.environments or (None,)
+            known_environment = environment is not None and unknown is None
+            chosen = (environment,) if known_environment else settings.environments or (None,)
             try:
                 declared = _load(paths or settings.manifests, settings, chosen)
             except InvalidManifests as error:
                 partly = dict(zip(chosen, error.readable, strict=True))
                 found = _check(partly, settings, known, subset=subset)
+                also = [] if unknown is None else [Problem(unknown.message, None, unknown.hint)]
+                all_of_them = InvalidInput([*also, *error.problems])
                 if output_format == "text":
                     _print(found, output_format, known, None)
-                    raise
-                _print([*from_problems(error.problems), *found], output_format, known, None)
+                    raise all_of_them from error
+                _print([*from_problems(all_of_them.problems), *found], output_format, known, None)
                 if output_format == "github":
-                    click.echo(error.message)
+                    click.echo(all_of_them.message)
                 return 1
         except InvalidInput as error:
             if output_format == "json":
@@ -95,6 +98,8 @@ def validate(
     found = _check(declared, settings, known, subset=subset)
     resources = len(next(iter(declared.values())))
     _print(found, output_format, known, resources)
+    if unknown is not None:
+        raise unknown
     if output_format in {"text", "github"}:
         click.echo(_summary(resources, found))
     return int(has_errors(found))
@@ -109,6 +114,15 @@ def _settings(config_file: Path | None, paths: Sequence[Path], untrusted: Path |
         folder = untrusted or Path(*files[:1]).parent
         usual = [folder / name for name in DEFAULT_MANIFESTS if (folder / name).is_dir()]
         raise InvalidInput([*error.problems, *file_problems(paths or usual)]) from error
+
+
+def _unknown_environment(settings: Settings, name: str | None) -> UsageError | None:
+    """The error of an environment that does not exist; the manifests are checked in all others then."""
+    try:
+        settings.check_environment(name)
+    except UsageError as error:
+        return error
+    return None
 
 
 def _load(

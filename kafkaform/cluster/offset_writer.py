@@ -90,7 +90,7 @@ def commit_initial_offsets(
     for operation in ready:
         if (name := operation.ref.name) in specs:
             unread = {p: lost[p, spec] for p, spec in specs[name].items() if (p, spec) in lost}
-            outcomes[id(operation)] = _outcome(str(operation.ref), answers[name] | unread)
+            outcomes[id(operation)] = _outcome(operation, answers[name] | unread, len(specs[name]))
     return outcomes
 
 
@@ -106,7 +106,7 @@ def reset_offsets(
         outcomes[id(operation)] = outcomes[id(operation)] or _outside(operation, reading)
     ready = [o for o in operations if outcomes[id(o)] is None]
     answers = _commit(connection, {o.ref.name: o.offsets for o in ready}, guard)
-    outcomes.update({id(o): _outcome(str(o.ref), answers[o.ref.name]) for o in ready})
+    outcomes.update({id(o): _outcome(o, answers[o.ref.name], len(o.offsets)) for o in ready})
     return outcomes
 
 
@@ -150,7 +150,7 @@ def _outside(operation: ResetOffsets, reading: LogReading) -> Outcome:
         elif not span.start <= offset <= span.end:
             problems.append(f"{offset} is outside of {topic}:{number}, which has {span.start} to {span.end}")
     if unread:
-        return _outcome(str(operation.ref), unread)
+        return _outcome(operation, unread, len(unread))
     if not problems:
         return None
     return RequestRejected(
@@ -279,12 +279,21 @@ def _commit_once(
     }
 
 
-def _outcome(subject: str, failures: Mapping[Partition, ClusterError]) -> Outcome:
-    """One error that names the partitions that failed, by why."""
+def _outcome(
+    operation: CommitInitialOffsets | ResetOffsets, failures: Mapping[Partition, ClusterError], asked: int
+) -> Outcome:
+    """One error for all partitions of an operation that failed, of as many as were asked for."""
     if not failures:
         return None
+    error = _summed_up(str(operation.ref), failures)
+    error.in_part = len(failures) < asked or any(type(one) is not type(error) for one in failures.values())
+    return error
+
+
+def _summed_up(subject: str, failures: Mapping[Partition, ClusterError]) -> ClusterError:
+    """One error that names the partitions that failed, by why."""
     if lost := next((error for error in failures.values() if isinstance(error, LockLost)), None):
-        return lost
+        return LockLost(lost.message, hint=lost.hint)
     by_reason: dict[str, list[str]] = {}
     for (topic, number), error in sorted(failures.items(), key=lambda item: item[0]):
         by_reason.setdefault(error.message, []).append(f"{topic}:{number}")

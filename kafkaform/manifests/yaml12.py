@@ -25,8 +25,10 @@ from kafkaform.errors import Problem
 from kafkaform.manifests.yaml_hazards import (
     MAX_DEPTH,
     UNTAGGED,
+    Composer,
     LimitedComposer,
     LimitExceeded,
+    may_exceed_limits,
     node_problems,
 )
 from kafkaform.manifests.yaml_syntax import syntax_problem
@@ -67,7 +69,7 @@ class Document:
     file: str
     data: Data
     marks: Sequence[int] = field(repr=False)
-    _indexes: dict[int, dict[str | int, tuple[Data, int]]] = field(
+    _indexes: dict[int, dict[str | int, tuple[Data, int]] | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -80,7 +82,7 @@ class Document:
         """The place of the value at a path, or of its key; of the nearest ancestor where it is missing."""
         data, at, place = self.data, 0, 0
         for step in path:
-            below = self._below(data, at).get(step)
+            below = self._below(data, at, step)
             if below is None:
                 break
             data, at = below
@@ -112,37 +114,55 @@ class Document:
 
         return report
 
-    def _below(self, data: Data, at: int) -> dict[str | int, tuple[Data, int]]:
-        """Each value of a collection by its key or index, with its number among all that has a place.
+    def _below(self, data: Data, at: int, step: str | int) -> tuple[Data, int] | None:
+        """The value of a key or an index in a collection, and its number among all that has a place.
 
-        It is kept, as a collection with many problems is asked for each of them.
+        From the second question on, an index is kept: a collection with many problems is asked for each.
 
         Args:
             data: The collection, or a scalar, which has nothing below it.
             at: Its own number.
+            step: The key or the index.
         """
-        if at in self._indexes:
-            return self._indexes[at]
-        index = self._indexes[at] = {}
-        number = at + 1
-        if isinstance(data, dict):
-            for name, value in data.items():
-                number += 1  # the key
-                index[name] = value, number
-                number += _extent(value)
-        elif isinstance(data, list):
-            for position, value in enumerate(data):
-                index[position] = value, number
-                number += _extent(value)
-        return index
+        if at not in self._indexes:
+            self._indexes[at] = None
+            return next(
+                ((value, number) for name, value, number in _numbered(data, at) if name == step), None
+            )
+        index = self._indexes[at]
+        if index is None:
+            index = {name: (value, number) for name, value, number in _numbered(data, at)}
+            self._indexes[at] = index
+        return index.get(step)
 
     def _place(self, at: int) -> Location:
         return Location(self.file, self.marks[2 * at], self.marks[2 * at + 1])
 
 
+def _numbered(data: Data, at: int) -> Iterator[tuple[str | int, Data, int]]:
+    """Each value of a collection with its key or index, and its number among all that has a place."""
+    number = at + 1
+    if isinstance(data, dict):
+        for name, value in data.items():
+            number += 1  # the key
+            yield name, value, number
+            number += _extent(value) if isinstance(value, dict | list) else 1
+    elif isinstance(data, list):
+        for position, value in enumerate(data):
+            yield position, value, number
+            number += _extent(value)
+
+
 def _extent(data: Data) -> int:
     """How much has a place in a value: itself, and every key and value below."""
-    return sum(1 for _ in _in_order(data)) if isinstance(data, dict | list) else 1
+    keys, values = 0, [data]
+    for value in values:
+        if isinstance(value, dict):
+            keys += len(value)
+            values.extend(value.values())
+        elif isinstance(value, list):
+            values.extend(value)
+    return keys + len(values)
 
 
 def _in_order(data: Data) -> Iterator[Data]:
@@ -172,7 +192,7 @@ def read_documents(
     if text is None:
         return []
     documents = []
-    composer = LimitedComposer(text, file)
+    composer = (LimitedComposer if may_exceed_limits(text) else Composer)(text, file)
     aliases = "&" in text
     try:
         while composer.check_node():

@@ -36,8 +36,17 @@ class LimitExceeded(Exception):  # noqa: N818 - the reader of a file turns it in
         self.problem = problem
 
 
-class LimitedComposer(yaml.CBaseLoader):
-    """libyaml's parser, which stops at the limits; a node that has no tag in the file gets none.
+def may_exceed_limits(text: str) -> bool:
+    """Whether a text is so long, or has so many signs that begin a collection, that values must be counted.
+
+    A level of nesting takes one of these signs at least, and no text has more values than four for each
+    character, as where `?` is a mapping with an empty key and an empty value.
+    """
+    return 4 * len(text) > MAX_NODES or sum(map(text.count, "[{-:?")) > MAX_DEPTH
+
+
+class Composer(yaml.CBaseLoader):
+    """libyaml's parser for a text that cannot exceed the limits; a node that has no tag there gets none.
 
     Attributes:
         file: The file's name, for locations.
@@ -52,7 +61,6 @@ class LimitedComposer(yaml.CBaseLoader):
         self.documents = 0
         self.nodes = 0
         self.earlier = 0
-        self._depth = 0
 
     def next_document(self) -> yaml.Node:
         """The root of the next document; only where `check_node` says that there is one."""
@@ -68,6 +76,14 @@ class LimitedComposer(yaml.CBaseLoader):
     def resolve(self, kind: type[yaml.Node], value: str, implicit: object) -> str:  # noqa: ARG002
         """The tag of a node that has none; libyaml's binding calls this."""
         return UNTAGGED
+
+
+class LimitedComposer(Composer):
+    """The same for any text: it stops at the limits, for which it calls Python for each value."""
+
+    def __init__(self, text: str, file: str) -> None:
+        super().__init__(text, file)
+        self._depth = 0
 
     def descend_resolver(self, parent: yaml.Node | None, index: object) -> None:  # noqa: ARG002
         """Count a node; libyaml's binding calls this before it builds one."""

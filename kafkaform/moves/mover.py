@@ -282,11 +282,15 @@ def _unplanned(move: PartitionMove, layout: Layout) -> str:
 def _half_way(why: ClusterError | None, done: int, partitions: int) -> ClusterError:
     """What to say of a topic that was begun."""
     so_far = f"{done:,} of {counted(partitions, 'partition')} in place"
+    error: ClusterError
     if isinstance(why, LockLost):
-        return LockLost(
+        error = LockLost(
             f"{why.message}; {so_far}; what is being moved goes on, and stays throttled until the next apply",
             hint=why.hint,
         )
-    if why is None:
-        return MovesUnfinished(f"stopped; {so_far}", hint=AGAIN)
-    return MovesUnfinished(f"{why.message}; {so_far}", hint=why.hint or AGAIN)
+    elif why is None:
+        error = MovesUnfinished(f"stopped; {so_far}", hint=AGAIN)
+    else:
+        error = MovesUnfinished(f"{why.message}; {so_far}", hint=why.hint or AGAIN)
+    error.in_part = done > 0 or isinstance(why, LockLost)
+    return error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from kafkaform import consent
@@ -43,8 +42,16 @@ def allow_flags(planned: PlannedChange, hazards: tuple[str, ...]) -> str:
     return consent.allow_flags(planned.ref, hazards)
 
 
-def annotation(planned: PlannedChange, hazards: tuple[str, ...]) -> str:
-    """The line of a manifest that consents, to be pasted; the reasons are for its author to write."""
+def annotation(planned: PlannedChange, hazards: tuple[str, ...], given: tuple[Consent, ...]) -> str:
+    """The line of a manifest that consents, to be pasted; the reasons are for its author to write.
+
+    Args:
+        planned: The change.
+        hazards: The hazards that still need consent.
+        given: The consents that it has: those of the manifest are repeated, as there is one annotation.
+    """
+    reasons = {one.hazard: one.reason for one in given if one.reason != consent.BY_FLAG}
+    reasons |= dict.fromkeys(hazards, consent.WHY)
     places = bindings(planned.change)
-    lines = [consent.consent_line(h, place, consent.WHY) for h in hazards for place in places[h]]
-    return f"{consent.ANNOTATION}: {json.dumps(chr(10).join(lines), ensure_ascii=False)}"
+    lines = [consent.consent_line(h, place, why) for h, why in reasons.items() for place in places.get(h, ())]
+    return consent.annotation(lines)

@@ -14,7 +14,7 @@ from kafkaform.report.values import Transition, label, moved, set_first, single
 from kafkaform.wording import command, counted, short_commit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from rich.text import Text
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 UNKNOWN = "result unknown (killed, or still running)"
-_OPEN = "this may have been done; the next apply that finds it so writes the result"
+_OPEN = "may have been done; the next apply that finds it so writes the result"
 
 _DONE = {"create": "created", "update": "updated", "delete": "deleted"}
 _ENDS = {
@@ -128,11 +128,14 @@ def _change(page: Page, entry: Entry, *, verbose: bool) -> None:
     if brief and not fits:
         page.note("", brief.removeprefix(": ").strip(), "dim", indent=FIELD_INDENT)
     if entry.outcome is None:
-        page.note("", _OPEN, indent=FIELD_INDENT)
+        page.note("", f"this {_OPEN}", indent=FIELD_INDENT)
     elif entry.outcome.message:
         page.note("", clipped(entry.outcome.message, PROSE), indent=FIELD_INDENT)
+    unsure = {field.path for field in entry.in_doubt} if entry.outcome is not None else set()
+    if unsure:
+        page.note("", f"what is not known {_OPEN}", indent=FIELD_INDENT)
     if verbose:
-        _details(page, entry, "  (was so already)" if fine else "  (not done)")
+        _details(page, entry, "  (was so already)" if fine else "  (not done)", unsure)
 
 
 def _brief(entry: Entry) -> str:
@@ -155,11 +158,13 @@ def _short(entry: Entry, field: RecordedField) -> str:
     return " → ".join(sides)
 
 
-def _details(page: Page, entry: Entry, apart: str) -> None:
+def _details(page: Page, entry: Entry, apart: str, unsure: Collection[str]) -> None:
     """Every field and consent of a change; `apart` is said of fields that were not carried out."""
     done = {field.path for field in entry.carried_out}
     for field in entry.fields[:_MOST_FIELDS]:
-        left_out = apart if done and field.path not in done else ""
+        left_out = apart if (done or unsure) and field.path not in done else ""
+        if field.path in unsure:
+            left_out = "  (not known)"
         words = f"{label(field.path)}: {_transition(entry, field)}"
         if page.fits(" " * FIELD_INDENT + words + left_out):
             page.line(words, (left_out, "dim"), indent=FIELD_INDENT)
@@ -190,6 +195,7 @@ def _transition(entry: Entry, field: RecordedField) -> Transition | str:
 def _document(entry: Entry) -> dict[str, Any]:
     outcome = entry.outcome
     done = {field.path for field in entry.carried_out}
+    unsure = {field.path for field in entry.in_doubt}
     return {
         "id": entry.id,
         "run": entry.run,
@@ -217,6 +223,7 @@ def _document(entry: Entry) -> dict[str, Any]:
                 "before": field.before,
                 "after": field.after,
                 "done": field.path in done,
+                "in_doubt": field.path in unsure,
                 "cut": field.cut,
             }
             for field in entry.fields

@@ -220,11 +220,8 @@ def _held(planned: PlannedChange, ledger: Ledger, said: Mapping[ResourceRef, Seq
         without = " without consent" if planned.status is Status.NEEDS_CONSENT else ""
         lines.append(f"Nothing of this resource is applied{without}.")
     if missing:
-        annotated = (
-            f", or in `metadata.annotations`: {code(annotation(planned, missing), 600)}"
-            if planned.location
-            else ""
-        )
+        line = annotation(planned, missing, ledger.given(planned))
+        annotated = f", or in `metadata.annotations`: {code(line, 600)}" if planned.location else ""
         lines.append(f"To consent: {code(allow_flags(planned, missing), 600)}{annotated}")
     return "\n  - ".join(lines) + "\n"
 

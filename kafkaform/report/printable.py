@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-from kafkaform.wording import QUOTED
+from kafkaform.wording import PASTED, QUOTED
 
 # str.isprintable() covers Unicode's "other" and "separator" categories; these are printable by category
 # and yet draw nothing: fillers, variation selectors, the combining grapheme joiner, the blank braille cell.
@@ -92,9 +92,11 @@ def _in_quotes(code: str) -> str:
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
     """Printable text in lines of at most `width`, all but the first indented, broken between words only.
 
-    An argument that is quoted for a shell is one word: pasted in two lines, it would be another one.
+    What is pasted is not broken: a shell would run the first line, and then the second.
     """
-    whole = QUOTED.sub(lambda match: match[0].replace(" ", _UNBROKEN), text)
+    whole = text
+    for pattern in (PASTED, QUOTED):
+        whole = pattern.sub(lambda match: match[0].replace(" ", _UNBROKEN), whole)
     lines = textwrap.wrap(
         whole, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )

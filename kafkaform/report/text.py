@@ -117,7 +117,8 @@ def _change(page: Page, planned: PlannedChange, ledger: Ledger, column: int, *, 
     if missing:
         page.verbatim("consent: ", allow_flags(planned, missing))
         if planned.location:
-            page.verbatim("     or: in metadata.annotations: ", annotation(planned, missing))
+            line = annotation(planned, missing, ledger.given(planned))
+            page.verbatim("     or: in metadata.annotations: ", line)
 
 
 def _verdict(page: Page, planned: PlannedChange, action: str) -> None:

@@ -10,7 +10,7 @@ from kafkaform.layout import parse_assignment
 from kafkaform.model import Severity, Status, Update
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
 from kafkaform.rules.topic_values import count, in_force
-from kafkaform.wording import counted, listed
+from kafkaform.wording import counted, listed, setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ def _of_topic(desired: Desired, fields: dict[str, FieldChange], scene: Scene) ->
             desired,
             f"min.insync.replicas would be {value.shown} with {counted(replicas, 'replica')}: "
             "writes with acks=all stop",
-            f"set min.insync.replicas to {max(1, replicas - 1)} in the same plan",
+            f"write {setting(MIN_ISR, max(1, replicas - 1))} in the same plan",
             path=changed[0],
         )
         return

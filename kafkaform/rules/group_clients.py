@@ -8,7 +8,16 @@ from kafkaform import kafka_configs
 from kafkaform.kinds.consumer_group.client import ASSIGNMENT
 from kafkaform.model import Severity
 from kafkaform.rules.catalogue import Finding, Scene, rule
-from kafkaform.rules.group_values import CLASSIC, CONSUMER, SHARE, STREAMS, DeclaredGroup, groups, human
+from kafkaform.rules.group_values import (
+    CLASSIC,
+    CONSUMER,
+    SHARE,
+    STREAMS,
+    DeclaredGroup,
+    groups,
+    human,
+    short_assignors,
+)
 from kafkaform.units import format_duration
 from kafkaform.wording import setting
 
@@ -27,17 +36,7 @@ _BEATS = 3
 _PREFIXES = {CONSUMER: "consumer.", SHARE: "share.", STREAMS: "streams."}
 """What the GROUP configs of a protocol start with; a classic group has none."""
 
-_INSTEAD = {
-    (CONSUMER, "session.timeout.ms"): "declare config.consumer.session.timeout.ms",
-    (CONSUMER, "heartbeat.interval.ms"): "declare config.consumer.heartbeat.interval.ms",
-    (CONSUMER, ASSIGNMENT): "declare client.group.remote.assignor, if not the broker's choice",
-    (CLASSIC, "group.remote.assignor"): f"declare client.{ASSIGNMENT}, or protocol: consumer",
-    (SHARE, "auto.offset.reset"): "declare config.share.auto.offset.reset",
-    (SHARE, "session.timeout.ms"): "declare config.share.session.timeout.ms",
-    (SHARE, "heartbeat.interval.ms"): "declare config.share.heartbeat.interval.ms",
-    (SHARE, "isolation.level"): "declare config.share.isolation.level",
-    (SHARE, "enable.auto.commit"): "remove it: share consumers acknowledge records instead",
-}
+_REMOTE = "group.remote.assignor"
 
 
 @rule("KF203", Severity.WARNING)
@@ -90,13 +89,15 @@ def eager_assignor(scene: Scene) -> Iterator[Finding]:
             continue
         named = " and ".join(eager)
         declared = ASSIGNMENT in group.declared_client
+        alone = setting(f"client.{ASSIGNMENT}", _COOPERATIVE)
+        both = setting(f"client.{ASSIGNMENT}", ",".join((_COOPERATIVE, *group.assignors)))
         yield Finding(
             group.desired,
             f"{ASSIGNMENT} {f'names {named}' if declared else f'is {named} by default'}: "
             "all members stop in each rebalance",
-            f"leave {_COOPERATIVE} only, once all members have it in their lists"
+            f"write {alone}, once all members have it in their lists"
             if _COOPERATIVE in group.assignors
-            else f"use {_COOPERATIVE}: first before {named}, then alone",
+            else f"write {both}, restart all members, then write {alone} and restart them again",
             path=group.client_path(ASSIGNMENT, "protocol"),
         )
 
@@ -149,7 +150,9 @@ def guarantee(scene: Scene) -> Iterator[Finding]:
         if group.protocol == SHARE:
             if delivery == "exactly-once":
                 message = "exactly-once is declared, but a share group delivers at least once"
-                yield Finding(group.desired, message, "use protocol: consumer", path=_DELIVERY)
+                yield Finding(
+                    group.desired, message, f"write {setting('protocol', CONSUMER)}", path=_DELIVERY
+                )
             continue
         if group.client(_AUTO_COMMIT) == "true":
             yield _auto_commit(group, delivery)
@@ -178,7 +181,7 @@ def refused_by_clients(scene: Scene) -> Iterator[Finding]:
             yield Finding(
                 group.desired,
                 f"clients of a {group.protocol} group do not start with {name}",
-                _INSTEAD.get((group.protocol, name), "remove it"),
+                _instead(group, name),
                 path=f"client.{name}",
             )
 
@@ -198,19 +201,38 @@ def config_of_another_protocol(scene: Scene) -> Iterator[Finding]:
             protocol = next((p for p, prefix in _PREFIXES.items() if name.startswith(prefix)), None)
             if protocol is None or protocol == group.protocol:
                 continue
-            setting = name.removeprefix(_PREFIXES[protocol])
+            bare = name.removeprefix(_PREFIXES[protocol])
             if own is None:
-                moved = f"client.{setting}" if setting in kafka_configs.consumer_configs() else None
+                moved = f"client.{bare}" if bare in kafka_configs.consumer_configs() else None
             else:
-                moved = f"config.{own}{setting}" if own + setting in kafka_configs.group_configs() else None
+                moved = f"config.{own}{bare}" if own + bare in kafka_configs.group_configs() else None
+            move = setting("protocol", protocol)
             yield Finding(
                 group.desired,
                 f"{name} has no effect on a {group.protocol} group",
-                f"declare {moved}, or protocol: {protocol}"
+                f"write {setting(moved, human(name, group.declared_configs[name]))} instead, or {move}"
                 if moved
-                else f"remove it, or use protocol: {protocol}",
+                else f"take it out, or write {move}",
                 path=f"config.{name}",
             )
+
+
+def _instead(group: DeclaredGroup, name: str) -> str:
+    """What takes the place of a client setting that clients refuse."""
+    value = group.declared_client[name]
+    match group.protocol, name:
+        case (protocol, "enable.auto.commit") if protocol == SHARE:
+            return "take it out: share consumers acknowledge records instead"
+        case (protocol, _) if protocol == CONSUMER and name == ASSIGNMENT:
+            if short_assignors(value)[:1] == ("range",):
+                return f"write {setting(f'client.{_REMOTE}', 'range')} instead"
+            return "take it out: the brokers assign partitions"
+        case (protocol, _) if protocol == CLASSIC and name == _REMOTE:
+            return f"take it out, or write {setting('protocol', CONSUMER)}"
+    moved = _PREFIXES.get(group.protocol, "") + name
+    if moved not in kafka_configs.group_configs() or value == "none":
+        return "take it out"
+    return f"write {setting(f'config.{moved}', human(name, value))} instead"
 
 
 def _auto_commit(group: DeclaredGroup, delivery: str) -> Finding:

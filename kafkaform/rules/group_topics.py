@@ -10,7 +10,7 @@ from kafkaform.model import CONFIG_PREFIX, Create, ResourceRef, Severity, Status
 from kafkaform.operations import CommitInitialOffsets
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, SHARE, STREAMS, groups
-from kafkaform.rules.topic_values import in_force, policies
+from kafkaform.rules.topic_values import in_force, policies, rewritten
 from kafkaform.spelling import nearest
 from kafkaform.units import format_duration
 from kafkaform.wording import setting
@@ -51,7 +51,7 @@ def retention_below_lag(scene: Scene) -> Iterator[Finding]:
                         group.desired,
                         f"{topic} keeps records for {shown}, and the group {may} {format_duration(allowed)}: "
                         "records expire before they are read",
-                        f"raise {_RETENTION} of {topic} above {format_duration(allowed)}",
+                        _longer(scene, topic, allowed),
                         path=f"{section}.{field}",
                     )
 
@@ -199,9 +199,9 @@ def another_protocol(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             group.desired,
             f"protocol {group.protocol} is declared, the live group is {live.protocol}, {having}",
-            f"finish the migration of its clients, or set protocol to {live.protocol}"
+            f"finish the migration of its clients, or write {setting('protocol', live.protocol)}"
             if pair == {CLASSIC, CONSUMER}
-            else f"set protocol to {live.protocol}, or {_start_anew(live, pair)}",
+            else f"write {setting('protocol', live.protocol)}, or {_start_anew(live, pair)}",
             path="protocol",
         )
 
@@ -229,6 +229,16 @@ def _retention(topic: str, scene: Scene) -> tuple[int, str] | None:
     else:
         return None
     return (number, shown) if expires and number is not None and number >= 0 else None
+
+
+def _longer(scene: Scene, topic: str, least: int) -> str:
+    """How to keep the records of a topic for longer."""
+    declared = scene.declared.get(ResourceRef("Topic", topic))
+    if declared is None:
+        return f"raise {_RETENTION} of {topic} to {format_duration(least)} or more"
+    return (
+        f"write {rewritten(declared, _RETENTION, format_duration(least))} or more in the manifest of {topic}"
+    )
 
 
 def _on_cluster(scene: Scene, *, lives: bool) -> str:

@@ -95,5 +95,5 @@ def enough_brokers(scene: Scene) -> Iterator[Finding]:
     yield Finding(
         None,
         f"{counted(len(live), 'broker')} live of at least {scene.brokers}: {missing} missing{holders}",
-        "bring the missing brokers back, or lower brokers: of this cluster in kafkaform.yaml",
+        "bring the missing brokers back, or lower their number, brokers, of this cluster in kafkaform.yaml",
     )

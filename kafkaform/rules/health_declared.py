@@ -8,7 +8,7 @@ from kafkaform.kinds import KINDS
 from kafkaform.model import CONFIG_PREFIX, Desired, ResourceRef, Severity
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
 from kafkaform.rules.topic_values import human
-from kafkaform.wording import counted, listed
+from kafkaform.wording import command, counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ def as_declared(scene: Scene) -> Iterator[Finding]:
             yield Finding(
                 desired,
                 f"{desired.ref.name} is declared and does not exist",
-                "kafkaform plan, then apply, creates it",
+                "kafkaform plan shows its creation, and kafkaform apply carries it out",
                 path="metadata.name",
             )
         elif differing := [path for path in _WATCHED if _differs(desired, observed, path)]:
@@ -139,7 +139,7 @@ def _against_manifest(desired: Desired, group: Group | None) -> Iterator[Finding
             desired,
             f"{name} lags {counted(lag, 'record')} behind, {counted(limit, 'record')} are allowed "
             f"(most in {worst.topic}-{worst.partition}: {worst.lag or 0:,})",
-            "see whether its members keep up; kafkaform status shows each partition",
+            f"see whether its members keep up in each partition: {command('status', name)}",
             path="lag.maxRecords",
         )
 

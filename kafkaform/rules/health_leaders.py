@@ -66,5 +66,5 @@ def _not_leading(health: Health) -> Iterator[Finding]:
             None,
             f"the preferred leader of {counted(total, 'partition')} is in sync and does not lead: "
             f"{listed(brokers)}",
-            "brokers mend this within five minutes of a restart; kafka-leader-election.sh does it at once",
+            "wait: within five minutes of a restart brokers elect them again (auto.leader.rebalance.enable)",
         )

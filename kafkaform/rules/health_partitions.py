@@ -137,7 +137,7 @@ def reassignment(scene: Scene) -> Iterator[Finding]:
         None,
         f"a reassignment of {counted(len(moving), 'partition')} of {counted(len(topics), 'topic')} is running"
         f"{where} ({listed(topics)})",
-        "wait until it is over before moving more data: --rule KF309 --fail-on info --wait 1h does",
+        "before moving more data, wait for its end: kafkaform doctor --rule KF309 --fail-on info --wait 1h",
     )
 
 

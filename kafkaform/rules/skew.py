@@ -13,14 +13,12 @@ from kafkaform.model import Desired, ResourceRef, Severity
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
 from kafkaform.skew_policy import limits_of, ratio_of
 from kafkaform.skew_wording import count, percent, plain, ratio, share
-from kafkaform.wording import counted
+from kafkaform.wording import command, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_validation.results import Estimate, HotKeyResult, Limits, TopicResult
-
-UNSURE = "the limit lies within the interval: read more records (kafkaform skew --records or --full)"
 
 
 @rule("KF501", Severity.ERROR, stage=Stage.SKEW)
@@ -43,7 +41,7 @@ def partition_ratio(scene: Scene) -> Iterator[Finding]:
                 subject,
                 f"{result.name}: partition {_fullest(result, limits.by)} has {ratio(found, limit)} times the "
                 f"mean {limits.by}; the policy allows {plain(limit)} (diagnosis: {_cause(result)})",
-                _mend(result) if found.low > limit else UNSURE,
+                _mend(result) if found.low > limit else _read_more(result),
                 None if found.low > limit else Severity.WARNING,
                 "skew.maxPartitionRatio",
             )
@@ -78,7 +76,7 @@ def key_share(scene: Scene) -> Iterator[Finding]:
             f"{percent(limit)}{others}",
             f"split it over at least {ceil(worst.high / limit)} keys, or give it a topic of its own"
             if beyond
-            else UNSURE,
+            else _read_more(result),
             None if beyond else Severity.WARNING,
             "skew.maxKeyShare",
         )
@@ -102,7 +100,7 @@ def distinct_keys(scene: Scene) -> Iterator[Finding]:
                 yield Finding(
                     subject,
                     f"{result.name} has {count(found)} distinct keys; the policy asks for {limit:,}",
-                    "use a finer key" if found.high < limit else UNSURE,
+                    "use a finer key" if found.high < limit else _read_more(result),
                     Severity.ERROR if found.high < limit else None,
                     "skew.minDistinctKeys",
                 )
@@ -194,6 +192,12 @@ def _mend(result: TopicResult) -> str:
     if result.advice:
         return result.advice[0].rstrip(".")
     return "see its diagnosis, or raise the limit in a reviewed commit"
+
+
+def _read_more(result: TopicResult) -> str:
+    """What settles on which side of a limit an estimate lies."""
+    look = command("skew", result.name, options=("--full",))
+    return f"the limit lies within the interval; read every record: {look}"
 
 
 def _evidence(result: TopicResult, name: str) -> list[str]:

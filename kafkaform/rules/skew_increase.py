@@ -10,7 +10,7 @@ from kafkaform.rules.topic_partitions import EVEN_COUNTS
 from kafkaform.skew_policy import limits_of
 from kafkaform.skew_prediction import increase, predicted
 from kafkaform.skew_wording import plain, ratio
-from kafkaform.wording import command
+from kafkaform.wording import command, setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ def forbidden_increase(scene: Scene) -> Iterator[Finding]:
             + _compared(prediction, before, limit),
             _remedy(result, after, limit, limits.by, prediction)
             if sure
-            else "the limit lies within the interval: "
+            else "the limit lies within the interval; read every record: "
             + command("skew", result.name, options=("--what-if", str(after), "--full")),
             None if sure and not better else Severity.WARNING,
             "partitions",
@@ -82,7 +82,7 @@ def _remedy(result: TopicResult, after: int, limit: float, by: str, prediction: 
     ]
     if kept:
         nearest = min(kept, key=lambda count: abs(count - after))
-        return f"use {nearest} partitions, which are predicted to keep it; or {_LIMIT}"
+        return f"write {setting('partitions', nearest)}, which is predicted to keep it; or {_LIMIT}"
     others = [count for count in EVEN_COUNTS if count > len(result.partitions) and count != after][:4]
     counts = ",".join(map(str, others or (2 * after, 3 * after)))
     look = command("skew", result.name, options=("--what-if", counts))

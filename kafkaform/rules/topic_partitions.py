@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from kafkaform.model import Desired, Severity
 from kafkaform.rules.catalogue import Finding, Scene, rule
 from kafkaform.rules.topic_values import count, live_count, topics
+from kafkaform.wording import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +51,7 @@ def divisible_count(scene: Scene) -> Iterator[Finding]:
                 topic,
                 f"{partitions} partitions are even among {_either(few)} members only: "
                 f"{partitions} has {len(few)} divisors, {better} has {len(many)}",
-                f"use {better}: even among {_either(many)} members",
+                f"write {setting(_PARTITIONS, better)}, which {_either(many)} members share evenly",
                 path=_PARTITIONS,
             )
 
@@ -82,7 +83,7 @@ def even_leaders(scene: Scene) -> Iterator[Finding]:
                 f"{partitions} partitions over {brokers} brokers: {extra} of them "
                 f"lead{'s' if extra == 1 else ''} {least + 1}, the other{'s' if brokers - extra > 1 else ''} "
                 f"{least}",
-                f"use {' or '.join(map(str, multiples))}",
+                f"write {', or '.join(setting(_PARTITIONS, n) for n in multiples)}",
                 path=_PARTITIONS,
             )
 
@@ -171,7 +172,7 @@ def one_partition_for_many(scene: Scene) -> Iterator[Finding]:
                 topic,
                 f"{topic.ref.name} has 1 partition, and group {name} up to {members} members: "
                 "one of them reads all of it",
-                f"use {members} partitions or more, or declare one member",
+                f"write {setting(_PARTITIONS, members)} or more, or declare one member",
                 path=_PARTITIONS,
             )
 

@@ -40,7 +40,9 @@ def replication_factor(scene: Scene) -> Iterator[Finding]:
         if 0 < brokers < replicas:
             if live_count(topic, _REPLICAS, scene) != replicas:
                 text = f"replicationFactor is {replicas}, but there {_are(brokers)}"
-                yield Finding(topic, text, f"use {brokers} at most", Severity.ERROR, _REPLICAS)
+                yield Finding(
+                    topic, text, f"write {setting(_REPLICAS, brokers)} or less", Severity.ERROR, _REPLICAS
+                )
         elif replicas == 1:
             if not _is_development(scene):
                 text = "replicationFactor is 1: the loss of one disk loses data"
@@ -48,7 +50,13 @@ def replication_factor(scene: Scene) -> Iterator[Finding]:
         elif replicas % 2 == 0:
             better = 3 if replicas == 2 else replicas - 1
             if brokers == 0 or better <= brokers:
-                yield Finding(topic, _even(replicas, better), f"use {better}", Severity.INFO, _REPLICAS)
+                yield Finding(
+                    topic,
+                    _even(replicas, better),
+                    f"write {setting(_REPLICAS, better)}",
+                    Severity.INFO,
+                    _REPLICAS,
+                )
 
 
 @rule("KF109", Severity.ERROR)
@@ -113,11 +121,11 @@ def _is_development(scene: Scene) -> bool:
 def _more_replicas(brokers: int) -> str:
     match brokers:
         case 1:
-            return "add two brokers, and use 3"
+            return f"add two brokers, and write {setting(_REPLICAS, 3)}"
         case 2:
-            return "use 2, or add a broker and use 3"
+            return f"write {setting(_REPLICAS, 2)}, or add a broker and write {setting(_REPLICAS, 3)}"
         case _:
-            return "use 3"
+            return f"write {setting(_REPLICAS, 3)}"
 
 
 def _are(brokers: int) -> str:

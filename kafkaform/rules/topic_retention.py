@@ -14,15 +14,21 @@ from kafkaform.rules.topic_values import (
     human,
     in_force,
     policies,
+    rewritten,
     topics,
 )
-from kafkaform.units import rounded_duration
+from kafkaform.units import format_duration, format_size, rounded_down, rounded_duration
+from kafkaform.wording import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _TIME, _SIZE = "retention.ms", "retention.bytes"
 _SEGMENT = {_TIME: "segment.ms", _SIZE: "segment.bytes"}
+_POLICY = CONFIG_PREFIX + "cleanup.policy"
+_SEGMENTS_KEPT = 4
+"""So many segments within the retention: data then stays a quarter longer than declared at most."""
+_MIB = 2**20
 _NEVER_MS = 2**63 - 1
 """How a config of milliseconds says that the time never comes."""
 
@@ -50,7 +56,7 @@ def recovery_window(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             topic,
             f"{_TIME} is {value.shown}, shorter than the recovery window of {least}",
-            f"set it to {least} or more",
+            f"write {rewritten(topic, _TIME, format_duration(window))} or more",
             path=CONFIG_PREFIX + _TIME,
         )
 
@@ -97,7 +103,7 @@ def compaction(scene: Scene) -> Iterator[Finding]:
                 topic,
                 f"cleanup.policy is {','.join(sorted(present))}, but keyed is false: "
                 "compaction keeps the last record of each key, and brokers refuse records without one",
-                "set keyed to true, or cleanup.policy to delete",
+                f"write keyed: true, or {setting(_POLICY, 'delete')}",
                 path="keyed",
             )
 
@@ -132,7 +138,12 @@ def _smaller_segments(retention: Value, segment: Value, least: int) -> str:
     smallest = kafka_configs.topic_configs()[segment.name].minimum
     if smallest is not None and least <= smallest:
         return f"raise {retention.name} well above {human(segment.name, int(smallest))}, the smallest segment"
-    return f"set {segment.name} well below {human(retention.name, least)}"
+    quarter = least // _SEGMENTS_KEPT
+    if segment.name == _SEGMENT[_TIME]:
+        shown = format_duration(rounded_down(quarter))
+    else:
+        shown = format_size(max(quarter - quarter % _MIB, int(smallest or 1)))
+    return f"write {setting(CONFIG_PREFIX + segment.name, shown)} or less"
 
 
 def _idle_retention(topic: Desired) -> Iterator[Finding]:
@@ -143,6 +154,6 @@ def _idle_retention(topic: Desired) -> Iterator[Finding]:
             yield Finding(
                 topic,
                 f"{name} is {value.shown}, but has no effect: cleanup.policy is compact alone",
-                f"take {name} out, or use cleanup.policy compact,delete",
+                f"take {name} out, or write {setting(_POLICY, 'compact,delete')}",
                 path=CONFIG_PREFIX + name,
             )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kafkaform import kafka_configs
 from kafkaform.model import CONFIG_PREFIX, Severity
 from kafkaform.rules.catalogue import Finding, Scene, rule
-from kafkaform.rules.topic_values import RETENTION_CHECK_MS, declared, topics
+from kafkaform.rules.topic_values import RETENTION_CHECK_MS, declared, rewritten, topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,8 @@ def doubtful_configs(scene: Scene) -> Iterator[Finding]:
             yield Finding(
                 topic,
                 f"retention.ms is {kept} milliseconds, but brokers look for old records every 5 minutes only",
-                "write the unit, such as 7d; to empty a topic, delete its records instead",
+                f"write the unit, such as {rewritten(topic, 'retention.ms', '7d')}; "
+                "to empty a topic, delete its records",
                 path=CONFIG_PREFIX + "retention.ms",
             )
 

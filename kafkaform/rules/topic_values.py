@@ -8,7 +8,9 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from kafkaform import kafka_configs
+from kafkaform.manifests.places import keys_of
 from kafkaform.model import CONFIG_PREFIX, Desired, FieldValue, Observed, Undeclared
+from kafkaform.wording import setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,6 +111,13 @@ def in_force(topic: Desired, name: str, scene: Scene, *, kafka: bool = False) ->
 def human(name: str, value: int | str) -> str:
     """A value of a config as people read it."""
     return kafka_configs.readable(kafka_configs.topic_configs().get(name), str(value))
+
+
+def rewritten(topic: Desired, name: str, value: object) -> str:
+    """The setting that gives a topic another value of a config, in the place where its manifest has it."""
+    keys = keys_of(topic, CONFIG_PREFIX + name) or ("config", name)
+    below = ".".join(keys[keys.index("retention") :]) if "retention" in keys else CONFIG_PREFIX + name
+    return setting(below, value)
 
 
 def policies(topic: Desired, scene: Scene) -> frozenset[str]:

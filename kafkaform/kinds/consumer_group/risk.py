@@ -99,8 +99,8 @@ def _lost(topics: str, setting: Setting) -> str:
             "or the group or the topic was deleted"
         )
     return (
-        f"it may have had offsets in {topics}: {applied} was to commit them, and was killed before it could "
-        f"write the result (run {setting.run}). If it did, they expired since, or were deleted"
+        f"it may have had offsets in {topics}: {applied} was to commit them, and whether it did is not known "
+        f"(run {setting.run}). If it did, they expired since, or were deleted"
     )
 
 

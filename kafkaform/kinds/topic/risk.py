@@ -150,7 +150,7 @@ def _partitions(path: str, context: UpdateContext) -> Judgement:
             f"Kafka cannot take partitions away from a topic ({before} → {after}): "
             "their records would be lost",
             f"create a new topic (such as {_successor(name)}) with {after} partitions, copy the records "
-            f"over, move producers and consumers, then delete {name}; or declare partitions: {before}",
+            f"over, move producers and consumers, then delete {name}; or write partitions: {before}",
         )
     moved = f"{_percent_that_move(before, after):g} % of keys move to another partition"
     if "compact" in _either_policy(context, unknown={"compact"}):
@@ -168,7 +168,7 @@ def _partitions(path: str, context: UpdateContext) -> Judgement:
         Risk.DISRUPTIVE,
         "partition-increase",
         f"{moved}{assumed}: order per key is broken between records before and after the change",
-        "declare keyed: false if order per key does not matter; or create a new topic and move over",
+        "write keyed: false if order per key does not matter; or create a new topic and move over",
     )
 
 
@@ -430,7 +430,7 @@ def _unclean_election(path: str, context: UpdateContext) -> Judgement:
         Risk.DESTRUCTIVE,
         "unclean-election",
         "a replica that is behind may become leader: acknowledged records are then lost",
-        "leave unclean.leader.election.enable=false, and switch it on by hand for an emergency only",
+        "write config: {unclean.leader.election.enable: false}; switch it on by hand in an emergency only",
     )
 
 
@@ -445,7 +445,7 @@ def _remote_storage(path: str, context: UpdateContext) -> Judgement:
         Risk.DESTRUCTIVE,
         "remote-storage-delete",
         "remote.log.delete.on.disable is on: disabling remote storage deletes what lies there",
-        "set remote.log.copy.disable=true to stop copying and keep the remote data readable",
+        "to stop copying and keep the remote data readable, write config: {remote.log.copy.disable: true}",
     )
 
 
@@ -490,7 +490,7 @@ def _remote_delete(path: str, context: UpdateContext) -> Judgement:
         Risk.DESTRUCTIVE,
         "remote-storage-delete",
         "data in remote storage is deleted as soon as remote.storage.enable is switched off",
-        "leave remote.log.delete.on.disable=false",
+        "write config: {remote.log.delete.on.disable: false}",
     )
 
 

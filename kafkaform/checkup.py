@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -169,7 +169,8 @@ class Examination:
             subset=self.subset,
         )
         found = rules.check(scene, severities, (Stage.HEALTH,), more=self.settings.policies)
-        findings = sorted((one for _, one in found), key=lambda one: (-LOUDNESS[one.severity], one.code))
+        about = (replace(one, ref=ref) for ref, one in found)
+        findings = sorted(about, key=lambda one: (-LOUDNESS[one.severity], one.code))
         return Checkup(
             health,
             tuple(findings),

@@ -11,7 +11,7 @@ from kafkaform.kinds.topic.operations import PLACEMENT
 from kafkaform.kinds.topic.placement_spec import strategy_of
 from kafkaform.kinds.topic.replication import MIN_ISR, REPLICATION_FACTOR
 from kafkaform.layout import Strategy, parse_assignment
-from kafkaform.model import Diagnostic, Severity
+from kafkaform.model import Diagnostic, Severity, Update
 from kafkaform.replica_changes import assignment_changes
 from kafkaform.wording import counted, listed
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.groups import TopicPartition
     from kafkaform.layout import Assignment, Layout, Replicas
-    from kafkaform.model import Desired, Facts, Observation, Observed, ResourceRef
+    from kafkaform.model import Desired, Facts, Observation, Observed, Plan, ResourceRef
 
 _BLIND = "running reassignments cannot be seen: grant Describe on the cluster"
 
@@ -256,6 +256,25 @@ def _weighed(
             continue
         before = placement.present(candidate.observed, facts.layout)
         copied += [(candidate.ref.name, number) for number in assignment_changes(before, after).added]
+    return _sized(facts, copied, notes, cluster)
+
+
+def with_copies(facts: Facts, plan: Plan, cluster: Cluster, throttle: int | None) -> Facts:
+    """The facts with how much an earlier plan copies, and how fast a broker may send and receive it now."""
+    moves = [
+        (planned.ref.name, parse_assignment(str(field.before)), parse_assignment(str(field.after)))
+        for planned in plan.changes
+        if isinstance(planned.change, Update)
+        for field in planned.change.fields
+        if field.path == PLACEMENT and field.before is not None and field.after is not None
+    ]
+    copied = [(name, n) for name, before, after in moves for n in assignment_changes(before, after).added]
+    return _sized(replace(facts, throttle=throttle), copied, (), cluster)
+
+
+def _sized(
+    facts: Facts, copied: Sequence[TopicPartition], notes: Sequence[Diagnostic], cluster: Cluster
+) -> Facts:
     sizes: Mapping[TopicPartition, int] = {}
     if copied:
         try:

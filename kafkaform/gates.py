@@ -233,7 +233,7 @@ def nothing_to_make(desired: Desired) -> Diagnostic:
         Severity.INFO,
         f"{desired.ref} does not exist, and its manifest sets nothing on the cluster",
         desired.location,
-        "its first member makes it; so does an apply, once its manifest has first offsets or a config",
+        "its first member creates it; so does an apply, once its manifest has first offsets or a config",
         ref=desired.ref,
     )
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from kafkaform import rules
 from kafkaform.audit.recommits import first_offsets, topic_of, with_recommits
 from kafkaform.batches import batches
-from kafkaform.destinations import with_placements
+from kafkaform.destinations import with_copies, with_placements
 from kafkaform.errors import ClusterError, KafkaformError, RequestRejected
 from kafkaform.gates import PRUNED, Policy, is_own, matches
 from kafkaform.kinds import KINDS
+from kafkaform.kinds.topic.copying import TOGETHER, together
 from kafkaform.model import (
     Change,
     Create,
@@ -208,6 +209,7 @@ def judged_again(
     left = left_of(again, observation)
     facts = with_sizes(facts, left, observation, cluster)
     facts = with_recommits(facts, left, observation, cluster, target.audit if target else None)
+    facts = with_copies(facts, left, cluster, (target.moves if target else MoveOptions()).throttle)
     if facts is not grounds.facts:
         grounds = Grounds(facts, policy, intents)
         again = rejudged(plan, observation, grounds)
@@ -228,7 +230,9 @@ def judged_again(
     if blocking != policy:
         grounds = replace(grounds, policy=blocking)
         again = rejudged(plan, observation, grounds)
-    return again, grounds
+    kept = [found for found in plan.diagnostics if found.code != TOGETHER]
+    notes = dict.fromkeys((*kept, *facts.diagnostics, *together(left.changes, facts)))
+    return replace(again, diagnostics=tuple(notes)), grounds
 
 
 def _at_stake(plan: Plan) -> frozenset[ResourceRef]:

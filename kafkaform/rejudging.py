@@ -177,7 +177,10 @@ def _compared_fields(
         sides = (was.effective_before, now.effective_before), (was.effective_after, now.effective_after)
         for (old, new), when in zip(sides, ("before", "after"), strict=True):
             if not kind.equal(now.path, old, new):
-                text = f"the value of {name} in force {when} the change is {new} now, and {old} in the plan"
+                values = (single(kind.name, now.path, value).short for value in (new, old))
+                text = "the value of {} in force {} the change is {} now, and {} in the plan".format(
+                    name, when, *values
+                )
                 yield _Riskier(f"{text}: {now.judgement.reason}", now.judgement)
 
 

@@ -30,6 +30,15 @@ from kafkaform.operations import CreateTopic
 ROOT = Path(__file__).resolve().parent.parent
 DAY_MS = 86_400_000
 COLUMNS = 120
+CONFIGURATION = """\
+apiVersion: kafkaform/v1
+kind: Config
+environments: [dev]
+clusters:
+  dev:
+    environment: dev
+    client: {{bootstrap.servers: "{address}"}}
+"""
 MANIFESTS = """\
 apiVersion: kafkaform/v1
 kind: Topic
@@ -111,8 +120,8 @@ def main() -> int:
                     ]
                 )
             fill(address)
-            where = ["--bootstrap-server", address, "--environment", "dev"]
-            plan = seen_on_a_terminal([sys.executable, "-m", "kafkaform", "plan", *where], folder)
+            (Path(folder) / "kafkaform.yaml").write_text(CONFIGURATION.format(address=address))
+            plan = seen_on_a_terminal([sys.executable, "-m", "kafkaform", "plan"], folder)
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
     console.print(Text.from_ansi(plan))
     # rich names a web font of a foreign host: a reader's own monospaced font will do.

@@ -50,7 +50,7 @@ class Call:
     @property
     def said(self) -> str:
         """What is on stderr below the lines that name the configuration and the clusters."""
-        return re.sub(r"\A(?:configuration .*\n)+", "", self.err)
+        return re.sub(r"\A(?:configuration .*\n|cluster .* · .*\n)+", "", self.err)
 
     @property
     def json(self) -> Any:

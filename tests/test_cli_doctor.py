@@ -92,7 +92,7 @@ def test_a_stopped_broker_is_seen_and_waited_for(three: Project, kafka3: DevClus
         try:
             assert waiting.stderr is not None
             used, first = waiting.stderr.readline(), waiting.stderr.readline()
-            assert used == f"configuration none (no kafkaform.yaml found) · cluster {three.servers}\n"
+            assert used == f"cluster {three.servers} · no kafkaform.yaml found\n"
             assert first.startswith("waiting: cluster ")
             assert "KF303" in first
             kafka3.start_node(3)

@@ -43,7 +43,7 @@ def test_what_applies_did_is_told_latest_first(project: Project) -> None:
     assert [line for line in lines if not line.startswith("RUN")] == [
         f"  ~ RUN.1  Topic/{name}  updated",
         "      partitions: 1 → 3",
-        "      placement: 1 → 1,1,1",
+        "      placement: 2 new partitions placed",
         "      retention.ms: 7d → 1d (604800000 → 86400000)",
         "      consent: retention-cut: --allow",
         "",

@@ -200,12 +200,12 @@ def test_a_report_without_a_header_says_what_is_used_on_stderr(
 ) -> None:
     two_clusters(project.folder, project.servers)
     project.topic("t")
-    line = f"configuration kafkaform.yaml · cluster prod · brokers {project.servers} · environment prod"
+    line = f"cluster prod · environment prod · brokers {project.servers} · kafkaform.yaml"
     done = project.run(*arguments, "--cluster", "prod", env={"KAFKAFORM_AUDIT": "true"})
     assert done.err.splitlines()[0] == line
     (project.folder / "kafkaform.yaml").unlink()
     done = project.run(*arguments)
-    expected = f"configuration none (no kafkaform.yaml found) · cluster {project.servers}"
+    expected = f"cluster {project.servers} · no kafkaform.yaml found"
     assert done.err.splitlines()[0] == expected
 
 

@@ -225,7 +225,7 @@ def test_watching_in_a_pipe_prints_a_block_each_time(project: Project, orders: s
             seen += line
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=TIMEOUT_S)
-        expected = f"configuration none (no kafkaform.yaml found) · cluster {project.servers}\n"
+        expected = f"cluster {project.servers} · no kafkaform.yaml found\n"
         assert (process.returncode, told) == (0, expected if form == "text" else "")
 
 

@@ -9,19 +9,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kafkaform.client_properties import ClientProperties
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.errors import PermissionDenied, Unreachable
 from kafkaform.executor import apply
 from kafkaform.kinds import KINDS
 from kafkaform.layout import parse_assignment
 from kafkaform.model import Broker, FieldChange, Plan, Status, Update
+from kafkaform.moves.options import MoveOptions
 from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, Reassign
 from kafkaform.outcome import Result
 from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json
 from kafkaform.planner import narrow
-from kafkaform.planning import Request, make_plan
+from kafkaform.planning import Request, judged_again, make_plan
 from kafkaform.report.summary import summary_sentence
-from kafkaform.settings import Settings
+from kafkaform.settings import ClusterSettings, Settings
 from tests.kafka_fixtures import connect, eventually
 from tests.scenes import FakeClock, Watched, declared, made, plan_for, topic
 
@@ -240,6 +242,32 @@ def test_what_several_topics_copy_is_added_up(memory: MemoryCluster) -> None:
     assert codes(narrow(plan, ["Topic/a"])) == []
     assert codes(narrow(plan, ["Topic/*"])) == ["KF429"]
     assert codes(plan_for(memory, declared("a", 1, 3))) == []
+
+
+def test_a_saved_plan_is_told_how_long_it_takes_at_the_throttle_in_force(memory: MemoryCluster) -> None:
+    for name in ("a", "b"):
+        placed(memory, name, [1], [1])
+        memory.fill(topic(name), 2_000_000_000)
+    plan = plan_for(memory, declared("a", 2, 2), declared("b", 2, 2))
+    text = plan_to_json(plan, PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z"))
+    assert " at 50 MB/s per broker" in text
+    read, _ = plan_from_json(text, "plan.json")
+    for moves, said in (
+        (MoveOptions(throttle=5_000_000), "(1.9 GiB, about 6 minutes at 5 MB/s per broker)"),
+        (MoveOptions(throttle=None), "(1.9 GiB, without a throttle)"),
+    ):
+        target = ClusterSettings("prod", ClientProperties(), moves=moves)
+        now, _ = judged_again(read, memory, Settings(), target, memory.facts(), intents={})
+        first, second = now.changes
+        assert isinstance(first.change, Update)
+        assert isinstance(second.change, Update)
+        assert [field.judgement.reason for field in (*first.change.fields, *second.change.fields)].count(
+            f"2 replicas are copied {said}"
+        ) == 2
+        (note,) = [found for found in now.diagnostics if found.code == "KF429"]
+        rate = "at 5 MB/s per broker)" if moves.throttle else "without a throttle)"
+        assert note.message.startswith("2 topics together: 4 replicas are copied (3.7 GiB, ")
+        assert note.message.endswith(rate)
 
 
 def test_target_sets_survive_being_saved(memory: MemoryCluster) -> None:

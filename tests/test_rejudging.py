@@ -203,7 +203,7 @@ def test_a_consent_of_the_plan_is_for_the_loss_that_it_was_given_for(memory: Mem
         replace(grounds, facts=replace(facts, defaults=defaults)),
     )
     assert one(now).status is Status.REFUSED
-    assert "the value of retention.ms in force before the change is 2592000000 now, and 604800000 in" in (
+    assert "the value of retention.ms in force before the change is 30d now, and 7d in the plan" in (
         one(now).reason or ""
     )
 

@@ -117,6 +117,25 @@ def test_what_needs_somebody_comes_last_and_what_to_do_after_it() -> None:
     assert len(lines) == summary + 5
 
 
+def test_lines_fit_a_terminal() -> None:
+    report = report_of(plan_for(MemoryCluster(), declared("t" * 60)), MemoryCluster())
+    assert render_apply(report, width=80).plain.split("\n")[:2] == [
+        f"  + Topic/{'t' * 60}  created",
+        "      3 partitions, 1 replica each",
+    ]
+    memory = MemoryCluster()
+    made(memory, "a")
+    lines = render_apply(
+        report_of(
+            plan_for(memory, declared("a", segment_ms=DAY, retention_ms=DAY, max_message_bytes="2000000")),
+            memory,
+        ),
+        width=80,
+    ).plain
+    assert max(map(len, lines.split("\n"))) <= 80
+    assert max(map(len, render_apply(everything(), width=80).plain.split("\n"))) <= 80
+
+
 def block(name: str) -> list[str]:
     """The lines about one resource, without indents."""
     lines = lines_of(everything())

@@ -33,6 +33,16 @@ def sarif(found: list[Reported], workspace: Workspace = HERE) -> Any:
     return json.loads(rendered(found, "sarif", workspace))["runs"][0]
 
 
+def test_text_is_wrapped_at_the_width_of_a_terminal_and_has_no_backticks() -> None:
+    long = replace(ERROR, message="word " * 15 + "word", suggestion="write `state: absent`")
+    assert render([Reported(long)], "text", HERE, known={}, width=60).splitlines() == [
+        "topics/a.yaml:7:5: error: KF109 word word word word word",
+        "    word word word word word word word word word word word",
+        "    (write 'state: absent')",
+    ]
+    assert "%0Awrite 'state: absent'" in rendered([Reported(long)], "github")
+
+
 # --- what is found ---------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kafkaform.checkup import Checkup, Untold
 from kafkaform.groups import Group, Position
 from kafkaform.health import Health, PartitionState, Quorum
-from kafkaform.model import Broker, Diagnostic, Location, Severity
+from kafkaform.model import Broker, Diagnostic, Location, ResourceRef, Severity
 from kafkaform.report.doctor import checkup_to_json, headline, render_checkup
 from kafkaform.report.prometheus import metrics
 
@@ -64,9 +64,33 @@ def test_what_could_not_be_told() -> None:
 def test_prose_is_wrapped_at_the_width_of_a_terminal() -> None:
     long = replace(ILL, findings=(replace(SICK, message="word " * 40, suggestion="do " * 60),))
     lines = render_checkup(long, "c", width=60).plain.splitlines()
-    assert max(map(len, lines[1:])) <= 60
+    assert max(map(len, lines)) <= 60
     assert " ".join(" ".join(lines).split()).count("word") == 40
-    assert lines[2].startswith("      word")
+    assert lines[2:4] == ["  error KF303", "      " + "word " * 10 + "word"]
+
+
+def test_many_findings_of_a_rule_are_summed_up() -> None:
+    found = [
+        replace(
+            LAGS,
+            message=f"g{n} lags",
+            location=None,
+            suggestion="start it",
+            ref=ResourceRef("ConsumerGroup", f"g{n}"),
+        )
+        for n in range(19)
+    ]
+    many = replace(ILL, findings=(SICK, *found), untold=())
+    assert render_checkup(many, "prod").plain.splitlines()[3:] == [
+        "  warning KF307  g0 lags",
+        "      start it",
+        "  warning KF307  g1 lags",
+        "      start it",
+        "  warning KF307",
+        f"      17 more: {', '.join(f'ConsumerGroup/g{n}' for n in range(2, 7))}, … (--verbose lists them)",
+    ]
+    assert render_checkup(many, "prod", verbose=True).plain.count("start it") == 20
+    assert len(json.loads(checkup_to_json(many, "prod"))["diagnostics"]) == 20
 
 
 @pytest.mark.parametrize("width", [None, 60])

@@ -134,7 +134,7 @@ kafkaform drift · cluster prod (memory) · environment live
                destructive: retention.ms is cut from 30d to 7d: older records
                are deleted permanently, within minutes if their whole segment is
                older, else at an age of up to 8d (the topic holds no data)
-               What nothing declares goes once this is written and applied:
+               First write this, which removes what is not declared:
                  orders.yaml:5, in spec.config:  segment.ms: null
        accept: kafkaform drift --adopt --target Topic/orders
                Or by hand:
@@ -192,7 +192,7 @@ OTHERWISE = "not by an apply on record"
         ([WEEK], f"{AT_NOON} set 7d; changed since, {OTHERWISE}"),
         ([DAY], f"{AT_NOON} set the live value; the manifest says otherwise"),
         ([MONTH], f"{AT_NOON} set 30d; changed since, {OTHERWISE}; the manifest says otherwise, too"),
-        ([None], f"{AT_NOON} left it without a value of its own; changed since, {OTHERWISE}; the manifest"),
+        ([None], f"{AT_NOON} did not set it; changed since, {OTHERWISE}; the manifest"),
         (
             [DAY, WEEK],
             f"{A_MINUTE_LATER} set 7d; changed since, {OTHERWISE}; the live value is the one that {AT_NOON}",

@@ -55,6 +55,36 @@ def test_an_apply_with_all_of_its_changes(story: Story) -> None:
     ]
 
 
+def test_the_plain_list_has_a_line_for_each_change(story: Story) -> None:
+    configs = {f"config.x{n}": (None, "1") for n in range(4)}
+    first = story.add("create", "new", {"partitions": (None, 3), RETENTION: (None, WEEK)})
+    second = story.add("update", "orders", {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "3600000")})
+    third = story.add("update", "many", configs)
+    fourth = story.add("delete", "old", {"partitions": (1, None)})
+    changes = enumerate((first, second, third, fourth), 1)
+    story.entries = [replace(entry, id=f"run0.{n}", run="run0", at=first.at) for n, entry in changes]
+    story.entries[1] = replace(story.entries[1], consents=(("retention-cut", "legal hold ended"),))
+    story.entries[3] = replace(story.entries[3], consents=(("delete", "unused"),))
+    long = ": retention.ms 7d → 1d, segment.ms (unset) → 1h (with consent to retention-cut)"
+    expected = [
+        "  + run0.1  Topic/new  created: 2 fields",
+        f"  ~ run0.2  Topic/orders  updated{long}",
+        "  ~ run0.3  Topic/many  updated: 4 fields",
+        "  - run0.4  Topic/old  deleted (with consent to delete)",
+        "",
+        "every field: kafkaform history Topic/old or kafkaform history run0, or --verbose for all",
+    ]
+    plain = render_history(story.entries[::-1], 0, verbose=False).plain.splitlines()
+    assert plain[1:] == expected
+    narrow = render_history(story.entries[::-1], 0, verbose=False, width=80).plain.splitlines()
+    assert max(map(len, narrow)) <= 80
+    assert narrow[2:5] == [
+        "  ~ run0.2  Topic/orders  updated",
+        "      retention.ms 7d → 1d, segment.ms (unset) → 1h (with consent to",
+        "      retention-cut)",
+    ]
+
+
 def test_a_commit_that_the_files_differed_from_is_marked(story: Story) -> None:
     commit = "0123456789abcdef0123456789abcdef01234567-dirty"
     entry = story.add("update", "orders", {RETENTION: (WEEK, DAY)}, commit=commit)

@@ -264,6 +264,14 @@ def test_every_diagnosis_has_its_page(topic: TopicResult) -> None:
         assert line in section.text
 
 
+def test_code_of_advice_is_an_element() -> None:
+    advice = "Set `partitioner=murmur2_random`, or declare `keyed: <false>`."
+    section = of_topic(replace(samples.hot(), advice=(advice,)))
+    assert [one.text for one in section.all("code")][:2] == ["partitioner=murmur2_random", "keyed: <false>"]
+    assert "Set partitioner=murmur2_random, or declare keyed: <false>." in section.text
+    assert "`" not in section.text
+
+
 def test_shares_are_drawn_to_scale_with_mean_and_intervals() -> None:
     section = of_topic(samples.hot())
     for title in ("By records", "By bytes"):

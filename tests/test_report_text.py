@@ -27,7 +27,7 @@ from kafkaform.model import (
     Update,
 )
 from kafkaform.plan_file import PlanHeader
-from kafkaform.report.printable import clipped, is_plain, printable
+from kafkaform.report.printable import clipped, is_plain, plain_quotes, printable, wrapped
 from kafkaform.report.summary import headline, summary_sentence
 from kafkaform.report.text import render_plan, render_provenance
 from kafkaform.report.values import LONGEST, label, single, worded
@@ -186,7 +186,7 @@ def test_long_lists_are_short_unless_verbose_and_say_how_much_is_missing() -> No
     assert has_line(short, "waived KF3", "overlooked")
     assert has_line(short, "because: TICKET-2")
     assert not has_line(short, "do this instead")
-    assert has_line(short, "1 note more")
+    assert has_line(short, "1 more note")
     assert not has_line(short, "by the way")
     for ref in (*plan.unmanaged, *plan.unknown, *(u.ref for u in plan.undeclared)):
         assert has_line(long, str(ref))
@@ -224,7 +224,7 @@ def test_findings_of_what_does_not_change_are_a_line_for_each_rule() -> None:
         "warning KF212  on 1 unchanged consumer group: kafkaform validate lists it",
         "warning KF213  on 1 unchanged consumer group: kafkaform plan --verbose lists it",
         "",
-        "13 notes more (--verbose lists them)",
+        "13 more notes (--verbose lists them)",
         "",
         lines[-1],
     ]
@@ -239,7 +239,7 @@ def test_an_error_on_what_does_not_change_is_shown_in_full() -> None:
     lines = lines_of(plan)
     assert all(has_line(lines, "error KF109", found.message) for found in errors)
     assert not has_line(lines, "KF110")
-    assert has_line(lines, "1 note more")
+    assert has_line(lines, "1 more note")
 
 
 def test_a_finding_that_is_the_reason_of_its_change_is_said_once() -> None:
@@ -269,7 +269,7 @@ def test_who_owns_and_who_reads_what_changes_takes_a_line() -> None:
 
 
 def test_a_saved_plan_says_where_it_is_from() -> None:
-    line = "Saved plan of 2025-06-01T12:00:00Z, made by kafkaform 0.1.0 from commit 1a2b3c."
+    line = "Saved plan of 2025-06-01 12:00 UTC, kafkaform 0.1.0, commit 1a2b3c."
     assert render_provenance(HEADER).plain == line
     assert "commit" not in render_provenance(replace(HEADER, commit=None)).plain
 
@@ -512,3 +512,58 @@ def test_a_size_that_no_unit_divides_is_rounded_and_shown_exactly() -> None:
     assert str(worded(update(field), field)) == "1.9 GiB (2073741824) → 2 GiB"
     assert str(single("Topic", "config.retention.bytes", "2073741824")) == "1.9 GiB (2073741824)"
     assert str(single("Topic", "config.retention.ms", "1234567")) == "20m 34.567s (1234567)"
+
+
+def test_what_is_to_be_copied_is_never_wrapped_and_fields_keep_to_a_line() -> None:
+    name = "orders-of-the-whole-region.v1"
+    change = update(FieldChange("partitions", 6, 9), retention("604800000", "86400000"), name=name)
+    lines = lines_of(plan_of(change, Status.NEEDS_CONSENT, "needs consent to retention-cut"), width=80)
+    assert f"  ! Topic/{name}    topics/t.yaml:7" in lines
+    assert "      partitions            6 → 9" in lines
+    at = lines.index("      retention.ms          7d → 1d (604800000 → 86400000)")
+    assert lines[at + 1] == "        destructive: retention-cut"
+    flags = lines.index(f"      consent: --allow Topic/{name}:retention-cut")
+    assert lines[flags + 1 : flags + 3] == [
+        "           or: in metadata.annotations:",
+        '        kafkaform/allow: "retention-cut from 7d: <why>"',
+    ]
+
+
+def test_replicas_of_a_new_topic_are_counted_and_listed_if_asked_for() -> None:
+    state: dict[str, FieldValue] = {"partitions": 3, "replicationFactor": 2, "placement": "1:2,2:3,1:2"}
+    plan = plan_of(Create(topic("t"), state))
+    lines = lines_of(plan)
+    assert "      placement             3 partitions on brokers 1, 2, 3; --verbose lists them" in lines
+    assert not has_line(lines, "1:2")
+    verbose = lines_of(plan, verbose=True)
+    assert verbose[-5:-2] == [
+        "      placement             3 partitions on brokers 1, 2, 3",
+        "        partitions 0, 2: 1:2",
+        "        partition 1: 2:3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        (
+            "keep its manifest with `state: absent`; plan again",
+            "keep its manifest with 'state: absent'; plan again",
+        ),
+        ("(or `retention.ms`), librdkafka's `none`.", "(or retention.ms), librdkafka's none."),
+        ("write `a: 'b c'`", "write \"a: 'b c'\""),
+        ("no `pair", "no `pair"),
+        ("kafkaform reset 'a `touch p` b' --to current", "kafkaform reset 'a `touch p` b' --to current"),
+        ("a`b`c", "a`b`c"),
+    ],
+)
+def test_backticks_are_not_shown_to_readers_of_text(message: str, shown: str) -> None:
+    assert plain_quotes(message) == shown
+    plan = plan_of(Delete(ResourceRef("Topic", "t"), None, {}, judgement=replace(CUT, remedy=message)))
+    assert f"safer: {shown}\n" in render_plan(plan).plain
+
+
+def test_prose_is_broken_between_words_and_never_within_a_name_or_an_argument() -> None:
+    name = "a" * 90
+    lines = wrapped(f"look at {name}, or kafkaform reset 'one two three' --to earliest", 30, "  ")
+    assert lines == ["look at", f"  {name},", "  or kafkaform reset", "  'one two three' --to", "  earliest"]

@@ -189,7 +189,7 @@ def test_a_batch_that_takes_as_long_as_the_poll_interval() -> None:
     client = {"max.poll.records": "1500", "max.poll.interval.ms": "300000"}
     finding = only("KF203", slow(200, client=client))
     assert finding.message == (
-        "max.poll.records 1500 x 200ms a record are 5m, not less than max.poll.interval.ms 5m"
+        "max.poll.records 1500 x 200ms a record is 5m, not less than max.poll.interval.ms 5m"
     )
     assert finding.suggestion == "write client: {max.poll.records: 1499} or less"
     assert finding.path == "client.max.poll.records"
@@ -219,7 +219,7 @@ def test_a_record_that_takes_longer_than_the_interval() -> None:
 
 def test_a_share_group_has_until_its_locks_end() -> None:
     finding = only("KF203", slow(60, "share"))
-    assert finding.message.endswith("are 30s, not less than share.record.lock.duration.ms 30s")
+    assert finding.message.endswith("is 30s, not less than share.record.lock.duration.ms 30s")
     assert found("KF203", slow(60, "share", config={"share.record.lock.duration.ms": "30001"})) == []
     defaults = Facts("c", group_defaults={"share.record.lock.duration.ms": "60000"})
     assert found("KF203", slow(60, "share"), facts=defaults) == []
@@ -258,7 +258,7 @@ def test_assignors_that_need_not(strategy: str) -> None:
 
 def test_the_default_assignor_is_said_to_be_one() -> None:
     finding = only("KF204", group())
-    assert "is not declared, so has range" in finding.message
+    assert "is range by default" in finding.message
     assert finding.suggestion == (
         "write client: {partition.assignment.strategy: cooperative-sticky}, "
         "once all members have it in their lists"
@@ -459,7 +459,7 @@ def test_automatic_commits_meet_no_guarantee() -> None:
     )
     assert (finding.path, severity("KF209", finding)) == ("client.enable.auto.commit", Severity.WARNING)
     finding = only("KF209", delivering("at-least-once"))
-    assert "enable.auto.commit is not declared, so true" in finding.message
+    assert "enable.auto.commit is true by default" in finding.message
     assert finding.path == "guarantees.delivery"
     assert only("KF209", delivering("at-most-once")).severity is Severity.INFO
 
@@ -585,7 +585,7 @@ def test_partitions_that_are_added_later_start_elsewhere() -> None:
     assert finding.suggestion == "write client: {auto.offset.reset: earliest}"
     assert (finding.path, severity("KF212", finding)) == ("client.auto.offset.reset", Severity.WARNING)
     finding = only("KF212", starting("6h ago"))
-    assert "auto.offset.reset is not declared, so latest" in finding.message
+    assert "auto.offset.reset is latest by default" in finding.message
     assert finding.path == "offsets.initial"
     assert "make the clients fail" in only("KF212", starting("latest", "none")).message
 

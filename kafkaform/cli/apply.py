@@ -26,7 +26,7 @@ from kafkaform.cli.progress import ended_by_sigterm, interruptible, progress
 from kafkaform.cli.safeguards import Safeguards, safeguard_options
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import PLAN_SUFFIX, read_plan_file
-from kafkaform.cli.terminal import is_terminal
+from kafkaform.cli.terminal import is_terminal, prose_width
 from kafkaform.cli.trusting import Trust, require_same, trust_options
 from kafkaform.consent import Grant
 from kafkaform.errors import InvalidInput, KafkaformError, PlanFileError, UsageError
@@ -337,4 +337,4 @@ def _print_report(report: ApplyReport, output_format: str) -> None:
         click.echo(apply_to_json(report), nl=False)
     elif report.results or report.unknown:
         click.echo()
-        print_text(render_apply(report))
+        print_text(render_apply(report, width=prose_width(sys.stdout)))

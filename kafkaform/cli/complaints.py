@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.terminal import colours
+from kafkaform.cli.terminal import colours, prose_width
 from kafkaform.errors import InvalidInput, KafkaformError, UsageError
-from kafkaform.report.printable import printable
+from kafkaform.report.printable import plain_quotes, printable, wrapped
 
 if TYPE_CHECKING:
     from kafkaform.client_properties import Resolved
 
 _GENERIC_ERROR = 1
+_INDENT = "    "
 
 
 class Complaints:
@@ -92,13 +93,23 @@ class Complaints:
         label = click.style("Error:", fg="red", bold=True) if colours(sys.stderr) else "Error:"
         self._line(message, f"{label} ")
         if hint:
-            click.echo(f"hint: {printable(hint)}", err=True)  # in our own words: nothing to hide
+            # In our own words: nothing to hide.
+            click.echo(_laid_out("hint: ", plain_quotes(printable(hint))), err=True)
 
     def _line(self, text: str, lead: str = "") -> None:
         # click would take the colours out again where no terminal is.
-        click.echo(
-            lead + printable(self.redacted(text)), err=True, color=True if colours(sys.stderr) else None
-        )
+        told = plain_quotes(printable(self.redacted(text)))
+        click.echo(_laid_out(lead, told), err=True, color=True if colours(sys.stderr) else None)
+
+
+def _laid_out(lead: str, text: str) -> str:
+    """A lead and text behind it: on a terminal in lines of its width, the further ones indented."""
+    width = prose_width(sys.stderr)
+    if width is None:
+        return lead + text
+    visible = click.unstyle(lead)
+    first, *more = wrapped(visible + text, width, _INDENT)
+    return "\n".join([lead + first.removeprefix(visible), *more])
 
 
 class _Redacting(logging.Formatter):

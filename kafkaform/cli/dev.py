@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.errors import DevClusterError
+from kafkaform.report.printable import plain_quotes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -295,4 +296,4 @@ def _as_json(directory: Path, found: ClusterStatus | None) -> dict[str, object]:
 
 
 def _tell(line: str) -> None:
-    click.echo(line, err=True)
+    click.echo(plain_quotes(line), err=True)

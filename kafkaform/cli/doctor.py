@@ -19,7 +19,7 @@ from kafkaform.cli.options import (
     report_option,
     where_options,
 )
-from kafkaform.cli.output import print_text, put, tell, write_file
+from kafkaform.cli.output import print_text, put, tell, verbose_option, write_file
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import is_animated, prose_width
 from kafkaform.errors import ClusterError, KafkaformError, UsageError
@@ -72,6 +72,7 @@ _CODES = {Verdict.HEALTHY: 0, Verdict.UNKNOWN: 1, Verdict.UNHEALTHY: 2}
     help="text for people, json for programs, prometheus for the textfile collector of node_exporter.",
 )
 @report_option
+@verbose_option
 def doctor(
     paths: tuple[Path, ...],
     where: Where,
@@ -80,6 +81,7 @@ def doctor(
     codes: tuple[str, ...],
     output_format: str,
     out: Path | None,
+    verbose: bool,
 ) -> int:
     """Say whether the cluster is healthy: controllers, brokers, partitions, groups.
 
@@ -119,7 +121,7 @@ def doctor(
 
             put(metrics(None, target.name, time.time()), out)
         raise
-    _report(checkup, target.name, output_format, out)
+    _report(checkup, target.name, output_format, out, verbose=verbose)
     return _CODES[checkup.verdict]
 
 
@@ -143,7 +145,7 @@ def _chosen(codes: tuple[str, ...], settings: Settings) -> frozenset[str]:
     return frozenset(code.upper() for code in codes)
 
 
-def _report(checkup: Checkup, name: str, output_format: str, out: Path | None) -> None:
+def _report(checkup: Checkup, name: str, output_format: str, out: Path | None, *, verbose: bool) -> None:
     if output_format == "prometheus":
         from kafkaform.report.prometheus import metrics
 
@@ -151,9 +153,9 @@ def _report(checkup: Checkup, name: str, output_format: str, out: Path | None) -
     elif output_format == "json":
         put(checkup_to_json(checkup, name), out)
     elif out is not None:
-        write_file(out, render_checkup(checkup, name).plain + "\n")
+        write_file(out, render_checkup(checkup, name, verbose=verbose).plain + "\n")
     else:
-        print_text(render_checkup(checkup, name, width=prose_width(sys.stdout)))
+        print_text(render_checkup(checkup, name, verbose=verbose, width=prose_width(sys.stdout)))
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from kafkaform.audit.record import timestamp
 from kafkaform.audit.trail import read_record, read_record_file
 from kafkaform.cli import completion
 from kafkaform.cli.options import SectionedCommand, Where, in_milliseconds, where_options
-from kafkaform.cli.output import print_text
+from kafkaform.cli.output import print_text, verbose_option
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import prose_width
 from kafkaform.errors import AuditError
@@ -57,6 +57,7 @@ record_option = click.option(
     show_default=True,
     help="json has every field of every change.",
 )
+@verbose_option
 def history(
     resource: str | None,
     where: Where,
@@ -64,11 +65,12 @@ def history(
     limit: int,
     since: int | None,
     output_format: str,
+    verbose: bool,
 ) -> int:
     """Show what applies did to the cluster, from the audit record.
 
-    The latest comes first. RESOURCE is KIND/NAME or NAME (globs allowed), or the id of an apply or of a
-    change, as shown.
+    The latest comes first, with a line for each change. RESOURCE is KIND/NAME or NAME (globs allowed), or the
+    id of an apply or of a change, as shown: of these, or with --verbose, every field is listed.
     """
     oldest = _oldest(since)
     log = record_of(where, file, tells=output_format == "text")
@@ -81,7 +83,9 @@ def history(
     if output_format == "json":
         click.echo(history_to_json(shown, log), nl=False)
     else:
-        print_text(render_history(shown, len(found) - len(shown), width=prose_width(sys.stdout)))
+        detailed = verbose or resource is not None
+        width = prose_width(sys.stdout)
+        print_text(render_history(shown, len(found) - len(shown), verbose=detailed, width=width))
         tell_problems(log)
     return 0
 

@@ -17,7 +17,7 @@ from kafkaform.errors import InvalidInput, KafkaformError, RepositoryError
 from kafkaform.manifests.files import CONFIG_FILE, DASH, NO_CONFIG_FILE
 from kafkaform.report.diagnostics import ANNOTATING, render
 from kafkaform.report.findings import Workspace, everywhere, from_problems, of_plan
-from kafkaform.report.printable import printable
+from kafkaform.report.printable import plain_quotes, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -187,7 +187,7 @@ def print_text(text: Text, *, err: bool = False) -> None:
 
 def tell(text: str) -> None:
     """Say on stderr what is being waited for."""
-    click.echo(printable(text), err=True)
+    click.echo(plain_quotes(printable(text)), err=True)
 
 
 def tell_configuration(settings: Settings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,16 +11,17 @@ import click
 
 from kafkaform.cli import completion
 from kafkaform.cli.options import config_option
+from kafkaform.cli.terminal import prose_width
 from kafkaform.errors import InvalidInput, UsageError
 from kafkaform.manifests.loader import WAIVER_PREFIX
 from kafkaform.model import Severity
-from kafkaform.report.printable import printable
+from kafkaform.report.printable import plain_quotes, printable, wrapped
 from kafkaform.rules import Note, Rule, entries, plugins
 from kafkaform.settings import Settings, find_settings
 from kafkaform.spelling import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 _OFF = "off"
@@ -125,7 +127,7 @@ def _named(code: str, listed: Mapping[str, Listed]) -> Listed:
 def _explained(one: Listed) -> str:
     entry = one.entry
     own = "" if one.in_force == entry.severity.value else f", {entry.severity.value} unless configured"
-    lines = [f"{entry.code} ({one.in_force}{own})", "", *entry.explanation.splitlines(), ""]
+    lines = [f"{entry.code} ({one.in_force}{own})", "", *_paragraphs(entry.explanation), ""]
     if one.stage is not None:
         lines.append(f"needs      {_NEEDS[one.stage]}")
     if one.origin != "kafkaform":
@@ -138,6 +140,19 @@ def _explained(one: Listed) -> str:
     waiver = f'metadata.annotations: {{{WAIVER_PREFIX}{entry.code}: "why it is right here"}}'
     lines.append(f"waiver     {waiver if one.waivable else 'none: Kafka would refuse it all the same'}")
     return "\n".join(map(printable, lines))
+
+
+def _paragraphs(explanation: str) -> Iterator[str]:
+    """An explanation in lines of a terminal, or its own; lists and what is indented stay as they are."""
+    width = prose_width(sys.stdout)
+    for number, paragraph in enumerate(explanation.split("\n\n")):
+        if number:
+            yield ""
+        lines = [plain_quotes(printable(line)) for line in paragraph.splitlines()]
+        if width is None or any(line.startswith((" ", "-", "|")) for line in lines):
+            yield from lines
+        else:
+            yield from wrapped(plain_quotes(printable(" ".join(paragraph.splitlines()))), width)
 
 
 def _json(one: Listed) -> dict[str, object]:

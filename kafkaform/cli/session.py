@@ -15,7 +15,7 @@ from kafkaform.cli.complaints import Complaints
 from kafkaform.cli.options import Where
 from kafkaform.cli.terminal import prose_width
 from kafkaform.errors import InvalidInput, KafkaformError, UsageError
-from kafkaform.manifests.files import DASH, NO_CONFIG_FILE
+from kafkaform.manifests.files import CONFIG_FILE, DASH, NO_CONFIG_FILE
 from kafkaform.report.printable import clipped, printable
 from kafkaform.settings import ClusterSettings, Settings, find_settings
 
@@ -143,13 +143,14 @@ class Session:
 
     def tell(self) -> None:
         """Say on stderr what is used: for commands whose report has no header of its own."""
-        parts = [f"configuration {self.config_file}"]
+        parts = []
         if self.target is not None:
             parts.append(f"cluster {self.target.name}")
-            if self.servers not in {None, self.target.name}:
-                parts.append(f"brokers {clipped(self.servers or '', _LONGEST_ADDRESS)}")
         if self.environment is not None:
             parts.append(f"environment {self.environment}")
+        if self.target is not None and self.servers not in {None, self.target.name}:
+            parts.append(f"brokers {clipped(self.servers or '', _LONGEST_ADDRESS)}")
+        parts.append(self.settings.file or f"no {CONFIG_FILE} found")
         width = prose_width(sys.stderr)
         line = printable(" · ".join(parts))
         if width is not None and len(line) > width:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from kafkaform.cli.options import (
 )
 from kafkaform.cli.output import tell_configuration, telling_problems, workspace
 from kafkaform.cli.session import Session
+from kafkaform.cli.terminal import prose_width
 from kafkaform.errors import InvalidInput, Problem, UsageError
 from kafkaform.manifests.loader import InvalidManifests, file_problems, load_all
 from kafkaform.report.diagnostics import FORMATS, has_errors, render, tally
@@ -165,7 +167,8 @@ def _print(
 ) -> None:
     """Print the findings; `resources` is None where the files could not be read as manifests."""
     about = {"resources": resources}
-    click.echo(render(found, output_format, workspace(), known=known, about=about), nl=False)
+    width = prose_width(sys.stdout)
+    click.echo(render(found, output_format, workspace(), known=known, about=about, width=width), nl=False)
 
 
 def _summary(resources: int, found: Sequence[Reported]) -> str:

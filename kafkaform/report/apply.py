@@ -6,8 +6,6 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, assert_never
 
-from rich.text import Text
-
 from kafkaform.model import CONFIG_PREFIX, Plan, Update
 from kafkaform.operations import (
     AddPartitions,
@@ -23,6 +21,7 @@ from kafkaform.outcome import AGAIN, Result
 from kafkaform.replica_changes import replica_changes
 from kafkaform.report.changes import action_of
 from kafkaform.report.consents import Ledger, allow_flags
+from kafkaform.report.page import FIELD_INDENT, PROSE, Page
 from kafkaform.report.printable import clipped, printable
 from kafkaform.report.text import SYMBOLS
 from kafkaform.report.values import label, single
@@ -31,8 +30,11 @@ from kafkaform.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from rich.text import Text
+
     from kafkaform.operations import Operation
     from kafkaform.outcome import ApplyReport, ResourceResult
+    from kafkaform.report.page import Part
 
 FORMAT_VERSION = 1
 
@@ -65,24 +67,29 @@ _NEXT = {
     Result.REFUSED: "see what each refusal says to do instead",
 }
 _NO_CONSENTS = Ledger(Plan(cluster_id=""))
-_PROSE = 1200  # characters of one message or hint, as in plans
 
 
-def render_apply(report: ApplyReport) -> Text:
-    """One line for each resource, details below it; then a summary, and what to do next."""
-    text = Text()
+def render_apply(report: ApplyReport, *, width: int | None = None) -> Text:
+    """Word what became of each resource; then a summary, and what to do next.
+
+    Args:
+        report: The report.
+        width: Where to wrap prose, in columns; None leaves it in whole lines.
+    """
+    page = Page(width)
     order = list(_STYLES)
     for one in sorted(report.results, key=lambda one: order.index(one.result)):
-        _headline(text, one)
+        _headline(page, one)
         for lead, prose in _details(one):
-            text.append(f"      {lead}", style="dim")
-            text.append(f"{clipped(prose, _PROSE)}\n")
+            page.note(lead, clipped(prose, PROSE), indent=FIELD_INDENT)
+        if one.result is Result.NEEDS_CONSENT:
+            page.verbatim("consent: ", allow_flags(one.planned, _NO_CONSENTS.missing(one.planned)))
     if report.results:
-        text.append("\n")
-    text.append(_summary(report), style="bold" if report.complete else "bold red")
+        page.line()
+    page.note("", _summary(report), "bold" if report.complete else "bold red", indent=0)
     for step in _next_steps(report):
-        text.append(f"\n  next: {step}")
-    return text
+        page.note("next: ", step, indent=2)
+    return page.text
 
 
 def apply_to_json(report: ApplyReport) -> str:
@@ -140,7 +147,7 @@ def describe(operation: Operation) -> str:
             assert_never(operation)
 
 
-def _headline(text: Text, one: ResourceResult) -> None:
+def _headline(page: Page, one: ResourceResult) -> None:
     action = action_of(one.planned.change)
     style = _STYLES[one.result]
     if one.result is Result.APPLIED:
@@ -152,23 +159,22 @@ def _headline(text: Text, one: ResourceResult) -> None:
     else:
         symbol, symbol_style = "!", style
         word = f"{action} {_WORDS[one.result]}"
-    text.append(f"  {symbol} ", style=f"bold {symbol_style}")
-    text.append(clipped(str(one.planned.ref), 280), style="bold")
-    text.append(f"  {word}", style=style)
-    if one.result is Result.APPLIED and action != "delete":
-        text.append(f": {_listed(one.done)}", style="dim")
+    name = clipped(str(one.planned.ref), 280)
+    parts: list[Part] = [(symbol, f"bold {symbol_style}"), " ", (name, "bold"), (f"  {word}", style)]
+    done = _listed(one.done) if one.result is Result.APPLIED and action != "delete" else ""
     location = one.planned.location
-    if symbol == "!" and location is not None:
-        text.append(f"  {clipped(location.file, 280)}:{location.line}", style="dim")
-    text.append("\n")
+    place = f"{clipped(location.file, 280)}:{location.line}" if symbol == "!" and location else ""
+    beside = f": {done}" if done else f"  {place}" if place else ""
+    fits = page.fits(f"    {name}  {word}{beside}")
+    page.line(*parts, (beside if fits else "", "dim"), indent=2)
+    if beside and not fits:
+        page.note("", done or place, "dim", indent=FIELD_INDENT)
 
 
 def _details(one: ResourceResult) -> Iterator[tuple[str, str]]:
     if one.message:
         yield "", one.message
-    if one.result is Result.NEEDS_CONSENT:
-        yield "consent: ", allow_flags(one.planned, _NO_CONSENTS.missing(one.planned))
-    elif one.hint:
+    if one.hint and one.result is not Result.NEEDS_CONSENT:
         yield "instead: " if one.result is Result.REFUSED else "hint: ", one.hint
     if one.result is not Result.APPLIED and isinstance(one.planned.change, Update):
         if one.done:

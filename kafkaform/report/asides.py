@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kafkaform.model import Severity
 from kafkaform.report.findings import More, abridged, of_plan
 from kafkaform.report.page import FIELD_INDENT, PROSE
-from kafkaform.report.printable import clipped
+from kafkaform.report.printable import clipped, plain_quotes
 from kafkaform.report.summary import concerned
 from kafkaform.wording import counted
 
@@ -61,24 +61,32 @@ def unmanaged(page: Page, refs: Sequence[ResourceRef], *, verbose: bool) -> None
 def findings(page: Page, diagnostics: Sequence[Diagnostic], *, verbose: bool) -> None:
     """List findings; of those that only inform, how many there are, unless all are wanted."""
     shown = [d for d in diagnostics if verbose or _is_shown(d)]
-    _list(page, shown)
+    if shown:
+        _begin(page)
+    listing(page, shown)
     _hidden(page, len(diagnostics) - len(shown))
 
 
 def findings_of_plan(page: Page, plan: Plan, *, verbose: bool) -> None:
     """List the findings of what changes, and a line for each rule that has some on what does not."""
     if verbose:
-        _list(page, plan.diagnostics)
+        if plan.diagnostics:
+            _begin(page)
+        listing(page, plan.diagnostics)
         return
     found = of_plan(plan)
     shown = [d for d in found.shown if _is_shown(d)]
-    _list(page, abridged(shown))
+    if shown:
+        _begin(page)
+    listing(page, abridged(shown))
     if found.elsewhere:
         _begin(page)
     for one in found.elsewhere:
-        page.line(
-            (f"{one.severity.value} {one.code}", SEVERITY_STYLES[one.severity]), f"  {one.where}", indent=2
-        )
+        lead = f"{one.severity.value} {one.code}"
+        fits = page.fits(f"  {lead}  {one.where}")
+        page.line((lead, SEVERITY_STYLES[one.severity]), f"  {one.where}" if fits else "", indent=2)
+        if not fits:
+            page.note("", one.where, indent=FIELD_INDENT)
     _hidden(page, len(found.shown) - len(shown) + found.notes)
 
 
@@ -91,16 +99,15 @@ def _begin(page: Page) -> None:
     page.line()
 
 
-def _list(page: Page, shown: Sequence[Diagnostic | More]) -> None:
-    if shown:
-        _begin(page)
+def listing(page: Page, shown: Sequence[Diagnostic | More]) -> None:
+    """Add findings, each with what to do about it."""
     for diagnostic in shown:
         if isinstance(diagnostic, More):
             _more(page, diagnostic)
             continue
         lead = f"{'waived' if diagnostic.waived else diagnostic.severity.value} {diagnostic.code}"
         place = str(diagnostic.location) if diagnostic.location else ""
-        message = clipped(diagnostic.message, PROSE)
+        message = plain_quotes(clipped(diagnostic.message, PROSE))
         alone = page.fits(f"  {lead}  {place}: {message}")
         where = f"{place}: " if place and alone else place
         page.line(
@@ -128,7 +135,7 @@ def _more(page: Page, more: More) -> None:
 def _hidden(page: Page, count: int) -> None:
     if count:
         _begin(page)
-        page.line((f"{counted(count, 'note')} more (--verbose lists them)", "dim"), indent=2)
+        page.line((f"{counted(count, 'more note')} (--verbose lists them)", "dim"), indent=2)
 
 
 def rest(page: Page, count: int) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kafkaform.model import Severity
-from kafkaform.report.printable import printable
+from kafkaform.report.printable import plain_quotes, printable, wrapped
 from kafkaform.wording import counted
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kafkaform.report.findings import Reported, Workspace
     from kafkaform.rules import Note, Rule
 
+_INDENT = "    "
 FORMATS = ("text", "json", "github", "sarif")
 ANNOTATING = frozenset({"github", "sarif"})
 """The formats that put findings on the lines of files, problems of the input too."""
@@ -28,6 +29,7 @@ def render(
     *,
     known: Mapping[str, Rule | Note],
     about: Mapping[str, object] | None = None,
+    width: int | None = None,
 ) -> str:
     """The findings in one of FORMATS, each line ended.
 
@@ -37,6 +39,7 @@ def render(
         workspace: What paths are relative to, where others than people read them.
         known: What explains the codes.
         about: What the JSON says besides the findings.
+        width: Where to wrap text, in columns; None leaves each finding in one line.
     """
     match output_format:
         case "json":
@@ -51,7 +54,10 @@ def render(
 
             return "".join(f"{line}\n" for line in commands(found, workspace))
         case _:
-            return "".join(f"{as_line(one)}\n" for one in found)
+            lines = [as_line(one) for one in found]
+            if width is not None:
+                lines = [part for line in lines for part in wrapped(line, width, _INDENT)]
+            return "".join(f"{line}\n" for line in lines)
 
 
 def as_line(one: Reported) -> str:
@@ -61,7 +67,8 @@ def as_line(one: Reported) -> str:
     code = f"{diagnostic.code} " if diagnostic.code else ""
     hint = f" ({diagnostic.suggestion})" if diagnostic.suggestion else ""
     waived = f" (waived: {diagnostic.waived})" if diagnostic.waived is not None else ""
-    return printable(f"{where}{diagnostic.severity.value}: {code}{one.message}{hint}{waived}")
+    text = f"{where}{diagnostic.severity.value}: {code}{one.message}{hint}{waived}"
+    return plain_quotes(printable(text))
 
 
 def as_json(one: Reported) -> dict[str, object]:

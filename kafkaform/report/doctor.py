@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from kafkaform.checkup import Verdict
 from kafkaform.model import Severity
+from kafkaform.report import asides
 from kafkaform.report.diagnostics import as_json
-from kafkaform.report.findings import Reported
-from kafkaform.report.printable import clipped, printable
+from kafkaform.report.findings import Reported, abridged
+from kafkaform.report.page import FIELD_INDENT, PROSE, Page
+from kafkaform.report.printable import clipped
 from kafkaform.rules.health_partitions import offline, under_min_isr, under_replicated
 from kafkaform.wording import counted
 
 if TYPE_CHECKING:
-    from kafkaform.checkup import Checkup
-    from kafkaform.model import Diagnostic
+    from rich.text import Text
 
-_STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
+    from kafkaform.checkup import Checkup
+
 _VERDICTS = {Verdict.HEALTHY: "bold green", Verdict.UNHEALTHY: "bold red", Verdict.UNKNOWN: "bold yellow"}
 _WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
-_PROSE = 1200
 _NAME = 80
-_LEAST_ROOM = 20
 
 
 def figures(checkup: Checkup) -> dict[str, int | None]:
@@ -57,24 +54,32 @@ def headline(checkup: Checkup, name: str) -> str:
     return f"cluster {clipped(name, _NAME)}: {seen}: {checkup.verdict}{_tally(checkup)}"
 
 
-def render_checkup(checkup: Checkup, name: str, *, width: int | None = None) -> Text:
+def render_checkup(checkup: Checkup, name: str, *, verbose: bool = False, width: int | None = None) -> Text:
     """Word a checkup.
 
     Args:
         checkup: What was found.
         name: What the reader calls the cluster.
+        verbose: List every finding, also where one rule has many.
         width: Where to wrap prose, in columns; None leaves it in whole lines.
     """
+    page = Page(width)
     lead, _, verdict = headline(checkup, name).rpartition(": ")
-    text = Text.assemble(f"{lead}: ", (verdict, _VERDICTS[checkup.verdict]))
-    for finding in checkup.findings:
-        _finding(text, finding, width)
+    if page.fits(f"{lead}: {verdict}"):
+        page.line(f"{lead}: ", (verdict, _VERDICTS[checkup.verdict]))
+    else:
+        page.note("", f"{lead}:", indent=0)
+        page.line((verdict, _VERDICTS[checkup.verdict]), indent=2)
+    asides.listing(page, checkup.findings if verbose else abridged(checkup.findings))
     for untold in checkup.untold:
         style = "yellow" if untold.matters else "dim"
-        text.append("\n  ")
-        text.append(f"not told {untold.code}", style)
-        _prose(text, clipped(untold.what, _PROSE), "", width, first=len(f"  not told {untold.code}  "))
-    return text
+        what = clipped(untold.what, PROSE)
+        if page.fits(f"  not told {untold.code}  {what}"):
+            page.line((f"not told {untold.code}", style), f"  {what}", indent=2)
+        else:
+            page.line((f"not told {untold.code}", style), indent=2)
+            page.note("", what, indent=FIELD_INDENT)
+    return page.text
 
 
 def checkup_to_json(checkup: Checkup, name: str) -> str:
@@ -100,33 +105,3 @@ def _tally(checkup: Checkup) -> str:
     counts = Counter(finding.severity for finding in checkup.findings if finding.waived is None)
     parts = [counted(counts[severity], word) for severity, word in _WORDS.items() if counts[severity]]
     return f" ({', '.join(parts)})" if parts else ""
-
-
-def _finding(text: Text, finding: Diagnostic, width: int | None) -> None:
-    lead = f"{'waived' if finding.waived else finding.severity.value} {finding.code}"
-    where = f"{finding.location}: " if finding.location else ""
-    text.append("\n  ")
-    text.append(lead, _STYLES[finding.severity])
-    _prose(text, where + clipped(finding.message, _PROSE), "", width, first=len(f"  {lead}  "))
-    more = f"because: {finding.waived}" if finding.waived else finding.suggestion
-    if more:
-        text.append("\n")
-        _prose(text, clipped(more, _PROSE), "dim", width, first=0)
-
-
-def _prose(text: Text, prose: str, style: str, width: int | None, *, first: int) -> None:
-    """Add a paragraph: behind what the line has already, the rest of it and all others indented."""
-    indent = " " * 6
-    lines = [printable(prose)]
-    if width is not None and width - len(indent) >= _LEAST_ROOM:
-        lines = textwrap.wrap(
-            lines[0],
-            width,
-            initial_indent=" " * (first or len(indent)),
-            subsequent_indent=indent,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        lines[0] = lines[0].lstrip(" ")
-    text.append("  " if first else indent)
-    text.append("\n".join(lines), style)

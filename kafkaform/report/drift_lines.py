@@ -14,7 +14,7 @@ from kafkaform.report.values import LONGEST
 if TYPE_CHECKING:
     from kafkaform.report.drift_ways import Line
 
-UNDECLARED_FIRST = "What nothing declares goes once this is written and applied:"
+UNDECLARED_FIRST = "First write this, which removes what is not declared:"
 BY_HAND = "Or by hand:"
 
 _STYLE = Style()

@@ -219,6 +219,6 @@ def _gone(path: str) -> str:
 
 def _set(ref: ResourceRef, one: FieldDrift, setting: Setting) -> str:
     if setting.value is None:
-        return "left it without a value of its own"
+        return "did not set it"
     shown: Worded = single(ref.kind, one.change.path, setting.value)
     return f"set {printable(shown.short)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.model import Severity
-from kafkaform.report.printable import printable
+from kafkaform.report.printable import plain_quotes, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,5 +41,5 @@ def _annotation(one: Reported, workspace: Workspace) -> str:
         }
     told = ",".join(f"{name}={value.translate(_PROPERTY_TABLE)}" for name, value in properties.items())
     lines = [one.message, diagnostic.suggestion or ""]
-    text = "\n".join(printable(line) for line in lines if line).translate(_DATA_TABLE)
+    text = "\n".join(plain_quotes(printable(line)) for line in lines if line).translate(_DATA_TABLE)
     return f"::{_COMMANDS[diagnostic.severity]} {told}::{text}"

@@ -6,14 +6,15 @@ import json
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from kafkaform.kinds.topic.operations import PLACEMENT
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
 from kafkaform.report.printable import clipped
 from kafkaform.report.text import SYMBOLS
-from kafkaform.report.values import Transition, label, single
-from kafkaform.wording import counted, short_commit
+from kafkaform.report.values import Transition, label, moved, set_first, single
+from kafkaform.wording import command, counted, short_commit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from rich.text import Text
 
@@ -31,16 +32,20 @@ _ENDS = {
     "not_tried": "not tried",
 }
 _MOST_FIELDS = 12
+_FEW_FIELDS = 3
 _WORD = 120
 _NAME = 280
 
 
-def render_history(entries: Sequence[Entry], earlier: int, *, width: int | None = None) -> Text:
+def render_history(
+    entries: Sequence[Entry], earlier: int, *, verbose: bool = True, width: int | None = None
+) -> Text:
     """Word changes apply by apply, in the order in which they are given.
 
     Args:
         entries: The changes.
         earlier: How many more there are that are not shown.
+        verbose: Whether every field and consent has a line of its own.
         width: Where to wrap prose, in columns; None leaves it in whole lines.
     """
     page = Page(width)
@@ -51,12 +56,16 @@ def render_history(entries: Sequence[Entry], earlier: int, *, width: int | None 
             page.line()
         _apply(page, changes[0], named=clusters > 1)
         for entry in sorted(changes, key=lambda entry: _number(entry.id)):
-            _change(page, entry)
+            _change(page, entry, verbose=verbose)
     if not entries:
         page.line("No such change is on record.")
-    if earlier:
+    if earlier or (entries and not verbose):
         page.line()
-        page.line((f"and {counted(earlier, 'earlier change')}: see --limit", "dim"))
+    if earlier:
+        page.note("", f"and {counted(earlier, 'earlier change')}: see --limit", "dim", indent=0)
+    if entries and not verbose:
+        some = f"{command('history', str(entries[0].ref))} or {command('history', entries[0].run)}"
+        page.note("", f"every field: {some}, or --verbose for all", "dim", indent=0)
     return page.text
 
 
@@ -92,21 +101,32 @@ def _apply(page: Page, entry: Entry, *, named: bool) -> None:
         parts.append(f"environment {clipped(entry.environment, _WORD)}")
     if named:
         parts.append(f"cluster {clipped(entry.cluster_id, _WORD)}")
-    page.line((entry.run, "bold"), "  ", "  ".join(parts))
+    about = "  ".join(parts)
+    if page.fits(f"{entry.run}  {about}"):
+        page.line((entry.run, "bold"), "  ", about)
+    else:
+        page.line((entry.run, "bold"), f"  {parts[0]}")
+        page.note("", "  ".join(parts[1:]), indent=2)
     if entry.url:
         page.line((clipped(entry.url, PROSE), "dim"), indent=2)
 
 
-def _change(page: Page, entry: Entry) -> None:
+def _change(page: Page, entry: Entry, *, verbose: bool) -> None:
     fine = entry.outcome is not None and entry.outcome.result in {"applied", "already"}
     symbol, style = SYMBOLS[entry.action] if fine else ("?" if entry.outcome is None else "!", "red")
+    title = f"{entry.id}  ", clipped(str(entry.ref), _NAME), f"  {result_of(entry)}"
+    brief = "" if verbose else _brief(entry)
+    fits = page.fits(f"    {''.join(title)}{brief}")
     page.line(
         (symbol, f"bold {style}"),
-        f" {entry.id}  ",
-        (clipped(str(entry.ref), _NAME), "bold"),
-        f"  {result_of(entry)}",
+        f" {title[0]}",
+        (title[1], "bold"),
+        title[2],
+        (brief if fits else "", "dim"),
         indent=2,
     )
+    if brief and not fits:
+        page.note("", brief.removeprefix(": ").strip(), "dim", indent=FIELD_INDENT)
     if entry.outcome is None:
         page.note("", f"this {_OPEN}", indent=FIELD_INDENT)
     elif entry.outcome.message:
@@ -114,13 +134,42 @@ def _change(page: Page, entry: Entry) -> None:
     unsure = {field.path for field in entry.in_doubt} if entry.outcome is not None else set()
     if unsure:
         page.note("", f"what is not known {_OPEN}", indent=FIELD_INDENT)
+    if verbose:
+        _details(page, entry, "  (was so already)" if fine else "  (not done)", unsure)
+
+
+def _brief(entry: Entry) -> str:
+    """What a line says of the fields of a change: values of the few of an update, else how many there are."""
+    consents = ", ".join(hazard for hazard, _ in entry.consents)
+    consented = f" (with consent to {consents})" if consents else ""
+    if entry.action == "update" and len(entry.fields) <= _FEW_FIELDS:
+        values = ", ".join(f"{label(field.path)} {_short(entry, field)}" for field in entry.fields)
+        return f": {values}{consented}" if values else consented
+    count = f": {counted(len(entry.fields), 'field')}" if entry.fields and entry.action != "delete" else ""
+    return f"{count}{consented}"
+
+
+def _short(entry: Entry, field: RecordedField) -> str:
+    """What an update made of a field, without raw values."""
+    told = _transition(entry, field)
+    if isinstance(told, Transition) and told.told:
+        return told.told
+    sides = (single(entry.ref.kind, field.path, value).short for value in (field.before, field.after))
+    return " → ".join(sides)
+
+
+def _details(page: Page, entry: Entry, apart: str, unsure: Collection[str]) -> None:
+    """Every field and consent of a change; `apart` is said of fields that were not carried out."""
     done = {field.path for field in entry.carried_out}
-    apart = "  (was so already)" if fine else "  (not done)"
     for field in entry.fields[:_MOST_FIELDS]:
         left_out = apart if (done or unsure) and field.path not in done else ""
         if field.path in unsure:
             left_out = "  (not known)"
-        page.line(f"{label(field.path)}: {_transition(entry, field)}", (left_out, "dim"), indent=FIELD_INDENT)
+        words = f"{label(field.path)}: {_transition(entry, field)}"
+        if page.fits(" " * FIELD_INDENT + words + left_out):
+            page.line(words, (left_out, "dim"), indent=FIELD_INDENT)
+        else:
+            page.note("", words + left_out, indent=FIELD_INDENT)
     if len(entry.fields) > _MOST_FIELDS:
         more = counted(len(entry.fields) - _MOST_FIELDS, "more field")
         page.line((f"and {more}: see --format json", "dim"), indent=FIELD_INDENT)
@@ -132,9 +181,11 @@ def _transition(entry: Entry, field: RecordedField) -> Transition | str:
     before, after = (single(entry.ref.kind, field.path, value) for value in (field.before, field.after))
     match entry.action:
         case "create":
-            return Transition(None, after)
+            return set_first(entry.ref.kind, field.path, field.after)
         case "delete":
             return Transition(before, None)
+        case "update" if field.path == PLACEMENT and field.before is not None and field.after is not None:
+            return Transition(None, None, *moved(str(field.before), str(field.after)))
         case _ if field.before is None or field.after is None:
             return f"{before} → {after}"
         case _:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TypeAlias
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from kafkaform.report.printable import printable
-from kafkaform.wording import PASTED, QUOTED
+from kafkaform.report.printable import plain_quotes, printable, wrapped
 
 Part: TypeAlias = str | tuple[str, str]
 """Plain text, or text and a style."""
@@ -19,8 +17,6 @@ NOTE_INDENT = 8
 PROSE = 1200
 """Characters of one reason or message; more than that is not prose."""
 _LEAST_ROOM = 20
-_UNBROKEN = "\0"
-"""Stands for a space where a line must not end; printable text has none."""
 
 
 class Page:
@@ -64,18 +60,19 @@ class Page:
 
     def note(self, lead: str, prose: str, style: str = "", *, indent: int = NOTE_INDENT) -> None:
         """Add a paragraph under a hanging lead."""
-        text = printable(prose)
+        text = plain_quotes(printable(prose))
         room = None if self._width is None else self._width - indent - len(lead)
-        lines = [text]
-        if room is not None and room >= _LEAST_ROOM:
-            # What is pasted is not broken: a shell would run the first line, and then the second.
-            whole = text
-            for pattern in (PASTED, QUOTED):
-                whole = pattern.sub(lambda match: match[0].replace(" ", _UNBROKEN), whole)
-            lines = textwrap.wrap(whole, room, break_long_words=False, break_on_hyphens=False) or [""]
-            lines = [line.replace(_UNBROKEN, " ") for line in lines]
+        lines = [text] if room is None or room < _LEAST_ROOM else wrapped(text, room)
         for number, line in enumerate(lines):
             self.line((lead if number == 0 else " " * len(lead), "dim"), (line, style), indent=indent)
+
+    def verbatim(self, lead: str, text: str, *, indent: int = FIELD_INDENT) -> None:
+        """Add what is to be copied: never wrapped; on a line of its own where the lead leaves no room."""
+        if self.fits(" " * indent + lead + text):
+            self.line((lead, "dim"), text, indent=indent)
+        else:
+            self.line((lead.rstrip(), "dim"), indent=indent)
+            self.line(text, indent=NOTE_INDENT)
 
     def section(self, *parts: Part) -> None:
         """Start a block: a blank line, and its title."""

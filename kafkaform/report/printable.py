@@ -7,6 +7,9 @@ sequences, line breaks, bidirectional overrides, zero-width characters and look-
 from __future__ import annotations
 
 import re
+import textwrap
+
+from kafkaform.wording import PASTED, QUOTED
 
 # str.isprintable() covers Unicode's "other" and "separator" categories; these are printable by category
 # and yet draw nothing: fillers, variation selectors, the combining grapheme joiner, the blank braille cell.
@@ -14,6 +17,9 @@ _BLANK = (
     "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
 )
 _BLANK_PATTERN = re.compile(f"[{_BLANK}]")
+_CODE = re.compile(rf"{QUOTED.pattern}|(?<![^\s(\[])`([^`]+)`(?=[\s,.;:?!)\]]|$)")
+_UNBROKEN = "\0"
+"""Stands for a space where a line must not end; printable text has none."""
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
@@ -55,3 +61,43 @@ def clipped(text: str, limit: int) -> str:
             break
         pieces.append(piece)
     return f"{''.join(pieces)}… ({len(text) - len(pieces):,} more characters)"
+
+
+def in_code(text: str) -> list[tuple[str, bool]]:
+    """The pieces of a message, and which of them stand between Markdown's backticks, which are left out.
+
+    What is quoted for a shell stays as it is, whatever it holds.
+    """
+    pieces: list[tuple[str, bool]] = []
+    end = 0
+    for match in _CODE.finditer(text):
+        if match[1] is not None:
+            pieces += [(text[end : match.start()], False), (match[1], True)]
+            end = match.end()
+    return [*pieces, (text[end:], False)]
+
+
+def plain_quotes(text: str) -> str:
+    """The text for readers who would see Markdown's backticks: code of several words is in quotes instead."""
+    if "`" not in text:
+        return text
+    return "".join(_in_quotes(piece) if code and " " in piece else piece for piece, code in in_code(text))
+
+
+def _in_quotes(code: str) -> str:
+    quote = '"' if "'" in code else "'"
+    return f"{quote}{code}{quote}"
+
+
+def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """Printable text in lines of at most `width`, all but the first indented, broken between words only.
+
+    What is pasted is not broken: a shell would run the first line, and then the second.
+    """
+    whole = text
+    for pattern in (PASTED, QUOTED):
+        whole = pattern.sub(lambda match: match[0].replace(" ", _UNBROKEN), whole)
+    lines = textwrap.wrap(
+        whole, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return [line.replace(_UNBROKEN, " ") for line in lines] or [""]

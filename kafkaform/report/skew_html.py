@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kafkaform.report import skew_values
-from kafkaform.report.printable import clipped, printable
+from kafkaform.report.printable import clipped, in_code, printable
 from kafkaform.report.skew_topic_view import Detail, topic_view
 from kafkaform.report.skew_trend import trends
 from kafkaform.wording import counted
@@ -118,6 +118,7 @@ def _environment() -> Environment:
         counted=counted,
         ends=_ends,
         place=_place,
+        prose=_prose,
     )
     return found
 
@@ -127,6 +128,14 @@ def _shown(value: object) -> object:
     if isinstance(value, str) and not isinstance(value, Markup):
         return clipped(value, _LONGEST) if len(value) > _LONGEST else printable(value)
     return value
+
+
+def _prose(text: str) -> Markup:
+    """A message, with its code as elements instead of between backticks."""
+    pieces = in_code(clipped(text, _LONGEST))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(piece) if code else piece for piece, code in pieces
+    )
 
 
 def _ends(estimate: Estimate, words: str) -> str:

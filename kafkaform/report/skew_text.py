@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from kafkaform.report.printable import clipped, printable
+from kafkaform.report.printable import clipped, plain_quotes, printable
 from kafkaform.report.skew_text_tables import (
     figure_table,
     key_table,
@@ -96,7 +96,7 @@ class _Page:
     def note(self, lead: str, prose: str, style: str = "dim", body: str = "", indent: int = _INDENT) -> None:
         """Add a paragraph behind a lead, its further lines indented."""
         shown = printable(lead)
-        lines = [clipped(prose, _PROSE).replace(" %", f"{_GLUE}%")]
+        lines = [plain_quotes(clipped(prose, _PROSE)).replace(" %", f"{_GLUE}%")]
         hang = len(shown) if len(shown) <= _LONGEST_HANG else _SHORT_HANG
         if self.room is not None:
             lines = textwrap.wrap(

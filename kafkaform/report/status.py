@@ -28,7 +28,7 @@ _FEW = 3
 _BUSY = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 _TOPIC_COLUMNS = (
-    Column("TOPIC", least=16),
+    Column("TOPIC", least=12),
     Column("PARTITIONS", right=True),
     Column("RF", right=True),
     Column("RETENTION", least=9),

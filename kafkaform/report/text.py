@@ -5,6 +5,7 @@ Print it with `soft_wrap`, so that pipes and files get whole lines.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -18,6 +19,7 @@ from kafkaform.report.page import FIELD_INDENT, NOTE_INDENT, PROSE, Page
 from kafkaform.report.printable import clipped
 from kafkaform.report.summary import ADDRESSES, provenance, summarise, summary_sentence
 from kafkaform.report.values import label, single, worded
+from kafkaform.wording import short_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,8 +67,9 @@ def render_plan(
 
 def render_provenance(header: PlanHeader) -> Text:
     """One line on when, by what and from which commit a saved plan was made."""
-    commit = f" from commit {header.commit}" if header.commit else ""
-    made = f"Saved plan of {header.created_at[:19]}Z, made by kafkaform {header.tool_version}{commit}."
+    commit = f", commit {short_commit(header.commit)}" if header.commit else ""
+    time = header.created_at[:16].replace("T", " ")
+    made = f"Saved plan of {time} UTC, kafkaform {header.tool_version}{commit}."
     return Text(clipped(made, 400), style="dim")
 
 
@@ -95,8 +98,9 @@ def _change(page: Page, planned: PlannedChange, ledger: Ledger, column: int, *, 
         (title, "bold"),
     ]
     source = f"{planned.location.file}:{planned.location.line}" if planned.location else ""
-    gap = " " * max(2, column - cell_len(title) - 4)
-    beside = page.fits(f"    {title}{gap}{source}")
+    gaps = " " * max(2, column - cell_len(title) - 4), "  "
+    gap = next((gap for gap in gaps if page.fits(f"    {title}{gap}{source}")), None)
+    beside = gap is not None
     if source and beside:
         parts.append((f"{gap}{source}", "dim"))
     page.section(*parts)
@@ -111,10 +115,10 @@ def _change(page: Page, planned: PlannedChange, ledger: Ledger, column: int, *, 
         page.note("consent given ", given, "green", indent=FIELD_INDENT)
     missing = ledger.missing(planned)
     if missing:
-        page.note("consent: ", allow_flags(planned, missing), indent=FIELD_INDENT)
+        page.verbatim("consent: ", allow_flags(planned, missing))
         if planned.location:
             line = annotation(planned, missing, ledger.given(planned))
-            page.note("     or: ", f"in metadata.annotations: {line}", indent=FIELD_INDENT)
+            page.verbatim("     or: in metadata.annotations: ", line)
 
 
 def _verdict(page: Page, planned: PlannedChange, action: str) -> None:
@@ -157,20 +161,24 @@ def _judgement_of_whole(page: Page, planned: PlannedChange) -> None:
 
 def _fields(page: Page, planned: PlannedChange, *, verbose: bool) -> None:
     rows = [(field, label(field.path), worded(planned.change, field)) for field in fields_of(planned.change)]
+    if not verbose and isinstance(planned.change, Create):
+        rows = [(field, name, _abridged(shown)) for field, name, shown in rows]
     widths = [cell_len(str(shown)) for _, _, shown in rows]
     names = min(36, max((cell_len(name) for _, name, _ in rows), default=0))
     values = min(48, max(widths, default=0))
     for (field, name, shown), width in zip(rows, widths, strict=True):
         parts: list[Part] = [name.ljust(max(names, 20)), "  ", *_styled(shown)]
         tags = _tags(field)
-        if tags:
-            parts += [" " * max(3, values - width + 3), *tags]
-        line = "".join(part if isinstance(part, str) else part[0] for part in parts)
-        if page.fits(" " * FIELD_INDENT + line):
-            page.line(*parts, indent=FIELD_INDENT)
+        gaps = [" " * max(3, values - width + 3), "   "] if tags else [""]
+        beside = next((gap for gap in gaps if _fits(page, [*parts, gap, *tags])), None)
+        if beside is not None:
+            page.line(*parts, beside, *tags, indent=FIELD_INDENT)
         else:  # the terminal would break it within a word
-            page.line(name, indent=FIELD_INDENT)
-            page.note("", str(shown))
+            if _fits(page, parts):
+                page.line(*parts, indent=FIELD_INDENT)
+            else:
+                page.line(name, indent=FIELD_INDENT)
+                page.note("", str(shown))
             if tags:
                 page.line(*tags, indent=NOTE_INDENT)
         if field.deferred is not None:
@@ -179,6 +187,17 @@ def _fields(page: Page, planned: PlannedChange, *, verbose: bool) -> None:
         if verbose:
             for told in shown.each:
                 page.note("", told)
+
+
+def _fits(page: Page, parts: Iterable[Part]) -> bool:
+    """Whether these parts of a field's line fit into the page."""
+    return page.fits(
+        " " * FIELD_INDENT + "".join(part if isinstance(part, str) else part[0] for part in parts)
+    )
+
+
+def _abridged(shown: Transition) -> Transition:
+    return replace(shown, told=f"{shown.told}; --verbose lists them") if shown.each else shown
 
 
 def _styled(shown: Transition) -> Iterable[Part]:

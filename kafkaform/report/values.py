@@ -11,8 +11,12 @@ from kafkaform.layout import format_assignment, parse_assignment
 from kafkaform.model import CONFIG_PREFIX, Create, Delete, Update
 from kafkaform.replica_changes import assignment_changes
 from kafkaform.report.printable import clipped, printable
+from kafkaform.wording import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkaform.layout import Assignment
     from kafkaform.model import Change, FieldChange, FieldValue
 
 UNSET = "(unset)"
@@ -103,11 +107,34 @@ def worded(change: Change, field: FieldChange) -> Transition:
     kind = change.ref.kind
     match change:
         case Create():
-            return Transition(None, single(kind, field.path, field.after))
+            return set_first(kind, field.path, field.after)
         case Update():
             return _between(kind, field)
         case Delete():
             return Transition(single(kind, field.path, field.before), None)
+
+
+def set_first(kind: str, path: str, value: FieldValue) -> Transition:
+    """The value that a field of a new resource gets."""
+    shown = single(kind, path, value)
+    if kind == "Topic" and path == PLACEMENT and value is not None:
+        return Transition(None, shown, *_placed(parse_assignment(str(value))))
+    return Transition(None, shown)
+
+
+def _placed(assignment: Assignment) -> tuple[str, tuple[str, ...]]:
+    """Where the replicas of a new topic are, as a whole and partition by partition."""
+    brokers = sorted({broker for replicas in assignment for broker in replicas})
+    alike: dict[str, list[int]] = {}
+    for number, replicas in enumerate(assignment):
+        alike.setdefault(format_assignment((replicas,)), []).append(number)
+    on = f"broker{'' if len(brokers) == 1 else 's'} {', '.join(map(str, brokers))}"
+    each = tuple(f"{_partitions(numbers)}: {there}" for there, numbers in alike.items())
+    return f"{counted(len(assignment), 'partition')} on {on}", each
+
+
+def _partitions(numbers: Sequence[int]) -> str:
+    return f"partition{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"
 
 
 def _between(kind: str, field: FieldChange) -> Transition:
@@ -123,7 +150,7 @@ def _between(kind: str, field: FieldChange) -> Transition:
     old = Worded(humans[0], raws[0], field.before is None and before is not None)
     new = Worded(humans[1], raws[1], field.after is None and after is not None)
     if kind == "Topic" and field.path == PLACEMENT and field.before is not None and field.after is not None:
-        return Transition(old, new, *_replicas(str(field.before), str(field.after)))
+        return Transition(old, new, *moved(str(field.before), str(field.after)))
     return Transition(old, new, _same_effect(old, new))
 
 
@@ -136,7 +163,7 @@ def _same_effect(old: Worded, new: Worded) -> str | None:
     return f"no longer set; the default is {Worded(old.human, old.raw)}, too"
 
 
-def _replicas(before: str, after: str) -> tuple[str, tuple[str, ...]]:
+def moved(before: str, after: str) -> tuple[str, tuple[str, ...]]:
     """What happens to replicas, as a whole and partition by partition."""
     old, new = parse_assignment(before), parse_assignment(after)
     alike: dict[tuple[str, str], list[int]] = {}
@@ -144,10 +171,7 @@ def _replicas(before: str, after: str) -> tuple[str, tuple[str, ...]]:
         there = format_assignment(old[number : number + 1]) or "new"
         if (now := format_assignment((replicas,))) != there:
             alike.setdefault((there, now), []).append(number)
-    each = tuple(
-        f"partition{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}: {there} → {now}"
-        for (there, now), numbers in alike.items()
-    )
+    each = tuple(f"{_partitions(numbers)}: {there} → {now}" for (there, now), numbers in alike.items())
     return str(assignment_changes(old, new)), each
 
 

@@ -65,7 +65,7 @@ def slow_batches(scene: Scene) -> Iterator[Finding]:
         )
         yield Finding(
             group.desired,
-            f"{_POLL_RECORDS} {records} x {format_duration(each)} a record are "
+            f"{_POLL_RECORDS} {records} x {format_duration(each)} a record is "
             f"{format_duration(records * each)}, not less than {limit_name} {human(limit_name, str(limit))}",
             suggestion,
             path=group.client_path(_POLL_RECORDS, "processing.maxTimePerRecord"),
@@ -93,7 +93,7 @@ def eager_assignor(scene: Scene) -> Iterator[Finding]:
         both = setting(f"client.{ASSIGNMENT}", ",".join((_COOPERATIVE, *group.assignors)))
         yield Finding(
             group.desired,
-            f"{ASSIGNMENT} {f'names {named}' if declared else f'is not declared, so has {named}'}: "
+            f"{ASSIGNMENT} {f'names {named}' if declared else f'is {named} by default'}: "
             "all members stop in each rebalance",
             f"write {alone}, once all members have it in their lists"
             if _COOPERATIVE in group.assignors
@@ -255,4 +255,4 @@ def _auto_commit(group: DeclaredGroup, delivery: str) -> Finding:
 
 def _said(group: DeclaredGroup, name: str) -> str:
     """A client setting with its value, and whether the manifest says it."""
-    return f"{name} is {'' if name in group.declared_client else 'not declared, so '}{group.client(name)}"
+    return f"{name} is {group.client(name)}{'' if name in group.declared_client else ' by default'}"

@@ -156,7 +156,7 @@ def start_of_new_partitions(scene: Scene) -> Iterator[Finding]:
         if initial is None or group.protocol == SHARE or initial == reset:
             continue
         said = _RESET in group.declared_client
-        shown = f"offsets.initial is {initial}, {_RESET} is {'' if said else 'not declared, so '}{reset}"
+        shown = f"offsets.initial is {initial}, {_RESET} is {reset}{'' if said else ' by default'}"
         path = group.client_path(_RESET, "offsets.initial")
         if reset in {"latest", "none"}:
             fate = "skip what came before" if reset == "latest" else "make the clients fail"

@@ -43,7 +43,7 @@ bench: $(READY) ## Measure plan, apply, status, doctor, drift, import and skew o
 	@$(BIN)/python -m benchmarks.imports
 	@$(BIN)/python -m benchmarks.skew
 
-mutants: $(READY) ## Change a hundred lines of the core modules, one at a time, and list what no test notices (10 min)
+mutants: $(READY) ## Mutate a hundred lines of core modules, list what no test notices
 	@$(BIN)/python scripts/mutants.py $(MUTANTS_ARGS)
 
 picture: $(READY) ## Draw the plan of the README anew, from a real run

@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 PYTEST_ARGS ?= -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format typecheck check bench picture lock clean
+.PHONY: help demo test lint format typecheck check bench mutants picture lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -42,6 +42,9 @@ bench: $(READY) ## Measure plan, apply, status, doctor, drift, import and skew o
 	@$(BIN)/python -m benchmarks.drift
 	@$(BIN)/python -m benchmarks.imports
 	@$(BIN)/python -m benchmarks.skew
+
+mutants: $(READY) ## Mutate a hundred lines of core modules, list what no test notices
+	@$(BIN)/python scripts/mutants.py $(MUTANTS_ARGS)
 
 picture: $(READY) ## Draw the plan of the README anew, from a real run
 	@$(BIN)/python scripts/picture.py

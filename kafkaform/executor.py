@@ -261,7 +261,7 @@ class _Run:
         for operation in late:
             self._changes[operation.ref].unsure.append(operation)
         self._conclude(late, report)
-        if ready and not self._interrupted and self._lost is None:
+        if ready:  # nobody is, after an interruption
             self._send(ready)
 
     def _conclude(self, work: Sequence[Operation], report: MoveReport) -> None:

@@ -82,7 +82,8 @@ def tour(folder: Path, data: Path) -> None:
         "One shop makes 30 % of all orders."
     )
     produce_orders(address, "orders.v1", records=200_000)
-    report, page = folder / "skew.json", Path(tempfile.gettempdir()) / "kafkaform-demo-skew.html"
+    with tempfile.NamedTemporaryFile(prefix="kafkaform-demo-skew-", suffix=".html", delete=False) as kept:
+        report, page = folder / "skew.json", Path(kept.name)  # nobody else can have put it there
     run(
         *("skew", "orders.v1", "--what-if", "6,12", "--json", str(report), "--html", str(page)),
         title="Why is one partition hot? Spark reads a sample (exit code 2: beyond the topic's skew policy)",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import struct
 import subprocess
@@ -11,6 +10,8 @@ import tempfile
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from tests.required import program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,9 +21,9 @@ SECONDS = 90
 _SCHEMES = {"dark": 0, "light": 1}
 
 
-def browser() -> str | None:
-    """The browser that is installed; None if there is none of those that are looked for."""
-    return next((found for name in NAMES if (found := shutil.which(name))), None)
+def browser() -> str:
+    """The browser that is installed; see `program` for what happens if there is none."""
+    return program("browser", *NAMES)
 
 
 def screenshot(page: Path, image: Path, *, width: int, height: int, scheme: str = "light") -> Picture:
@@ -37,11 +38,9 @@ def document(page: Path, *, width: int, height: int = 900) -> str:
 
 
 def _run(page: Path, action: str, *, width: int, height: int, scheme: str) -> str:
-    program = browser()
-    assert program is not None
     with tempfile.TemporaryDirectory(prefix="kafkaform-browser", ignore_cleanup_errors=True) as profile:
         command = [
-            program,
+            browser(),
             "--headless=new",
             # A container has neither the rights nor the shared memory that its sandbox wants.
             "--no-sandbox",

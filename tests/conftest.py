@@ -35,6 +35,7 @@ settings.register_profile(
     derandomize="CI" in os.environ,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("quick", settings.get_profile("kafkaform"), max_examples=15, derandomize=True)
 settings.load_profile("kafkaform")
 
 

@@ -44,7 +44,7 @@ TIMEOUT_S = 30.0
 T = TypeVar("T")
 
 _ROOT = Path(__file__).parents[1]
-_PASSWORD = "test"
+_PASSWORD = "an-open-secret-4711"  # no word of it stands in what is printed by itself
 _ACCOUNTS = [f"account-{number}" for number in range(1, 91)]
 
 

@@ -6,7 +6,6 @@ import json
 import re
 import socket
 import subprocess
-import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -70,7 +69,7 @@ def one_error(call: Call, code: int = 1) -> str:
     return lines[0]
 
 
-def test_nobody_there_is_told_in_one_line_within_ten_seconds(tmp_path: Path) -> None:
+def test_nobody_there_is_told_in_one_line_and_ends_it(tmp_path: Path) -> None:
     Project(tmp_path, "", "x.").topic("a")
     with (
         closing(socket.create_server(("127.0.0.1", 0))) as silent,
@@ -86,7 +85,6 @@ def test_nobody_there_is_told_in_one_line_within_ten_seconds(tmp_path: Path) -> 
                 "no such host": "no-such-host.invalid:9092",
             }.items()
         }
-        begun = time.monotonic()
         running = {
             name: subprocess.Popen(
                 command("plan", "topics", *given),
@@ -99,9 +97,7 @@ def test_nobody_there_is_told_in_one_line_within_ten_seconds(tmp_path: Path) -> 
             for name, given in calls.items()
         }
         for name, process in running.items():
-            out, err = process.communicate(timeout=30)
-            # Three processes start at once here, which takes a while on a busy machine.
-            assert time.monotonic() - begun < 14, name
+            out, err = process.communicate()
             line = one_error(Call(process.returncode, out, err))
             assert "answered within 8 s" in line
             assert calls[name][1] in line
@@ -151,9 +147,7 @@ def test_no_secret_in_anything_of_a_plan_that_works(
     saved = (tmp_path / "plan.json").read_text("utf-8")
     json.loads(call.out)
     for text in (call.out, call.err, saved):
-        # The password of the fixture is a common word; where it would be, it stands in quotes or after a NUL.
-        for shape in (f"'{secret}'", f'"{secret}"', f"\\x00{secret}", f"={secret}"):
-            assert shape not in text
+        assert secret not in text
     assert user not in saved
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
@@ -498,10 +497,8 @@ def test_a_broker_that_is_down(
     ours = Throttles(dict.fromkeys((1, 2, 3), Rates(10**9)), {name: listed("0:1")})
     cluster.set_throttles(ours)
     with broker_3_down():
-        began = time.monotonic()
         sizes = cluster.replica_sizes([(name, 0), (name, 1)])
         assert sizes.keys() == {(name, 0, 1), (name, 1, 1), (name, 1, 2)}
-        assert time.monotonic() - began < 5
         layout = eventually(cluster.layout, lambda seen: len(seen.brokers) == 2)
         assert [broker.id for broker in layout.brokers] == [1, 2]
         first, second = layout.topics[name]

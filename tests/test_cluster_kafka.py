@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -60,18 +59,16 @@ def three(kafka3: DevCluster) -> Iterator[KafkaCluster]:
 # --- getting through -------------------------------------------------------------------------------
 
 UNREACHABLE = """
-import sys, time
+import sys
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.errors import Unreachable
 from kafkaform.model import ResourceRef
 cluster = KafkaCluster({"bootstrap.servers": sys.argv[1]}, lambda: {"bootstrap_servers": sys.argv[1]})
-started = time.monotonic()
 for ask in (cluster.facts, lambda: cluster.observe([ResourceRef("Topic", "a")])):
     try:
         ask()
     except Unreachable as error:
-        print(f"{time.monotonic() - started:.1f}", error.message)
-    break
+        print(error.message)
 cluster.close()
 """
 
@@ -91,23 +88,25 @@ def test_an_address_where_nobody_answers() -> None:
             for port in ports
         ]
         for run, port in zip(runs, ports, strict=True):
-            output, errors = run.communicate(timeout=60)
+            output, errors = run.communicate()
             assert errors == ""
-            seconds, message = output.split(maxsplit=1)
-            assert float(seconds) < 10
-            assert message.startswith(f"no broker of 127.0.0.1:{port} answered within 8 s")
-            assert message.count("\n") == 1
+            told = output.splitlines()
+            assert len(told) == 2  # of what was asked first, and of what was asked next
+            for message in told:
+                assert message.startswith(f"no broker of 127.0.0.1:{port} answered within 8 s")
 
 
 def test_a_wrong_password_is_told_at_once(
-    kafka_acl: DevCluster, account: Callable[..., Account], capfd: pytest.CaptureFixture[str]
+    kafka_acl: DevCluster,
+    account: Callable[..., Account],
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 3600.0)  # nobody waits for that
     wrong = {**account().properties, "sasl.password": "wrong"}
     with connect(kafka_acl.sasl_bootstrap_servers, **wrong) as cluster:
-        started = time.monotonic()
         with pytest.raises(AuthenticationFailed, match="Authentication failed") as raised:
             cluster.facts()
-        assert time.monotonic() - started < 5
         assert "\n" not in raised.value.message
         assert "wrong" not in f"{raised.value.message} {raised.value.hint}"
     assert capfd.readouterr() == ("", "")

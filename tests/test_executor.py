@@ -827,6 +827,56 @@ def test_min_insync_replicas_is_not_raised_where_replicas_were_not_moved(
     assert not memory.throttles(["a"])
 
 
+@pytest.mark.parametrize("end", ["lock lost", "stopped", "Ctrl-C"])
+def test_min_insync_replicas_is_not_raised_after_an_apply_ended_early(
+    memory: MemoryCluster, time: FakeClock, end: str
+) -> None:
+    """Neither of what waits for replicas, nor of what has had them before: `ready` has them all along."""
+    made(memory, "moved")
+    made(memory, "ready", 3, 3)
+    memory.pace(10)
+    plan = plan_for(memory, *(declared(name, 3, 3, min_insync_replicas="2") for name in ("moved", "ready")))
+    ended, stop, notes = Event(), Event(), MoveNotes()
+
+    def step(_: object) -> None:
+        ended.set()
+        if end == "stopped":
+            stop.set()
+        elif end == "Ctrl-C":
+            raise KeyboardInterrupt
+
+    def guard() -> None:
+        if ended.is_set() and end == "lock lost":
+            raise lost("bob has it")
+
+    notes.on_progress = lambda progress: step(progress) if not ended.is_set() else None
+    watched, one_by_one = Watched(memory), MoveOptions(batch_partitions=1)
+    report = apply(plan, watched, clock=time.clock, stop=stop, observer=notes, guard=guard, moves=one_by_one)
+    assert ended.is_set()
+    assert watched.requests == []
+    assert not report.complete
+
+
+def test_a_stop_while_replicas_are_waited_for_raises_nothing(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a", 3, 3)
+    plan = plan_for(memory, declared("a", 3, 3, min_insync_replicas="2"))
+    memory.stop_broker(1)
+    memory.stop_broker(2)
+    watched, stop = Watched(memory), Event()
+
+    class Stopping(MoveNotes):
+        def told(self, line: str) -> None:
+            super().told(line)
+            stop.set()
+
+    notes = Stopping()
+    report = apply(plan, watched, clock=time.clock, stop=stop, observer=notes)
+    assert [line[:26] for line in notes.lines] == ["waiting for replicas of a:"]
+    assert report.interrupted
+    assert results(report) == {"a": Result.NOT_TRIED}
+    assert watched.requests == []
+
+
 def test_a_stop_while_replicas_are_moved_is_an_interruption_that_the_next_apply_finishes(
     memory: MemoryCluster, time: FakeClock
 ) -> None:
@@ -878,6 +928,43 @@ def test_throttles_that_a_dead_apply_left_are_taken_off_by_any_other(
     assert apply(plan_for(memory, declared("a")), memory, clock=time.clock, ledger=ledger).complete
     assert not memory.throttles(())
     assert ledger.gone == ["1.0"]
+
+
+class AskedForThrottles(Watched):
+    """A cluster that counts how often it is asked what is throttled."""
+
+    asked = 0
+
+    def throttles(self, topics: Collection[str]) -> Throttles:
+        self.asked += 1
+        return super().throttles(topics)
+
+
+@pytest.mark.parametrize("end", ["lock lost", "cluster gone", "stopped", "Ctrl-C"])
+def test_an_apply_that_ends_early_takes_off_nothing(memory: MemoryCluster, time: FakeClock, end: str) -> None:
+    for name in ("a", "b"):
+        made(memory, name)
+    ledger, stop, notes = MemoryLedger(), Event(), MoveNotes()
+    left = Throttles({1: Rates(1000, 1000)})
+    ledger.announce(left)
+    memory.set_throttles(left)
+    ledger.run = 2
+    plan = plan_for(memory, declared("a", retention_ms=WEEK), declared("b", 6))
+    watched = AskedForThrottles(memory)
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    if end == "cluster gone":
+        memory.fail_next(Unreachable("nobody answers"), topic("a"))
+    watched.after = {"stopped": lambda _: stop.set(), "Ctrl-C": interrupt}.get(end)
+    guard = Taken(1 if end == "lock lost" else 2)
+    report = apply(plan, watched, clock=time.clock, stop=stop, observer=notes, guard=guard, ledger=ledger)
+    assert report.interrupted == (end in {"stopped", "Ctrl-C"})
+    assert not report.complete
+    assert watched.asked == 0
+    assert notes.lines == []
+    assert memory.throttles(()) == left
 
 
 def test_without_throttles_the_record_is_not_read(memory: MemoryCluster, time: FakeClock) -> None:

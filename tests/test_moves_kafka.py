@@ -129,7 +129,7 @@ def test_a_throttle_holds_a_move_back_and_a_stop_takes_it_back(
     assert str(report.outcomes[topic(name)]) == "stopped; 0 of 3 partitions in place"
     assert during[0].rates == dict.fromkeys((1, 2, 3), Rates(MB, MB))
     assert during[0].replicas[name].leader == {"0:1", "1:2", "2:3"}
-    assert not real.throttles([name])
+    eventually(lambda: real.throttles([name]), lambda left: not left)
     in_place(real, name, SINGLE)
     again = crew_of(real).move(work(name, SINGLE, TRIPLE))
     assert again.outcomes == {topic(name): None}
@@ -206,12 +206,13 @@ def test_a_lost_lock_leaves_it_to_the_next_apply(
     crew.guard = guard
     crew.notes.on_progress = lose
     crew.move(work(name, SINGLE, TRIPLE))
-    assert real.throttles([name]).rates == dict.fromkeys((1, 2, 3), Rates(MB, MB))
-    assert len(real.layout().reassigning or {}) == 3
+    set_by_it = dict.fromkeys((1, 2, 3), Rates(MB, MB))
+    eventually(lambda: real.throttles([name]).rates, lambda rates: rates == set_by_it)
+    eventually(lambda: len(real.layout().reassigning or {}), lambda running: running == 3)
     again = crew_of(real, ledger_of(real, "eee"), throttle=200 * MB)
     assert again.move(work(name, SINGLE, TRIPLE)).outcomes == {topic(name): None}
     assert "going on with what is running already: 3 partitions" in again.notes.lines
-    assert not real.throttles([name])
+    eventually(lambda: real.throttles([name]), lambda left: not left)
 
 
 def test_a_whole_plan_is_applied_in_the_order_that_producers_bear(

@@ -27,7 +27,7 @@ from tests.move_scenes import MB, Crew, MemoryLedger, laid_out, now_on, three_ra
 from tests.scenes import Watched, topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.cluster.memory import MemoryCluster
     from kafkaform.groups import TopicPartition
@@ -135,6 +135,16 @@ def test_progress_is_told_in_partitions_and_bytes(memory: MemoryCluster) -> None
     assert len(set(copied)) > 3
 
 
+def test_progress_never_exceeds_the_total_though_topics_grow_meanwhile(memory: MemoryCluster) -> None:
+    crew = Crew(memory)
+    crew.notes.on_progress = at(1, lambda: memory.fill(A, 300 * MB))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    copied = [one.bytes_done for one in crew.notes.progress]
+    assert {one.bytes_total for one in crew.notes.progress} == {60 * MB}
+    assert copied == sorted(copied)
+    assert copied[-1] == 60 * MB
+
+
 def test_a_decrease_needs_no_throttle_and_no_record(memory: MemoryCluster) -> None:
     laid_out(memory, "b", TRIPLE)
     crew, during = Crew(memory), []
@@ -184,6 +194,27 @@ def test_leaders_that_are_not_elected_are_a_note(memory: MemoryCluster) -> None:
     assert crew.notes.lines == [f"the preferred leader of a-0 does not lead yet: {NO.message}"]
 
 
+def test_a_replica_that_is_out_of_sync_is_not_asked_to_lead(memory: MemoryCluster) -> None:
+    elected: list[TopicPartition] = []
+
+    class Elections(Requests):
+        def elect_leaders(
+            self, partitions: Collection[TopicPartition], guard: Guard = lambda: None
+        ) -> Mapping[TopicPartition, ClusterError | None]:
+            elected.extend(partitions)
+            return super().elect_leaders(partitions, guard)
+
+    crew = Crew(Elections(memory), MoveOptions(throttle=None))
+    crew.notes.on_progress = lambda progress: (
+        memory.stop_broker(2) if progress.partitions_done == progress.partitions else None
+    )
+    moved = ((2, 1), (1, 2), (1, 3))
+    assert crew.move(work("a", SINGLE, moved)).outcomes == {A: None}
+    assert [state.isr for state in memory.layout().topics["a"]] == [(1,), (1,), (1, 3)]
+    assert elected == [("a", 2)]
+    assert crew.notes.lines == []
+
+
 # --- how it ends early -----------------------------------------------------------------------------
 
 
@@ -203,7 +234,10 @@ def test_what_was_not_begun_when_it_stopped_is_left_out(memory: MemoryCluster) -
     crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=3))
     crew.notes.on_progress = at(1, crew.stop.set)
     report = crew.move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
-    assert len(report.outcomes) in {1, 2}
+    assert report.interrupted
+    assert report.outcomes.keys() == {A}
+    assert str(failure(report)) == "stopped; 0 of 3 partitions in place"
+    assert (now_on(memory, "a"), now_on(memory, "b")) == (SINGLE, SINGLE)
     before = Crew(memory)
     before.stop.set()
     assert before.move(work("b", SINGLE, TRIPLE)).outcomes == {}
@@ -373,6 +407,22 @@ def test_a_broker_that_is_down_is_asked_again_by_a_later_apply(memory: MemoryClu
     crew.mover().recover()
     assert not memory.throttles(["a"])
     assert ledger.gone == list(ledger.announced)
+
+
+def test_an_account_that_may_not_see_throttles_has_left_none(memory: MemoryCluster) -> None:
+    """It moves nothing either: there is nothing to be said about it, and no record to be read."""
+
+    class Unseen(Requests):
+        def throttles(self, topics: Collection[str]) -> Throttles:
+            raise PermissionDenied(f"may not describe the brokers, nor {len(topics)} topics")
+
+    class Unread(MemoryLedger):
+        def left(self) -> Sequence[Announcement]:
+            raise AssertionError
+
+    crew = Crew(Unseen(memory), ledger=Unread())
+    crew.mover().recover()
+    assert crew.notes.lines == []
 
 
 def test_of_two_dead_applies_the_one_that_had_not_set_its_throttles_is_no_obstacle(

@@ -88,9 +88,24 @@ PIECES = [
     "+02",
 ]
 NEARLY = st.lists(st.sampled_from(PIECES), max_size=8).map("".join)
+BY_HAND = ["7d ago", "1h30m ago", "2026-01-02T03:04:05+02:00", "20260102T030405Z", "2026-W05-1T10:00Z"]
+WRITTEN = ANY.map(str) | st.sampled_from(BY_HAND)
+SLIPS = st.sampled_from(PIECES) | st.sampled_from("0123456789")
 
 
-@given(st.text() | NEARLY)
+@st.composite
+def edited(draw: st.DrawFn) -> str:
+    """What is a place in a log, with a slip: something is put in, left out, or replaced."""
+    text = draw(WRITTEN)
+    at = draw(st.integers(0, len(text)))
+    return text[:at] + draw(st.just("") | SLIPS) + text[at + draw(st.integers(0, 1)) :]
+
+
+TEXTS = st.integers(0, 3).flatmap(lambda one: [st.text(), NEARLY, edited(), edited()][one])
+"""About a quarter of them are read."""
+
+
+@given(TEXTS)
 def test_a_text_is_read_or_refused_in_one_line(text: str) -> None:
     for parse in (parse_offset, parse_initial):
         spec = read_or_refused(parse, text)

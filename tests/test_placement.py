@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
+import sys
 from dataclasses import replace
 
 import pytest
 
 from kafkaform.health import PartitionState
-from kafkaform.layout import Layout, Reassignment
+from kafkaform.layout import Assignment, Layout, Reassignment
 from kafkaform.model import Broker
 from kafkaform.placement import Balance, Moves, Placements, Strategy, Want, balance, moves, place, rebalance
 from tests.layouts import brokers, large, layout, moved, state_of
@@ -404,14 +404,33 @@ def test_moves_count_copies_and_not_what_is_new() -> None:
 # --- size ------------------------------------------------------------------------------------------
 
 
-def test_ten_thousand_partitions_take_seconds_of_processor_time() -> None:
-    found = large(30, 10_000)
-    wants = [Want(topic, 10, 4) for topic in found.topics]
-    started = time.process_time()
-    raised = place(wants, found)
+def raised_and_evened(found: Layout) -> dict[str, Assignment]:
+    """Where replicas are once every topic has one more of them, and the brokers have equally many."""
+    raised = place([Want(topic, 10, 4) for topic in found.topics], found)
     after = moved(found, raised.assignments)
-    evened = rebalance(after.topics, after)
-    assert time.process_time() - started < 20  # 2 s where nothing else runs
-    measured = balance({**raised.assignments, **evened.assignments}, found.brokers)
+    return {**raised.assignments, **rebalance(after.topics, after).assignments}
+
+
+def test_work_grows_in_proportion_to_the_partitions() -> None:
+    def calls(partitions: int) -> int:
+        found, count = large(30, partitions), 0
+
+        def profile(_frame: object, event: str, _argument: object) -> None:
+            nonlocal count
+            count += event in {"call", "c_call"}
+
+        sys.setprofile(profile)
+        try:
+            raised_and_evened(found)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    assert calls(4_000) <= 4 * calls(1_000)  # where work for each pair would be 16 times as much
+
+
+def test_ten_thousand_partitions_are_evened_out() -> None:
+    found = large(30, 10_000)
+    measured = balance(raised_and_evened(found), found.brokers)
     assert measured.replica_spread <= 1
     assert measured.leader_spread <= 1

@@ -20,6 +20,7 @@ from kafkaform.model import (
     FieldChange,
     Judgement,
     Location,
+    Origin,
     Plan,
     PlannedChange,
     Reader,
@@ -284,6 +285,67 @@ def test_the_digest_ignores_when_where_and_by_what_the_plan_was_made() -> None:
 )
 def test_the_digest_covers_the_content(edited: Plan) -> None:
     assert document(edited)["digest"] != document()["digest"]
+
+
+NOT_IN_THE_DIGEST = {
+    *("tool_version", "commit", "created_at", "digest", "broker_validated", "configuration"),
+    *("cluster.name", "cluster.bootstrap_servers"),
+    *(f"summary.{count}" for count in document()["summary"]),
+    *("changes[].source.file", "changes[].source.line", "changes[].team"),
+    *("changes[].origin.from", "changes[].origin.earlier[]"),
+    *(f"diagnostics[].{key}" for key in ("code", "severity", "message", "suggestion", "waived")),
+    *("diagnostics[].source.file", "diagnostics[].source.line", "diagnostics[].about.kind"),
+    *("diagnostics[].about.name", "readers[].kind", "readers[].name", "readers[].topics[]", "readers[].team"),
+}
+"""What says when, where, by whom and for whom a plan was made, and what was found."""
+
+
+def full_document() -> dict[str, Any]:
+    """A plan in which every member has a value that can be changed."""
+    create, update, delete = PLAN.changes
+    whole = replace(
+        PLAN,
+        changes=(
+            create,
+            replace(update, origin=Origin.MIXED, earlier=("partitions",), keyed=False, team="orders"),
+            delete,
+        ),
+        diagnostics=(replace(PLAN.diagnostics[0], ref=topic("a")),),
+        readers=(Reader(ResourceRef("ConsumerGroup", "g"), ("a",), "orders"),),
+        subset=True,
+    )
+    return document(whole, replace(HEADER, configuration="kafkaform.yaml", servers="k:9092"))
+
+
+def _tampered(value: object) -> object:
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value + 1
+        case str():
+            return f"{value}x"
+        case _:
+            return "x"
+
+
+def test_the_digest_covers_every_member_but_those_that_are_named() -> None:
+    original = full_document()
+    uncovered: set[str] = set()
+    covered: set[str] = set()
+    for path in places(original)[1:]:
+        edited = copy.deepcopy(original)
+        parent: Any = edited
+        for step in path[:-1]:
+            parent = parent[step]
+        if isinstance(parent[path[-1]], dict | list):
+            continue  # what it consists of is changed
+        parent[path[-1]] = _tampered(parent[path[-1]])
+        name = "".join("[]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+        (covered if digest_of(edited) != original["digest"] else uncovered).add(name)
+    assert uncovered - {"changes[].source", "diagnostics[].source"} == NOT_IN_THE_DIGEST
+    assert covered.isdisjoint(NOT_IN_THE_DIGEST)
+    assert {"changes[].remedy", "changes[].fields[].remedy", "changes[].keyed", "subset"} <= covered
 
 
 def test_the_digest_covers_the_environment() -> None:

@@ -264,6 +264,28 @@ def test_no_consent_allows_the_impossible() -> None:
     assert change.status is Status.REFUSED
 
 
+def test_a_brake_refuses_what_is_disruptive_or_destructive_and_nothing_else() -> None:
+    brake = Diagnostic("KF404", Severity.ERROR, "too much at once", None, "take smaller steps")
+    desired = [
+        wanted({"partitions": 2}, "disruptive"),
+        wanted({"retention.ms": DAY}, "destructive"),
+        wanted({"retention.ms": 14 * DAY}, "safe"),
+        wanted(name="new"),
+    ]
+    topics = [live(name=one.ref.name) for one in desired[:3]]
+    changes = {change.ref.name: change for change in plan_of(desired, *topics, brake=brake).changes}
+    assert {name: risk_of(change.change) for name, change in changes.items()} == {
+        "disruptive": Risk.DISRUPTIVE,
+        "destructive": Risk.DESTRUCTIVE,
+        "safe": Risk.SAFE,
+        "new": Risk.SAFE,
+    }
+    refused = {name: change for name, change in changes.items() if change.status is Status.REFUSED}
+    assert refused.keys() == {"disruptive", "destructive"}
+    for change in refused.values():
+        assert (change.reason, change.remedy) == ("KF404: too much at once", "take smaller steps")
+
+
 def test_a_rule_can_refuse() -> None:
     rule = Diagnostic("KF109", Severity.ERROR, "does not fit", PLACE, "mend it")
     change = one(wanted(), blocked={ref(): (rule,)})

@@ -131,6 +131,14 @@ def test_an_update_of_what_is_gone_or_was_made_again() -> None:
     assert remaining(update(PARTITIONS, uid=None), seen(partitions=3)) is REPLACED
 
 
+def test_only_what_has_no_id_goes_with_the_last_of_its_configs() -> None:
+    """A group that only had configs is gone once they are unset; a topic without any is still a topic."""
+    unset = field("config.retention.ms", "1000", None)
+    assert remaining(update(unset, uid=None), NOTHING) == Left(None)
+    assert remaining(update(unset), NOTHING) == Moved("it was deleted since the plan")
+    assert remaining(update(unset, RETENTION, uid=None), NOTHING) == Moved("it was deleted since the plan")
+
+
 # --- creates and deletes ---------------------------------------------------------------------------
 
 

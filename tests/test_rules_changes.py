@@ -133,6 +133,14 @@ def test_the_limit_is_the_project_s() -> None:
     assert radius(scene_of(10, 2, limits=Limits(blast_radius=0.1))) != []
 
 
+@pytest.mark.parametrize("judgement", [RISKY, CUT], ids=["disruptive", "destructive"])
+def test_all_that_is_not_safe_counts(judgement: Judgement) -> None:
+    scene = scene_of(10, 0)
+    risky = tuple(updated(desired.ref.name, judgement=judgement) for desired in scene.desired[:4])
+    (found,) = radius(replace(scene, changes=risky))
+    assert "4 of 10 topics (40 %)" in found.message
+
+
 def test_a_subset_says_nothing_of_shares() -> None:
     assert radius(scene_of(10, 9, subset=True)) == []
 

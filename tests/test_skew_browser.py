@@ -10,16 +10,19 @@ import pytest
 
 from kafkaform.report.skew_html import render_skew_html
 from tests import skew_samples as samples
-from tests.browser import NAMES, browser, document, screenshot
+from tests.browser import browser, document, screenshot
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from spark_validation.results import Report
 
-pytestmark = pytest.mark.skipif(
-    browser() is None, reason=f"no browser is installed: none of {', '.join(NAMES)}"
-)
+
+@pytest.fixture(autouse=True)
+def installed() -> None:
+    """Skip, or fail, before anything is drawn."""
+    browser()
+
 
 PHONE = 360
 LONG = "a-topic-with-a-very-long-name." * 8 + "end"

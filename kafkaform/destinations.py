@@ -268,6 +268,8 @@ def with_copies(facts: Facts, plan: Plan, cluster: Cluster, throttle: int | None
         for field in planned.change.fields
         if field.path == PLACEMENT and field.before is not None and field.after is not None
     ]
+    if not moves:
+        return facts
     copied = [(name, n) for name, before, after in moves for n in assignment_changes(before, after).added]
     return _sized(replace(facts, throttle=throttle), copied, (), cluster)
 

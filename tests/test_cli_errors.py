@@ -198,7 +198,7 @@ def test_an_error_of_nobody_is_one_line_too(
 def test_stdout_is_json_and_nothing_else_even_with_warnings(project: Project) -> None:
     project.topic("a", replicationFactor=3, config={"min.insync.replicas": 1})
     project.topic("b")
-    call = project.run("plan", "topics", "--format", "json").needs(1)
+    call = project.run("plan", "topics", "--format", "json").needs(1)  # as an apply would end
     assert [d["code"] for d in call.json["diagnostics"] if d["severity"] == "warning"] == ["KF109"]
     assert call.json["summary"]["refused"] == 1
     call = project.apply("topics", "--format", "json").needs(1)

@@ -79,7 +79,7 @@ class TestErrors:
                 403,
                 "Resource not accessible by integration",
                 "GitHub refuses it (Resource not accessible by integration)",
-                "the job needs `permissions: {pull-requests: write}`",
+                "the job needs 'permissions: {pull-requests: write}'",
             ),
             (404, "Not Found", "there is no such thing, or the token may not see it", "check the number"),
             (
@@ -122,7 +122,7 @@ class TestErrors:
     ) -> None:
         job.hub.pull(MERGE)
         job.hub.permissions = granted
-        assert f"the job needs `permissions: {{{needed}}}`" in job.run(*arguments).needs(1).err
+        assert f"the job needs 'permissions: {{{needed}}}'" in job.run(*arguments).needs(1).err
 
     def test_the_reasons_that_github_gives_for_single_fields_are_told(self, job: Job) -> None:
         call = job.issue("--label", "x" * 100).needs(0)

@@ -13,10 +13,13 @@ from kafkaform.model import ResourceRef
 from kafkaform.operations import (
     AddPartitions,
     AlterConfigs,
+    CommitInitialOffsets,
     CreateTopic,
+    DeleteGroup,
     DeleteTopic,
     Operation,
     Reassign,
+    ResetOffsets,
 )
 
 REF = ResourceRef("Topic", "a")
@@ -60,6 +63,9 @@ def test_an_operation_weighs_as_many_records_as_it_asks_for() -> None:
     assert weight(AddPartitions(REF, 3, 5, ((1, 2, 3), (2, 3, 1)))) == 3
     assert weight(Reassign(REF, {0: (1,), 4: (2,)}, {0: (1, 2), 4: (2, 3)})) == 3
     assert weight(DeleteTopic(REF, "id")) == 1
+    assert weight(CommitInitialOffsets(REF, {"a": "earliest", "b": "latest"})) == 3
+    assert weight(ResetOffsets(REF, {("a", 0): 1, ("a", 1): 2, ("b", 0): 3})) == 4
+    assert weight(DeleteGroup(REF, ("consumer.session.timeout.ms",))) == 2
 
 
 def test_what_a_controller_refuses_at_once_it_takes_in_batches() -> None:

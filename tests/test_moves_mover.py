@@ -229,6 +229,16 @@ def test_a_stop_takes_back_what_is_under_way(memory: MemoryCluster) -> None:
     assert not memory.throttles(["a"])
 
 
+def test_what_was_taken_back_is_not_taken_for_done_by_a_reading_that_lags(memory: MemoryCluster) -> None:
+    """The controller lists no reassignment any more; a broker still shows the replicas of its target."""
+    memory.pace(20)
+    crew = Crew(memory)
+    crew.notes.on_progress = at(2, lambda: memory.lag(3), crew.stop.set)
+    report = crew.move(work("a", SINGLE, TRIPLE))
+    assert report.interrupted
+    assert str(failure(report)) == "stopped; 0 of 3 partitions in place"
+
+
 def test_what_was_not_begun_when_it_stopped_is_left_out(memory: MemoryCluster) -> None:
     laid_out(memory, "b", SINGLE)
     crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=3))

@@ -587,6 +587,9 @@ def test_narrow() -> None:
     plan = plan_of([wanted(name=n) for n in ("a.1", "a.2", "b.1")])
     assert [c.ref.name for c in narrow(plan, ["Topic/a.*"]).changes] == ["a.1", "a.2"]
     assert narrow(plan, ["topic/*", "a.1"]).changes == ()
+    assert narrow(plan, ["Topic/a.*"]).subset
+    assert not narrow(plan, ["*"]).subset
+    assert narrow(replace(plan, subset=True), ["*"]).subset  # it was a part of all before
 
 
 def test_globs_mind_the_case() -> None:

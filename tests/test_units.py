@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kafkaform.units import (
     format_duration,
     format_size,
+    parse_age,
     parse_duration,
     parse_size,
     readable_size,
@@ -212,3 +213,9 @@ def test_what_is_formatted_is_read_back(number: int) -> None:
 )
 def test_a_size_that_no_unit_divides_well_is_rounded_before_its_bytes(size: int, text: str) -> None:
     assert readable_size(size) == text
+
+
+def test_an_age_is_at_most_one_that_dates_are_reckoned_with() -> None:
+    assert parse_age("100000d") == 100_000 * 86_400_000
+    with pytest.raises(ValueError, match="is too long; leave it out for any age"):
+        parse_age(str(100_000 * 86_400_000 + 1))

@@ -176,6 +176,21 @@ def samples() -> list[tuple[Question[Any], bytes]]:
 SAMPLES = samples()
 
 
+# --- requests -------------------------------------------------------------------------------------
+
+
+def test_whose_configs_are_asked_for_is_told_by_kafka_s_numbers() -> None:
+    """ConfigResource.Type of Kafka: TOPIC is 2, BROKER is 4."""
+    one = pack(">i", 1)
+    key = one + pack(">h", 1) + b"k"
+    assert (
+        wire.describe_configs_of_topics({"t": ["k"]}) == one + b"\x02" + pack(">h", 1) + b"t" + key + b"\x00"
+    )
+    assert (
+        wire.describe_configs_of_brokers([7], ["k"]) == one + b"\x04" + pack(">h", 1) + b"7" + key + b"\x00"
+    )
+
+
 # --- lengths --------------------------------------------------------------------------------------
 
 

@@ -121,7 +121,9 @@ class BatchRun:
         reordered = {move.key: move.before for move in running if _loses_order(move)}
         if reordered:
             self._conduct.persistently(lambda: self._ask(reordered))
-        self._look(self._conduct.persistently(self._conduct.cluster.layout))
+        layout = self._conduct.persistently(self._conduct.cluster.layout)
+        # A broker may still show the target of what was cancelled: what has arrived is in sync, too.
+        self.done |= {move.key for move in self._unfinished() if _has_arrived(move, layout)}
 
     def _unfinished(self) -> list[PartitionMove]:
         return [move for move in self._moves if move.key not in self.done and move.key not in self.failed]
@@ -209,6 +211,12 @@ class BatchRun:
             over = isinstance(answer, RequestRejected) and answer.code == "NO_REASSIGNMENT_IN_PROGRESS"
             if answer is not None and not over:
                 raise answer
+
+
+def _has_arrived(move: PartitionMove, layout: Layout) -> bool:
+    if whereabouts(move, layout) is not Whereabouts.DONE:
+        return False
+    return {*move.after} <= {*layout.topics[move.ref.name][move.partition].isr}
 
 
 def _loses_order(move: PartitionMove) -> bool:

@@ -590,3 +590,18 @@ def test_html_is_escaped_for_browsers_and_for_markdown() -> None:
     shown = html("</code></summary><img>*a*_b_`c`@me#1|&lt;")
     assert not set(shown) & set("<>*_`@|")
     assert html("Topic/orders-v1.x") == "Topic/orders-v1.x"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("write config: {segment.ms: 6h} or less", "write `config: {segment.ms: 6h}` or less"),
+        ("write retention: {time: 7d}, or more.", "write `retention: {time: 7d}`, or more."),
+        (
+            "keep them first: kafkaform reset 'a  b' --to current.",
+            "keep them first: `kafkaform reset 'a  b' --to current`.",
+        ),
+    ],
+)
+def test_what_is_to_be_pasted_is_one_code_span(text: str, shown: str) -> None:
+    assert prose(text) == shown

@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 
 from kafkaform.report.printable import clipped, printable
-from kafkaform.wording import QUOTED
+from kafkaform.wording import PASTED, QUOTED
 
 _LEAD = "(\"'\u201c\u2018"
 _TRAIL = ").,;:?\"'\u201d\u2019…"
+_TRAIL_OF_PASTED = ").,:?…"
+_GLUED = re.compile(r"[).,;:?…]+(?=\s|$)")
 _SEGMENT = r"[^\W_]+"
 _WORD = re.compile(rf"{_SEGMENT}(?:[-+/'\u2019\u2013]{_SEGMENT})*%?")
 _BACKTICKS = r"[^\s`]*`[^\s`](?:[^`]*[^\s`])?`[^\s`]*(?=\s|$)"
@@ -48,11 +50,22 @@ def code(text: str, limit: int = 200, *, cell: bool = False) -> str:
 def prose(text: str, limit: int = 800) -> str:
     """Sentences, with every word that could mean something to Markdown or GitHub as a code span.
 
-    What stands between backticks in a message of ours is one span, blanks and all.
+    What stands between backticks in a message of ours is one span, blanks and all, and so is what somebody is
+    to paste: a command, or a line of a manifest.
 
     Never put the result at the start of a line: a list marker is only harmless inside one.
     """
-    return " ".join(map(_word, _WORDS.findall(clipped(text, limit))))
+    shown, at = clipped(text, limit), 0
+    pieces: list[str] = []
+    for pasted in PASTED.finditer(shown):
+        pieces += map(_word, _WORDS.findall(shown[at : pasted.start()]))
+        core = pasted[0].rstrip(f"{_TRAIL_OF_PASTED} ")
+        pieces.append(code(core, len(core)) + pasted[0][len(core) :].rstrip())
+        at = pasted.end()
+        if following := _GLUED.match(shown, at):
+            pieces[-1] += following[0]
+            at = following.end()
+    return " ".join((*pieces, *map(_word, _WORDS.findall(shown[at:]))))
 
 
 def html(text: str, limit: int = 120) -> str:

@@ -304,7 +304,7 @@ class Planner:
                 return judgement.reason, judgement.remedy
         for judgement in at_stake:
             if judgement.hazard and matches(judgement.hazard, self._policy.forbid):
-                return f"{judgement.hazard} is forbidden on this cluster", "see forbid: in kafkaform.yaml"
+                return f"{judgement.hazard} is forbidden on this cluster", _FORBIDDEN
         match change:
             case Delete():
                 return self._protection(change, desired.intent)
@@ -321,6 +321,9 @@ class Planner:
         if intent.deletion_protection:
             return "spec.deletionProtection is true", "take it out in a reviewed commit first"
         return None
+
+
+_FORBIDDEN = "see forbid: in kafkaform.yaml (of any cluster, where --cluster names none)"
 
 
 def _deletion(desired: Desired, observed: Observed, facts: Facts) -> Delete:

@@ -73,8 +73,6 @@ class Session:
             if settings.clusters and "bootstrap_server" in where.variables:
                 name = where.source("bootstrap_server")
                 _tell_once(f"{name} is set, so no cluster of {settings.file} is used: --cluster chooses one")
-            if settings.forbidden:
-                _tell_once(f"without --cluster, what any cluster of {settings.file} forbids is refused")
         else:
             target = _named_cluster(settings, where)
         if target is not None:

@@ -185,7 +185,7 @@ def test_large_answers_come_whole() -> None:
     [
         (None, "the broker hung up"),
         (Raw(pack(">i", 100) + b"half"), "timed out"),
-        (Raw(pack(">ii", 4, 77)), "answer 77 came where 1 was due"),
+        (Raw(pack(">ii", 4, 77)), "answer 77 came where 1 was expected"),
         (Raw(b"HTTP/1.1 400 Bad Request\r\n"), "this is not Kafka's protocol"),
         (Raw(pack(">i", -1)), "this is not Kafka's protocol"),
         (Raw(pack(">i", 1 << 30) + b"half"), "1,073,741,824 bytes, where 10,000,000 are the most"),

@@ -170,7 +170,7 @@ class BrokerSocket:
         message = self._exactly(size, deadline)
         (correlation,) = _INT(message[:4])
         if correlation != self._waiting[0].number:
-            raise _MalformedError(f"answer {correlation} came where {self._waiting[0].number} was due")
+            raise _MalformedError(f"answer {correlation} came where {self._waiting[0].number} was expected")
         if api.flexible and message[4]:
             raise _MalformedError("its header has tagged fields, and none are defined")
         self._waiting.popleft().log(self._name, api, size + 4)

@@ -44,7 +44,7 @@ NULLABLE_STRING: Reader = compact_string
 def _string(body: bytes, at: int) -> tuple[str, int]:
     text, at = compact_string(body, at)
     if text is None:
-        raise ValueError("null where a string is due")
+        raise ValueError("null where a string is expected")
     return text, at
 
 

@@ -274,7 +274,7 @@ def array_length(body: bytes, at: int) -> tuple[int, int]:
     """The number of elements of a flexible version's array that is not null, and where the first begins."""
     count, at = uvarint(body, at)
     if count == 0:
-        raise ValueError("null where an array is due")
+        raise ValueError("null where an array is expected")
     return count - 1, at
 
 

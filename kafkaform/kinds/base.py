@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from kafkaform.model import Judgement, Risk
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
         FieldChange,
         FieldValue,
         Intent,
-        Judgement,
         Observed,
         ResourceRef,
         State,
@@ -156,6 +157,21 @@ class Kind(Protocol):
 
         Asked when a plan is made, and once more right before it is carried out.
         """
+
+
+def unclassified(name: str, *, known: bool) -> Judgement:
+    """The judgement of a config that its kind neither judges nor lists as harmless: never safe.
+
+    Args:
+        name: The config.
+        known: Whether Apache Kafka knows it.
+    """
+    reason = (
+        f"this version of kafkaform does not know what a change of {name} does"
+        if known
+        else f"Apache Kafka does not know {name}: what the change does is up to the broker's vendor"
+    )
+    return Judgement(Risk.DISRUPTIVE, "unknown-config", reason)
 
 
 def compared(kind: Kind, field: FieldChange, observed: Observed) -> FieldChange | Fate:

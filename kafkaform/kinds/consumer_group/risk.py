@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform import kafka_configs
 from kafkaform.group_state import OFFSETS_PREFIX, partition_of
+from kafkaform.kinds.base import unclassified
 from kafkaform.model import CONFIG_PREFIX, SAFE, Facts, FieldValue, Judgement, ResourceRef, Risk, State
 from kafkaform.wording import command, counted, listed
 
@@ -65,13 +66,7 @@ def judge(path: str, context: UpdateContext) -> Judgement:
         return judge_config(name, context)
     if name in HARMLESS:
         return SAFE
-    return Judgement(
-        Risk.DISRUPTIVE,
-        "unknown-config",
-        f"this version of kafkaform does not know what a change of {name} does"
-        if name in kafka_configs.group_configs()
-        else f"Apache Kafka does not know {name}: what the change does is up to the broker's vendor",
-    )
+    return unclassified(name, known=name in kafka_configs.group_configs())
 
 
 def judge_create(ref: ResourceRef, state: State, facts: Facts) -> Judgement:

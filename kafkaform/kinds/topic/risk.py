@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform import kafka_configs
 from kafkaform.kafka_configs import Unit
+from kafkaform.kinds.base import unclassified
 from kafkaform.kinds.topic import placement
 from kafkaform.kinds.topic.measurement import measured
 from kafkaform.kinds.topic.replication import bounds
@@ -85,13 +86,7 @@ def judge(path: str, context: UpdateContext) -> Judgement:
     name = path.removeprefix(CONFIG_PREFIX)
     if name in HARMLESS:
         return SAFE
-    return Judgement(
-        Risk.DISRUPTIVE,
-        "unknown-config",
-        f"this version of kafkaform does not know what a change of {name} does"
-        if name in kafka_configs.topic_configs()
-        else f"Apache Kafka does not know {name}: what the change does is up to the broker's vendor",
-    )
+    return unclassified(name, known=name in kafka_configs.topic_configs())
 
 
 def sized(judgement: Judgement, ref: ResourceRef, facts: Facts) -> Judgement:

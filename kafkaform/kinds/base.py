@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from kafkaform.model import Judgement, Risk
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -17,6 +15,7 @@ if TYPE_CHECKING:
         FieldChange,
         FieldValue,
         Intent,
+        Judgement,
         Observed,
         ResourceRef,
         State,
@@ -159,19 +158,16 @@ class Kind(Protocol):
         """
 
 
-def unclassified(name: str, *, known: bool) -> Judgement:
-    """The judgement of a config that its kind neither judges nor lists as harmless: never safe.
+def unclassified(name: str, *, known: bool) -> str:
+    """The reason why a config that its kind neither judges nor lists as harmless is not safe to change.
 
     Args:
         name: The config.
         known: Whether Apache Kafka knows it.
     """
-    reason = (
-        f"this version of kafkaform does not know what a change of {name} does"
-        if known
-        else f"Apache Kafka does not know {name}: what the change does is up to the broker's vendor"
-    )
-    return Judgement(Risk.DISRUPTIVE, "unknown-config", reason)
+    if known:
+        return f"this version of kafkaform does not know what a change of {name} does"
+    return f"Apache Kafka does not know {name}: what the change does is up to the broker's vendor"
 
 
 def compared(kind: Kind, field: FieldChange, observed: Observed) -> FieldChange | Fate:

@@ -66,7 +66,8 @@ def judge(path: str, context: UpdateContext) -> Judgement:
         return judge_config(name, context)
     if name in HARMLESS:
         return SAFE
-    return unclassified(name, known=name in kafka_configs.group_configs())
+    known = name in kafka_configs.group_configs()
+    return Judgement(Risk.DISRUPTIVE, "unknown-config", unclassified(name, known=known))
 
 
 def judge_create(ref: ResourceRef, state: State, facts: Facts) -> Judgement:

@@ -86,7 +86,8 @@ def judge(path: str, context: UpdateContext) -> Judgement:
     name = path.removeprefix(CONFIG_PREFIX)
     if name in HARMLESS:
         return SAFE
-    return unclassified(name, known=name in kafka_configs.topic_configs())
+    known = name in kafka_configs.topic_configs()
+    return Judgement(Risk.DISRUPTIVE, "unknown-config", unclassified(name, known=known))
 
 
 def sized(judgement: Judgement, ref: ResourceRef, facts: Facts) -> Judgement:

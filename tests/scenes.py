@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    import pytest
+
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.errors import ClusterError
     from kafkaform.groups import GroupReading, LogSpan, TopicPartition
@@ -33,6 +35,11 @@ DAY = "86400000"
 WEEK = "604800000"
 QUIET = dict.fromkeys(("KF104", "KF105", "KF108", "KF111", "KF112"), "off")
 """Rules that the small topics of tests trip, and that those tests are not about."""
+
+
+def logged(caplog: pytest.LogCaptureFixture, logger: str) -> list[str]:
+    """The lines of this logger and those below it: threads of earlier tests (librdkafka) may still log."""
+    return [record.getMessage() for record in caplog.records if f"{record.name}.".startswith(f"{logger}.")]
 
 
 def topic(name: str) -> ResourceRef:

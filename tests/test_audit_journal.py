@@ -28,7 +28,7 @@ from kafkaform.outcome import Result
 from kafkaform.settings import AuditSettings
 from tests.audit_scenes import ALICE, HEADER, recorded_apply
 from tests.kafka_fixtures import eventually
-from tests.scenes import DAY, WEEK, FakeClock, absent, declared, made, plan_for, state_of, topic
+from tests.scenes import DAY, WEEK, FakeClock, absent, declared, logged, made, plan_for, state_of, topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -264,7 +264,7 @@ def test_each_writing_and_reading_of_the_record_is_a_line_of_the_log(
     recorded_apply(plan_for(memory, declared("a")), memory, both)
     read_record(memory, both)
     places = [f"topic {TOPIC.name}", str(both.file)]
-    lines = [re.sub(r" in \d+ ms$", "", line) for line in caplog.messages]
+    lines = [re.sub(r" in \d+ ms$", "", line) for line in logged(caplog, "kafkaform.audit")]
     wrote, read = (
         [f"audit: {what} {place}" for place in places] for what in ("wrote 1 lines to", "read 2 lines from")
     )

@@ -42,6 +42,7 @@ from kafkaform.model import ResourceRef
 from kafkaform.operations import CreateTopic
 from tests.certificates import self_signed
 from tests.kafka_fixtures import eventually, guarded
+from tests.scenes import logged
 from tests.test_topic_sources import VARIED, everything
 
 if TYPE_CHECKING:
@@ -309,7 +310,7 @@ def test_each_request_is_logged_with_how_it_ended_and_without_what_is_in_it(
         one.close()
     with pytest.raises(ClusterError):
         opened(server)
-    told = [re.sub(r"[\d.]+ ms", "N ms", record.getMessage()) for record in caplog.records]
+    told = [re.sub(r"[\d.]+ ms", "N ms", line) for line in logged(caplog, "kafkaform.cluster")]
     assert told == [
         f"{server.name}: connected in N ms",
         f"{server.name}: ApiVersions v0, sent 23 bytes, received 38 bytes, N ms",
@@ -336,7 +337,7 @@ def test_what_librdkafka_is_asked_and_never_answers_is_logged(
         with pytest.raises(TypeError):
             connection.admin.list_topics(timeout="soon")
         connection.close()
-    told = [re.sub(r"[\d.]+ ms", "N ms", record.getMessage()) for record in caplog.records]
+    told = [re.sub(r"[\d.]+ ms", "N ms", line) for line in logged(caplog, "kafkaform.cluster")]
     assert told[0].startswith("librdkafka: list_topics, failed: ")
     assert told[1:] == ["librdkafka: describe_cluster, no answer, N ms"]
 

@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = {
-    "planner": ("test_planner", "test_planner_properties"),
-    "gates": ("test_gates", "test_consent", "test_planner"),
-    "consent": ("test_consent", "test_gates"),
-    "rejudging": ("test_rejudging", "test_planner"),
-    "preconditions": ("test_preconditions", "test_executor"),
-    "executor": ("test_executor",),
-    "pending": ("test_executor",),
-    "batches": ("test_batches", "test_executor"),
-    "plan_file": ("test_plan_file", "test_plan_signature"),
-    "units": ("test_units",),
-    "kinds/topic/risk": ("test_topic_risk", "test_planner"),
-    "rules/changes": ("test_rules_changes",),
-    "cluster/wire": ("test_wire", "test_topic_sources"),
-    "manifests/yaml12": ("test_yaml12",),
-    "manifests/yaml_hazards": ("test_yaml12",),
-    "moves/mover": ("test_moves_mover",),
-    "moves/throttle_keeper": ("test_moves_mover", "test_moves_throttling"),
-    "audit/trail": ("test_audit_trail",),
+    "planner": ("plan/test_planner", "plan/test_planner_properties"),
+    "gates": ("plan/test_gates", "plan/test_consent", "plan/test_planner"),
+    "consent": ("plan/test_consent", "plan/test_gates"),
+    "rejudging": ("plan/test_rejudging", "plan/test_planner"),
+    "preconditions": ("apply/test_preconditions", "apply/test_executor"),
+    "executor": ("apply/test_executor",),
+    "pending": ("apply/test_executor",),
+    "batches": ("apply/test_batches", "apply/test_executor"),
+    "plan_file": ("plan/test_plan_file", "plan/test_plan_signature"),
+    "units": ("core/test_units",),
+    "kinds/topic/risk": ("resources/test_topic_risk", "plan/test_planner"),
+    "rules/changes": ("rules/test_rules_changes",),
+    "cluster/wire": ("cluster/test_wire", "cluster/test_topic_sources"),
+    "manifests/yaml12": ("config/test_yaml12",),
+    "manifests/yaml_hazards": ("config/test_yaml12",),
+    "moves/mover": ("apply/test_moves_mover",),
+    "moves/throttle_keeper": ("apply/test_moves_mover", "apply/test_moves_throttling"),
+    "audit/trail": ("audit/test_audit_trail",),
 }
 """The modules, and the tests that are to notice, the most likely first."""
 COPIED = ("kafkaform", "spark_validation", "tests", "schemas", "topics", "docs", "scripts")
@@ -152,7 +152,7 @@ def passes(tree: Path, module: str) -> bool:
     Raises:
         RuntimeError: They could not be run.
     """
-    files = [f"tests/{name}.py" for name in TESTS[module]]
+    files = [f"tests/unit/{name}.py" for name in TESTS[module]]
     asked = ["-q", "-x", "-n", "0", "-m", "not kafka and not spark", "-p", "no:cacheprovider"]
     asked += ["--no-header", "--hypothesis-profile", "quick"]
     env = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "CI": "1"}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.kafka_fixtures import (
+from tests.support.kafka_fixtures import (
     SHARED,
     account,
     free_accounts,
@@ -19,7 +19,7 @@ from tests.kafka_fixtures import (
     prefix,
     real_cluster,
 )
-from tests.spark_fixtures import LEAKS, SPARK, SPARK_FILES, spark
+from tests.support.spark_fixtures import LEAKS, SPARK, SPARK_FILES, spark
 
 if TYPE_CHECKING:
     from xdist.remote import Producer

@@ -1,0 +1,235 @@
+"""The audit topic: what every cluster promises, and what is so of a real one."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from kafkaform.audit.topic import TOPIC, creation
+from kafkaform.audit.trail import read_record, read_trail
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.errors import AuditError, PermissionDenied
+from kafkaform.model import ResourceRef
+from kafkaform.settings import AuditSettings
+from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, connect, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkaform.cluster.kafka import KafkaCluster
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.devcluster.cluster import DevCluster
+    from tests.support.kafka_fixtures import Account
+
+
+@pytest.fixture(params=["memory", "kafka"])
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    """Either cluster; neither has an audit topic yet."""
+    if request.param == "memory":
+        return MemoryCluster()
+    real = cast("KafkaCluster", request.getfixturevalue("real_cluster"))
+    without_topic(request.getfixturevalue("kafka"))
+    return real
+
+
+def without_topic(kafka: DevCluster) -> None:
+    """Take the topic away that another test may have left."""
+    admin = admin_client(kafka.bootstrap_servers)
+
+    def present(_: object = None) -> bool:
+        return TOPIC.name in admin.list_topics(timeout=TIMEOUT_S).topics
+
+    if present():
+        admin.delete_topics([TOPIC.name])[TOPIC.name].result(TIMEOUT_S)
+        eventually(present, lambda there: not there)
+
+
+def line(name: str, size: int = 0) -> str:
+    return json.dumps({"kind": "Topic", "name": name, "filling": "x" * size})
+
+
+# --- what every cluster promises -------------------------------------------------------------------
+
+
+def test_reading_what_does_not_exist_finds_nothing_and_makes_nothing(cluster: Cluster) -> None:
+    assert list(cluster.read_audit()) == []
+    assert TOPIC not in cluster.observe([TOPIC], kinds=["Topic"]).inventory
+
+
+def test_lines_come_back_in_their_order_and_later_ones_behind(cluster: Cluster) -> None:
+    first, second = [line(f"a{n}") for n in range(50)], [line(f"b{n}") for n in range(50)]
+    cluster.append_audit(first)
+    assert list(cluster.read_audit()) == first
+    cluster.append_audit(second)
+    assert list(cluster.read_audit()) == [*first, *second]
+
+
+def test_to_begin_writes_and_makes_nothing(cluster: Cluster) -> None:
+    cluster.begin_audit()
+    assert ResourceRef("Topic", TOPIC.name) not in cluster.observe([], kinds=["Topic"]).inventory
+    cluster.append_audit([line("a")])
+    assert list(cluster.read_audit()) == [line("a")]
+
+
+def test_a_line_of_the_largest_size_fits(cluster: Cluster) -> None:
+    large = [line("a", 899_900), line("b", 899_900), line("c", 899_900)]
+    cluster.append_audit(large)
+    assert list(cluster.read_audit()) == large
+
+
+def test_the_topic_loses_nothing_by_itself(cluster: Cluster) -> None:
+    cluster.append_audit([line("a")])
+    observed = eventually(lambda: cluster.observe([TOPIC]), lambda o: TOPIC in o.resources).resources[TOPIC]
+    assert observed.state["partitions"] == 1
+    own = {path: value for path, value in observed.state.items() if path.startswith("config.")}
+    assert own["config.cleanup.policy"] == "delete"
+    assert own["config.retention.ms"] == own["config.retention.bytes"] == "-1"
+
+
+@pytest.mark.parametrize(
+    ("brokers", "replicas", "in_sync"), [(1, 1, "1"), (2, 2, "1"), (3, 3, "2"), (9, 3, "2")]
+)
+def test_one_broker_may_always_be_down_where_there_are_three(
+    brokers: int, replicas: int, in_sync: str
+) -> None:
+    made = creation(brokers)
+    assert made.replication_factor == replicas
+    assert made.configs["min.insync.replicas"] == in_sync
+
+
+# --- a real one ------------------------------------------------------------------------------------
+
+
+def test_on_three_brokers_it_has_three_replicas(kafka3: DevCluster) -> None:
+    with connect(kafka3.bootstrap_servers) as cluster:
+        cluster.append_audit([line("a")])
+        observed = eventually(lambda: cluster.observe([TOPIC]), lambda o: TOPIC in o.resources).resources[
+            TOPIC
+        ]
+    assert observed.state["replicationFactor"] == 3
+    assert observed.state["config.min.insync.replicas"] == "2"
+
+
+def test_applies_that_write_at_the_same_time_lose_nothing(kafka: DevCluster) -> None:
+    """All of them find no topic, and make it."""
+    without_topic(kafka)
+
+    def write(name: str) -> None:
+        with connect(kafka.bootstrap_servers) as cluster:
+            for part in range(3):
+                cluster.append_audit([line(f"{name}-{part}-{n}") for n in range(20)])
+
+    writers = [threading.Thread(target=write, args=[f"w{n}"]) for n in range(6)]
+    for thread in writers:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    with connect(kafka.bootstrap_servers) as cluster:
+        names = [json.loads(text)["name"] for text in cluster.read_audit()]
+    assert sorted(names) == sorted(
+        f"w{w}-{part}-{n}" for w in range(6) for part in range(3) for n in range(20)
+    )
+    for writer in range(6):
+        own = [name for name in names if name.startswith(f"w{writer}-")]
+        assert own == [f"w{writer}-{part}-{n}" for part in range(3) for n in range(20)]
+
+
+def test_messages_go_by_the_resource(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
+    without_topic(kafka)
+    real_cluster.append_audit([line("orders")])
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "t-audit"})
+    consumer.assign([TopicPartition(TOPIC.name, 0, 0)])
+    message = consumer.poll(TIMEOUT_S)
+    consumer.close()
+    assert message is not None
+    assert message.key() == b"Topic/orders"
+
+
+def test_what_somebody_else_writes_there_costs_nothing(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
+    """Bytes that are no text, messages without a value, and a transaction that is left open."""
+    without_topic(kafka)
+    real_cluster.append_audit([line("a")])
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "t-audit"})
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce(TOPIC.name, b"\xff\xfe\x00")
+    producer.produce(TOPIC.name, None, b"key")
+    producer.commit_transaction(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce(TOPIC.name, b"\x1b[2J")
+    producer.flush(TIMEOUT_S)
+    real_cluster.append_audit([line("b")])
+    try:
+        lines = list(real_cluster.read_audit())
+        assert len(lines) == 5
+        assert [lines[0], lines[-1]] == [line("a"), line("b")]
+        log = read_record(real_cluster, AuditSettings())
+        assert log.entries == ()
+        assert log.problems == (
+            f"topic {TOPIC.name}: record 1, and 4 more: left out, as damaged, or no record of kafkaform",
+        )
+    finally:
+        producer.abort_transaction(TIMEOUT_S)
+        without_topic(kafka)
+
+
+def test_the_last_of_a_transaction_is_no_record_that_is_waited_for(
+    kafka: DevCluster, real_cluster: KafkaCluster
+) -> None:
+    without_topic(kafka)
+    real_cluster.append_audit([line("a")])
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "t-audit-end"})
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce(TOPIC.name, b"b")
+    producer.commit_transaction(TIMEOUT_S)
+    assert list(real_cluster.read_audit()) == [line("a"), "b"]
+    without_topic(kafka)
+
+
+# --- rights ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(kafka_acl: DevCluster) -> None:
+    """A record on the cluster with accounts."""
+    with connect(kafka_acl.bootstrap_servers) as cluster:
+        cluster.append_audit([line("a")])
+
+
+def test_an_account_needs_no_more_than_write_and_read(kept: None, account: Callable[..., Account]) -> None:  # noqa: ARG001
+    """And no right on any group: none is used."""
+    writer, reader = account(f"TOPIC:{TOPIC.name}:WRITE"), account(f"TOPIC:{TOPIC.name}:READ")
+    writer.cluster.append_audit([line("written")])
+    assert line("written") in reader.cluster.read_audit()
+
+
+@pytest.mark.parametrize("right", [None, "DESCRIBE", "READ"])
+def test_an_account_that_may_not_write_is_told(
+    kept: None,  # noqa: ARG001
+    account: Callable[..., Account],
+    right: str | None,
+) -> None:
+    grants = [f"TOPIC:{TOPIC.name}:{right}"] if right else []
+    with pytest.raises(PermissionDenied):
+        account(*grants).cluster.append_audit([line("a")])
+
+
+@pytest.mark.parametrize("right", [None, "DESCRIBE", "WRITE"])
+def test_an_account_that_may_not_read_is_told_what_to_do(
+    kept: None,  # noqa: ARG001
+    account: Callable[..., Account],
+    right: str | None,
+) -> None:
+    grants = [f"TOPIC:{TOPIC.name}:{right}"] if right else []
+    cluster = account(*grants).cluster
+    with pytest.raises(PermissionDenied):
+        cluster.read_audit()
+    with pytest.raises(AuditError, match=f"the record in the topic {TOPIC.name} cannot be read: ") as raised:
+        read_trail(cluster, AuditSettings())
+    assert raised.value.hint is not None
+    assert f"grant Read on the topic {TOPIC.name}" in raised.value.hint

@@ -1,0 +1,790 @@
+"""What every cluster promises of groups and logs: the same tests in memory and on a real Kafka."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+
+from kafkaform import kafka_configs
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.groups import LogSpan
+from kafkaform.model import ResourceRef
+from kafkaform.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CommitInitialOffsets,
+    DeleteGroup,
+    DeleteTopic,
+    Operation,
+    ResetOffsets,
+)
+from tests.contract.test_cluster_contract import carried_out, codes, create, created, gone, topic
+from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from kafkaform.cluster.kafka import KafkaCluster
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.devcluster.cluster import DevCluster
+    from kafkaform.groups import Group
+    from kafkaform.model import Observed
+
+KIND = "ConsumerGroup"
+SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+ONE, TWO, THREE = 1_000_000_000_000, 1_100_000_000_000, 1_200_000_000_000
+"""Times long ago, in milliseconds since 1970."""
+PROTOCOLS = ("classic", "consumer")
+
+
+class Traffic(Protocol):
+    """What producers, consumers and retention do to a cluster."""
+
+    def write(self, topic: str, partition: int, records: int, timestamp_ms: int) -> None: ...
+
+    def transaction(self, topic: str, partition: int, records: int) -> AbstractContextManager[None]:
+        """Records of a transaction that is open meanwhile, and committed at the end."""
+
+    def expire(self, topic: str, partition: int, start: int) -> None: ...
+
+    def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None: ...
+
+    def reading(
+        self, group: str, topic: str, members: int = 1, protocol: str = "classic"
+    ) -> AbstractContextManager[None]:
+        """Members that have joined, have their partitions, and commit nothing."""
+
+
+class MemoryTraffic:
+    """Traffic on a cluster in memory."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self._cluster = cluster
+        self.write = cluster.write
+        self.expire = cluster.expire
+        self.commit = cluster.commit
+
+    @contextmanager
+    def transaction(self, topic: str, partition: int, records: int) -> Iterator[None]:
+        with self._cluster.transaction(topic, partition):
+            self._cluster.write(topic, partition, records, ONE)
+            yield
+
+    @contextmanager
+    def reading(self, group: str, topic: str, members: int = 1, protocol: str = "classic") -> Iterator[None]:
+        self._cluster.join(group, [topic], members, protocol=protocol)
+        yield
+        self._cluster.leave(group)
+
+
+class KafkaTraffic:
+    """Traffic on a real cluster."""
+
+    def __init__(self, cluster: KafkaCluster, bootstrap_servers: str) -> None:
+        self._cluster = cluster
+        self._client: dict[str, Any] = {
+            "bootstrap.servers": bootstrap_servers,
+            "logger": logging.getLogger("tests.librdkafka"),
+        }
+        self._admin = admin_client(bootstrap_servers)
+
+    def write(self, topic: str, partition: int, records: int, timestamp_ms: int) -> None:
+        producer = Producer(self._client)
+        for _ in range(records):
+            producer.produce(topic, b"x", partition=partition, timestamp=timestamp_ms)
+        assert producer.flush(TIMEOUT_S) == 0
+
+    @contextmanager
+    def transaction(self, topic: str, partition: int, records: int) -> Iterator[None]:
+        producer = Producer({**self._client, "transactional.id": topic})
+        producer.init_transactions(TIMEOUT_S)
+        producer.begin_transaction()
+        for _ in range(records):
+            producer.produce(topic, b"x", partition=partition, timestamp=ONE)
+        assert producer.flush(TIMEOUT_S) == 0
+        yield
+        producer.commit_transaction(TIMEOUT_S)
+
+    def expire(self, topic: str, partition: int, start: int) -> None:
+        for future in self._admin.delete_records([TopicPartition(topic, partition, start)]).values():
+            future.result(TIMEOUT_S)
+
+    def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        places = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
+        asked = [ConsumerGroupTopicPartitions(group, places)]
+        for future in self._admin.alter_consumer_group_offsets(asked).values():
+            assert all(place.error is None for place in future.result(TIMEOUT_S).topic_partitions)
+
+    @contextmanager
+    def reading(self, group: str, topic: str, members: int = 1, protocol: str = "classic") -> Iterator[None]:
+        options = {"group.id": group, "group.protocol": protocol, "enable.auto.commit": False}
+        consumers = [Consumer({**self._client, **options}) for _ in range(members)]
+        partitions = self._cluster.partition_counts([topic])[topic]
+        for consumer in consumers:
+            consumer.subscribe([topic])
+
+        def settle() -> Group | None:
+            for consumer in consumers:
+                consumer.poll(0.1)
+            return self._cluster.groups([group]).groups.get(group)
+
+        def settled(seen: Group | None) -> bool:
+            return (
+                seen is not None
+                and seen.state == "Stable"
+                and len(seen.members) == members
+                and sum(len(member.assignment) for member in seen.members) == partitions
+            )
+
+        try:
+            eventually(settle, settled)
+            yield
+        finally:
+            for consumer in consumers:
+                consumer.close()
+
+
+@pytest.fixture(params=["memory", "kafka"])
+def cluster(request: pytest.FixtureRequest, prefix: str) -> Iterator[Cluster]:
+    """Either cluster; the one in memory lags, as the real one may at any time."""
+    if request.param == "memory":
+        memory = MemoryCluster()
+        memory.lag(2)
+        yield memory
+        return
+    real = cast("KafkaCluster", request.getfixturevalue("real_cluster"))
+    yield real
+    left = real.observe([], lambda ref: ref.name.startswith(prefix), kinds=[KIND]).resources
+    carried_out(real, *(deletion(observed) for observed in left.values()))
+
+
+@pytest.fixture
+def traffic(cluster: Cluster, request: pytest.FixtureRequest) -> Traffic:
+    """Traffic on the cluster."""
+    if isinstance(cluster, MemoryCluster):
+        return MemoryTraffic(cluster)
+    kafka = cast("DevCluster", request.getfixturevalue("kafka"))
+    return KafkaTraffic(cast("KafkaCluster", cluster), kafka.bootstrap_servers)
+
+
+def group(name: str) -> ResourceRef:
+    return ResourceRef(KIND, name)
+
+
+def alter(name: str, *unset: str, **configs: str) -> AlterConfigs:
+    """Set configs, by Kafka's name with underscores for dots, and unset others."""
+    return AlterConfigs(group(name), {key.replace("_", "."): value for key, value in configs.items()}, unset)
+
+
+def deletion(observed: Observed) -> DeleteGroup:
+    """The deletion of all that there is of a group."""
+    own = [path.removeprefix("config.") for path in observed.state if path.startswith("config.")]
+    return DeleteGroup(observed.ref, tuple(own))
+
+
+def settled(cluster: Cluster, name: str, state: Mapping[str, object]) -> Observed:
+    """A group, once its state is this one."""
+    observation = eventually(
+        lambda: cluster.observe([group(name)]),
+        lambda o: group(name) in o.resources and o.resources[group(name)].state == state,
+    )
+    return observation.resources[group(name)]
+
+
+def vanished(cluster: Cluster, name: str) -> None:
+    """Wait until nothing is left of a group."""
+    eventually(lambda: cluster.observe([group(name)]), lambda o: group(name) not in o.inventory)
+    assert group(name) not in cluster.observe([group(name)]).resources
+
+
+def committed(cluster: Cluster, name: str) -> dict[tuple[str, int], int]:
+    """The offsets of a group; it exists."""
+    return cluster.groups([name]).groups[name].committed
+
+
+def unknown(cluster: Cluster, name: str) -> bool:
+    """Whether no coordinator knows a group."""
+    reading = cluster.groups([name])
+    return not reading.groups and not reading.denied
+
+
+def logs(cluster: Cluster, traffic: Traffic, name: str, *ends: int) -> None:
+    """Create a topic whose partitions hold so many records, none of which expires."""
+    created(cluster, create(name, len(ends), retention_ms="-1"))
+    for partition, end in enumerate(ends):
+        if end:
+            traffic.write(name, partition, end, ONE)
+
+
+# --- which there are -------------------------------------------------------------------------------
+
+
+def test_a_group_that_does_not_exist_is_not_observed(cluster: Cluster, prefix: str) -> None:
+    missing = group(f"{prefix}missing")
+    observation = cluster.observe([missing])
+    assert missing not in observation.resources
+    assert missing not in observation.invisible
+    assert missing not in observation.inventory
+    assert unknown(cluster, missing.name)
+
+
+def test_only_the_kinds_that_are_asked_for_are_in_the_inventory(cluster: Cluster, prefix: str) -> None:
+    (observed,) = created(cluster, create(f"{prefix}a"))
+    carried_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
+    settled(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
+    same = group(f"{prefix}a")
+    for observation in (cluster.observe([observed.ref]), cluster.observe([], kinds=["Topic"])):
+        assert observed.ref in observation.inventory
+        assert same not in observation.inventory
+    for observation in (cluster.observe([same]), cluster.observe([], kinds=[KIND])):
+        assert same in observation.inventory
+        assert observed.ref not in observation.inventory
+    assert {observed.ref, same} <= cluster.observe([same], kinds=["Topic"]).inventory
+    assert not cluster.observe([]).inventory
+
+
+def test_groups_are_read_in_detail_if_named_or_chosen(cluster: Cluster, prefix: str) -> None:
+    a, b, c = (group(prefix + name) for name in "abc")
+    carried_out(cluster, *(alter(ref.name, consumer_session_timeout_ms="50000") for ref in (a, b, c)))
+    settled(cluster, c.name, {f"config.{SESSION}": "50000"})
+    observation = cluster.observe([a], lambda ref: ref == c)
+    assert {ref for ref in observation.resources if ref.name.startswith(prefix)} == {a, c}
+    assert {a, b, c} <= observation.inventory
+
+
+# --- configs ---------------------------------------------------------------------------------------
+
+
+def test_a_group_that_has_only_configs_is_not_known_to_coordinators(cluster: Cluster, prefix: str) -> None:
+    carried_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
+    observed = settled(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
+    assert observed.group is None
+    assert observed.uid is None
+    assert unknown(cluster, f"{prefix}a")
+
+
+def test_configs_are_set_and_unset_and_others_stay(cluster: Cluster, prefix: str) -> None:
+    carried_out(
+        cluster,
+        alter(f"{prefix}a", consumer_session_timeout_ms="50000", consumer_heartbeat_interval_ms="6000"),
+    )
+    settled(cluster, f"{prefix}a", {f"config.{SESSION}": "50000", f"config.{HEARTBEAT}": "6000"})
+    carried_out(cluster, alter(f"{prefix}a", SESSION, streams_num_standby_replicas="1"))
+    wanted = {f"config.{HEARTBEAT}": "6000", "config.streams.num.standby.replicas": "1"}
+    observed = settled(cluster, f"{prefix}a", wanted)
+    assert observed.effective[f"config.{SESSION}"] == "45000"
+    assert observed.effective[f"config.{HEARTBEAT}"] == "6000"
+    carried_out(cluster, alter(f"{prefix}a", HEARTBEAT, "streams.num.standby.replicas"))
+    vanished(cluster, f"{prefix}a")
+
+
+def test_all_values_are_effective(cluster: Cluster, prefix: str) -> None:
+    defaults = cluster.facts().group_defaults
+    assert defaults is not None
+    assert defaults.keys() == kafka_configs.group_configs().keys()
+    carried_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
+    observed = settled(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
+    inherited = {f"config.{name}": value for name, value in defaults.items()}
+    assert observed.effective == {**inherited, f"config.{SESSION}": "50000"}
+
+
+def test_the_defaults_in_memory_are_those_of_a_stock_broker(real_cluster: KafkaCluster) -> None:
+    assert real_cluster.facts().group_defaults == MemoryCluster().facts().group_defaults
+
+
+@pytest.mark.parametrize(
+    ("config", "given", "shown"),
+    [
+        (SESSION, " 0050000 ", "50000"),
+        (SESSION, "45000", "45000"),
+        ("share.renew.acknowledge.enable", "TRUE", "true"),
+        ("share.auto.offset.reset", "by_duration:PT1H", "by_duration:PT1H"),
+        ("share.isolation.level", " read_committed", "read_committed"),
+    ],
+)
+def test_values_are_shown_as_the_broker_read_them(
+    cluster: Cluster, prefix: str, config: str, given: str, shown: str
+) -> None:
+    carried_out(cluster, AlterConfigs(group(f"{prefix}a"), {config: given}))
+    settled(cluster, f"{prefix}a", {f"config.{config}": shown})
+
+
+REFUSED = {
+    "unknown": ("nonsense", "1"),
+    "a topic's": ("retention.ms", "1000"),
+    "people's units": (SESSION, "50s"),
+    "no number": (SESSION, ""),
+    "below the brokers' least": (SESSION, "44999"),
+    "above the brokers' greatest": (SESSION, "60001"),
+    "another below the least": ("streams.heartbeat.interval.ms", "4999"),
+    "another above the greatest": ("share.assignment.interval.ms", "15001"),
+    "below any broker's least": ("share.partition.max.record.locks", "99"),
+    "too many locks": ("share.partition.max.record.locks", "4001"),
+    "too short a lock": ("share.record.lock.duration.ms", "14999"),
+    "too many deliveries": ("share.delivery.count.limit", "11"),
+    "too many standbys": ("streams.num.standby.replicas", "3"),
+    "not one of the choices": ("share.isolation.level", "READ_COMMITTED"),
+    "no place to start": ("share.auto.offset.reset", "Earliest"),
+}
+
+
+def test_invalid_configs_are_refused_and_valid_ones_beside_them_not_kept(
+    cluster: Cluster, prefix: str
+) -> None:
+    operations = [
+        AlterConfigs(group(f"{prefix}{number}"), {name: value, "share.session.timeout.ms": "46000"})
+        for number, (name, value) in enumerate(REFUSED.values())
+    ]
+    fine = AlterConfigs(group(f"{prefix}fine"), {"share.session.timeout.ms": "46000"})
+    outcomes = cluster.execute([*operations, fine])
+    assert dict(zip(REFUSED, codes(outcomes[:-1]), strict=True)) == dict.fromkeys(REFUSED, "INVALID_CONFIG")
+    assert outcomes[-1] is None
+    settled(cluster, f"{prefix}fine", {"config.share.session.timeout.ms": "46000"})
+    assert not {o.ref for o in operations} & cluster.observe([], kinds=[KIND]).inventory
+
+
+def test_unsetting_what_is_not_set_or_not_known_is_fine(cluster: Cluster, prefix: str) -> None:
+    carried_out(cluster, alter(f"{prefix}a", SESSION, "nonsense"))
+    carried_out(cluster, alter(f"{prefix}b", consumer_session_timeout_ms="50000"))
+    settled(cluster, f"{prefix}b", {f"config.{SESSION}": "50000"})
+    assert group(f"{prefix}a") not in cluster.observe([], kinds=[KIND]).inventory
+
+
+def test_validation_objects_as_execution_does_and_changes_nothing(cluster: Cluster, prefix: str) -> None:
+    operations: list[Operation] = [
+        alter(f"{prefix}a", consumer_session_timeout_ms="50000"),
+        alter(f"{prefix}b", nonsense="1"),
+        CommitInitialOffsets(group(f"{prefix}c"), {f"{prefix}nowhere": "earliest"}),
+        ResetOffsets(group(f"{prefix}d"), {(f"{prefix}nowhere", 0): 5}),
+        DeleteGroup(group(f"{prefix}e")),
+    ]
+    assert codes(cluster.validate(operations)) == [None, "INVALID_CONFIG", None, None, None]
+    carried_out(cluster, alter(f"{prefix}sentinel", consumer_session_timeout_ms="50000"))
+    settled(cluster, f"{prefix}sentinel", {f"config.{SESSION}": "50000"})
+    there = cluster.observe([], kinds=[KIND]).inventory
+    assert {ref for ref in there if ref.name.startswith(prefix)} == {group(f"{prefix}sentinel")}
+
+
+def test_a_topic_and_a_group_may_share_a_name(cluster: Cluster, prefix: str) -> None:
+    (observed,) = created(cluster, create(f"{prefix}a"))
+    mixed = [
+        AlterConfigs(observed.ref, {"retention.ms": "1000"}),
+        alter(f"{prefix}a", consumer_session_timeout_ms="50000"),
+        AlterConfigs(topic(f"{prefix}b"), {"retention.ms": "1000"}),
+        alter(f"{prefix}b", nonsense="1"),
+    ]
+    expected = [None, None, "UNKNOWN_TOPIC_OR_PART", "INVALID_CONFIG"]
+    assert codes(cluster.validate(mixed)) == expected
+    assert codes(cluster.execute(mixed)) == expected
+    settled(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
+    eventually(
+        lambda: cluster.observe([observed.ref]).resources[observed.ref].state,
+        lambda state: state.get("config.retention.ms") == "1000",
+    )
+
+
+# --- initial offsets -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("start", "offset"),
+    [
+        ("earliest", 2),
+        ("latest", 12),
+        ("2001-09-09T01:46:40Z", 2),
+        ("2001-09-09T01:46:40.001Z", 5),
+        ("2004-11-09T11:33:20Z", 5),
+        ("2008-01-10T21:20:00Z", 9),
+        ("2008-01-10T21:20:00.001Z", 12),
+        ("1970-01-01T00:00:00Z", 2),
+        ("2999-01-01T00:00:00Z", 12),
+    ],
+)
+def test_a_group_starts_where_it_is_told_within_the_log(
+    cluster: Cluster, traffic: Traffic, prefix: str, start: str, offset: int
+) -> None:
+    name = f"{prefix}a"
+    logs(cluster, traffic, name, 5)
+    traffic.write(name, 0, 4, TWO)
+    traffic.write(name, 0, 3, THREE)
+    traffic.expire(name, 0, 2)
+    carried_out(cluster, CommitInitialOffsets(group(name), {name: start}))
+    assert committed(cluster, name) == {(name, 0): offset}
+
+
+def test_a_group_starts_so_long_ago(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+    name, now = f"{prefix}a", time.time_ns() // 1_000_000
+    logs(cluster, traffic, name, 5)
+    traffic.write(name, 0, 4, now - 3_600_000)
+    traffic.write(name, 0, 3, now)
+    for number, (start, offset) in enumerate({"2h ago": 5, "30m ago": 9, "99999d ago": 0}.items()):
+        carried_out(cluster, CommitInitialOffsets(group(f"{name}{number}"), {name: start}))
+        assert committed(cluster, f"{name}{number}") == {(name, 0): offset}
+
+
+def test_a_group_with_offsets_is_empty_and_says_where_it_stands(
+    cluster: Cluster, traffic: Traffic, prefix: str
+) -> None:
+    a, b, name = f"{prefix}a", f"{prefix}b", f"{prefix}g"
+    logs(cluster, traffic, a, 5, 0)
+    logs(cluster, traffic, b, 7)
+    carried_out(cluster, CommitInitialOffsets(group(name), {a: "latest", b: "earliest"}))
+    carried_out(cluster, alter(name, consumer_session_timeout_ms="50000"))
+    observed = settled(
+        cluster,
+        name,
+        {
+            f"config.{SESSION}": "50000",
+            f"offsets.{a}": "committed",
+            f"offsets.{a}:0": 5,
+            f"offsets.{a}:1": 0,
+            f"offsets.{b}": "committed",
+            f"offsets.{b}:0": 0,
+        },
+    )
+    assert observed.group is not None
+    assert (observed.group.state, observed.group.protocol) == ("Empty", "classic")
+    assert not observed.group.active
+    assert not observed.group.members
+    assert not observed.group.unread
+    assert observed.group.topics == {a, b}
+
+
+def test_an_existing_offset_is_never_moved(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+    name = f"{prefix}a"
+    logs(cluster, traffic, name, 5)
+    carried_out(cluster, CommitInitialOffsets(group(name), {name: "latest"}))
+    traffic.write(name, 0, 5, ONE)
+    for start in ("earliest", "latest"):
+        carried_out(cluster, CommitInitialOffsets(group(name), {name: start}))
+        assert committed(cluster, name) == {(name, 0): 5}
+
+
+def test_only_partitions_without_an_offset_get_one(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+    name, other = f"{prefix}a", f"{prefix}b"
+    logs(cluster, traffic, name, 5)
+    logs(cluster, traffic, other, 6)
+    traffic.commit(name, {(name, 0): 3})
+    carried_out(cluster, AddPartitions(topic(name), 1, 2))
+    eventually(lambda: cluster.partition_counts([name]), lambda counts: counts == {name: 2})
+    carried_out(cluster, CommitInitialOffsets(group(name), {name: "latest", other: "latest"}))
+    assert committed(cluster, name) == {(name, 0): 3, (name, 1): 0, (other, 0): 6}
+
+
+def test_a_topic_that_was_just_made_can_be_started_in(cluster: Cluster, prefix: str) -> None:
+    name = f"{prefix}a"
+    carried_out(cluster, create(name, 3))
+    carried_out(cluster, CommitInitialOffsets(group(name), {name: "latest"}))
+    assert committed(cluster, name) == {(name, number): 0 for number in range(3)}
+
+
+def test_a_topic_that_does_not_exist_cannot_be_started_in(
+    cluster: Cluster, traffic: Traffic, prefix: str
+) -> None:
+    name, missing = f"{prefix}a", f"{prefix}missing"
+    logs(cluster, traffic, name, 5)
+    operation = CommitInitialOffsets(group(name), {name: "latest", missing: "earliest"})
+    (refusal,) = cluster.execute([operation])
+    assert codes([refusal]) == ["UNKNOWN_TOPIC_OR_PART"]
+    assert refusal is not None
+    assert missing in refusal.message
+    assert unknown(cluster, name)
+    assert topic(missing) not in cluster.observe([], kinds=["Topic"]).inventory
+
+
+# --- resets ----------------------------------------------------------------------------------------
+
+
+def test_offsets_are_moved_exactly_and_others_stay(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+    name = f"{prefix}a"
+    logs(cluster, traffic, name, 9, 9, 9, 9)
+    traffic.expire(name, 0, 4)
+    traffic.commit(name, {(name, 0): 6, (name, 1): 6, (name, 3): 6})
+    carried_out(cluster, ResetOffsets(group(name), {(name, 0): 4, (name, 1): 9, (name, 2): 5}))
+    assert committed(cluster, name) == {(name, 0): 4, (name, 1): 9, (name, 2): 5, (name, 3): 6}
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset"), [(0, 3), (0, 10), (0, -1), (1, 1), (2, 0)], ids=lambda value: str(value)
+)
+def test_an_offset_outside_of_the_log_is_refused_and_none_moves(
+    cluster: Cluster, traffic: Traffic, prefix: str, partition: int, offset: int
+) -> None:
+    name = f"{prefix}a"
+    logs(cluster, traffic, name, 9, 0)
+    traffic.expire(name, 0, 4)
+    before = {(name, 0): 6, (name, 1): 0}
+    traffic.commit(name, before)
+    wanted = {(name, 0): 5, (name, 1): 0} | {(name, partition): offset}
+    (refusal,) = cluster.execute([ResetOffsets(group(name), wanted)])
+    assert codes([refusal]) == ["OFFSET_OUT_OF_RANGE"]
+    assert refusal is not None
+    assert f"{name}:{partition}" in refusal.message
+    assert committed(cluster, name) == before
+
+
+def test_a_reset_makes_a_group_that_is_not_there(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+    name = f"{prefix}a"
+    logs(cluster, traffic, name, 9)
+    carried_out(cluster, ResetOffsets(group(name), {(name, 0): 4}))
+    assert committed(cluster, name) == {(name, 0): 4}
+
+
+# --- active groups ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_active_group_is_left_alone(
+    cluster: Cluster, traffic: Traffic, prefix: str, protocol: str
+) -> None:
+    name, other = f"{prefix}a", f"{prefix}b"
+    logs(cluster, traffic, name, 9)
+    logs(cluster, traffic, other, 9)
+    traffic.commit(name, {(name, 0): 4})
+    carried_out(cluster, alter(name, consumer_session_timeout_ms="50000"))
+    operations: list[Operation] = [
+        CommitInitialOffsets(group(name), {other: "latest"}),
+        ResetOffsets(group(name), {(name, 0): 2}),
+        DeleteGroup(group(name), configs=(SESSION,)),
+    ]
+    with traffic.reading(name, name, protocol=protocol):
+        for operation in operations:
+            (refusal,) = cluster.execute([operation])
+            assert codes([refusal]) == ["NON_EMPTY_GROUP"]
+        seen = cluster.groups([name]).groups[name]
+        assert (seen.protocol, seen.state, seen.active) == (protocol, "Stable", True)
+        assert seen.committed == {(name, 0): 4}
+    eventually(lambda: cluster.groups([name]).groups[name].active, lambda active: not active)
+    assert cluster.groups([name]).groups[name].protocol == protocol
+    for operation in operations[:2]:
+        carried_out(cluster, operation)
+    state = {f"config.{SESSION}": "50000", f"offsets.{name}": "committed", f"offsets.{name}:0": 2}
+    settled(cluster, name, {**state, f"offsets.{other}": "committed", f"offsets.{other}:0": 9})
+    carried_out(cluster, operations[2])
+    vanished(cluster, name)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_groups_tell_members_assignments_and_lag(
+    cluster: Cluster, traffic: Traffic, prefix: str, protocol: str
+) -> None:
+    name, other = f"{prefix}a", f"{prefix}b"
+    logs(cluster, traffic, name, 9, 5)
+    logs(cluster, traffic, other, 20)
+    traffic.expire(name, 0, 2)
+    traffic.commit(name, {(name, 0): 4, (other, 0): 7})
+    with traffic.reading(name, name, members=3, protocol=protocol):
+        seen = cluster.groups([name]).groups[name]
+    assert seen.name == name
+    assert len({member.id for member in seen.members}) == 3
+    assert sorted(sorted(member.assignment) for member in seen.members) == [[], [(name, 0)], [(name, 1)]]
+    assert len(seen.idle_members) == 1
+    assert all(member.host and member.client_id for member in seen.members)
+    assert seen.assignor == {"classic": "range", "consumer": "uniform"}[protocol]
+    assert (seen.protocol_type, seen.unread) == ("consumer", "")
+    told = [(p.topic, p.partition, p.committed, p.start, p.end, p.lag) for p in seen.positions]
+    assert told == [(name, 0, 4, 2, 9, 5), (name, 1, None, 0, 5, None), (other, 0, 7, 0, 20, 13)]
+    assert seen.lag == 18
+
+
+def test_lag_is_never_negative(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+    """Brokers take a commit beyond the end of the log."""
+    name = f"{prefix}a"
+    logs(cluster, traffic, name, 9)
+    traffic.commit(name, {(name, 0): 100})
+    (position,) = cluster.groups([name]).groups[name].positions
+    assert (position.committed, position.end, position.lag) == (100, 9, 0)
+
+
+def test_all_groups_or_those_that_are_named(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+    a, b = f"{prefix}a", f"{prefix}b"
+    logs(cluster, traffic, a, 1)
+    for name in (a, b):
+        traffic.commit(name, {(a, 0): 1})
+    assert cluster.groups([b, f"{prefix}missing"]).groups.keys() == {b}
+    assert {name for name in cluster.groups().groups if name.startswith(prefix)} == {a, b}
+    assert cluster.groups([]).groups == {}
+
+
+# --- deletion --------------------------------------------------------------------------------------
+
+
+def test_deleting_a_group_drops_offsets_and_configs_and_twice_is_fine(
+    cluster: Cluster, traffic: Traffic, prefix: str
+) -> None:
+    name = f"{prefix}a"
+    logs(cluster, traffic, name, 9)
+    traffic.commit(name, {(name, 0): 4})
+    carried_out(cluster, alter(name, consumer_session_timeout_ms="50000"))
+    doomed = DeleteGroup(group(name), configs=(SESSION,))
+    for _ in range(2):
+        carried_out(cluster, doomed)
+        vanished(cluster, name)
+    traffic.commit(name, {(name, 0): 1})
+    assert committed(cluster, name) == {(name, 0): 1}
+
+
+def test_configs_outlive_a_group_unless_they_are_named(
+    cluster: Cluster, traffic: Traffic, prefix: str
+) -> None:
+    name = f"{prefix}a"
+    logs(cluster, traffic, name, 9)
+    traffic.commit(name, {(name, 0): 4})
+    configs = {"consumer_session_timeout_ms": "50000", "consumer_heartbeat_interval_ms": "6000"}
+    carried_out(cluster, alter(name, **configs))
+    carried_out(cluster, DeleteGroup(group(name), configs=(SESSION,)))
+    assert settled(cluster, name, {f"config.{HEARTBEAT}": "6000"}).group is None
+    carried_out(cluster, DeleteGroup(group(name), configs=(HEARTBEAT,)))
+    vanished(cluster, name)
+
+
+def test_deleting_a_topic_drops_the_offsets_in_it(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+    a, b, name = f"{prefix}a", f"{prefix}b", f"{prefix}g"
+    (doomed,) = created(cluster, create(a))
+    logs(cluster, traffic, b, 9)
+    traffic.commit(name, {(a, 0): 0, (b, 0): 4})
+    traffic.commit(f"{name}2", {(a, 0): 0})
+    carried_out(cluster, DeleteTopic(doomed.ref, doomed.uid))
+    gone(cluster, a)
+    eventually(lambda: committed(cluster, name), lambda offsets: offsets == {(b, 0): 4})
+    eventually(lambda: committed(cluster, f"{name}2"), lambda offsets: offsets == {})
+    assert settled(cluster, f"{name}2", {}).group is not None
+
+
+# --- requests --------------------------------------------------------------------------------------
+
+
+def test_each_operation_has_its_own_outcome_in_order(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+    name = f"{prefix}a"
+    logs(cluster, traffic, name, 9)
+    for number in (1, 2, 5):
+        traffic.commit(f"{prefix}{number}", {(name, 0): 4})
+    operations: list[Operation] = [
+        ResetOffsets(group(f"{prefix}1"), {(name, 0): 99}),
+        ResetOffsets(group(f"{prefix}2"), {(name, 0): 1}),
+        CommitInitialOffsets(group(f"{prefix}3"), {name: "latest"}),
+        alter(f"{prefix}4", nonsense="1"),
+        DeleteGroup(group(f"{prefix}5")),
+        DeleteGroup(group(f"{prefix}6")),
+        alter(f"{prefix}7", consumer_session_timeout_ms="50000"),
+    ]
+    expected = ["OFFSET_OUT_OF_RANGE", None, None, "INVALID_CONFIG", None, None, None]
+    assert codes(cluster.execute(operations)) == expected
+    groups = cluster.groups().groups
+    there = {key: one.committed[name, 0] for key, one in groups.items() if key.startswith(prefix)}
+    assert there == {f"{prefix}1": 4, f"{prefix}2": 1, f"{prefix}3": 9}
+    settled(cluster, f"{prefix}7", {f"config.{SESSION}": "50000"})
+
+
+@pytest.mark.parametrize("sort", ["alter", "commit", "reset", "delete"])
+def test_a_group_that_comes_twice_in_one_request_is_refused(
+    cluster: Cluster, traffic: Traffic, prefix: str, sort: str
+) -> None:
+    name = f"{prefix}a"
+    logs(cluster, traffic, name, 9)
+    traffic.commit(name, {(name, 0): 4})
+    twice: dict[str, Operation] = {
+        "alter": alter(name, consumer_session_timeout_ms="50000"),
+        "commit": CommitInitialOffsets(group(name), {name: "latest"}),
+        "reset": ResetOffsets(group(name), {(name, 0): 1}),
+        "delete": DeleteGroup(group(name)),
+    }
+    assert codes(cluster.execute([twice[sort], twice[sort]])) == ["INVALID_REQUEST"] * 2
+    assert committed(cluster, name) == {(name, 0): 4}
+
+
+# --- logs and health -------------------------------------------------------------------------------
+
+
+def test_log_spans(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+    name = f"{prefix}a"
+    logs(cluster, traffic, name, 5, 0)
+    traffic.write(name, 0, 4, TWO)
+    traffic.expire(name, 0, 2)
+    here = [(name, 0), (name, 1)]
+    asked = [*here, (name, 2), (f"{prefix}missing", 0)]
+    assert cluster.log_spans(asked) == {(name, 0): LogSpan(2, 9), (name, 1): LogSpan(0, 0)}
+    for at_ms, first in ((0, 2), (ONE, 2), (ONE + 1, 5), (TWO, 5), (TWO + 1, 9)):
+        expected = {(name, 0): LogSpan(2, 9, first), (name, 1): LogSpan(0, 0, 0)}
+        assert cluster.log_spans(here, at_ms) == expected
+    assert cluster.log_spans([]) == {}
+    assert topic(f"{prefix}missing") not in cluster.observe([], kinds=["Topic"]).inventory
+
+
+def test_committed_spans_end_before_an_open_transaction(
+    cluster: Cluster, traffic: Traffic, prefix: str
+) -> None:
+    name = f"{prefix}a"
+    logs(cluster, traffic, name, 5)
+    here = [(name, 0)]
+    with traffic.transaction(name, 0, 3):
+        assert cluster.log_spans(here) == {(name, 0): LogSpan(0, 8)}
+        assert cluster.log_spans(here, committed=True) == {(name, 0): LogSpan(0, 5)}
+        assert cluster.log_spans(here, ONE, committed=True) == {(name, 0): LogSpan(0, 5, 0)}
+        assert cluster.log_spans(here, TWO, committed=True) == {(name, 0): LogSpan(0, 5, 5)}
+    decided = {(name, 0): LogSpan(0, 9)}  # a marker tells that the transaction was committed
+    eventually(lambda: cluster.log_spans(here, committed=True), lambda spans: spans == decided)
+
+
+def test_sizes_of_partitions_add_up_to_those_of_topics(
+    cluster: Cluster, traffic: Traffic, prefix: str
+) -> None:
+    name = f"{prefix}a"
+    logs(cluster, traffic, name, 9, 0)
+    if isinstance(cluster, MemoryCluster):
+        cluster.fill(topic(name), 101)
+    asked = [(name, 0), (name, 1), (name, 2), (f"{prefix}missing", 0)]
+    seen = cluster.observe([topic(name)]).resources.values()
+    sizes = cluster.partition_sizes(asked)
+    assert sizes.keys() == {(name, 0), (name, 1)}
+    assert sizes[name, 0] > sizes[name, 1] >= 0
+    assert {topic(name): sum(sizes.values())} == cluster.sizes(seen)
+    assert topic(f"{prefix}missing") not in cluster.observe([], kinds=["Topic"]).inventory
+
+
+def test_times_need_not_rise_along_a_log(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+    name = f"{prefix}a"
+    logs(cluster, traffic, name, 0)
+    for at_ms in (TWO, ONE, THREE, TWO):
+        traffic.write(name, 0, 2, at_ms)
+    found = {at_ms: cluster.log_spans([(name, 0)], at_ms)[name, 0].at for at_ms in (ONE, TWO, THREE)}
+    assert found == {ONE: 0, TWO: 0, THREE: 4}
+
+
+def test_partition_counts(cluster: Cluster, prefix: str) -> None:
+    created(cluster, create(f"{prefix}a", 3), create(f"{prefix}b"))
+    counts = cluster.partition_counts([f"{prefix}a", f"{prefix}b", f"{prefix}missing"])
+    assert counts == {f"{prefix}a": 3, f"{prefix}b": 1}
+    assert cluster.partition_counts([]) == {}
+    assert topic(f"{prefix}missing") not in cluster.observe([], kinds=["Topic"]).inventory
+
+
+def test_a_healthy_cluster_says_so(cluster: Cluster, prefix: str) -> None:
+    created(cluster, create(f"{prefix}a", 2), create(f"{prefix}b", min_insync_replicas="2"))
+    health = cluster.health()
+    alive = {broker.id for broker in health.brokers}
+    assert health.brokers == cluster.facts().brokers
+    assert health.cluster_id == cluster.facts().cluster_id
+    assert health.controller is not None
+    mine = [p for p in health.partitions if p.topic.startswith(prefix)]
+    assert [(p.topic, p.partition) for p in mine] == [
+        (f"{prefix}a", 0),
+        (f"{prefix}a", 1),
+        (f"{prefix}b", 0),
+    ]
+    for partition in mine:
+        assert partition.leader in alive
+        assert partition.leader == partition.replicas[0]
+        assert set(partition.isr) == set(partition.replicas) <= alive
+    assert health.min_insync_replicas[f"{prefix}a"] == 1
+    assert health.min_insync_replicas[f"{prefix}b"] == 2
+    assert health.quorum is not None
+    assert health.quorum.leader in {voter.id for voter in health.quorum.voters}
+    assert health.reassigning == {}
+    assert not health.unread

@@ -1,0 +1,526 @@
+"""What every cluster promises about replicas: the same tests on the one in memory and on three brokers."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from confluent_kafka import Producer
+
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.errors import ClusterError, LockLost, RequestRejected, Unreachable
+from kafkaform.layout import Reassignment
+from kafkaform.model import Broker, Observed, ResourceRef
+from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation, Reassign
+from kafkaform.throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS, Rates, ThrottledReplicas, Throttles
+from tests.support.kafka_fixtures import TIMEOUT_S, connect, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.devcluster.cluster import DevCluster
+    from kafkaform.groups import TopicPartition
+    from kafkaform.health import PartitionState
+    from kafkaform.layout import Assignment, Replicas
+    from kafkaform.lock import Guard
+
+BYTES = 4_000_000
+"""What a filled partition holds."""
+SLOW = 1_000
+"""Bytes per second: at this rate, nothing of that size is moved while a test looks at it."""
+
+
+@pytest.fixture(params=["memory", "kafka3"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Either cluster, of brokers 1 to 3; the one in memory lags, as the real one may at any time."""
+    if request.param == "kafka3":
+        with connect(cast("DevCluster", request.getfixturevalue("kafka3")).bootstrap_servers) as real:
+            yield real
+            clear_all(real)
+        return
+    memory = MemoryCluster()
+    memory.lag(1)
+    yield memory
+
+
+@pytest.fixture
+def fill(request: pytest.FixtureRequest, cluster: Cluster) -> Callable[[str, int], None]:
+    """Lets every partition of a topic hold BYTES, in records of which the real one sends one at a time."""
+
+    def of_topic(name: str, partitions: int) -> None:
+        if isinstance(cluster, MemoryCluster):
+            cluster.fill(topic(name), BYTES * partitions)
+            return
+        servers = cast("DevCluster", request.getfixturevalue("kafka3")).bootstrap_servers
+        producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
+        for number in range(BYTES // 500_000):
+            for partition in range(partitions):
+                producer.produce(name, b"%d" % number * 500_000, partition=partition)
+            producer.flush(TIMEOUT_S)
+
+    return of_topic
+
+
+def clear_all(cluster: Cluster) -> None:
+    """Leave no throttle behind for the next test."""
+    throttles = cluster.throttles([])
+    cluster.clear_throttles(throttles)
+    eventually(lambda: cluster.throttles([]), lambda found: not found.rates)
+
+
+def topic(name: str) -> ResourceRef:
+    return ResourceRef("Topic", name)
+
+
+def placed(cluster: Cluster, name: str, *assignment: Replicas) -> None:
+    """Create a topic with these replicas, and wait until it is led."""
+    count = len(assignment[0])
+    done(cluster, CreateTopic(topic(name), len(assignment), count, {}, assignment))
+    at(cluster, name, *assignment)
+
+
+def done(cluster: Cluster, *operations: Operation) -> None:
+    assert cluster.execute(operations) == [None] * len(operations)
+
+
+def at(cluster: Cluster, name: str, *assignment: Replicas) -> tuple[PartitionState, ...]:
+    """The partitions of a topic, once they have just these replicas, all in sync, and nothing is moved."""
+
+    def there(states: tuple[PartitionState, ...]) -> bool:
+        return [(s.replicas, {*s.isr}) for s in states] == [(r, {*r}) for r in assignment] and all(
+            s.leader is not None for s in states
+        )
+
+    return eventually(lambda: states(cluster, name), there)
+
+
+def states(cluster: Cluster, name: str) -> tuple[PartitionState, ...]:
+    return cluster.layout().topics.get(name, ())
+
+
+def started(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | None]) -> None:
+    assert cluster.reassign(targets) == dict.fromkeys(targets)
+
+
+def code(outcome: ClusterError | None) -> str:
+    assert isinstance(outcome, RequestRejected), outcome
+    return outcome.code
+
+
+def slow(cluster: Cluster, name: str) -> None:
+    """Let nothing of this topic be moved for as long as a test takes."""
+    if isinstance(cluster, MemoryCluster):
+        cluster.pace(1_000_000)
+    replicas = {f"{n}:{b}" for n in range(9) for b in (1, 2, 3)}
+    cluster.set_throttles(
+        Throttles(
+            dict.fromkeys((1, 2, 3), Rates(SLOW, SLOW)),
+            {name: ThrottledReplicas(frozenset(replicas), frozenset(replicas))},
+        )
+    )
+
+
+def quick(cluster: Cluster) -> None:
+    """Let it be moved."""
+    if isinstance(cluster, MemoryCluster):
+        cluster.pace(2)
+    cluster.clear_throttles(Throttles(dict.fromkeys((1, 2, 3), Rates(SLOW, SLOW))))
+
+
+def observed(cluster: Cluster, name: str) -> Observed:
+    return cluster.observe([topic(name)]).resources[topic(name)]
+
+
+# --- places that are asked for -----------------------------------------------------------------------
+
+
+def test_the_layout_has_brokers_racks_and_every_partition(cluster: Cluster, prefix: str) -> None:
+    placed(cluster, f"{prefix}b", (3, 1), (1, 2))
+    placed(cluster, f"{prefix}a", (2,))
+    layout = cluster.layout()
+    assert layout.brokers == (Broker(1, "rack-1"), Broker(2, "rack-2"), Broker(3, "rack-3"))
+    assert list(layout.topics) == sorted(layout.topics)
+    first, second = layout.topics[f"{prefix}b"]
+    assert (first.topic, first.partition, first.leader, first.replicas) == (f"{prefix}b", 0, 3, (3, 1))
+    assert (second.partition, second.leader, second.replicas) == (1, 1, (1, 2))
+    assert layout.reassigning == {}
+    assert layout.assignment(f"{prefix}b") == ((3, 1), (1, 2))
+
+
+def test_a_topic_is_observed_where_it_is(cluster: Cluster, prefix: str) -> None:
+    name = f"{prefix}a"
+    placed(cluster, name, (3, 1), (1, 2))
+    found = eventually(lambda: observed(cluster, name), lambda one: one.replicas == ((3, 1), (1, 2)))
+    assert found.moving == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("assignment", "refusal"),
+    [
+        ([(1, 2), (2, 3)], None),
+        ([(1, 1)], "INVALID_REPLICA_ASSIGNMENT"),
+        ([(1, 9)], "INVALID_REPLICA_ASSIGNMENT"),
+        ([(1,), (1, 2)], "INVALID_REPLICA_ASSIGNMENT"),
+    ],
+)
+def test_places_of_new_topics_are_checked(
+    cluster: Cluster, prefix: str, assignment: Assignment, refusal: str | None
+) -> None:
+    create = CreateTopic(
+        topic(f"{prefix}a"), len(assignment), len(assignment[0]), {"retention.ms": "1000"}, tuple(assignment)
+    )
+    for outcomes in (cluster.validate([create]), cluster.execute([create])):
+        assert outcomes == [None] if refusal is None else code(outcomes[0]) == refusal
+
+
+@pytest.mark.parametrize(
+    ("total", "assignment", "refusal"),
+    [
+        (3, [(3, 1)], None),
+        (3, [(3,)], "INVALID_REPLICA_ASSIGNMENT"),
+        (3, [(3, 1, 2)], "INVALID_REPLICA_ASSIGNMENT"),
+        (3, [(3, 3)], "INVALID_REPLICA_ASSIGNMENT"),
+        (3, [(3, 9)], "INVALID_REPLICA_ASSIGNMENT"),
+        (3, [(3, 1), (1, 2)], "INVALID_REPLICA_ASSIGNMENT"),
+        (4, [(3, 1)], "INVALID_REPLICA_ASSIGNMENT"),
+        (2, [(3, 1)], "INVALID_PARTITIONS"),
+    ],
+)
+def test_places_of_new_partitions_are_checked(
+    cluster: Cluster, prefix: str, total: int, assignment: Assignment, refusal: str | None
+) -> None:
+    name = f"{prefix}a"
+    placed(cluster, name, (1, 2), (2, 3))
+    added = AddPartitions(topic(name), 2, total, tuple(assignment))
+    for outcomes in (cluster.validate([added]), cluster.execute([added])):
+        assert outcomes == [None] if refusal is None else code(outcomes[0]) == refusal
+    if refusal is None:
+        at(cluster, name, (1, 2), (2, 3), (3, 1))
+
+
+def test_a_reassignment_is_no_request_that_is_over_at_once(cluster: Cluster, prefix: str) -> None:
+    move = Reassign(topic(f"{prefix}a"), {0: (1,)}, {0: (2,)})
+    assert cluster.validate([move]) == [None]
+    with pytest.raises(TypeError):
+        cluster.execute([move])
+
+
+# --- reassignments -----------------------------------------------------------------------------------
+
+
+def test_replicas_are_moved_added_and_taken_away(cluster: Cluster, prefix: str) -> None:
+    name = f"{prefix}a"
+    placed(cluster, name, (1, 2), (1, 2), (1, 2), (1, 2))
+    started(cluster, {(name, 0): (1, 3), (name, 1): (2, 1, 3), (name, 2): (2,), (name, 3): (2, 1)})
+    after = at(cluster, name, (1, 3), (2, 1, 3), (2,), (2, 1))
+    assert [state.leader for state in after] == [1, 1, 2, 1], "a leader that stays goes on leading"
+    eventually(cluster.layout, lambda layout: not layout.reassigning)
+    counts = eventually(
+        lambda: observed(cluster, name), lambda one: one.replicas == ((1, 3), (2, 1, 3), (2,), (2, 1))
+    )
+    assert counts.state["replicationFactor"] == "1-3"
+
+
+def test_a_running_reassignment_shows_old_replicas_and_new_ones(
+    cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
+) -> None:
+    name = f"{prefix}a"
+    placed(cluster, name, (1, 2), (2, 3))
+    fill(name, 2)
+    slow(cluster, name)
+    started(cluster, {(name, 0): (3, 1)})
+    layout = eventually(cluster.layout, lambda seen: seen.topics[name][0].replicas == (3, 1, 2))
+    running = Reassignment((3, 1), frozenset({3}), frozenset({2}))
+    assert layout.reassigning == {(name, 0): running}
+    assert {*layout.topics[name][0].isr} == {1, 2}
+    assert layout.topics[name][0].leader == 1
+    assert layout.assignment(name) == ((3, 1), (2, 3))
+    found = eventually(lambda: observed(cluster, name), lambda one: one.replicas == ((3, 1), (2, 3)))
+    assert found.moving == {0}
+    assert found.state["replicationFactor"] == 2
+    assert cluster.health().reassigning == {(name, 0): (3,)}
+    started(cluster, {(name, 0): (3, 1)})  # again, which changes nothing
+    layout = cluster.layout()
+    assert layout.reassigning == {(name, 0): running}
+    assert {*layout.topics[name][0].isr} == {1, 2}
+    quick(cluster)
+    at(cluster, name, (3, 1), (2, 3))
+
+
+def test_a_cancelled_reassignment_leaves_the_replicas_in_the_order_of_the_target(
+    cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
+) -> None:
+    name = f"{prefix}a"
+    placed(cluster, name, (1, 2), (1, 2), (1, 2))
+    fill(name, 3)
+    slow(cluster, name)
+    started(cluster, {(name, 0): (1, 3), (name, 1): (3, 2), (name, 2): (2, 1, 3)})
+    eventually(cluster.layout, lambda seen: len(seen.reassigning or ()) == 3)
+    started(cluster, dict.fromkeys([(name, 0), (name, 1), (name, 2)]))
+    assert cluster.layout().reassigning == {}
+    after = at(cluster, name, (1, 2), (2, 1), (2, 1))
+    assert [state.leader for state in after] == [1, 1, 1]
+    outcomes = cluster.reassign({(name, 0): None})
+    assert code(outcomes[name, 0]) == "NO_REASSIGNMENT_IN_PROGRESS"
+
+
+def test_another_target_while_one_is_running_never_comes_to_an_end(
+    cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
+) -> None:
+    """Why the first one is to be cancelled: 3 is added and removed, and Kafka waits for it to be in sync."""
+    name = f"{prefix}a"
+    placed(cluster, name, (1, 2))
+    fill(name, 1)
+    slow(cluster, name)
+    started(cluster, {(name, 0): (3, 1)})
+    eventually(cluster.layout, lambda seen: bool(seen.reassigning))
+    started(cluster, {(name, 0): (2, 1)})
+    stuck = {(name, 0): Reassignment((2, 1), frozenset({3}), frozenset({3}))}
+    eventually(cluster.layout, lambda seen: seen.reassigning == stuck)
+    quick(cluster)
+    eventually(lambda: {*states(cluster, name)[0].isr}, lambda isr: isr == {1, 2, 3})
+    assert cluster.layout().reassigning == stuck
+    started(cluster, {(name, 0): None})
+    at(cluster, name, (2, 1))
+
+
+def test_each_partition_is_refused_for_itself(cluster: Cluster, prefix: str) -> None:
+    name = f"{prefix}a"
+    placed(cluster, name, (1,), (1,), (1,), (1,))
+    outcomes = dict(
+        cluster.reassign(
+            {
+                (name, 0): (2,),
+                (name, 1): (2, 2),
+                (name, 2): (2, 9),
+                (name, 3): (),
+                (name, 4): (2,),
+                (f"{prefix}missing", 0): (2,),
+            }
+        )
+    )
+    assert outcomes.pop((name, 0)) is None
+    assert [code(outcome) for outcome in outcomes.values()] == [
+        *["INVALID_REPLICA_ASSIGNMENT"] * 3,
+        *["UNKNOWN_TOPIC_OR_PART"] * 2,
+    ]
+    at(cluster, name, (2,), (1,), (1,), (1,))
+
+
+def test_preferred_leaders_are_elected(cluster: Cluster, prefix: str) -> None:
+    name = f"{prefix}a"
+    placed(cluster, name, (1, 2), (1, 2))
+    started(cluster, {(name, 0): (2, 1)})
+    assert [state.leader for state in at(cluster, name, (2, 1), (1, 2))] == [1, 1]
+    outcomes = cluster.elect_leaders([(name, 0), (name, 1), (name, 2), (f"{prefix}missing", 0)])
+    assert (outcomes[name, 0], outcomes[name, 1]) == (None, None)
+    assert code(outcomes[name, 2]) == code(outcomes[f"{prefix}missing", 0]) == "UNKNOWN_TOPIC_OR_PART"
+    eventually(lambda: [s.leader for s in states(cluster, name)], lambda leaders: leaders == [2, 1])
+
+
+def test_the_guard_stands_before_each_request(cluster: Cluster, prefix: str) -> None:
+    name = f"{prefix}a"
+    placed(cluster, name, (1,))
+    lost = LockLost("the lock went to another apply")
+
+    def guard() -> None:
+        raise lost
+
+    assert cluster.reassign({(name, 0): (2,)}, guard) == {(name, 0): lost}
+    assert cluster.elect_leaders([(name, 0)], guard) == {(name, 0): lost}
+    throttles = Throttles({1: Rates(SLOW)}, {name: ThrottledReplicas(frozenset({"0:1"}))})
+    change: Callable[[Throttles, Guard], None]
+    for change in (cluster.set_throttles, cluster.clear_throttles):
+        with pytest.raises(LockLost):
+            change(throttles, guard)
+    assert not cluster.throttles([name])
+    at(cluster, name, (1,))
+
+
+# --- sizes -------------------------------------------------------------------------------------------
+
+
+def test_every_replica_has_a_size_also_one_that_is_being_filled(
+    cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
+) -> None:
+    name = f"{prefix}a"
+    placed(cluster, name, (1, 2), (2, 3))
+    fill(name, 2)
+    slow(cluster, name)
+    started(cluster, {(name, 0): (1, 2, 3)})
+    both = [(name, 0), (name, 1), (f"{prefix}missing", 0), (name, 7)]
+    sizes = eventually(lambda: cluster.replica_sizes(both), lambda found: (name, 0, 3) in found)
+    assert sizes.keys() == {(name, 0, 1), (name, 0, 2), (name, 0, 3), (name, 1, 2), (name, 1, 3)}
+    full = {size for replica, size in sizes.items() if replica != (name, 0, 3)}
+    assert len(full) == 1
+    assert BYTES <= max(full) < BYTES * 1.01
+    assert sizes[name, 0, 3] < max(full)
+    assert cluster.partition_sizes([(name, 0)]) == {(name, 0): max(full)}
+    quick(cluster)
+    at(cluster, name, (1, 2, 3), (2, 3))
+    assert cluster.replica_sizes([(name, 0)])[name, 0, 3] == max(full)
+    assert cluster.replica_sizes([]) == {}
+
+
+# --- throttles ---------------------------------------------------------------------------------------
+
+
+def listed(leader: str = "", follower: str = "") -> ThrottledReplicas:
+    return ThrottledReplicas(*(frozenset(filter(None, text.split(","))) for text in (leader, follower)))
+
+
+def seen(cluster: Cluster, names: list[str], wanted: Throttles) -> None:
+    assert eventually(lambda: cluster.throttles(names), lambda found: found == wanted) == wanted
+
+
+def test_throttles_are_set_added_to_and_cleared_again(cluster: Cluster, prefix: str) -> None:
+    a, b = f"{prefix}a", f"{prefix}b"
+    placed(cluster, a, (1, 2))
+    placed(cluster, b, (1, 2))
+    assert not cluster.throttles([a, b])
+    first = Throttles({1: Rates(5000, 6000), 3: Rates(follower=7000)}, {a: listed("0:1,0:2", "0:3")})
+    cluster.set_throttles(first)
+    assert cluster.throttles([a, b]) == first
+    assert cluster.throttles([b]) == Throttles(first.rates)
+    second = Throttles({3: Rates(leader=8000)}, {a: listed("0:2,0:3"), b: listed(follower="0:1")})
+    cluster.set_throttles(second)
+    both = Throttles(
+        {1: Rates(5000, 6000), 3: Rates(8000, 7000)},
+        {a: listed("0:1,0:2,0:3", "0:3"), b: listed(follower="0:1")},
+    )
+    assert cluster.throttles([a, b]) == both
+    cluster.clear_throttles(second)
+    seen(cluster, [a, b], Throttles(first.rates, {a: listed("0:1", "0:3")}))
+    cluster.clear_throttles(first)
+    seen(cluster, [a, b], Throttles())
+    found = eventually(
+        lambda: observed(cluster, a),
+        lambda one: not any(key.endswith(".throttled.replicas") for key in one.state),
+    )
+    assert not {f"config.{LEADER_REPLICAS}", f"config.{FOLLOWER_REPLICAS}"} & found.state.keys()
+    cluster.clear_throttles(both)  # all of it is gone: no error
+
+
+def test_a_list_is_longer_than_one_request_names(cluster: Cluster, prefix: str) -> None:
+    name = f"{prefix}a"
+    placed(cluster, name, (1, 2))
+    many = ThrottledReplicas(frozenset(f"{number}:1" for number in range(2_500)), frozenset({"0:2"}))
+    cluster.set_throttles(Throttles({}, {name: many}))
+    assert cluster.throttles([name]) == Throttles({}, {name: many})
+    cluster.clear_throttles(Throttles({}, {name: many}))
+    seen(cluster, [name], Throttles())
+
+
+def test_what_somebody_else_has_set_stays(cluster: Cluster, prefix: str) -> None:
+    name = f"{prefix}a"
+    placed(cluster, name, (1, 2))
+    ours = Throttles({1: Rates(5000, 5000), 2: Rates(5000, 5000)}, {name: listed("0:1", "0:2")})
+    cluster.set_throttles(ours)
+    cluster.set_throttles(Throttles({1: Rates(leader=9000)}, {name: listed(follower="0:3")}))
+    cluster.clear_throttles(ours)
+    seen(cluster, [name], Throttles({1: Rates(leader=9000)}, {name: listed(follower="0:3")}))
+    cluster.clear_throttles(Throttles({}, {name: listed(follower="0:3")}))
+
+
+def test_a_list_of_all_replicas_stays_one(cluster: Cluster, prefix: str) -> None:
+    name = f"{prefix}a"
+    placed(cluster, name, (1, 2))
+    done(cluster, AlterConfigs(topic(name), {LEADER_REPLICAS: "*"}))
+    ours = Throttles({}, {name: listed("0:1", "0:2")})
+    eventually(lambda: cluster.throttles([name]), lambda found: bool(found.replicas))
+    cluster.set_throttles(ours)
+    assert cluster.throttles([name]) == Throttles({}, {name: listed("*", "0:2")})
+    cluster.clear_throttles(ours)
+    seen(cluster, [name], Throttles({}, {name: listed("*")}))
+
+
+def test_throttles_of_a_topic_that_is_gone(cluster: Cluster, prefix: str) -> None:
+    a, b = f"{prefix}a", f"{prefix}b"
+    placed(cluster, a, (1, 2))
+    placed(cluster, b, (1, 2))
+    ours = Throttles({1: Rates(5000)}, {a: listed("0:1"), b: listed("0:1")})
+    cluster.set_throttles(ours)
+    found = eventually(lambda: cluster.observe([topic(a)]).resources, lambda there: topic(a) in there)
+    done(cluster, DeleteTopic(topic(a), found[topic(a)].uid))
+    eventually(cluster.layout, lambda layout: a not in layout.topics)
+    assert cluster.throttles([a, b]) == Throttles(ours.rates, {b: listed("0:1")})
+    cluster.clear_throttles(ours)
+    seen(cluster, [a, b], Throttles())
+    with pytest.raises(RequestRejected) as caught:
+        cluster.set_throttles(Throttles({}, {a: listed("0:1")}))
+    assert caught.value.code == "UNKNOWN_TOPIC_OR_PART"
+
+
+def test_throttles_of_a_broker_that_does_not_exist(cluster: Cluster) -> None:
+    with pytest.raises(ClusterError, match="broker 9 is down"):
+        cluster.set_throttles(Throttles({9: Rates(5000)}))
+    cluster.set_throttles(Throttles({1: Rates(5000)}))
+    with pytest.raises(ClusterError, match="broker 9 is down"):
+        cluster.clear_throttles(Throttles({1: Rates(5000), 9: Rates(5000)}))
+    seen(cluster, [], Throttles())
+
+
+# --- a broker that is down ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def broker_3_down(
+    request: pytest.FixtureRequest, cluster: Cluster
+) -> Callable[[], AbstractContextManager[None]]:
+    """Kills broker 3, and brings it back."""
+
+    @contextmanager
+    def down() -> Iterator[None]:
+        if isinstance(cluster, MemoryCluster):
+            cluster.stop_broker(3)
+            yield
+            cluster.start_broker(3)
+            return
+        kafka3 = cast("DevCluster", request.getfixturevalue("kafka3"))
+        kafka3.stop_node(3, graceful=False)
+        try:
+            yield
+        finally:
+            kafka3.start_node(3)
+
+    return down
+
+
+def test_a_broker_that_is_down(
+    cluster: Cluster, prefix: str, broker_3_down: Callable[[], AbstractContextManager[None]]
+) -> None:
+    name = f"{prefix}a"
+    placed(cluster, name, (3, 1), (1, 2))
+    ours = Throttles(dict.fromkeys((1, 2, 3), Rates(10**9)), {name: listed("0:1")})
+    cluster.set_throttles(ours)
+    with broker_3_down():
+        sizes = cluster.replica_sizes([(name, 0), (name, 1)])
+        assert sizes.keys() == {(name, 0, 1), (name, 1, 1), (name, 1, 2)}
+        layout = eventually(cluster.layout, lambda seen: len(seen.brokers) == 2)
+        assert [broker.id for broker in layout.brokers] == [1, 2]
+        first, second = layout.topics[name]
+        assert (first.replicas, first.leader, first.isr) == ((3, 1), 1, (1,))
+        assert (second.replicas, second.leader, {*second.isr}) == ((1, 2), 1, {1, 2})
+
+        started(cluster, {(name, 1): (1, 3)})
+        running = Reassignment((1, 3), frozenset({3}), frozenset({2}))
+        layout = eventually(cluster.layout, lambda seen: seen.topics[name][1].replicas == (1, 3, 2))
+        assert layout.reassigning == {(name, 1): running}
+        assert code(cluster.elect_leaders([(name, 0)])[name, 0]) == "PREFERRED_LEADER_NOT_AVAILABLE"
+
+        assert cluster.throttles([name]).rates == dict.fromkeys((1, 2), Rates(10**9))
+        with pytest.raises(Unreachable, match="broker 3 is down"):
+            cluster.set_throttles(Throttles({3: Rates(5000)}))
+        with pytest.raises(Unreachable, match="broker 3 is down"):
+            cluster.clear_throttles(ours)
+        seen(cluster, [name], Throttles())
+        assert cluster.layout().reassigning == {(name, 1): running}
+    at(cluster, name, (3, 1), (1, 3))
+    seen(cluster, [name], Throttles({3: Rates(10**9)}))
+    cluster.clear_throttles(ours)
+    seen(cluster, [name], Throttles())
+    assert cluster.elect_leaders([(name, 0)]) == {(name, 0): None}
+    eventually(lambda: states(cluster, name)[0].leader, lambda leader: leader == 3)

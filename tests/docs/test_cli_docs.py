@@ -1,0 +1,205 @@
+"""The commands of README.md and docs/ do what they say: each is run, from its first line to its last."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import NewTopic
+
+from tests.support.cli_helpers import ROOT, Project, called, environment
+from tests.support.group_clients import produce
+from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually, guarded
+from tests.support.skew_producers import send
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from kafkaform.devcluster.cluster import DevCluster
+
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+_CLUSTER = "needs a Spark cluster; test_skew_submit.py has one"
+NOT_RUN: dict[str, str] = {
+    "kafkaform skew orders.v1 --master spark://spark.example.com:7077 "
+    "--spark-conf spark.executor.memory=4g": _CLUSTER,
+    "kafkaform skew orders.v1 --master yarn": _CLUSTER,
+}
+"""Command lines that no test runs, and why."""
+
+_BLOCK = re.compile(
+    r"^(?:<!-- run: (?P<name>\S+) -->\n)?```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```",
+    re.MULTILINE | re.DOTALL,
+)
+_EXITS = re.compile(r"#.*\bexits (\d+)")
+_AFTER_TRAFFIC = {"reset", "skew"}
+"""Blocks before which the example set is applied, and topics are written to."""
+_STARTS_ITS_OWN = {"quickstart": "my-topics", "dev-cluster": ".", "replicas": "."}
+"""Blocks that start a broker by themselves, and the folder in which they do."""
+_FROM_NOTHING = {"quickstart", "gitops", "replicas"}
+"""Stories that begin in an empty folder, and not with the example set."""
+_IDENTITY = {
+    f"GIT_{role}_{part}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for part, value in (("NAME", "A Reader"), ("EMAIL", "reader@example.com"))
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page; with a name, one that is run."""
+
+    page: str
+    name: str | None
+    language: str
+    text: str
+
+    @property
+    def commands(self) -> list[str]:
+        """Its kafkaform commands, without prompts and comments."""
+        lines = [re.sub(r"\s+#.*", "", line.removeprefix("$ ")) for line in self.text.splitlines()]
+        return [line for line in lines if re.match(r"(export \w+=\$\()?kafkaform\s", line)]
+
+
+def blocks() -> list[Block]:
+    return [
+        Block(page.name, found["name"], found["language"], found["text"])
+        for page in PAGES
+        for found in _BLOCK.finditer(page.read_text("utf-8"))
+    ]
+
+
+RUN = [block for block in blocks() if block.name]
+STORIES = {
+    str(name): list(told) for name, told in groupby(RUN, key=lambda block: str(block.name).partition("/")[0])
+}
+"""Blocks by what stands before a slash in their names: they are run one after the other, in one folder."""
+
+
+EXAMPLE_ADDRESS = "kafka-1.example.com:9092"
+
+
+def script(text: str) -> str:
+    """The block, with the exit codes that its comments announce checked."""
+    lines = []
+    for line in text.splitlines():
+        if announced := _EXITS.search(line):
+            line = (
+                f"code=0; {line[: announced.start()]} || code=$?\n"
+                f'[ $code = {announced[1]} ] || {{ echo "exit code $code" >&2; exit 70; }}'
+            )
+        lines.append(line)
+    return "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def broker_of() -> Iterator[Callable[[str], DevCluster]]:
+    """A broker for each page: the example set has names of its own, which its first block finds missing."""
+    with ExitStack() as stack:
+        yield cache(lambda _page: stack.enter_context(guarded(1, heap_mb=256)))
+
+
+@contextmanager
+def ended(directory: Path) -> Iterator[None]:
+    """Whatever runs of a cluster in that directory is ended, even if this process is killed."""
+    guard = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.kafka_guard", directory],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        guard.communicate()
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("story", STORIES)
+def test_the_blocks_do_what_they_say(story: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    told = STORIES[story]
+    variables = {**_IDENTITY, "KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
+    if story not in _FROM_NOTHING:
+        for folder in ("topics", "schemas"):
+            shutil.copytree(ROOT / folder, tmp_path / folder)
+        shutil.copy(ROOT / "kafkaform.yaml", tmp_path)
+        if story not in _STARTS_ITS_OWN:
+            variables["KAFKAFORM_ENVIRONMENT"] = "dev"
+    if story not in _STARTS_ITS_OWN:
+        broker: DevCluster = request.getfixturevalue("broker_of")(told[0].page)
+        variables["KAFKAFORM_BOOTSTRAP_SERVER"] = broker.bootstrap_servers
+    if story in _AFTER_TRAFFIC:
+        called("apply", "--auto-approve", cwd=tmp_path, env=variables).needs(0)
+        produce(variables["KAFKAFORM_BOOTSTRAP_SERVER"], "orders.v1", dict.fromkeys(range(3), 20))
+        if story == "skew":
+            send(variables["KAFKAFORM_BOOTSTRAP_SERVER"], "orders.v1", (b"%d" % n for n in range(20_000)))
+    with ended(tmp_path / _STARTS_ITS_OWN.get(story, "") / ".kafkaform" / "dev"):
+        for block in told:
+            if block.name in _BEFORE:
+                _BEFORE[block.name](Project(tmp_path, variables["KAFKAFORM_BOOTSTRAP_SERVER"], ""))
+            run_block(block, tmp_path, variables)
+
+
+def run_block(block: Block, folder: Path, variables: dict[str, str]) -> None:
+    """Run a block; what it exports is there for the next one of its story."""
+    exports = folder / ".exports"
+    # The configuration of the page names this broker, as a reader's would name theirs.
+    written = block.text.replace(EXAMPLE_ADDRESS, variables.get("KAFKAFORM_BOOTSTRAP_SERVER", ""))
+    text = f"{script(written)}\nexport -p > {exports}"
+    if exports.exists():
+        text = f". {exports}\n{text}"
+    done = subprocess.run(
+        ["bash", "-e", "-u", "-o", "pipefail", "-c", text],
+        cwd=folder,
+        env=environment(**variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def make_topics_by_hand(project: Project) -> None:
+    topics = [
+        NewTopic("orders.v1", 6, 1, config={"retention.ms": "604800000"}),
+        NewTopic("payments.v1", 3, 1, config={"cleanup.policy": "compact"}),
+    ]
+    admin = admin_client(project.servers)
+    for future in admin.create_topics(topics).values():
+        future.result(TIMEOUT_S)
+    eventually(project.live, lambda live: len(live) >= len(topics))
+
+
+_BEFORE: dict[str, Callable[[Project], None]] = {
+    "gitops/1-import": make_topics_by_hand,
+    "gitops/4-drift": lambda project: project.set_config("orders.v1", "retention.ms", "86400000"),
+}
+"""What others do to the cluster before a block."""
+
+
+def test_every_command_of_the_docs_is_run_or_says_why_not() -> None:
+    run = {command for block in RUN for command in block.commands}
+    assert len(run) > 15, "the blocks were not found"
+    shown = {command: block.page for block in blocks() for command in block.commands}
+    assert {command: page for command, page in shown.items() if command not in run | set(NOT_RUN)} == {}
+    assert set(NOT_RUN) <= set(shown)
+
+
+def test_an_announced_exit_code_is_checked() -> None:
+    for code, text in {
+        0: "false   # exits 1\ntrue  # all is well: exits 0, else 2\ntrue",
+        70: "true    # exits 2",
+        1: "false\ntrue",
+    }.items():
+        done = subprocess.run(["bash", "-e", "-c", script(text)], stderr=subprocess.DEVNULL, check=False)
+        assert done.returncode == code

@@ -1,0 +1,387 @@
+"""The manifests of this repository, and every YAML example of the documentation, are real ones."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform import kafka_configs
+from kafkaform.cli.plan import plan as plan_command
+from kafkaform.errors import InvalidInput
+from kafkaform.groups import PROTOCOLS
+from kafkaform.kinds import KINDS
+from kafkaform.kinds import topic as topic_kind
+from kafkaform.kinds.consumer_group import risk as group_risk
+from kafkaform.kinds.topic import placement, risk
+from kafkaform.manifests import loader, yaml12, yaml_hazards
+from kafkaform.manifests.loader import Context, load
+from kafkaform.model import CONFIG_PREFIX, Desired, FieldValue
+from kafkaform.rules import check
+from kafkaform.schema_files import load_schema
+from kafkaform.settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from types import ModuleType
+
+ROOT = Path(__file__).parents[2]
+MANIFESTS = sorted((ROOT / "topics").rglob("*.yaml"))
+GUIDES = (ROOT / "docs" / "manifests.md", ROOT / "docs" / "configuration.md")
+ENVIRONMENTS = ("dev", "prod")
+MODELINE = "# yaml-language-server: $schema="
+
+# --- topics/ and kafkaform.yaml ---------------------------------------------------------------------
+
+
+def settings() -> Settings:
+    return read_settings(ROOT / "kafkaform.yaml")
+
+
+def resources(environment: str) -> list[Desired]:
+    return load(settings().manifests, settings().context(environment))
+
+
+def topics(environment: str) -> list[Desired]:
+    return [desired for desired in resources(environment) if desired.ref.kind == "Topic"]
+
+
+def groups(environment: str) -> list[Desired]:
+    return [desired for desired in resources(environment) if desired.ref.kind == "ConsumerGroup"]
+
+
+def live(environment: str) -> Iterator[tuple[Desired, Mapping[str, FieldValue]]]:
+    """The topics that are to exist, with their own values and Kafka's defaults."""
+    defaults = {CONFIG_PREFIX + key.name: key.default for key in kafka_configs.topic_configs().values()}
+    for desired in topics(environment):
+        if desired.state is not None:
+            yield desired, {**defaults, **desired.state}
+
+
+def number(value: FieldValue) -> int:
+    assert value is not None
+    return int(value)
+
+
+def test_the_configuration_has_both_environments_and_a_cluster_of_each() -> None:
+    assert settings().environments == ENVIRONMENTS
+    assert {cluster.environment for cluster in settings().clusters.values()} == set(ENVIRONMENTS)
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_the_manifests_are_a_set_of_many_topics_and_teams(environment: str) -> None:
+    desired = topics(environment)
+    assert len([d for d in desired if d.state is not None]) >= 10
+    assert len({d.intent.labels["team"] for d in desired}) >= 3
+    assert all({"team", "tier", "data-class"} <= set(d.intent.labels) for d in desired)
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_the_groups_are_of_several_teams_and_of_every_protocol(environment: str) -> None:
+    desired = groups(environment)
+    assert len(desired) >= 5
+    assert len({d.intent.labels["team"] for d in desired}) >= 3
+    assert all({"team", "tier"} <= set(d.intent.labels) for d in desired)
+    assert {d.intent.spec["protocol"] for d in desired} == set(PROTOCOLS)
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_the_groups_read_topics_that_are_declared(environment: str) -> None:
+    declared = {d.ref.name for d in topics(environment) if d.state is not None}
+    for desired in groups(environment):
+        read = KINDS["ConsumerGroup"].reads(desired.intent)
+        assert read, desired.ref
+        assert set(read) <= declared, desired.ref
+
+
+def test_each_manifest_lies_in_the_folder_of_its_team() -> None:
+    for desired in resources("prod"):
+        assert desired.location is not None
+        assert Path(desired.location.file).parent.name == desired.intent.labels["team"]
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_no_rule_finds_anything_in_the_manifests(environment: str) -> None:
+    scene = settings().scene(tuple(resources(environment)), environment, subset=False)
+    assert list(check(scene, settings().rules)) == []
+
+
+@pytest.mark.parametrize(("environment", "replicas", "in_sync"), [("dev", 1, 1), ("prod", 3, 2)])
+def test_the_manifests_fit_the_brokers_of_their_environment(
+    environment: str, replicas: int, in_sync: int
+) -> None:
+    for desired, values in live(environment):
+        assert values["replicationFactor"] == replicas, desired.ref
+        assert number(values["config.min.insync.replicas"]) == in_sync, desired.ref
+        assert number(values["partitions"]) in {3, 6, 12, 24}, desired.ref
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_every_retention_of_the_manifests_can_be_kept(environment: str) -> None:
+    for desired, values in live(environment):
+        own = desired.state or {}
+        if values["config.cleanup.policy"] == "compact":
+            assert not {"config.retention.ms", "config.retention.bytes"} & set(own), desired.ref
+            assert desired.intent.keyed, desired.ref
+            continue
+        assert "config.retention.ms" in own, desired.ref
+        for unit in ("ms", "bytes"):
+            retention = number(values[f"config.retention.{unit}"])
+            segment = number(values[f"config.segment.{unit}"])
+            assert retention == risk.UNLIMITED or retention >= segment, desired.ref
+
+
+def test_topics_that_are_joined_have_the_same_number_of_partitions() -> None:
+    for environment in ENVIRONMENTS:
+        counts = {d.ref.name: values["partitions"] for d, values in live(environment)}
+        assert counts["orders.v1"] == counts["payments.v1"] == counts["orders.enriched.v1"]
+
+
+@pytest.mark.parametrize("path", [*MANIFESTS, ROOT / "kafkaform.yaml"], ids=lambda p: p.name)
+def test_the_first_line_leads_editors_to_the_schema(path: Path) -> None:
+    first = path.read_text("utf-8").splitlines()[0]
+    assert first.startswith(MODELINE)
+    text = path.read_text("utf-8")
+    (kind,) = set(re.findall(r"^kind: (\w+)$", text, re.MULTILINE))
+    name = kind.lower()
+    expected = ROOT / "schemas" / f"{name}.schema.json"
+    assert (path.parent / first.removeprefix(MODELINE)).resolve() == expected.resolve()
+    assert expected.is_file()
+
+
+# --- the examples of the documentation --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Example:
+    """A fenced YAML block; `marker` is what an HTML comment before it says, "" for a whole document."""
+
+    file: str
+    line: int
+    marker: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+_BLOCK = re.compile(r"^(?:<!-- yaml: ([^\n]+) -->\n)?```ya?ml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def examples(*markers: str) -> list[Example]:
+    found = []
+    for path in GUIDES:
+        text = path.read_text("utf-8")
+        for match in _BLOCK.finditer(text):
+            marker = match[1] or ""
+            line = text.count("\n", 0, match.start()) + 1
+            if marker.split(" ")[0] in markers:
+                found.append(Example(path.name, line, marker, match[2]))
+    return found
+
+
+SPEC_HEAD = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: example.v1}\nspec:\n"
+GROUP_HEAD = SPEC_HEAD.replace("Topic", "ConsumerGroup") + "  topics: [example.v1]\n"
+HEADS = {"spec": SPEC_HEAD, "wrong-spec": SPEC_HEAD, "group-spec": GROUP_HEAD, "wrong-group-spec": GROUP_HEAD}
+CONFIG_HEAD = "apiVersion: kafkaform/v1\nkind: Config\n"
+CONTEXTS = [
+    # What a part of a spec leaves out; whole manifests are read without it.
+    Context(ENVIRONMENTS, name, {"Topic": ({"partitions": 3, "replicationFactor": 3},)})
+    for name in ENVIRONMENTS
+]
+
+
+def indented(text: str) -> str:
+    return "".join(f"  {line}" for line in text.splitlines(keepends=True))
+
+
+def load_text(text: str, folder: Path, context: Context) -> list[Desired]:
+    path = folder / "example.yaml"
+    path.write_text(text, "utf-8")
+    return load([path], context)
+
+
+def read_config(text: str, folder: Path) -> Settings:
+    path = folder / "kafkaform.yaml"
+    path.write_text(text, "utf-8")
+    return read_settings(path)
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)
+def test_every_yaml_block_is_one_of_the_examples_tested_here(path: Path) -> None:
+    known = examples("", *HEADS, "layers", "config", "cluster")
+    blocks = re.findall(r"^\s*[`~]{3,}\s*ya?ml", path.read_text("utf-8"), re.MULTILINE)
+    assert len(blocks) == len([example for example in known if example.file == path.name]) > 0
+
+
+@pytest.mark.parametrize("example", examples(""), ids=str)
+def test_a_whole_document_loads(example: Example, tmp_path: Path) -> None:
+    if "kind: Config" in example.text:
+        read_config(example.text, tmp_path)
+        return
+    for environment in ENVIRONMENTS:
+        assert load_text(example.text, tmp_path, Context(ENVIRONMENTS, environment))
+
+
+@pytest.mark.parametrize("example", examples("spec", "group-spec"), ids=str)
+def test_a_part_of_a_spec_loads(example: Example, tmp_path: Path) -> None:
+    for context in CONTEXTS:
+        (desired,) = load_text(HEADS[example.marker] + indented(example.text), tmp_path, context)
+        assert desired.state is not None
+
+
+@pytest.mark.parametrize("example", examples("wrong-spec", "wrong-group-spec"), ids=str)
+def test_a_mistake_is_answered_as_the_guide_says(example: Example, tmp_path: Path) -> None:
+    marker, _, answer = example.marker.partition(" ")
+    with pytest.raises(InvalidInput) as caught:
+        load_text(HEADS[marker] + indented(example.text), tmp_path, CONTEXTS[0])
+    (problem,) = caught.value.problems
+    assert answer in str(problem)
+
+
+@pytest.mark.parametrize("example", examples("config"), ids=str)
+def test_a_part_of_a_configuration_loads(example: Example, tmp_path: Path) -> None:
+    read_config(CONFIG_HEAD + example.text, tmp_path)
+
+
+@pytest.mark.parametrize("example", examples("cluster"), ids=str)
+def test_a_part_of_a_cluster_loads(example: Example, tmp_path: Path) -> None:
+    cluster = indented(indented(example.text))
+    read = read_config(f"{CONFIG_HEAD}clusters:\n  prod:\n{cluster}", tmp_path)
+    assert set(read.clusters["prod"].forbid) <= {*hazards(), "partition-increase*"}
+
+
+def test_layers_merge_as_the_table_says(tmp_path: Path) -> None:
+    config, manifest = examples("layers")
+    read = read_config(config.text, tmp_path)
+    shown: dict[str, list[str]] = {}
+    for environment in ENVIRONMENTS:
+        (desired,) = load_text(manifest.text, tmp_path, read.context(environment))
+        assert desired.state is not None
+        for path, value in desired.state.items():
+            key = kafka_configs.topic_configs().get(path.removeprefix(CONFIG_PREFIX))
+            text = "unset" if value is None else kafka_configs.human(key, str(value))
+            shown.setdefault(path, []).append(text)
+    table = [f"| {path} | {' | '.join(values)} |" for path, values in shown.items()]
+    assert "\n".join(["| | dev | prod |", "| --- | --- | --- |", *table]) in GUIDES[0].read_text("utf-8")
+
+
+# --- what the guides say beside the examples --------------------------------------------------------
+
+
+def judged_hazards(module: ModuleType) -> dict[str, str]:
+    """Every hazard that a module judges in so many words, with its risk."""
+    calls = [
+        node
+        for node in ast.walk(ast.parse(Path(module.__file__ or "").read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Judgement"
+    ]
+    found = {}
+    for call in calls:
+        level, hazard = call.args[0], call.args[1]
+        assert isinstance(level, ast.Attribute)
+        assert isinstance(hazard, ast.Constant)
+        found[str(hazard.value)] = level.attr.lower()
+    return found
+
+
+def hazards() -> dict[str, str]:
+    """Every hazard in the code of the Topic kind, with its risk."""
+    found = {}
+    for module in (placement, risk, topic_kind):
+        tree = ast.parse(Path(module.__file__ or "").read_text("utf-8"))
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+                continue
+            if node.func.id == "Judgement" and node.args:
+                level, hazard = node.args[0], node.args[1]
+                assert isinstance(level, ast.Attribute)
+                if isinstance(hazard, ast.Constant):
+                    found[str(hazard.value)] = level.attr.lower()
+                else:  # the one that is made for each call of _lowered
+                    assert isinstance(hazard, ast.Name)
+                    lowered = level.attr.lower()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "_lowered":
+                (first, *_) = node.args
+                assert isinstance(first, ast.Constant)
+                found[str(first.value)] = lowered
+    return found
+
+
+def rows(path: Path, heading: str) -> list[list[str]]:
+    """The cells of the first table below a heading."""
+    section = path.read_text("utf-8").partition(f"{heading}\n")[2]
+    table = section[section.index("| --- |") :].split("\n\n")[0].splitlines()[1:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+
+
+def test_the_table_of_hazards_is_complete() -> None:
+    assert set(hazards()) == risk.HAZARDS
+
+
+def test_the_guide_has_every_hazard_with_its_risk() -> None:
+    listed = [(cells[0].strip("`"), cells[1]) for cells in rows(GUIDES[1], "## Hazards")]
+    assert listed == sorted(hazards().items())
+
+
+def test_what_the_example_configuration_forbids_are_hazards() -> None:
+    for cluster in settings().clusters.values():
+        assert set(cluster.forbid) <= set(hazards()) | group_risk.HAZARDS
+
+
+@pytest.mark.parametrize(
+    ("schema", "heading"), [("topic", "## Fields"), ("consumergroup", "### Fields of a group")]
+)
+def test_the_guide_has_every_field_of_a_manifest(schema: str, heading: str) -> None:
+    parts = load_schema(schema)["$defs"]
+    fields = ["apiVersion", "kind"]
+    fields += [f"{part}.{name}" for part in ("metadata", "spec") for name in parts[part]["properties"]]
+    assert [cells[0].strip("`") for cells in rows(GUIDES[0], heading)] == fields
+
+
+def test_the_guide_has_every_hazard_of_groups_with_its_risk() -> None:
+    listed = {cells[0].strip("`"): cells[1] for cells in rows(GUIDES[0], "### Hazards of groups")}
+    assert listed == judged_hazards(group_risk)
+
+
+def test_the_guide_has_every_field_of_the_configuration() -> None:
+    schema = load_schema("config")
+    listed = [cells[0].strip("`") for cells in rows(GUIDES[1], "# Configuration")]
+    assert listed == list(schema["properties"])
+    listed = [cells[0].strip("`") for cells in rows(GUIDES[1], "## Clusters")]
+    assert sorted(listed) == sorted(schema["$defs"]["cluster"]["properties"])
+
+
+def test_the_guide_has_every_option_that_has_a_variable() -> None:
+    wanted = {option.opts[-1]: option.envvar for option in plan_command.params if option.envvar is not None}
+    listed = {
+        cells[0].strip("`").split()[0]: cells[1].strip("`")
+        for cells in rows(GUIDES[1], "## The command line and the environment")
+    }
+    assert listed == wanted
+
+
+def test_the_guide_has_the_limits() -> None:
+    text = GUIDES[0].read_text("utf-8")
+    assert f"at most {yaml12.MAX_BYTES // 1024**2} MiB" in text
+    assert f"at most {yaml_hazards.MAX_DOCUMENTS:,} documents" in text
+    assert f"at most {yaml_hazards.MAX_FILE_NODES:,} values together" in text
+    assert f"at most {yaml_hazards.MAX_NODES:,} values, nested at most {yaml_hazards.MAX_DEPTH} deep" in text
+    assert f"at most {loader.MAX_VALUES:,} values" in text
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)
+def test_every_link_of_the_guide_leads_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\(([^)#]*)(?:#([^)]+))?\)", path.read_text("utf-8"))
+    assert links
+    for file, anchor in links:
+        target = path.parent / file if file else path
+        assert target.is_file(), file
+        headings = re.findall(r"^#+ (.+)$", target.read_text("utf-8"), re.MULTILINE)
+        anchors = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+        assert not anchor or anchor in anchors, anchor

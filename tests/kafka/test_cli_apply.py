@@ -1,0 +1,398 @@
+"""`kafkaform apply` on a real Kafka: from manifests, from saved plans, half-way and back."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka.admin import NewTopic
+
+from tests.support.cli_helpers import Project, called, command, environment, manifest
+from tests.support.kafka_fixtures import admin_client, eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kafkaform.devcluster.cluster import DevCluster
+
+
+@pytest.fixture
+def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
+    return Project(tmp_path, kafka.bootstrap_servers, prefix)
+
+
+def test_the_main_job(project: Project) -> None:
+    """As a process each time: check, plan, save, show, apply, apply again, and nothing is left."""
+    project.config(environments=["dev"])
+    project.topic("orders", partitions=6, retention="7d", overrides={"dev": {"partitions": 3}})
+    project.topic("prices", config={"cleanup.policy": "compact"}, keyed=True)
+    env = {"KAFKAFORM_ENVIRONMENT": "dev"}
+
+    assert project.process("validate", env=env).needs(0).out == "2 resources: valid.\n"
+    assert project.process("plan", "--detailed-exitcode", "--out", "plan.json", env=env).needs(2).err
+    assert "Plan: 2 to create" in project.process("show", "plan.json").needs(0).out
+    first = project.process("apply", "plan.json", "--auto-approve", env=env).needs(0)
+    assert "2 created" in first.out.splitlines()[-1]
+    assert project.live() == {
+        "orders": {"partitions": 3, "retention.ms": "604800000"},
+        "prices": {"partitions": 1, "cleanup.policy": "compact"},
+    }
+    again = project.process("apply", "plan.json", "--auto-approve", env=env).needs(0)
+    assert "2 created" not in again.out.splitlines()[-1]
+    assert project.process("plan", "--detailed-exitcode", env=env).needs(0).err == ""
+
+    project.topic("prices", config={"cleanup.policy": "compact", "segment.ms": "1h"}, keyed=True)
+    assert "1 updated" in project.process("apply", "topics", "--auto-approve", env=env).needs(0).out
+    assert project.live()["prices"]["segment.ms"] == "3600000"
+
+
+def test_a_partition_decrease_holds_back_its_topic_and_no_other(project: Project) -> None:
+    project.topic("a", partitions=3, retention="7d")
+    project.topic("b", retention="7d")
+    project.apply("topics").needs(0)
+    project.topic("a", partitions=2, retention="9d")
+    project.topic("b", retention="9d")
+    call = project.apply("topics").needs(1)
+    assert "1 updated" in call.out
+    assert "create a new topic" in call.out
+    assert project.live()["a"] == {"partitions": 3, "retention.ms": "604800000"}
+    assert project.live()["b"]["retention.ms"] == "777600000"
+
+
+def cut(project: Project) -> None:
+    """Declare a shorter retention for topics `a` and `b`, and a longer one for `c`."""
+    for name in ("a", "b", "c"):
+        project.topic(name, retention="7d")
+    project.apply("topics").needs(0)
+    for name, retention in {"a": "1d", "b": "1d", "c": "8d"}.items():
+        project.topic(name, retention=retention)
+
+
+def retentions(project: Project) -> dict[str, int]:
+    """Days by topic."""
+    return {name: int(topic["retention.ms"]) // 86_400_000 for name, topic in project.live().items()}
+
+
+def test_a_cut_needs_consent_that_names_it(project: Project) -> None:
+    cut(project)
+    call = project.apply("topics").needs(1)
+    assert retentions(project) == {"a": 7, "b": 7, "c": 8}
+    assert f"--allow Topic/{project.prefix}a:retention-cut" in call.out
+    other = project.apply("topics", "--allow", f"Topic/{project.prefix}*:delete").needs(1)
+    needs = f"nothing in this plan needs --allow 'Topic/{project.prefix}*:delete'; what it matches needs"
+    assert f"{needs} retention-cut\n" in other.err
+    none = project.apply("topics", "--allow", f"Topic/{project.prefix}z*:retention-cut").needs(1)
+    assert f"--allow 'Topic/{project.prefix}z*:retention-cut' matches no resource of this plan" in none.err
+    misspelt = project.apply("topics", "--allow", f"Topic/{project.prefix}A:retention-cut").needs(64)
+    assert f"this plan covers no Topic/{project.prefix}A" in misspelt.err
+    assert f"did you mean Topic/{project.prefix}a?" in misspelt.err
+    assert retentions(project) == {"a": 7, "b": 7, "c": 8}
+    project.apply("topics", "--allow", f"Topic/{project.prefix}a:retention-*").needs(1)
+    assert retentions(project) == {"a": 1, "b": 7, "c": 8}
+    project.apply("topics", "--allow", "destructive").needs(0)
+    assert retentions(project) == {"a": 1, "b": 1, "c": 8}
+
+
+def test_a_cut_of_what_compaction_spares_needs_consent(project: Project) -> None:
+    config = {"cleanup.policy": "compact", "min.compaction.lag.ms": "7d"}
+    project.topic("prices", config=config, keyed=True)
+    project.apply("topics").needs(0)
+    live = project.live()
+    # To 0 in so many words, and by the default that comes into force once nothing is set.
+    for lag in ("0", None):
+        project.topic("prices", config={**config, "min.compaction.lag.ms": lag}, keyed=True)
+        call = project.apply("topics").needs(1)
+        assert "needs consent to compaction-lag-cut" in call.out
+        assert "min.compaction.lag.ms goes from 7d to 0" in call.out
+        assert project.live() == live
+    project.apply("topics", "--allow", f"Topic/{project.prefix}prices:compaction-lag-cut").needs(0)
+    assert "min.compaction.lag.ms" not in project.live()["prices"]
+
+
+def test_consent_in_the_manifest(project: Project) -> None:
+    cut(project)
+    for name in ("a", "b"):
+        annotation = {"annotations": {"kafkaform/allow": "retention-cut from 7d: legal hold ended, TICKET-1"}}
+        project.topic(name, retention="1d", metadata=annotation)
+    project.set_config("b", "retention.ms", "2592000000")  # raised since: nobody has consented to losing that
+    call = project.apply("topics").needs(1)
+    assert "legal hold ended, TICKET-1" in call.out
+    assert 'kafkaform/allow: "retention-cut from 30d: <why>"' in " ".join(call.out.split())
+    assert retentions(project) == {"a": 1, "b": 30, "c": 8}
+
+
+def test_consent_in_a_saved_plan_and_when_it_is_applied(project: Project) -> None:
+    cut(project)
+    project.run("plan", "topics", "--out", "plan.json", "--allow", "Topic/*a:retention-cut").needs(1)
+    project.apply("plan.json").needs(1)
+    assert retentions(project) == {"a": 1, "b": 7, "c": 8}
+    slip = project.apply("plan.json", "--allow", f"Topic/{project.prefix}bb:retention-cut").needs(64)
+    assert f"this plan covers no Topic/{project.prefix}bb" in slip.err
+    project.apply("plan.json", "--allow", f"Topic/{project.prefix}b:retention-cut").needs(0)
+    assert retentions(project) == {"a": 1, "b": 1, "c": 8}
+
+
+def test_a_tombstone(project: Project) -> None:
+    project.topic("a")
+    project.topic("b", deletionProtection=True)
+    project.apply("topics").needs(0)
+    project.topic("a", state="absent")
+    project.topic("b", state="absent", deletionProtection=True)
+    project.apply("topics").needs(1)
+    assert set(project.live()) == {"a", "b"}
+    call = project.apply("topics", "--allow", "destructive").needs(1)
+    assert "deletionProtection" in call.out
+    assert set(project.live()) == {"b"}
+    (project.folder / "topics/b.yaml").unlink()
+    assert "No changes" in project.apply("topics").needs(0).out, "a tombstone may stay"
+
+
+def test_a_tombstone_does_not_delete_the_next_topic_of_that_name(project: Project) -> None:
+    project.topic("a")
+    project.apply("topics").needs(0)
+    project.topic("a", state="absent", metadata={"annotations": {"kafkaform/allow": "delete: unused"}})
+    told = " ".join(project.apply("topics").needs(1).out.split())
+    line = re.search(r'kafkaform/allow: "(delete of \S{22}): <why>"', told)
+    assert line is not None, told
+    project.topic("a", state="absent", metadata={"annotations": {"kafkaform/allow": f"{line[1]}: unused"}})
+    project.apply("topics").needs(0)
+    assert project.live() == {}
+    admin = admin_client(project.servers)
+    admin.create_topics([NewTopic(f"{project.prefix}a", 1, 1)])[f"{project.prefix}a"].result(30)
+    eventually(lambda: set(project.live()), lambda names: names == {"a"})
+    again = " ".join(project.apply("topics").needs(1).out.split())
+    assert f"consents to {line[1]}, which does not cover this one" in again
+    assert set(project.live()) == {"a"}
+
+
+def test_target(project: Project) -> None:
+    for name in ("a", "b"):
+        project.topic(name)
+    project.apply("topics", "--target", f"Topic/{project.prefix}a").needs(0)
+    assert set(project.live()) == {"a"}
+    project.run("plan", "topics", "--out", "plan.json").needs(0)
+    call = project.apply("plan.json", "--target", "Topic/nope").needs(64)
+    assert "matches no change of the plan" in call.err
+    assert set(project.live()) == {"a"}
+    project.apply("plan.json", "--target", "Topic/*b").needs(0)
+    assert set(project.live()) == {"a", "b"}
+
+
+def test_json_says_what_became_of_each(project: Project) -> None:
+    project.topic("a", retention="7d")
+    project.apply("topics").needs(0)
+    project.topic("a", retention="1d")
+    project.topic("b")
+    call = project.apply("topics", "--format", "json").needs(1)
+    assert call.json["complete"] is False
+    results = {r["name"].removeprefix(project.prefix): r["result"] for r in call.json["results"]}
+    assert results == {"a": "needs_consent", "b": "applied"}
+    nothing = project.apply("topics", "--target", "Topic/*b", "--format", "json").needs(0)
+    assert nothing.json["results"] == []
+    assert nothing.json["complete"] is True
+
+
+# --- saved plans -----------------------------------------------------------------------------------
+
+
+def saved(project: Project) -> Path:
+    """A saved plan that creates topic `a`."""
+    project.topic("a", retention="7d")
+    project.run("plan", "topics", "--out", "plan.json").needs(0)
+    return project.folder / "plan.json"
+
+
+def test_a_plan_for_another_cluster_is_refused(
+    project: Project, kafka3: DevCluster, kafka: DevCluster
+) -> None:
+    saved(project)
+    call = project.apply("plan.json", "--bootstrap-server", kafka3.bootstrap_servers).needs(1)
+    assert kafka.cluster_id in call.err
+    assert kafka3.cluster_id in call.err
+    assert call.out == ""
+    other = Project(project.folder, kafka3.bootstrap_servers, project.prefix)
+    assert other.live() == project.live() == {}
+
+
+def test_a_plan_for_another_environment_is_refused(project: Project) -> None:
+    project.config(environments=["dev", "prod"])
+    project.topic("a")
+    project.run("plan", "-e", "dev", "--out", "plan.json").needs(0)
+    call = project.run("apply", "plan.json", "--auto-approve", "-e", "prod").needs(1)
+    assert "made for environment dev, not prod" in call.err
+    assert project.live() == {}
+    project.run("apply", "plan.json", "--auto-approve", env={"KAFKAFORM_ENVIRONMENT": "dev"}).needs(0)
+
+
+def test_what_moved_since_the_plan_is_refused_and_the_rest_is_done(project: Project) -> None:
+    for name in ("a", "b", "c"):
+        project.topic(name, retention="7d")
+    project.apply("topics").needs(0)
+    for name in ("a", "b", "c"):
+        project.topic(name, retention="8d")
+    project.run("plan", "topics", "--out", "plan.json").needs(0)
+    project.set_config("a", "retention.ms", "864000000")
+    admin = admin_client(project.servers)
+    admin.delete_topics([f"{project.prefix}b"])[f"{project.prefix}b"].result(30)
+    eventually(lambda: set(project.live()), lambda names: names == {"a", "c"})
+    call = project.apply("plan.json", "--format", "json").needs(1)
+    results = {r["name"].removeprefix(project.prefix): r["result"] for r in call.json["results"]}
+    assert results == {"a": "moved_since_plan", "b": "moved_since_plan", "c": "applied"}
+    assert retentions(project) == {"a": 10, "c": 8}
+
+
+def test_the_plan_of_a_topic_that_was_made_again_is_refused(project: Project) -> None:
+    project.topic("a", retention="7d")
+    project.apply("topics").needs(0)
+    project.topic("a", state="absent")
+    project.run("plan", "topics", "--out", "plan.json", "--allow", "destructive").needs(0)
+    project.apply("plan.json").needs(0)
+    project.topic("a", retention="7d")
+    project.apply("topics").needs(0)
+    call = project.apply("plan.json").needs(1)
+    assert "made again since the plan" in call.out
+    assert set(project.live()) == {"a"}
+
+
+def spoil(text: str, how: str) -> str:
+    document = json.loads(text)
+    match how:
+        case "edited by hand":
+            document["changes"][0]["fields"][0]["after"] = 9
+        case "approved by hand":
+            document["changes"][0]["status"] = "refused"
+        case "of a newer format":
+            document["format_version"] = 2
+        case "cut off":
+            return text[: len(text) // 2]
+        case "empty":
+            return ""
+        case "something else":
+            return '{"a": 1}'
+        case _:
+            raise AssertionError(how)
+    return json.dumps(document)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("edited by hand", "digest does not fit"),
+        ("approved by hand", "digest does not fit"),
+        ("of a newer format", "format"),
+        ("cut off", "plan.json"),
+        ("empty", "plan.json"),
+        ("something else", "plan.json"),
+    ],
+)
+def test_a_plan_file_that_cannot_be_trusted(project: Project, how: str, said: str) -> None:
+    file = saved(project)
+    file.write_text(spoil(file.read_text("utf-8"), how), "utf-8")
+    for call in (project.apply("plan.json"), called("show", "plan.json", cwd=project.folder)):
+        call.needs(1)
+        assert call.out == ""
+        assert call.err.startswith("Error: ")
+        assert said in call.err
+        assert len(call.err.splitlines()) <= 2
+    assert project.live() == {}
+
+
+def test_a_plan_file_that_is_none(project: Project) -> None:
+    project.write("bytes.json", "")
+    (project.folder / "bytes.json").write_bytes(b"\xff\xfe")
+    assert "not UTF-8" in project.apply("bytes.json").needs(1).err
+    assert "No such file" in project.apply("nowhere.json").needs(1).err
+
+
+# --- nobody there to ask ---------------------------------------------------------------------------
+
+
+def test_without_a_terminal_and_without_the_flag_nothing_is_applied(project: Project) -> None:
+    saved(project)
+    for what in ("topics", "plan.json"):
+        call = project.run("apply", what).needs(1)
+        assert "there is no terminal to ask on" in call.err
+        assert "--auto-approve" in call.err
+    assert project.live() == {}
+    project.apply("topics").needs(0)
+    project.run("apply", "topics").needs(0)
+
+
+# --- stopped half-way ------------------------------------------------------------------------------
+
+MANY = 800
+CONFIGS = {
+    "cleanup.policy": "delete",
+    "compression.type": "lz4",
+    "delete.retention.ms": "1h",
+    "file.delete.delay.ms": "1m",
+    "flush.messages": "100000",
+    "flush.ms": "1h",
+    "index.interval.bytes": "8192",
+    "max.compaction.lag.ms": "30d",
+    "max.message.bytes": "2MiB",
+    "message.timestamp.after.max.ms": "1h",
+    "message.timestamp.before.max.ms": "30d",
+    "message.timestamp.type": "LogAppendTime",
+    "min.cleanable.dirty.ratio": "0.4",
+    "min.compaction.lag.ms": "1m",
+    "min.insync.replicas": "1",
+    "preallocate": "false",
+    "retention.bytes": "1GiB",
+    "retention.ms": "9d",
+    "segment.bytes": "64MiB",
+    "segment.index.bytes": "1MiB",
+    "segment.jitter.ms": "1m",
+    "segment.ms": "1d",
+    "unclean.leader.election.enable": "false",
+}
+"""So many that the topics take four requests: a controller takes so many records in one."""
+
+
+def test_signals_end_a_large_apply_with_a_report_and_running_it_again_completes(project: Project) -> None:
+    spec = {"partitions": 1, "replicationFactor": 1, "config": CONFIGS}
+    text = "---\n".join(manifest(f"{project.prefix}{n:04}", spec) for n in range(MANY))
+    project.write("topics/many.yaml", text)
+    # At the start, before or while the first request is under way; and once the first was answered.
+    first = stopped(project, signal.SIGINT, after="applying: ")
+    second = stopped(project, signal.SIGTERM, after=" of ")
+    done = 0
+    for report in (first, second):
+        applied, left = report["summary"]["applied"], report["summary"]["not_tried"]
+        assert report["interrupted"] is True
+        assert left > 0
+        assert done + applied + left == MANY
+        done += applied
+    assert second["summary"]["applied"] > 0
+    assert len(project.live()) == done
+    again = project.apply("topics", "--format", "json").needs(0)
+    assert again.json["summary"]["applied"] == MANY - done
+    assert len(project.live()) == MANY
+
+
+def stopped(project: Project, number: signal.Signals, *, after: str) -> dict[str, Any]:
+    """Apply, and send a signal after a line of the progress; returns the report."""
+    arguments = project.aimed(["apply", "topics", "--auto-approve", "--format", "json"])
+    process = subprocess.Popen(
+        command(*arguments),
+        cwd=project.folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if after in line:
+            process.send_signal(number)
+            break
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 1, err
+    assert "stopping after the request under way" in err
+    assert "Traceback" not in err
+    found: dict[str, Any] = json.loads(out)
+    return found

@@ -1,0 +1,243 @@
+"""`kafkaform doctor`, on real brokers that stop and come back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from kafkaform.cluster import connection, health
+from tests.support.cli_helpers import Project, Terminal, command, environment, plain
+from tests.support.kafka_fixtures import connect, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from kafkaform.devcluster.cluster import DevCluster
+    from tests.support.kafka_fixtures import Account
+
+
+@pytest.fixture
+def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
+    return Project(tmp_path, kafka.bootstrap_servers, prefix)
+
+
+@pytest.fixture
+def three(kafka3: DevCluster, prefix: str, tmp_path: Path) -> Project:
+    """A cluster of three, with one topic that needs two replicas in sync."""
+    made = Project(tmp_path, kafka3.bootstrap_servers, prefix)
+    made.topic("a", partitions=3, replicationFactor=3, config={"min.insync.replicas": 2})
+    made.apply().needs(0)
+    return made
+
+
+@contextmanager
+def stopped(kafka: DevCluster, node: int) -> Iterator[None]:
+    """One broker down; it is back and in sync afterwards, however this ends."""
+    kafka.stop_node(node)
+    try:
+        yield
+    finally:
+        if any(one.id == node and one.pid is None for one in kafka.status().nodes):
+            kafka.start_node(node)
+        with connect(kafka.bootstrap_servers) as cluster:
+            eventually(
+                cluster.health,
+                lambda health: (
+                    len(health.brokers) == 3 and all(len(p.isr) == len(p.replicas) for p in health.partitions)
+                ),
+                60,
+            )
+
+
+def findings(call_json: dict[str, list[dict[str, str]]]) -> dict[str, str]:
+    return {finding["code"]: finding["message"] for finding in call_json["diagnostics"]}
+
+
+# --- a broker of three -----------------------------------------------------------------------------
+
+
+def test_a_stopped_broker_is_seen_and_waited_for(three: Project, kafka3: DevCluster) -> None:
+    three.run("doctor").needs(0)
+    with stopped(kafka3, 3):
+        call = three.run("doctor", "--format", "json").needs(2)
+        assert call.json["healthy"] is False
+        assert call.json["summary"]["brokers"] == 2
+        assert call.json["summary"]["under_replicated_partitions"] >= 3
+        assert "broker 3 is missing from" in findings(call.json)["KF303"]
+        assert "KF305" not in findings(call.json)
+
+        # What would place data waits.
+        config = {"min.insync.replicas": 2}
+        three.topic("a", partitions=6, replicationFactor=3, keyed=False, config=config)
+        assert "KF303" in three.apply().needs(1).both
+        three.topic("a", partitions=3, replicationFactor=3, config=config)
+
+        assert "KF303" in three.run("doctor", "--wait", "1s", "--rule", "KF303").needs(2).both
+
+        waiting = subprocess.Popen(
+            command("doctor", "--wait", "2m", "--bootstrap-server", three.servers),
+            cwd=three.folder / "topics",
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert waiting.stderr is not None
+            used, first = waiting.stderr.readline(), waiting.stderr.readline()
+            assert used == f"cluster {three.servers} · no kafkaform.yaml found\n"
+            assert first.startswith("waiting: cluster ")
+            assert "KF303" in first
+            kafka3.start_node(3)
+            out, err = waiting.communicate(timeout=120)
+        finally:
+            waiting.kill()
+            waiting.wait()
+        assert waiting.returncode == 0, err
+        assert "3 brokers" in out
+        assert ": healthy" in out.splitlines()[0]
+
+
+def test_too_few_replicas_for_acks_all(three: Project, kafka3: DevCluster) -> None:
+    three.topic("a", partitions=3, replicationFactor=3, config={"min.insync.replicas": 3})
+    three.apply().needs(0)
+    with stopped(kafka3, 2):
+        call = three.run("doctor", "--rule", "kf305", "--format", "json").needs(2)
+        assert list(findings(call.json)) == ["KF305"]
+        assert "3 partitions of 1 topic are under min.insync.replicas" in findings(call.json)["KF305"]
+
+
+# --- manifests -------------------------------------------------------------------------------------
+
+
+def test_manifests_are_not_needed(project: Project) -> None:
+    call = project.run("doctor", "--rule", "KF301", "--rule", "KF303", "--rule", "KF304").needs(0)
+    (line,) = call.out.splitlines()
+    assert line.startswith(f"cluster {project.servers}: 1 broker, ")
+    assert line.endswith(": healthy")
+
+
+def test_what_differs_from_the_manifests_is_found_on_its_line(project: Project) -> None:
+    name = project.topic("a", partitions=1, config={"retention.ms": "1d"})
+    project.apply().needs(0)
+    project.run("doctor", "--rule", "KF306").needs(0)
+    project.set_config("a", "retention.ms", "7200000")
+    call = project.run("doctor", "--rule", "KF306", "topics").needs(2)
+    assert f"{name} is not as declared: retention.ms is 2h, declared 1d" in call.out
+    assert "topics/a.yaml:" in call.out
+    project.run("doctor", "--rule", "KF306", "--fail-on", "error").needs(0)
+
+
+def test_a_broken_manifest_is_not_passed_over(project: Project) -> None:
+    project.write("topics/a.yaml", "kind: Topic\n")
+    assert "problems in the input" in project.run("doctor").needs(1).err
+
+
+def test_the_declared_number_of_brokers(project: Project) -> None:
+    client = {"bootstrap.servers": project.servers}
+    project.config(clusters={"dev": {"client": client, "brokers": 2}}, manifests=["topics"])
+    project.topic("a")
+    project.apply().needs(0)
+    call = project.run("doctor", "--rule", "KF302").needs(2)
+    assert "1 broker live of at least 2: 1 missing" in call.out
+    settings = yaml.safe_load((project.folder / "kafkaform.yaml").read_text("utf-8"))
+    settings["rules"] = {"KF302": "info"}
+    project.write("kafkaform.yaml", yaml.safe_dump(settings))
+    project.run("doctor", "--rule", "KF302").needs(0)
+    project.run("doctor", "--rule", "KF302", "--fail-on", "info").needs(2)
+
+
+# --- what it could not tell ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """An address where nobody answers, and little patience."""
+    monkeypatch.setattr(connection, "CONNECT_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(health, "_SIGN_OF_LIFE_S", 0.2)
+    return Project(tmp_path, "127.0.0.1:1", "")
+
+
+def test_nobody_there(nobody: Project) -> None:
+    file = nobody.folder / "kafka.prom"
+    call = nobody.run("doctor", "--format", "prometheus", "--out", file).needs(1)
+    assert "no broker" in call.err
+    told = {f.name: f.samples[0].value for f in text_string_to_metric_families(file.read_text("utf-8"))}
+    assert told["kafkaform_healthy"] == told["kafkaform_doctor_success"] == 0
+
+
+def test_waiting_for_nobody_ends(nobody: Project) -> None:
+    call = nobody.run("doctor", "--wait", "2s").needs(1)
+    first, *_, last = call.said.splitlines()
+    assert first.startswith("waiting: not read: no broker")
+    assert call.err.count("waiting:") == 1
+    assert last.startswith("hint: ")
+
+
+def test_an_account_with_few_rights_is_told_what_it_could_not_see(
+    account: Callable[..., Account], kafka_acl: DevCluster, prefix: str, tmp_path: Path
+) -> None:
+    few = account(f"TOPIC:{prefix}*:ALL")
+    client = {"bootstrap.servers": kafka_acl.sasl_bootstrap_servers, **few.properties}
+    project = Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)
+    project.config(clusters={"acl": {"client": client}})
+    project.topic("a")
+    project.apply().needs(0)
+    call = project.run("doctor").needs(1)
+    assert ": could not tell" in call.out.splitlines()[0]
+    assert "not told KF301  the controller quorum: this account is not authorised" in call.out
+    chosen = ("--rule", "KF303", "--rule", "KF304", "--rule", "KF305", "--rule", "KF306")
+    project.run("doctor", *chosen).needs(0)
+
+
+# --- options ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--rule", "KF104"), "there is no such rule about health"),
+        (("--rule", "KF3O3"), "did you mean KF30"),
+        (("--wait", "soon"), "--wait: 'soon' is not a duration"),
+        (("--fail-on", "never"), "'never'"),
+    ],
+)
+def test_wrong_usage(project: Project, arguments: tuple[str, ...], says: str) -> None:
+    assert says in project.run("doctor", *arguments).needs(64).err
+
+
+@pytest.mark.parametrize("output_format", ["text", "json", "prometheus"])
+def test_a_report_goes_into_a_file_whole(project: Project, output_format: str) -> None:
+    file = project.folder / "out" / "report"
+    file.parent.mkdir()
+    chosen = ("--rule", "KF304", "--format", output_format)
+    call = project.run("doctor", *chosen, "-o", file).needs(0)
+    assert call.out == ""
+    assert [path.name for path in file.parent.iterdir()] == ["report"]
+    text = file.read_text("utf-8")
+    match output_format:
+        case "json":
+            assert json.loads(text)["healthy"] is True
+        case "prometheus":
+            assert "kafkaform_healthy" in {family.name for family in text_string_to_metric_families(text)}
+        case _:
+            assert text.endswith(": healthy\n")
+    missing = project.folder / "nowhere" / "report"
+    assert "cannot write" in project.run("doctor", *chosen, "-o", missing).needs(1).err
+
+
+def test_a_terminal_shows_how_long_is_left(project: Project) -> None:
+    client = {"bootstrap.servers": project.servers}
+    project.config(clusters={"dev": {"client": client, "brokers": 2}})
+    project.topic("a")
+    terminal = Terminal("doctor", "--wait", "3s", "--rule", "KF302", cwd=project.folder, columns=200)
+    terminal.wait_for("left")
+    call = terminal.end().needs(2)
+    assert "unhealthy (1 error): KF302, " in plain(call.out)

@@ -1,0 +1,294 @@
+"""Groups from manifest to real consumers: plan, apply, reset, on a real Kafka, at the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from kafkaform import planning
+from tests.support.cli_helpers import Project
+from tests.support.group_clients import commit, consumer, produce, running
+from tests.support.kafka_fixtures import connect, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kafkaform.devcluster.cluster import DevCluster
+    from tests.support.group_clients import Running
+
+pytestmark = pytest.mark.kafka
+
+RESET = "--allow=ConsumerGroup/*:offset-reset"
+
+
+@pytest.fixture
+def project(tmp_path: Path, kafka: DevCluster, prefix: str) -> Project:
+    """A topic with 3 partitions of 10 records each."""
+    project = Project(tmp_path, kafka.bootstrap_servers, prefix)
+    project.topic("a", partitions=3, keyed=False)
+    project.apply("topics").needs(0)
+    produce(project.servers, prefix + "a", dict.fromkeys(range(3), 10))
+    return project
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No consumer by assign() is about: nobody need be waited for."""
+    monkeypatch.setattr(planning, "WATCH_S", 0.0)
+
+
+def declare(project: Project, *, metadata: dict[str, Any] | None = None, **spec: Any) -> str:
+    """Write (or rewrite) the manifest of the group; returns its full name."""
+    name = project.prefix + "g"
+    absent = spec.get("state") == "absent"
+    document = {
+        "apiVersion": "kafkaform/v1",
+        "kind": "ConsumerGroup",
+        "metadata": {"name": name, **(metadata or {})},
+        "spec": spec if absent else {"topics": [project.prefix + "a"], "protocol": "consumer", **spec},
+    }
+    project.write("topics/g.yaml", yaml.safe_dump(document))
+    return name
+
+
+def test_a_first_apply_of_many_topics_and_their_groups(
+    tmp_path: Path, kafka: DevCluster, prefix: str
+) -> None:
+    """Leaders that have not opened the logs of new topics yet refuse to tell their ends."""
+    project = Project(tmp_path, kafka.bootstrap_servers, prefix)
+    for attempt in "ab":
+        names = [project.topic(f"{attempt}-{number}", partitions=8) for number in range(60)]
+        for number in range(20):
+            document = {
+                "apiVersion": "kafkaform/v1",
+                "kind": "ConsumerGroup",
+                "metadata": {"name": f"{prefix}{attempt}-{number}"},
+                "spec": {"topics": names[number * 2 : number * 2 + 6], "offsets": {"initial": "earliest"}},
+            }
+            project.write(f"topics/group-{attempt}-{number}.yaml", yaml.safe_dump(document))
+        assert "80 created" in project.apply("topics").needs(0).out
+    with connect(kafka.bootstrap_servers) as cluster:
+        groups = cluster.groups([f"{prefix}b-{number}" for number in range(20)]).groups
+    assert [len(told.committed) for told in groups.values()] == [48] * 20
+
+
+@contextmanager
+def joined(project: Project, protocol: str) -> Iterator[Running]:
+    """A member at work, once the group has it."""
+    name = project.prefix + "g"
+    with (
+        connect(project.servers) as cluster,
+        running(project.servers, name, [project.prefix + "a"], protocol) as members,
+    ):
+        eventually(
+            lambda: cluster.groups([name]).groups.get(name),
+            lambda group: group is not None and group.state == "Stable" and bool(group.members),
+        )
+        yield members[0]
+
+
+def offsets(project: Project) -> list[int | None]:
+    """The committed offset of each partition."""
+    name = project.prefix + "g"
+    with connect(project.servers) as cluster:
+        group = cluster.groups([name]).groups[name]
+    return [group.committed.get((project.prefix + "a", number)) for number in range(3)]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize(("start", "first"), [("earliest", 0), ("latest", 10)])
+def test_a_consumer_begins_where_the_manifest_says(
+    project: Project, protocol: str, start: str, first: int
+) -> None:
+    """With auto.offset.reset=error, a consumer without a committed offset would fail."""
+    declare(project, protocol=protocol, offsets={"initial": start})
+    plan = project.run("plan", "topics").needs(0)
+    assert f"offsets.{project.prefix}a" in plan.out
+    project.apply("topics").needs(0)
+    project.run("plan", "topics", "--detailed-exitcode").needs(0)
+    with joined(project, protocol) as member:
+        produce(project.servers, project.prefix + "a", dict.fromkeys(range(3), 1))
+        firsts = {(project.prefix + "a", number): first for number in range(3)}
+        eventually(member.firsts, lambda seen: seen == firsts)
+
+
+def test_configs_are_set_kept_and_taken_away(project: Project) -> None:
+    declare(project, config={"consumer.session.timeout.ms": "50s"})
+    project.apply("topics").needs(0)
+    declare(project, config={"consumer.session.timeout.ms": 50000})
+    project.run("plan", "topics", "--detailed-exitcode").needs(0)
+    declare(project, config={"consumer.session.timeout.ms": "55s"})
+    assert "50s → 55s" in project.run("plan", "topics", "--detailed-exitcode").needs(2).out
+    declare(project)
+    assert "consumer.session.timeout.ms = 50s" in project.run("plan", "topics").needs(0).out
+    declare(project, undeclared="reset")
+    project.apply("topics").needs(0)
+    project.run("plan", "topics", "--detailed-exitcode").needs(0)
+
+
+def test_a_value_that_brokers_do_not_take_is_refused_in_the_plan(project: Project) -> None:
+    declare(project, config={"consumer.session.timeout.ms": "1s"})
+    refused = project.run("plan", "topics").needs(1)
+    assert "the brokers refuse it" in refused.out
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_tombstone(project: Project) -> None:
+    declare(project, config={"consumer.session.timeout.ms": "50s"}, offsets={"initial": "earliest"})
+    project.apply("topics").needs(0)
+    declare(project, state="absent")
+    assert "needs consent to delete" in project.apply("topics").needs(1).out
+    declare(project, state="absent", metadata={"annotations": {"kafkaform/allow": "delete: TICKET-1"}})
+    with joined(project, "consumer"):
+        in_use = project.run("plan", "topics").needs(1)
+        assert "delete refused: it has 1 member" in in_use.out
+        project.apply("topics").needs(1)
+    project.apply("topics").needs(0)
+    project.run("plan", "topics", "--detailed-exitcode").needs(0)
+    assert (
+        project.run("reset", project.prefix + "g", "--to", "latest")
+        .needs(1)
+        .err.startswith(f"Error: group '{project.prefix}g' does not exist")
+    )
+
+
+def test_partitions_added_to_a_running_group_are_told_of(project: Project) -> None:
+    declare(project, offsets={"initial": "earliest"}, client={"auto.offset.reset": "earliest"})
+    project.apply("topics").needs(0)
+    project.topic("a", partitions=4, keyed=False)
+    with joined(project, "consumer"):
+        before = project.run("plan", "topics").needs(0)
+        assert "KF405" in before.out
+        assert f"group {project.prefix}g will read the new partitions" in " ".join(before.out.split())
+        project.apply("topics").needs(0)
+        after = project.run("plan", "topics", "--detailed-exitcode", "--verbose").needs(0)
+        told = " ".join(after.out.split())
+        assert f"has no offset in partition 3 of {project.prefix}a" in told
+        assert "auto.offset.reset=earliest" in told
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_reset_does_what_its_plan_said_once(project: Project) -> None:
+    name = declare(project, offsets={"initial": "latest"})
+    project.apply("topics").needs(0)
+    assert offsets(project) == [10, 10, 10]
+    planned = project.run("reset", name, "--to", "3", "--out", "reset.json").needs(0)
+    assert planned.out.count("7 records read again") == 3
+    assert f"reading the offsets of {name} twice" in planned.err
+    assert offsets(project) == [10, 10, 10]
+
+    assert "needs consent to offset-reset" in project.apply("reset.json").needs(1).out
+    assert offsets(project) == [10, 10, 10]
+    project.apply("reset.json", RESET).needs(0)
+    assert offsets(project) == [3, 3, 3]
+    assert "was so already" in project.apply("reset.json").needs(0).out
+
+    commit(project.servers, name, {(project.prefix + "a", 0): 5})
+    assert "is 5 by now; the plan saw 10 and wants 3" in project.apply("reset.json", RESET).needs(1).out
+    assert offsets(project) == [5, 3, 3]
+    with joined(project, "classic") as member:
+        firsts = {(project.prefix + "a", number): first for number, first in enumerate([5, 3, 3])}
+        eventually(member.firsts, lambda seen: seen == firsts)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_reset_waits_for_members_to_go(project: Project) -> None:
+    name = declare(project, offsets={"initial": "latest"})
+    project.apply("topics").needs(0)
+    project.run("reset", name, "--to", "earliest", "--out", "reset.json").needs(0)
+    with joined(project, "classic"):
+        refused = project.apply("reset.json", RESET).needs(1)
+        assert "it has 1 member" in refused.out
+        assert "stop its members first" in refused.out
+        again = project.run("reset", name, "--to", "earliest").needs(0)
+        assert "update refused: it has 1 member" in again.out
+    assert offsets(project) == [10, 10, 10]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_offsets_go_to_a_file_and_come_back(project: Project) -> None:
+    name = declare(project, offsets={"initial": "earliest"})
+    project.apply("topics").needs(0)
+    commit(project.servers, name, {(project.prefix + "a", 1): 4})
+    project.run("reset", name, "--to", "current", "--export", "kept.csv").needs(0)
+    rows = list(csv.reader((project.folder / "kept.csv").read_text("utf-8").splitlines()))
+    assert rows == [
+        [project.prefix + "a", str(number), str(offset)] for number, offset in enumerate([0, 4, 0])
+    ]
+
+    topic = f"{project.prefix}a:1,2"
+    project.run("reset", name, "--to", "latest", "--topic", topic, "--out", "on.json").needs(0)
+    project.apply("on.json", RESET).needs(0)
+    assert offsets(project) == [0, 10, 10]
+    project.run("reset", name, "--from-file", "kept.csv", "--out", "back.json").needs(0)
+    project.apply("back.json", RESET).needs(0)
+    assert offsets(project) == [0, 4, 0]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_reset_stays_within_the_log(project: Project) -> None:
+    name = declare(project, offsets={"initial": "earliest"})
+    project.apply("topics").needs(0)
+    made = project.run("reset", name, "--to", "999", "--format", "json").needs(0).json
+    assert [field["after"] for field in made["changes"][0]["fields"]] == [10, 10, 10]
+    assert [note["code"] for note in made["diagnostics"]].count("KF408") == 3
+    assert made["changes"][0]["risk"] == "destructive"
+
+
+def test_a_consumer_that_uses_assign_is_noticed(project: Project) -> None:
+    name = project.prefix + "g"
+    commit(project.servers, name, {(project.prefix + "a", 0): 1})
+    client = consumer(project.servers, name)
+    try:
+        calls = iter(range(2, 10))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                "kafkaform.planning.time.sleep",
+                lambda _: commit(project.servers, name, {(project.prefix + "a", 0): next(calls)}),
+            )
+            plan = project.run("reset", name, "--to", "latest").needs(0)
+    finally:
+        client.close()
+    assert "KF407" in plan.out
+    assert f"{name} looks empty" in " ".join(plan.out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "a reset needs one place to go to"),
+        (("--to", "latest", "--shift-by", "1"), "--to and --shift-by are different places to go to"),
+        (("--to", "yesterday"), "is no place in a log"),
+        (("--to", "2026-11-01T00:00:00"), "has no time zone"),
+        (("--to", "latest", "--topic", "a:x"), "is no topic"),
+        (("--to", "latest", "--out", "reset.yaml"), "ends in .json"),
+        (("--from-file", "f.csv", "--topic", "a"), "names its partitions itself"),
+    ],
+)
+def test_wrong_usage(project: Project, arguments: tuple[str, ...], message: str) -> None:
+    call = project.run("reset", "g", *arguments).needs(64)
+    assert message in call.err
+
+
+def test_a_file_that_is_not_one(project: Project) -> None:
+    assert "No such file" in project.run("reset", "g", "--from-file", "none.csv").needs(1).err
+    project.write("bad.csv", "topic,partition,offset\n")
+    assert "bad.csv:1:1" in project.run("reset", "g", "--from-file", "bad.csv").needs(1).err
+
+
+def test_the_plan_file_of_a_group_holds_what_was_there(project: Project) -> None:
+    declare(project, offsets={"initial": "earliest"})
+    project.apply("topics").needs(0)
+    declare(project, state="absent")
+    project.run("plan", "topics", "--target", "ConsumerGroup/*", "--out", "plan.json").needs(1)
+    (change,) = json.loads((project.folder / "plan.json").read_text("utf-8"))["changes"]
+    held = {field["path"]: field["before"] for field in change["fields"]}
+    assert held == {f"offsets.{project.prefix}a": "committed"} | {
+        f"offsets.{project.prefix}a:{number}": 0 for number in range(3)
+    }

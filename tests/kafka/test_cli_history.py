@@ -1,0 +1,148 @@
+"""`kafkaform history` on a real Kafka, after applies that kept a record."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.audit.topic import TOPIC
+from tests.support.audit_scenes import recorded_apply
+from tests.support.cli_helpers import Project, called
+from tests.support.scenes import declared, plan_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from kafkaform.cluster.kafka import KafkaCluster
+    from kafkaform.devcluster.cluster import DevCluster
+    from tests.support.kafka_fixtures import Account
+
+KEPT = {"KAFKAFORM_AUDIT": "true"}
+
+
+@pytest.fixture
+def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
+    return Project(tmp_path, kafka.bootstrap_servers, prefix)
+
+
+def applied(project: Project, *arguments: str, code: int = 0) -> str:
+    return project.run("apply", "topics", "--auto-approve", *arguments, env=KEPT).needs(code).both
+
+
+def test_what_applies_did_is_told_latest_first(project: Project) -> None:
+    name = project.topic("orders", retention="7d", keyed=False)
+    applied(project)
+    project.topic("orders", retention="1d", partitions=3, keyed=False)
+    applied(project, "--allow", "destructive")
+    shown = project.run("history", f"Topic/{name}").needs(0)
+    assert shown.said == ""
+    lines = [re.sub(r"\b1[0-9a-z]{10}\b", "RUN", line) for line in shown.out.splitlines()]
+    assert [line for line in lines if not line.startswith("RUN")] == [
+        f"  ~ RUN.1  Topic/{name}  updated",
+        "      partitions: 1 → 3",
+        "      placement: 2 new partitions placed",
+        "      retention.ms: 7d → 1d (604800000 → 86400000)",
+        "      consent: retention-cut: --allow",
+        "",
+        f"  + RUN.1  Topic/{name}  created",
+        "      partitions: 1",
+        "      replicationFactor: 1",
+        "      retention.ms: 7d (604800000)",
+    ]
+    assert re.match(r"RUN  20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC  \S+ on \S+", lines[0])
+
+
+def test_it_is_narrowed_by_name_id_age_and_number(project: Project) -> None:
+    names = [project.topic(name) for name in ("orders", "prices")]
+    applied(project)
+
+    def found(*arguments: object) -> list[str]:
+        changes = project.run("history", *arguments, "--format", "json").needs(0).json["changes"]
+        return [change["name"] for change in changes if change["name"] in names]
+
+    assert sorted(found()) == sorted(names)
+    assert found(f"Topic/{names[0]}") == [names[0]]
+    assert found(names[0]) == [names[0]]
+    assert sorted(found(f"Topic/{project.prefix}*")) == sorted(names)
+    assert found(f"ConsumerGroup/{names[0]}") == []
+    (change,) = project.run("history", names[0], "--format", "json").json["changes"]
+    assert found(change["id"]) == [names[0]]
+    assert sorted(found(change["run"])) == sorted(names)
+    assert len(found(f"{project.prefix}*", "--limit", "1")) == 1
+    assert found(names[0], "--since", "1h") == [names[0]]
+    assert found(names[0], "--since", "0") == []
+    limited = project.run("history", f"{project.prefix}*", "--limit", "1").needs(0).out
+    assert "and 1 earlier change: see --limit" in limited
+
+
+def test_an_intent_without_a_result_is_shown_as_such(real_cluster: KafkaCluster, project: Project) -> None:
+    from kafkaform.audit.journal import open_journal
+    from kafkaform.settings import AuditSettings
+    from tests.support.audit_scenes import ALICE, HEADER
+
+    name = f"{project.prefix}killed"
+    plan = plan_for(real_cluster, declared(name))
+    open_journal(real_cluster, AuditSettings(), plan, HEADER, "sha256:0", ALICE).intend(plan.changes)
+    shown = project.run("history", name).needs(0).out
+    assert "create: result unknown (killed, or still running)" in shown
+    assert "alice on ci-3  commit 0123456789ab  environment dev" in shown
+    assert ALICE.url is not None
+    assert ALICE.url in shown
+
+
+def test_a_file_needs_no_cluster(project: Project) -> None:
+    project.topic("orders")
+    project.config(clusters={"dev": {"client": {"bootstrap.servers": project.servers}, "lock": False}})
+    project.run("apply", "--auto-approve", "--no-audit", "--audit-file", "audit.jsonl").needs(0)
+    (change,) = called("history", "--file", "audit.jsonl", "--format", "json", cwd=project.folder).json[
+        "changes"
+    ]
+    assert (change["name"], change["result"]) == (f"{project.prefix}orders", "applied")
+    with (project.folder / "audit.jsonl").open("a") as file:
+        file.write('garbage \x1b[2J\n{"format_version": 99}\n')
+    call = called("history", "--file", "audit.jsonl", cwd=project.folder).needs(0)
+    assert "Topic/" in call.out
+    damaged, later = call.err.splitlines()
+    assert damaged == "warning: audit.jsonl: record 3: left out, as damaged, or no record of kafkaform"
+    assert later.startswith("warning: audit.jsonl: record 4: left out, as of a format later than 1")
+    assert "\x1b" not in call.both
+
+
+def test_nothing_on_record_is_no_error(project: Project) -> None:
+    assert project.run("history", "Topic/none.such").needs(0).out == "No such change is on record.\n"
+
+
+def test_a_cluster_without_a_record_and_a_file_that_is_not_there(project: Project) -> None:
+    clusters = {"dev": {"client": {"bootstrap.servers": project.servers}, "audit": {"topic": False}}}
+    project.config(clusters=clusters)
+    assert "no record is kept of the applies to dev" in project.run("history").needs(1).err
+    missing = called("history", "--file", "none.jsonl", cwd=project.folder).needs(1)
+    assert "none.jsonl: no such file" in missing.err
+
+
+@pytest.mark.parametrize(("option", "value"), [("--since", "soon"), ("--limit", "0")])
+def test_slips_of_the_command_line(project: Project, option: str, value: str) -> None:
+    assert option in project.run("history", option, value).needs(64).err
+
+
+def test_an_account_that_may_not_read_the_record(
+    kafka_acl: DevCluster, account: Callable[..., Account], tmp_path: Path, prefix: str
+) -> None:
+    from tests.support.kafka_fixtures import connect
+
+    with connect(kafka_acl.bootstrap_servers) as cluster:
+        recorded_apply(plan_for(cluster, declared(f"{prefix}a", 1)), cluster)
+    stranger = account(f"TOPIC:{prefix}*:ALL")
+    project = Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)
+    client = {"bootstrap.servers": project.servers, **stranger.properties}
+    project.config(clusters={"dev": {"client": client}})
+    call = project.run("history").needs(1)
+    assert f"the record in the topic {TOPIC.name} cannot be read" in call.err
+    assert f"hint: grant Read on the topic {TOPIC.name}" in call.err
+    project.topic("b")
+    refused = project.run("apply", "--auto-approve", "--audit", "--no-lock").needs(1)
+    assert "nothing was applied" in refused.err
+    assert "--no-audit" in refused.err

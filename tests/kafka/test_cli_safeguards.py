@@ -1,0 +1,67 @@
+"""The lock and the record of `apply`, as the command line has them; on real Kafka."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.lock import Holder
+from tests.support.cli_helpers import Project, manifest
+from tests.support.kafka_fixtures import connect
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kafkaform.devcluster.cluster import DevCluster
+
+ON = {"KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
+
+
+@pytest.fixture
+def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
+    made = Project(tmp_path, kafka.bootstrap_servers, prefix)
+    (tmp_path / "topics").mkdir()
+    (tmp_path / "topics" / "a.yaml").write_text(
+        manifest(f"{prefix}a", {"partitions": 3, "replicationFactor": 1})
+    )
+    return made
+
+
+def test_an_apply_waits_for_another_and_says_whose(project: Project) -> None:
+    holder = Holder("alice@ci-3", "apply of plan 12ab", 7)
+    with (
+        connect(project.servers) as cluster,
+        cluster.lock(holder, timeout_s=60, tell=lambda _: None),
+    ):
+        call = project.run("apply", "--auto-approve", "--lock-timeout", "2s", env=ON).needs(1)
+        assert "held by alice@ci-3 (apply of plan 12ab, process 7)" in call.err
+        assert "--lock-timeout" in call.err
+        assert project.live() == {}
+        project.run("apply", "--auto-approve", "--no-lock", env=ON).needs(0)
+    project.run("apply", "--auto-approve", env=ON).needs(0)
+
+
+def test_what_an_apply_did_can_be_read_back(project: Project, tmp_path: Path) -> None:
+    file = tmp_path / "record.jsonl"
+    project.run("apply", "--auto-approve", "--audit-file", str(file), env=ON).needs(0)
+    told = project.run("history", f"Topic/{project.prefix}a", "--format", "json").needs(0).json
+    assert project.prefix in json.dumps(told)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert {line["record"] for line in lines} == {"intent", "result"}
+    before = len(lines)
+    project.run("apply", "--auto-approve", "--audit-file", str(file), env=ON).needs(0)
+    assert len(file.read_text().splitlines()) == before  # nothing done, nothing written
+
+
+def test_without_a_record_nothing_is_written(project: Project) -> None:
+    project.run("apply", "--auto-approve", "--no-audit", env=ON).needs(0)
+    assert project.prefix not in project.run("history", f"{project.prefix}*").both
+
+
+def test_a_record_that_cannot_be_written_stops_the_apply(project: Project, tmp_path: Path) -> None:
+    nowhere = tmp_path / "no-such-folder" / "record.jsonl"
+    call = project.run("apply", "--auto-approve", "--audit-file", str(nowhere), env=ON).needs(1)
+    assert "nothing was applied" in call.err
+    assert project.live() == {}

@@ -1,0 +1,284 @@
+"""What becomes of saved plans on a real Kafka: shown, stale, half-way, and without secrets."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkaform.plan_file import digest_of
+from kafkaform.plan_signature import fingerprint
+from kafkaform.signing_keys import read_private_key
+from tests.support.cli_helpers import Project, called
+from tests.support.git_work import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from kafkaform.devcluster.cluster import DevCluster
+    from tests.support.cli_helpers import Call
+    from tests.support.kafka_fixtures import Account
+
+APPLY = ("apply", "plan.json", "--auto-approve")
+
+
+def make_key(folder: Path, name: str) -> tuple[Path, Path]:
+    """A private and a public key, made as docs/saved-plans.md says."""
+    private, public = folder / f"{name}.pem", folder / f"{name}.pub.pem"
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", private], check=True)
+    subprocess.run(["openssl", "pkey", "-in", private, "-pubout", "-out", public], check=True)
+    private.chmod(0o600)
+    return private, public
+
+
+@pytest.fixture
+def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return make_key(tmp_path_factory.mktemp("keys"), "ci")
+
+
+@pytest.fixture
+def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
+    project = Project(tmp_path, kafka.bootstrap_servers, prefix)
+    project.topic("orders", partitions=2)
+    return project
+
+
+def refused(call: Call, message: str) -> None:
+    """The apply was refused before anything happened, in one line that says why."""
+    call.needs(1)
+    assert message in call.err
+    assert call.out == ""
+
+
+def edit(project: Project, **changes: Any) -> None:
+    """Put other values at the top of the saved plan, and a digest that fits."""
+    document = {**json.loads((project.folder / "plan.json").read_text()), **changes}
+    document["digest"] = digest_of(document)
+    project.write("plan.json", json.dumps(document))
+
+
+# --- signatures ------------------------------------------------------------------------------------
+
+
+def test_show_tells_who_signed(project: Project, keys: tuple[Path, Path]) -> None:
+    private, public = keys
+    key = read_private_key(private, {})
+    assert key is not None
+    project.run("plan", "--out", "plan.json").needs(0)
+
+    def show(*options: object) -> Call:
+        return called("show", "plan.json", *options, cwd=project.folder)
+
+    assert "\nNot signed.\n" in show().needs(0).out
+    refused(show("--verify-key", public), "plan.json: the plan is not signed")
+    project.run("plan", "--out", "plan.json", "--sign-key", private).needs(0)
+    name = fingerprint(key.public_key())
+    claimed = show().needs(0).out
+    assert f"\nSays that it is signed for review with the key {name}; not verified.\n" in claimed
+    verified = show("--verify-key", public).needs(0).out
+    assert f"\nSigned for review with the key {name}, and not changed since.\n" in verified
+    again = show("--format", "json").needs(0)
+    assert again.out == (project.folder / "plan.json").read_text()
+
+
+def test_a_key_that_cannot_be_used_is_told_before_the_plan_is_made(project: Project) -> None:
+    project.write("key.pem", "no key")
+    (project.folder / "key.pem").chmod(0o600)
+    refused(project.run("plan", "--out", "plan.json", "--sign-key", "key.pem"), "holds nothing in PEM")
+    assert not (project.folder / "plan.json").exists()
+
+
+# --- stale plans -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"created_at": "2199-06-01T00:00:00Z"}, "the plan is from the future"),
+        ({"created_at": "2025-06-31T00:00:00Z"}, "how old the plan is cannot be told"),
+        ({"cluster": {"id": "elsewhere", "name": None}}, "the plan was made for cluster elsewhere; this is"),
+    ],
+)
+def test_a_stale_plan(project: Project, changes: dict[str, Any], message: str) -> None:
+    project.run("plan", "--out", "plan.json").needs(0)
+    edit(project, **changes)
+    refused(project.run(*APPLY, "--max-age", "24h"), message)
+    assert project.live() == {}
+
+
+def test_a_plan_from_another_commit(project: Project) -> None:
+    required = (*APPLY, "--require-commit")
+    project.run("plan", "--out", "plan.json").needs(0)
+    work = Work(project.folder)
+    project.write(".gitignore", "plan.json\n")
+    first = work.commit()
+    refused(project.run(*required), "the plan does not say from which commit it was made")
+
+    project.topic("orders", partitions=3)
+    project.run("plan", "--out", "plan.json").needs(0)
+    refused(project.run(*required), f"from files that are not as commit {first[:12]} has them")
+
+    second = work.commit()
+    project.run("plan", "--out", "plan.json").needs(0)
+    project.write("topics/more.yaml", (project.folder / "topics/orders.yaml").read_text())
+    refused(project.run(*required), f"not as commit {second[:12]} has them: topics/more.yaml")
+    (project.folder / "topics/more.yaml").unlink()
+
+    third = work.commit()
+    refused(project.run(*required), f"from commit {second[:12]}, and {third[:12]} is checked out")
+    assert project.live() == {}
+
+    work.git("checkout", "-q", second)
+    project.run(*required).needs(0)
+    assert project.live()["orders"]["partitions"] == 3
+
+
+def test_a_half_applied_plan_is_finished(project: Project, keys: tuple[Path, Path]) -> None:
+    private, public = keys
+    project.topic("more", partitions=1)
+    project.run("plan", "--out", "plan.json", "--sign-key", private, "--sign-for", "apply").needs(0)
+    project.run(*APPLY, "--target", "Topic/*orders").needs(0)
+    assert {*project.live()} == {"orders"}
+    told = project.run(*APPLY, "--verify-key", public).needs(0).err
+    assert "not compared: the commit of the plan, as this folder is in no Git repository" in told
+    assert {*project.live()} == {"orders", "more"}
+
+
+# --- secrets ---------------------------------------------------------------------------------------
+
+
+def test_no_secret_is_in_a_plan(
+    kafka_acl: DevCluster,
+    account: Callable[..., Account],
+    prefix: str,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    login = account(f"TOPIC:{prefix}*:ALL", "CLUSTER:kafka-cluster:DESCRIBE").properties
+    keys = tmp_path_factory.mktemp("keys")
+    private, _ = make_key(keys, "ci")
+    (keys / "user").write_text(login["sasl.username"])
+    client = {
+        **login,
+        "bootstrap.servers": "${env:BROKERS}",
+        "sasl.username": f"${{file:{keys / 'user'}}}",
+        "sasl.password": "${env:BROKER_PASSWORD}",
+        "client.id": "plain-client-id",
+    }
+    project = Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)
+    project.topic("orders", partitions=2)
+    project.config(clusters={"dev": {"client": client}})
+    env = {
+        "BROKERS": kafka_acl.sasl_bootstrap_servers,
+        "BROKER_PASSWORD": login["sasl.password"],
+        "KAFKAFORM_SIGN_KEY": private.read_text(),
+        "KAFKAFORM_SIGN_KEY_PASSPHRASE": "open sesame",
+        "OTHER_TOKEN": "a token of somebody",
+    }
+    made = project.run("plan", "--out", "plan.json", "--format", "json", "-v", env=env).needs(0)
+    shown = project.run("show", "plan.json").needs(0)
+    plan = (project.folder / "plan.json").read_text()
+    assert json.loads(plan)["changes"][0]["name"] == f"{prefix}orders"
+    assert "signature" in json.loads(plan)
+    secrets = [
+        login["sasl.username"],
+        login["sasl.password"],
+        "BROKER_PASSWORD",
+        "plain-client-id",
+        kafka_acl.sasl_bootstrap_servers,
+        *private.read_text().splitlines(),
+        "open sesame",
+        "a token of somebody",
+    ]
+    for text in (plan, made.both, shown.both):
+        assert [secret for secret in secrets if secret in text] == []
+
+
+# --- judged again ------------------------------------------------------------------------------------
+
+
+def days(project: Project, name: str = "orders") -> int:
+    return int(project.live()[name]["retention.ms"]) // 86_400_000
+
+
+def called_safe(project: Project) -> None:
+    """Edit the saved plan, with a digest that fits: all that it does is safe, and nobody needs to consent."""
+    document = json.loads((project.folder / "plan.json").read_text())
+    for change in document["changes"]:
+        whole = {"hazard": None, "risk_reason": None, "risk_remedy": None, "reason": None, "remedy": None}
+        change.update(whole, status="planned", risk="safe")
+        for field in change["fields"]:
+            field.update(risk="safe", hazard=None, reason=None, remedy=None)
+    summary = {**document["summary"], "needs_consent": 0, "refused": 0}
+    edit(project, changes=document["changes"], consent=[], summary=summary)
+
+
+@pytest.mark.parametrize(
+    "wanted", [{"state": "absent"}, {"retention": "1d"}, {"config": {"cleanup.policy": "compact"}}]
+)
+def test_a_plan_that_was_edited_to_be_safe_destroys_nothing(project: Project, wanted: dict[str, Any]) -> None:
+    project.topic("orders", retention="7d")
+    project.apply("topics").needs(0)
+    project.topic("orders", **wanted)
+    project.run("plan", "--out", "plan.json")
+    called_safe(project)
+    call = project.run(*APPLY).needs(1)
+    assert "riskier than in the plan" in call.out
+    assert "is destructive" in call.out
+    assert project.live()["orders"] == {"partitions": 1, "retention.ms": "604800000"}
+
+
+def test_what_is_forbidden_or_protected_after_the_plan_holds(project: Project) -> None:
+    project.topic("orders", retention="7d")
+    project.topic("old", retention="7d")
+    project.apply("topics").needs(0)
+    project.topic("orders", retention="1d")
+    project.topic("old", state="absent")
+    project.config()
+    project.run("plan", "--out", "plan.json", "--allow", "destructive")
+    cluster = {"client": {"bootstrap.servers": project.servers}, "forbid": ["retention-cut"]}
+    project.config(clusters={"dev": cluster}, protected=[f"{project.prefix}ol*"])
+    call = project.run(*APPLY, "--allow", "destructive").needs(1)
+    assert "retention-cut is forbidden on this cluster" in call.out
+    assert "its name is protected in kafkaform.yaml" in call.out
+    assert (days(project), days(project, "old")) == (7, 7)
+    project.config(clusters={"dev": cluster})
+    project.topic("old", state="absent", deletionProtection=True)
+    call = project.run(*APPLY).needs(1)
+    assert "spec.deletionProtection is true" in call.out
+    assert set(project.live()) == {"old", "orders"}
+    project.topic("old", state="absent")
+    project.config()
+    project.run(*APPLY).needs(0)
+    assert (days(project), set(project.live())) == (1, {"orders"})
+
+
+def test_a_cut_that_became_a_loss_since_the_plan(project: Project) -> None:
+    project.topic("orders", retention="7d", config={"cleanup.policy": "compact"})
+    project.apply("topics").needs(0)
+    project.topic("orders", retention="1d", undeclared="keep")
+    project.run("plan", "--out", "plan.json").needs(0)
+    assert json.loads((project.folder / "plan.json").read_text())["changes"][0]["risk"] == "safe"
+    project.set_config("orders", "cleanup.policy", "delete")
+    call = project.run(*APPLY).needs(1)
+    told = " ".join(call.out.split())
+    because = "as cleanup.policy is delete and segment.ms is 7d"
+    assert f"retention.ms is destructive (retention-cut) now, {because}, and safe in" in told
+    assert days(project) == 7
+    project.run(*APPLY, "--allow", f"Topic/{project.prefix}orders:retention-cut").needs(0)
+    assert days(project) == 1
+
+
+def test_an_increase_of_a_topic_that_is_compacted_since_the_plan(project: Project) -> None:
+    project.topic("orders", partitions=2, keyed=False)
+    project.apply("topics").needs(0)
+    project.topic("orders", partitions=5, keyed=False)
+    project.run("plan", "--out", "plan.json").needs(0)
+    project.set_config("orders", "cleanup.policy", "compact")
+    call = project.run(*APPLY).needs(1)
+    told = " ".join(call.out.split())
+    assert "partitions is destructive (partition-increase-compacted) now, as cleanup.policy is" in told
+    assert project.live()["orders"]["partitions"] == 2

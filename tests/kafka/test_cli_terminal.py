@@ -1,0 +1,168 @@
+"""What a person at a terminal sees and types: questions, colours, progress, widths, Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import tempfile
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.cli_helpers import ESCAPE, Project, Terminal, plain
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kafkaform.devcluster.cluster import DevCluster
+
+QUESTION = "Type yes to apply exactly this: "
+CTRL_C, CTRL_D = "\x03", "\x04"
+
+
+@pytest.fixture
+def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
+    return Project(tmp_path, kafka.bootstrap_servers, prefix)
+
+
+def terminal(project: Project, *arguments: object, **options: object) -> Terminal:
+    return Terminal(*project.aimed(arguments), cwd=project.folder, **options)  # type: ignore[arg-type]
+
+
+def test_yes_applies_what_was_shown(project: Project) -> None:
+    project.topic("a")
+    session = terminal(project, "apply", "topics")
+    seen = plain(session.wait_for(QUESTION))
+    assert f"+ Topic/{project.prefix}a" in seen
+    # What comes after the plan was shown is not part of it.
+    project.topic("b")
+    session.type("yes\n")
+    call = session.end().needs(0)
+    assert "1 created" in plain(call.out)
+    assert set(project.live()) == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("no\n", "not confirmed; nothing was applied"),
+        ("y\n", "not confirmed; nothing was applied"),
+        ("\n", "not confirmed; nothing was applied"),
+        (CTRL_D, "not confirmed; nothing was applied"),
+        (CTRL_C, "interrupted; nothing was applied"),
+    ],
+)
+def test_anything_else_applies_nothing(project: Project, answer: str, said: str) -> None:
+    project.topic("a")
+    session = terminal(project, "apply", "topics")
+    session.wait_for(QUESTION)
+    session.type(answer)
+    call = session.end().needs(1)
+    assert plain(call.out).splitlines()[-1] == f"Error: {said}"
+    assert project.live() == {}
+
+
+def test_what_destroys_is_confirmed_by_the_name_of_the_cluster(project: Project) -> None:
+    project.config()
+    project.topic("a", retention="7d")
+    project.apply().needs(0)
+    project.topic("a", retention="1d")
+    arguments = ["apply", "--allow", "Topic/*:retention-cut"]
+    for answer, code in {"yes": 1, "prod": 1, "dev": 0}.items():
+        assert project.live()["a"]["retention.ms"] == "604800000"
+        session = terminal(project, *arguments)
+        session.wait_for("This destroys data. Type the cluster's name (dev) to apply it: ")
+        session.type(f"{answer}\n")
+        session.end().needs(code)
+    assert project.live()["a"]["retention.ms"] == "86400000"
+
+
+def test_a_saved_plan_is_asked_about_too_and_what_has_nothing_to_do_is_not(project: Project) -> None:
+    project.topic("a")
+    project.run("plan", "topics", "--out", "plan.json").needs(0)
+    session = terminal(project, "apply", "plan.json")
+    session.wait_for(QUESTION)
+    session.type("yes\n")
+    session.end().needs(0)
+    call = terminal(project, "apply", "topics").end().needs(0)
+    assert QUESTION not in call.out
+
+
+def test_colours_on_a_terminal_and_nowhere_else(project: Project) -> None:
+    project.topic("a")
+    assert ESCAPE in terminal(project, "plan", "topics").end().needs(0).out
+    for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert ESCAPE not in terminal(project, "plan", "topics", env=env).end().needs(0).out
+        assert ESCAPE not in terminal(project, "nope", env=env).end().needs(64).out
+        applied = terminal(project, "apply", "topics", "--auto-approve", env=env).end().needs(0)
+        assert ESCAPE not in applied.out
+    assert ESCAPE in terminal(project, "nope").end().needs(64).out
+    assert ESCAPE not in project.process("plan", "topics").both
+
+
+def test_colours_can_be_forced_where_no_terminal_is(project: Project) -> None:
+    project.topic("a")
+    forced = {"FORCE_COLOR": "1"}
+    for call in (
+        project.process("plan", "topics", env=forced).needs(0).out,
+        project.process("doctor", env=forced).out,
+        project.process("nope", env=forced).needs(64).err,
+        project.process("plan", "topics", env={**forced, "TERM": "dumb"}).needs(0).out,
+    ):
+        assert ESCAPE in call
+    # What moves a cursor is no colour, and a document has none.
+    applied = project.process("apply", "topics", "--auto-approve", env=forced).needs(0)
+    assert not re.search(r"\x1b\[[^m]*[A-Zh-l]", applied.both)
+    assert ESCAPE not in project.process("plan", "topics", "--format", "markdown", env=forced).needs(0).out
+    assert ESCAPE not in project.process("plan", "topics", env={**forced, "NO_COLOR": "1"}).needs(0).both
+    none = {"FORCE_COLOR": "0"}
+    assert ESCAPE not in terminal(project, "plan", "topics", env=none).end().needs(0).out
+
+
+def test_progress_and_questions_are_on_stderr_only(project: Project) -> None:
+    project.topic("a")
+    with tempfile.TemporaryFile("w+") as file:
+        session = terminal(project, "apply", "topics", "--format", "json", stdout=file.fileno())
+        seen = session.wait_for(QUESTION)
+        assert f"Topic/{project.prefix}a" in plain(seen)
+        session.type("yes\n")
+        session.end().needs(0)
+        file.seek(0)
+        assert file.read().startswith('{\n  "format_version"')
+    assert "Applying" in plain(session.seen), "the bar is on the terminal"
+
+
+def test_stdout_may_be_looked_at_while_stderr_goes_to_a_file(project: Project) -> None:
+    project.topic("a")
+    with open(os.devnull, "w") as null:  # noqa: PTH123 - not a path of a file
+        call = terminal(project, "apply", "topics", "--auto-approve", stderr=null.fileno()).end().needs(0)
+    assert "Applying" not in plain(call.out)
+    assert "1 created" in plain(call.out)
+
+
+@pytest.mark.parametrize("columns", [40, 80, 140])
+def test_prose_fits_the_terminal(project: Project, columns: int) -> None:
+    project.topic("a", retention="7d", partitions=6)
+    project.apply("topics").needs(0)
+    project.topic("a", retention="1d", partitions=12)
+    call = terminal(project, "plan", "topics", columns=columns).end().needs(1)
+    lines = plain(call.out).splitlines()
+    prose = [line for line in lines if re.match(r" {8}\w", line)]
+    assert prose
+    assert max(map(len, prose)) <= max(60, min(columns, 120))
+    # Whoever pipes it gets whole lines.
+    assert max(map(len, project.run("plan", "topics").out.splitlines())) > 120
+
+
+def test_ctrl_c_while_it_waits_for_the_cluster(tmp_path: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        project = Project(tmp_path, f"127.0.0.1:{silent.getsockname()[1]}", "x.")
+        project.topic("a")
+        session = terminal(project, "apply", "topics", "--auto-approve")
+        connection, _ = silent.accept()
+        with connection:
+            session.type(CTRL_C)
+            call = session.end().needs(1)
+    assert plain(call.out).splitlines()[-1] == "Error: interrupted; nothing more was done"

@@ -1,0 +1,244 @@
+"""Which saved plans `apply` takes: signature, age, commit, version, and the review; on real Kafka."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from tests.kafka.test_branch import IDENTITY, configuration
+from tests.support.cli_helpers import Call, Project, manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from kafkaform.devcluster.cluster import DevCluster
+
+
+def git(folder: Path, *arguments: str) -> None:
+    subprocess.run(["git", "-C", folder, *IDENTITY, *arguments], capture_output=True, check=True)
+
+
+def make_key(folder: Path, name: str) -> tuple[Path, Path]:
+    """A private and a public key in PEM."""
+    key = Ed25519PrivateKey.generate()
+    private, public = folder / f"{name}.pem", folder / f"{name}.pub.pem"
+    private.touch(0o600)
+    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    public.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    return private, public
+
+
+@pytest.fixture
+def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
+    """A Git repository with one topic that is not applied yet."""
+    made = Project(tmp_path / "repo", kafka.bootstrap_servers, prefix)
+    (made.folder / "topics").mkdir(parents=True)
+    (made.folder / "kafkaform.yaml").write_text(configuration(kafka.bootstrap_servers))
+    (made.folder / ".gitignore").write_text("*.json\n*.pem\n")
+    declare(made, retention="7d")
+    git(made.folder, "init", "-q", "-b", "main")
+    git(made.folder, "add", "-A")
+    git(made.folder, "commit", "-q", "-m", "first")
+    return made
+
+
+def declare(project: Project, name: str = "a", **spec: object) -> None:
+    text = manifest(project.prefix + name, {"partitions": 3, "replicationFactor": 1, **spec})
+    (project.folder / "topics" / f"{name}.yaml").write_text(text)
+
+
+def edited(project: Project, change: Callable[[dict[str, Any]], None]) -> None:
+    file = project.folder / "plan.json"
+    document = json.loads(file.read_text())
+    change(document)
+    file.write_text(json.dumps(document))
+
+
+def refused(project: Project, told: str, *arguments: object) -> Call:
+    """An apply of plan.json that says why not in one line, and changes nothing."""
+    call = project.apply("plan.json", *arguments).needs(1)
+    assert told in call.err
+    assert len([line for line in call.err.splitlines() if line.startswith("Error: ")]) == 1
+    assert project.live() == {}
+    return call
+
+
+def test_a_signed_plan_is_applied_and_nothing_else_is(project: Project) -> None:
+    private, public = make_key(project.folder, "ci")
+    _, others = make_key(project.folder, "other")
+    project.run("plan", "--out", "plan.json").needs(0)
+    refused(project, "the plan is not signed", "--verify-key", public)
+    project.run("plan", "--out", "plan.json", "--sign-key", private, "--sign-for", "apply").needs(0)
+    refused(project, "which is not trusted here", "--verify-key", others)
+    whole = (project.folder / "plan.json").read_text()
+    edited(project, lambda plan: plan.update(created_at="2030-01-01T00:00:00Z"))  # which no digest covers
+    refused(project, "the signature does not fit", "--verify-key", public)
+    (project.folder / "plan.json").write_text(whole)
+    project.apply("plan.json", "--verify-key", public).needs(0)
+    assert project.live()["a"]["retention.ms"] == "604800000"
+
+
+def test_a_plan_that_is_signed_for_review_is_not_applied_as_it_is(project: Project) -> None:
+    private, public = make_key(project.folder, "ci")
+    made = project.run("plan", "--out", "plan.json", "--sign-key", private).needs(0)
+    assert "saved: kafkaform apply --reviewed plan.json compares with this" in made.err
+    shown = project.run("show", "plan.json", "--verify-key", public).needs(0).out
+    assert "Signed for review (of refs/heads/main) with the key" in " ".join(shown.split())
+    call = refused(project, "the plan is signed for review", "--verify-key", public)
+    assert "kafkaform apply --reviewed" in call.err
+    edited(project, lambda plan: plan["signed_for"].update(purpose="apply"))
+    refused(project, "the signature does not fit", "--verify-key", public)
+    edited(project, lambda plan: plan.pop("signed_for"))
+    refused(project, "the signature does not fit", "--verify-key", public)
+    project.run("plan", "--out", "plan.json", "--sign-key", private, "--sign-for", "review").needs(0)
+    project.apply("--reviewed", "plan.json", "--verify-key", public).needs(0)
+    assert "a" in project.live()
+
+
+def test_a_plan_of_a_branch_is_not_applied_before_it_is_merged(project: Project) -> None:
+    private, public = make_key(project.folder, "ci")
+    git(project.folder, "checkout", "-q", "-b", "other")
+    declare(project, retention="9d")
+    git(project.folder, "commit", "-q", "-a", "-m", "second")
+    project.run("plan", "--out", "plan.json", "--sign-key", private, "--sign-for", "apply").needs(0)
+    git(project.folder, "checkout", "-q", "main")
+    refused(project, "is not part of", "--verify-key", public)
+    git(project.folder, "merge", "-q", "--no-ff", "-m", "merge", "other")
+    project.apply("plan.json", "--verify-key", public).needs(0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--out", "plan.json", "--sign-for", "apply"), "there is no key to sign with"),
+        (("--out", "plan.json", "--sign-for", "merge"), "'review', 'apply'"),
+        (("--sign-key", "ci.pem", "--sign-for", "apply"), "--sign-key signs a saved plan"),
+        (
+            ("--out", "p.json", "--sign-key", "ci.pem", "--sign-for", "apply", "--manifests-from", "."),
+            "are signed for review only",
+        ),
+    ],
+)
+def test_what_is_not_signed(project: Project, arguments: tuple[str, ...], told: str) -> None:
+    make_key(project.folder, "ci")
+    assert told in project.run("plan", *arguments).needs(64).err
+    assert not [*project.folder.glob("p*.json")]
+
+
+def test_a_cluster_that_takes_signed_plans_only(project: Project) -> None:
+    private, _ = make_key(project.folder, "ci")
+    config = project.folder / "kafkaform.yaml"
+    config.write_text(config.read_text().replace("    client:", "    verifyKey: ci.pub.pem\n    client:"))
+    assert "takes signed plans only" in project.apply().needs(1).err
+    project.run("plan", "--out", "plan.json").needs(0)
+    refused(project, "the plan is not signed")
+    key = {"KAFKAFORM_SIGN_KEY": private.read_text()}
+    assert key["KAFKAFORM_SIGN_KEY"] not in project.run("plan", "--out", "plan.json", env=key).needs(0).both
+    assert project.apply("--reviewed", "plan.json").needs(0).out.count("1 created") == 1
+
+
+def test_a_plan_that_is_too_old(project: Project) -> None:
+    project.run("plan", "--out", "plan.json").needs(0)
+    edited(project, lambda plan: plan.update(created_at="2020-01-01T00:00:00Z"))
+    refused(project, "days old, and may be 2 days old", "--max-age", "2d")
+    config = project.folder / "kafkaform.yaml"
+    config.write_text(config.read_text().replace("    client:", "    maxPlanAge: 24h\n    client:"))
+    refused(project, "and may be 24 hours old")
+    project.apply("plan.json", "--max-age", "36500d").needs(0)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"tool_version": "99.0.0"}, "made by kafkaform 99.0.0"),
+        ({"format_version": 2}, "of format 2"),
+    ],
+)
+def test_a_plan_of_another_kafkaform(project: Project, change: dict[str, Any], told: str) -> None:
+    project.run("plan", "--out", "plan.json").needs(0)
+    edited(project, lambda plan: plan.update(change))
+    refused(project, told)
+
+
+def test_a_plan_of_another_commit(project: Project) -> None:
+    project.run("plan", "--out", "plan.json").needs(0)
+    project.run("show", "plan.json").needs(0)
+    declare(project, retention="9d")
+    refused(project, "these files are not as commit", "--require-commit")
+    project.run("plan", "--out", "dirty.json").needs(0)
+    assert "not as commit" in project.apply("dirty.json", "--require-commit").needs(1).err
+    git(project.folder, "commit", "-q", "-a", "-m", "second")
+    refused(project, "is checked out", "--require-commit")
+    project.run("plan", "--out", "plan.json").needs(0)
+    project.apply("plan.json", "--require-commit").needs(0)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("plan.json", "--reviewed", "plan.json"),
+        ("--require-commit",),
+        ("--max-age", "1d"),
+        ("--verify-key", "x.pem"),
+    ],
+)
+def test_options_that_cannot_be_meant(project: Project, arguments: tuple[str, ...]) -> None:
+    project.run("plan", "--out", "plan.json").needs(0)
+    project.apply(*arguments).needs(64)
+    assert project.live() == {}
+
+
+# --- applying what was reviewed --------------------------------------------------------------------
+
+
+def test_what_was_reviewed_is_applied_from_the_manifests(project: Project) -> None:
+    project.run("plan", "--out", "plan.json").needs(0)
+    project.apply("--reviewed", "plan.json").needs(0)
+    again = project.apply("--reviewed", "plan.json").needs(0)  # done already: nothing stands against it
+    assert "since the review" in again.err
+
+
+def test_manifests_that_say_something_else_by_now_are_not_applied(project: Project) -> None:
+    project.run("plan", "--out", "plan.json").needs(0)
+    declare(project, retention="9d")
+    declare(project, "b")
+    call = project.apply("--reviewed", "plan.json").needs(1)
+    assert f"not as reviewed: Topic/{project.prefix}a" in call.err
+    assert f"not as reviewed: Topic/{project.prefix}b" in call.err
+    assert "nothing was applied" in call.err
+    assert project.live() == {}
+
+
+def test_two_branches_that_were_merged_are_applied_one_after_the_other(project: Project) -> None:
+    project.apply().needs(0)
+    declare(project, retention="9d")
+    project.run("plan", "--out", "one.json").needs(0)
+    declare(project, retention="7d")
+    declare(project, "b")
+    project.run("plan", "--out", "the other.json").needs(0)
+    declare(project, retention="9d")
+    call = project.apply("--reviewed", "the other.json").needs(1)
+    hint = " ".join(call.err.split())
+    assert "was another branch merged that is not applied yet?" in hint
+    assert "kafkaform apply OTHER.json, then this one: kafkaform apply --reviewed 'the other.json'" in hint
+    assert set(project.live()) == {"a"}
+    project.apply("one.json").needs(0)
+    project.apply("--reviewed", "the other.json").needs(0)
+    assert project.live()["a"]["retention.ms"] == "777600000"
+    assert set(project.live()) == {"a", "b"}
+
+
+def test_a_cluster_that_moved_since_the_review_is_left_alone(project: Project) -> None:
+    project.apply().needs(0)
+    declare(project, retention="9d")
+    project.run("plan", "--out", "plan.json").needs(0)
+    project.set_config("a", "retention.ms", "777000000")
+    call = project.apply("--reviewed", "plan.json").needs(1)
+    assert "not as reviewed" in call.err
+    assert project.live()["a"]["retention.ms"] == "777000000"

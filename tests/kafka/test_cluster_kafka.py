@@ -1,0 +1,493 @@
+"""What only a real Kafka can show: networks, logins, rights, reassignments, and brokers that differ."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer, TopicCollection
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from kafkaform.cluster import facts
+from kafkaform.cluster.swift_source import SwiftSource
+from kafkaform.errors import AuthenticationFailed, PermissionDenied, RequestRejected
+from kafkaform.model import Desired, Observation, ResourceRef
+from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
+from kafkaform.planner import diff
+from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
+from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, connect, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from kafkaform.cluster.kafka import KafkaCluster
+    from kafkaform.devcluster.cluster import DevCluster
+    from tests.support.kafka_fixtures import Account
+
+
+def topic(name: str) -> ResourceRef:
+    return ResourceRef("Topic", name)
+
+
+def create(cluster: KafkaCluster, *operations: CreateTopic) -> None:
+    assert cluster.execute(operations) == [None] * len(operations)
+    refs = {operation.ref for operation in operations}
+    eventually(lambda: cluster.observe(refs).resources.keys(), lambda found: found == refs)
+
+
+def codes(observation: Observation) -> list[str]:
+    return [diagnostic.code for diagnostic in observation.diagnostics]
+
+
+@pytest.fixture
+def acl(kafka_acl: DevCluster) -> Iterator[KafkaCluster]:
+    """The cluster with ACLs, as a super user."""
+    with connect(kafka_acl.bootstrap_servers) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def three(kafka3: DevCluster) -> Iterator[KafkaCluster]:
+    with connect(kafka3.bootstrap_servers) as cluster:
+        yield cluster
+
+
+# --- getting through -------------------------------------------------------------------------------
+
+UNREACHABLE = """
+import sys
+from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.errors import Unreachable
+from kafkaform.model import ResourceRef
+cluster = KafkaCluster({"bootstrap.servers": sys.argv[1]}, lambda: {"bootstrap_servers": sys.argv[1]})
+for ask in (cluster.facts, lambda: cluster.observe([ResourceRef("Topic", "a")])):
+    try:
+        ask()
+    except Unreachable as error:
+        print(error.message)
+cluster.close()
+"""
+
+
+def test_an_address_where_nobody_answers() -> None:
+    """A closed port, and one that accepts and says nothing; librdkafka never writes to the terminal."""
+    with socket.create_server(("127.0.0.1", 0)) as silent, socket.create_server(("127.0.0.1", 0)) as closed:
+        ports = [server.getsockname()[1] for server in (silent, closed)]
+        closed.close()
+        runs = [
+            subprocess.Popen(
+                [sys.executable, "-c", UNREACHABLE, f"127.0.0.1:{port}"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for port in ports
+        ]
+        for run, port in zip(runs, ports, strict=True):
+            output, errors = run.communicate()
+            assert errors == ""
+            told = output.splitlines()
+            assert len(told) == 2  # of what was asked first, and of what was asked next
+            for message in told:
+                assert message.startswith(f"no broker of 127.0.0.1:{port} answered within 8 s")
+
+
+def test_a_wrong_password_is_told_at_once(
+    kafka_acl: DevCluster,
+    account: Callable[..., Account],
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 3600.0)  # nobody waits for that
+    wrong = {**account().properties, "sasl.password": "wrong"}
+    with connect(kafka_acl.sasl_bootstrap_servers, **wrong) as cluster:
+        with pytest.raises(AuthenticationFailed, match="Authentication failed") as raised:
+            cluster.facts()
+        assert "\n" not in raised.value.message
+        assert "wrong" not in f"{raised.value.message} {raised.value.hint}"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_the_client_itself_refuses_spoils_no_neighbour(real_cluster: KafkaCluster, prefix: str) -> None:
+    """librdkafka raises for the whole request: a number beyond its limits, or nothing to alter."""
+    create(real_cluster, CreateTopic(topic(f"{prefix}a"), 1, 1, {}))
+    outcomes = real_cluster.execute(
+        [
+            CreateTopic(topic(f"{prefix}b"), 1, 20_000, {}),
+            CreateTopic(topic(f"{prefix}c"), 1, 1, {}),
+            AlterConfigs(topic(f"{prefix}a"), {}, ()),
+            AddPartitions(topic(f"{prefix}a"), 1, 200_000),
+        ]
+    )
+    assert outcomes[1] is None
+    for outcome in (outcomes[0], outcomes[2], outcomes[3]):
+        assert isinstance(outcome, RequestRejected)
+        assert outcome.code == "_INVALID_ARG"
+
+
+def test_a_name_that_no_topic_can_have_is_absent(real_cluster: KafkaCluster, prefix: str) -> None:
+    create(real_cluster, CreateTopic(topic(f"{prefix}a"), 1, 1, {}))
+    impossible = [topic("a b"), topic(".."), topic("x" * 250), topic("ä")]
+    observation = real_cluster.observe([*impossible, topic(f"{prefix}a")])
+    assert observation.resources.keys() == {topic(f"{prefix}a")}
+    assert not observation.invisible
+
+
+# --- rights ----------------------------------------------------------------------------------------
+
+
+def test_an_account_that_may_only_read_sees_all_and_changes_nothing(
+    acl: KafkaCluster, account: Callable[..., Account], prefix: str
+) -> None:
+    a = topic(f"{prefix}a")
+    create(acl, CreateTopic(a, 2, 1, {"retention.ms": "1000"}))
+    (expected,) = acl.observe([a]).resources.values()
+    reader = account(
+        "TOPIC:*:DESCRIBE", "TOPIC:*:DESCRIBE_CONFIGS", "CLUSTER:kafka-cluster:DESCRIBE",
+        "CLUSTER:kafka-cluster:DESCRIBE_CONFIGS",
+    ).cluster  # fmt: skip
+    assert reader.facts() == acl.facts()
+    missing = topic(f"{prefix}missing")
+    observation = reader.observe([a, missing])
+    assert observation.resources == {a: expected}
+    assert observation.invisible == {}
+    assert observation.diagnostics == ()
+    operations: list[Operation] = [
+        CreateTopic(missing, 1, 1, {}),
+        AlterConfigs(a, {"retention.ms": "2000"}),
+        AddPartitions(a, 2, 3),
+        DeleteTopic(a, expected.uid),
+    ]
+    *objections, deletion = reader.validate(operations)
+    assert [type(objection) for objection in objections] == [PermissionDenied] * 3
+    assert deletion is None
+    assert [type(outcome) for outcome in reader.execute(operations)] == [PermissionDenied] * 4
+    assert acl.observe([a, missing]).resources == {a: expected}
+
+
+@pytest.mark.parametrize(
+    "right",
+    [None, "DESCRIBE", "DESCRIBE_CONFIGS"],
+    ids=["no right", "Describe alone", "DescribeConfigs alone"],
+)
+def test_a_topic_that_an_account_cannot_read_is_invisible_and_never_absent(
+    acl: KafkaCluster, account: Callable[..., Account], prefix: str, right: str | None
+) -> None:
+    seen, unseen = topic(f"{prefix}seen"), topic(f"{prefix}hidden")
+    create(acl, CreateTopic(seen, 1, 1, {}), CreateTopic(unseen, 1, 1, {}))
+    reader = account(
+        f"TOPIC:{prefix}seen:DESCRIBE",
+        f"TOPIC:{prefix}seen:DESCRIBE_CONFIGS",
+        *([f"TOPIC:{prefix}hidden:{right}"] if right else []),
+    ).cluster
+    observation = reader.observe([seen, unseen])
+    assert observation.resources.keys() == {seen}
+    assert observation.invisible.keys() == {unseen}
+    plan = diff([Desired(unseen, {"partitions": 1, "replicationFactor": 1})], observation, reader.facts())
+    assert plan.changes == ()
+    assert plan.unknown == (unseen,)
+
+
+def test_whether_a_topic_is_missing_cannot_be_told_without_a_right_to_it(
+    account: Callable[..., Account], prefix: str
+) -> None:
+    missing = topic(f"{prefix}missing")
+    assert account().cluster.observe([missing]).invisible.keys() == {missing}
+    reader = account(f"TOPIC:{prefix}*:DESCRIBE", f"TOPIC:{prefix}*:DESCRIBE_CONFIGS").cluster
+    observation = reader.observe([missing])
+    assert not observation.invisible
+    assert not observation.resources
+
+
+def test_without_the_right_to_read_brokers_the_defaults_are_unknown(account: Callable[..., Account]) -> None:
+    found = account("CLUSTER:kafka-cluster:DESCRIBE").cluster.facts()
+    assert found.defaults is None
+    assert [diagnostic.code for diagnostic in found.diagnostics] == ["KF412"]
+    assert found.cluster_id
+
+
+def test_without_the_right_to_read_reassignments_the_plan_says_so(
+    acl: KafkaCluster, account: Callable[..., Account], prefix: str
+) -> None:
+    a = topic(f"{prefix}a")
+    create(acl, CreateTopic(a, 1, 1, {}))
+    observation = account("TOPIC:*:DESCRIBE", "TOPIC:*:DESCRIBE_CONFIGS").cluster.observe([a])
+    assert codes(observation) == ["KF413"]
+    assert observation.resources.keys() == {a}
+
+
+def test_moving_replicas_needs_rights_which_are_named(
+    acl: KafkaCluster, account: Callable[..., Account], prefix: str
+) -> None:
+    a = topic(f"{prefix}a")
+    create(acl, CreateTopic(a, 1, 1, {}))
+    partition = (a.name, 0)
+    nobody = account("TOPIC:*:DESCRIBE").cluster
+    half = account("TOPIC:*:DESCRIBE", "CLUSTER:kafka-cluster:DESCRIBE_CONFIGS").cluster
+    assert nobody.layout().reassigning is None
+    assert nobody.replica_sizes([partition]) == {}
+    outcomes = [
+        nobody.reassign({partition: (1,)})[partition],
+        nobody.elect_leaders([partition])[partition],
+    ]
+    throttles = Throttles({1: Rates(10**9)})
+    replicas = Throttles({}, {a.name: ThrottledReplicas(frozenset({"0:1"}))})
+    teller = account("TOPIC:*:DESCRIBE", "TOPIC:*:DESCRIBE_CONFIGS", "CLUSTER:kafka-cluster:DESCRIBE_CONFIGS")
+    for ask in (
+        lambda: nobody.throttles([]),
+        lambda: half.throttles([a.name]),
+        lambda: nobody.set_throttles(throttles),
+        lambda: teller.cluster.set_throttles(replicas),
+        lambda: teller.cluster.clear_throttles(replicas),
+    ):
+        with pytest.raises(PermissionDenied) as denied:
+            ask()
+        outcomes.append(denied.value)
+    assert [(type(outcome), outcome and outcome.hint) for outcome in outcomes] == [
+        (PermissionDenied, "grant Alter on the cluster"),
+        (PermissionDenied, "grant Alter on the cluster"),
+        (PermissionDenied, "grant DescribeConfigs on the cluster"),
+        (PermissionDenied, "grant DescribeConfigs on the topics whose replicas are throttled"),
+        (PermissionDenied, "grant AlterConfigs on the cluster"),
+        (PermissionDenied, "grant AlterConfigs on the topics whose replicas are throttled"),
+        (PermissionDenied, "grant AlterConfigs on the topics whose replicas are throttled"),
+    ]
+
+
+def test_these_rights_are_enough_to_move_replicas(
+    acl: KafkaCluster, account: Callable[..., Account], prefix: str
+) -> None:
+    a = topic(f"{prefix}a")
+    create(acl, CreateTopic(a, 1, 1, {}))
+    rights = ("DESCRIBE", "DESCRIBE_CONFIGS", "ALTER", "ALTER_CONFIGS")
+    on_topics = [f"TOPIC:*:{right}" for right in ("DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS")]
+    mover = account(*on_topics, *[f"CLUSTER:kafka-cluster:{right}" for right in rights]).cluster
+    partition = (a.name, 0)
+    assert mover.layout().reassigning == {}
+    assert mover.replica_sizes([partition]).keys() == {(*partition, 1)}
+    throttles = Throttles({1: Rates(10**9)}, {a.name: ThrottledReplicas(frozenset({"0:1"}))})
+    mover.set_throttles(throttles)
+    assert mover.throttles([a.name]) == throttles
+    assert mover.reassign({partition: (1,)}) == {partition: None}
+    assert mover.elect_leaders([partition]) == {partition: None}
+    mover.clear_throttles(throttles)
+    assert not eventually(lambda: mover.throttles([a.name]), lambda found: not found)
+
+
+# --- replicas --------------------------------------------------------------------------------------
+
+
+def replicas(kafka3: DevCluster, name: str) -> tuple[list[int], list[int]]:
+    """The replicas of partition 0 as metadata shows them, and those in sync."""
+    admin = admin_client(kafka3.bootstrap_servers)
+    described = admin.describe_topics(TopicCollection([name]), request_timeout=TIMEOUT_S)[name]
+    partition = described.result(TIMEOUT_S).partitions[0]
+    return [node.id for node in partition.replicas], [node.id for node in partition.isr]
+
+
+@contextmanager
+def throttled(kafka3: DevCluster, name: str) -> Iterator[None]:
+    """Moves of this topic's replicas crawl at one byte a second."""
+    admin = admin_client(kafka3.bootstrap_servers)
+    rates = {f"{side}.replication.throttled.rate": "1" for side in ("leader", "follower")}
+    brokers = [(ResourceType.BROKER, str(node.id)) for node in kafka3.nodes]
+    alter_configs(admin, [(resource, rates) for resource in brokers])
+    every = {f"{side}.replication.throttled.replicas": "*" for side in ("leader", "follower")}
+    alter_configs(admin, [((ResourceType.TOPIC, name), every)])
+    try:
+        yield
+    finally:
+        alter_configs(admin, [(resource, dict.fromkeys(rates)) for resource in brokers])
+
+
+def alter_configs(
+    admin: Any, changes: Sequence[tuple[tuple[ResourceType, str], Mapping[str, str | None]]]
+) -> None:
+    """Set configs behind kafkaform's back; None unsets."""
+    resources = [
+        ConfigResource(
+            *resource,
+            incremental_configs=[
+                ConfigEntry(
+                    name,
+                    value,
+                    incremental_operation=AlterConfigOpType.DELETE
+                    if value is None
+                    else AlterConfigOpType.SET,
+                )
+                for name, value in configs.items()
+            ],
+        )
+        for resource, configs in changes
+    ]
+    for resource in resources:  # librdkafka takes one broker a call
+        for future in admin.incremental_alter_configs([resource], request_timeout=TIMEOUT_S).values():
+            future.result(TIMEOUT_S)
+
+
+@pytest.fixture
+def reassign(kafka3: DevCluster) -> Iterator[Callable[[str, list[int] | None], None]]:
+    """Gives partition 0 of a topic other replicas, or (None) stops doing so."""
+    from kafka import TopicPartition
+    from kafka.admin import KafkaAdminClient
+
+    admin = KafkaAdminClient(bootstrap_servers=kafka3.bootstrap_servers.split(","))
+
+    def ask(name: str, target: list[int] | None) -> None:
+        partition = TopicPartition(name, 0)
+        assert admin.alter_partition_reassignments({partition: target}) == {partition: None}
+
+    yield ask
+    admin.close()
+
+
+@pytest.mark.parametrize(
+    ("offset", "replication_factor"),
+    [((0, 2), 2), ((0, 1, 2), 3), ((0,), 1)],
+    ids=["one replica moves", "one replica more", "one replica less"],
+)
+def test_a_running_reassignment_is_read_as_what_it_leads_to(
+    kafka3: DevCluster,
+    three: KafkaCluster,
+    prefix: str,
+    reassign: Callable[[str, list[int] | None], None],
+    offset: tuple[int, ...],
+    replication_factor: int,
+) -> None:
+    name = f"{prefix}a"
+    create(three, CreateTopic(topic(name), 1, 2, {}))
+    fill(kafka3, name)
+    before, _ = replicas(kafka3, name)
+    third = ({1, 2, 3} - set(before)).pop()
+    everywhere = [*before, third]
+    target = [everywhere[index] for index in offset]
+    desired = Desired(topic(name), {"partitions": 1, "replicationFactor": replication_factor})
+    with throttled(kafka3, name):
+        reassign(name, target)
+        try:
+            if third in target:
+                eventually(lambda: set(replicas(kafka3, name)[0]), lambda shown: shown == {1, 2, 3})
+                observation = three.observe([topic(name)])
+                assert codes(observation) == ["KF309"]
+            else:
+                observation = eventually(
+                    lambda: three.observe([topic(name)]),
+                    lambda o: o.resources[topic(name)].state["replicationFactor"] == replication_factor,
+                )
+            assert observation.resources[topic(name)].state["replicationFactor"] == replication_factor
+            plan = diff([desired], observation, three.facts())
+            assert plan.changes == ()
+            assert plan.undeclared == ()
+        finally:
+            if third in target:
+                reassign(name, None)
+
+
+def test_the_layout_is_the_same_without_a_swift_way_to_read_it(
+    three: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"{prefix}a"
+    create(three, CreateTopic(topic(name), 2, 2, {}, ((3, 1), (1, 2))))
+    swift = eventually(three.layout, lambda layout: len(layout.topics.get(name, ())) == 2)
+    monkeypatch.setattr(SwiftSource, "usable", lambda _: False)
+    plain = three.layout()
+    assert plain.brokers == swift.brokers
+    assert plain.topics[name] == swift.topics[name]
+    assert plain.reassigning == swift.reassigning == {}
+
+
+def fill(kafka3: DevCluster, name: str) -> None:
+    """Write more than a throttled follower copies in one go."""
+    producer = Producer({"bootstrap.servers": kafka3.bootstrap_servers, "linger.ms": 0})
+    for _ in range(20):
+        producer.produce(name, b"x" * 500_000, partition=0)
+        producer.flush(TIMEOUT_S)
+
+
+def test_brokers_that_differ_in_a_default_are_told_of(kafka3: DevCluster, three: KafkaCluster) -> None:
+    admin = admin_client(kafka3.bootstrap_servers)
+    before = three.facts()
+    assert before.diagnostics == ()
+    assert before.defaults is not None
+    second = (ResourceType.BROKER, "2")
+    alter_configs(admin, [(second, {"log.retention.ms": "1000"})])
+    try:
+        differing = eventually(three.facts, lambda found: found.diagnostics != ())
+    finally:
+        alter_configs(admin, [(second, {"log.retention.ms": None})])
+    (diagnostic,) = differing.diagnostics
+    assert diagnostic.code == "KF411"
+    assert "retention.ms (broker 1: 604800000, broker 2: 1000, broker 3: 604800000)" in diagnostic.message
+    assert differing.defaults == before.defaults
+    eventually(three.facts, lambda found: found == before)
+
+
+def test_a_default_that_was_set_for_the_whole_cluster_is_the_default(
+    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
+) -> None:
+    """It is a dynamic config of all brokers, which no broker's file shows."""
+    create(real_cluster, CreateTopic(topic(f"{prefix}a"), 1, 1, {}))
+    set_cluster_default(kafka, "message.max.bytes", "2000000")
+    try:
+        changed = eventually(
+            real_cluster.facts, lambda f: (f.defaults or {})["max.message.bytes"] == "2000000"
+        )
+        observed = real_cluster.observe([topic(f"{prefix}a")]).resources[topic(f"{prefix}a")]
+    finally:
+        set_cluster_default(kafka, "message.max.bytes", None)
+    assert changed.diagnostics == ()
+    assert observed.effective["config.max.message.bytes"] == "2000000"
+    assert "config.max.message.bytes" not in observed.state
+    eventually(real_cluster.facts, lambda f: (f.defaults or {})["max.message.bytes"] != "2000000")
+
+
+def set_cluster_default(kafka: DevCluster, name: str, value: str | None) -> None:
+    """Set or unset a config of the resource of all brokers, whose name is empty: no client offers it."""
+    from kafka.admin import KafkaAdminClient
+    from kafka.protocol.admin import IncrementalAlterConfigsRequest as Request
+
+    resource = Request.AlterConfigsResource(
+        resource_type=4,
+        resource_name="",
+        configs=[
+            Request.AlterConfigsResource.AlterableConfig(
+                name=name, config_operation=int(value is None), value=value
+            )
+        ],
+    )
+    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
+    request = Request(resources=[resource], validate_only=False)
+    answer = admin._manager.run(admin._send_request_to_controller, request)
+    admin.close()
+    assert [response.error_code for response in answer.responses] == [0]
+
+
+def test_a_stopped_broker_is_no_change_of_the_replication_factor(
+    kafka3: DevCluster, three: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts, "BROKER_TIMEOUT_S", 2.0)
+    a = topic(f"{prefix}a")
+    create(three, CreateTopic(a, 3, 3, {}))
+    (before,) = three.observe([a]).resources.values()
+    all_three = three.facts()
+    desired = Desired(a, {"partitions": 3, "replicationFactor": 3})
+    kafka3.stop_node(3)
+    try:
+        eventually(lambda: replicas(kafka3, a.name)[1], lambda in_sync: sorted(in_sync) == [1, 2])
+        observation = three.observe([a])
+        assert observation.resources == {a: before}
+        assert diff([desired], observation, all_three).changes == ()
+        # Whoever has not noticed yet that it is down goes by what the others say.
+        without = three.facts()
+        assert without.defaults == all_three.defaults
+        assert [diagnostic.code for diagnostic in without.diagnostics] == ["KF415"]
+        with connect(kafka3.bootstrap_servers) as newcomer:
+            assert [broker.id for broker in newcomer.facts().brokers] == [1, 2]
+            assert newcomer.observe([a]).resources == {a: before}
+    finally:
+        kafka3.start_node(3)
+    eventually(lambda: replicas(kafka3, a.name)[1], lambda in_sync: sorted(in_sync) == [1, 2, 3])

@@ -1,0 +1,216 @@
+"""What a person reads where somebody damages answers of Kafka, withholds them, or is no Kafka at all."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import time
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
+from struct import pack, unpack
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkaform.cluster.connection import Connection
+from tests.support.cli_helpers import Project, command, environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from kafkaform.devcluster.cluster import DevCluster
+
+API_VERSIONS, METADATA, DESCRIBE_CONFIGS, REASSIGNMENTS = 18, 3, 32, 46
+GARBAGE = bytes(range(255, 55, -1))
+
+
+def drip(client: socket.socket, number: bytes) -> None:
+    """Send an answer of 100 bytes in 20 seconds."""
+    client.sendall(pack(">i", 104) + number)
+    for _ in range(100):
+        client.sendall(b"\x01")
+        time.sleep(0.2)
+
+
+def huge(client: socket.socket, number: bytes) -> None:
+    """Begin an answer of 1 GiB."""
+    client.sendall(pack(">i", 1 << 30) + number + bytes(100))
+    time.sleep(20)
+
+
+def garbage(client: socket.socket, number: bytes) -> None:
+    """Send an answer that means nothing."""
+    client.sendall(pack(">i", 4 + len(GARBAGE)) + number + GARBAGE)
+
+
+def empty(client: socket.socket, number: bytes) -> None:
+    """Send zeros, which could be taken for a cluster without a topic."""
+    client.sendall(pack(">i", 44) + number + bytes(40))
+
+
+def hang_up(client: socket.socket, _: bytes) -> None:
+    """Send nothing at all."""
+    client.close()
+
+
+def spoken(connection: socket.socket) -> bytes | None:
+    """The next message, without its length; None at the end."""
+    with connection.makefile("rb", buffering=0) as stream:
+
+        def exactly(size: int) -> bytes:
+            got = b""
+            while len(got) < size and (more := stream.read(size - len(got))):
+                got += more
+            return got
+
+        head = exactly(4)
+        return exactly(*unpack(">i", head)) if len(head) == 4 else None
+
+
+@contextmanager
+def between(kafka: DevCluster, key: int, lie: Callable[[socket.socket, bytes], None]) -> Iterator[str]:
+    """A proxy before the broker, which lies to one request of our own bytes; gives its address.
+
+    Those connections are told by their first request: librdkafka asks for the versions in another way.
+    """
+    host, _, port = kafka.bootstrap_servers.rpartition(":")
+
+    def serve(client: socket.socket) -> None:
+        ours = None
+        with suppress(OSError), client, socket.create_connection((host, int(port))) as broker:
+            while message := spoken(client):
+                asked, version = unpack(">hh", message[:4])
+                ours = (asked, version) == (API_VERSIONS, 0) if ours is None else ours
+                if ours and asked == key:
+                    lie(client, message[4:8])
+                    continue
+                broker.sendall(pack(">i", len(message)) + message)
+                answer = spoken(broker)
+                if answer is None:
+                    return
+                client.sendall(pack(">i", len(answer)) + answer)
+
+    with listening(serve) as address:
+        yield address
+
+
+@contextmanager
+def listening(serve: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server that serves each connection in a thread; gives its address."""
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = server.accept()
+                Thread(target=serve, args=(client,), daemon=True).start()
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        Thread(target=accept, daemon=True).start()
+        try:
+            yield f"127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have answers waited for for a second, not for thirty."""
+    defaults: Any = Connection.ask.__kwdefaults__
+    monkeypatch.setitem(defaults, "timeout_s", 1.0)
+
+
+LIES = {
+    "dripping": (drip, "timed out after 1 s"),
+    "huge": (huge, "malformed answer"),
+    "garbage": (garbage, "malformed answer"),
+    "empty": (empty, "malformed answer"),
+    "hanging up": (hang_up, "the broker hung up"),
+}
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("key", [METADATA, DESCRIBE_CONFIGS])
+@pytest.mark.parametrize("lie", LIES)
+def test_a_plan_says_in_one_line_which_broker_and_which_request(
+    kafka: DevCluster, prefix: str, tmp_path: Path, lie: str, key: int
+) -> None:
+    way, said = LIES[lie]
+    with between(kafka, key, way) as address:
+        project = Project(tmp_path, address, prefix)
+        project.topic("a")
+        call = project.run("plan", "topics").needs(1)
+    assert call.out == ""
+    error, *hints = call.err.splitlines()
+    assert error.startswith(f"Error: {address}: ")
+    assert said in error
+    assert {METADATA: "Metadata v12", DESCRIBE_CONFIGS: "DescribeConfigs v1"}[key] in error
+    assert all(hint.startswith("hint: ") for hint in hints)
+    assert len(hints) == (way is not hang_up)
+
+
+def test_requests_are_logged_that_were_answered_and_that_were_not(
+    kafka: DevCluster, prefix: str, tmp_path: Path
+) -> None:
+    with between(kafka, METADATA, hang_up) as address:
+        project = Project(tmp_path, address, prefix)
+        project.topic("a")
+        call = project.process("--debug", "plan", "topics")
+    assert call.code == 1
+    logged = [line for line in call.err.splitlines() if line.startswith("DEBUG kafkaform.")]
+    told = [re.sub(r"[\d.]+ ms$|\b\d+ bytes", "N", line.partition(": ")[2]) for line in logged]
+    assert told == [
+        "librdkafka: describe_cluster, answered, N",
+        "librdkafka: describe_configs of 1, answered, N",
+        f"{address}: connected in N",
+        f"{address}: ApiVersions v0, sent N, received N, N",
+        f"{address}: Metadata v12, sent N, no answer: the broker hung up, N",
+        f"{address}: connected in N",
+        f"{address}: ApiVersions v0, sent N, received N, N",
+        f"{address}: Metadata v12, sent N, no answer: the broker hung up, N",
+    ]
+
+
+@pytest.mark.usefixtures("soon")
+def test_what_a_plan_can_do_without_is_a_note(kafka: DevCluster, prefix: str, tmp_path: Path) -> None:
+    with between(kafka, REASSIGNMENTS, garbage) as address:
+        project = Project(tmp_path, address, prefix)
+        project.topic("a")
+        project.apply().needs(0)
+        call = project.run("plan", "topics", "--format", "json").needs(0)
+    (note,) = [told["message"] for told in call.json["diagnostics"] if told["code"] == "KF413"]
+    assert f"{address}: malformed answer to ListPartitionReassignments v0" in note
+
+
+def test_a_plan_tells_of_who_is_no_kafka_at_all(tmp_path: Path) -> None:
+    """librdkafka is the first to ask, and gets no further.
+
+    Of zeros it makes a list of -1 versions, and aborts the process (2.16.0): nothing that Python could catch.
+    """
+
+    def serve(way: Callable[[socket.socket, bytes], None], client: socket.socket) -> None:
+        with suppress(OSError), client:
+            while message := spoken(client):
+                way(client, message[4:8])
+
+    project = Project(tmp_path, "", "x.")
+    project.topic("a")
+    with ExitStack() as stack:
+        running = {}
+        for way in (drip, huge, garbage, hang_up):
+            address = stack.enter_context(listening(partial(serve, way)))
+            running[address] = subprocess.Popen(
+                command("plan", "topics", "--bootstrap-server", address),
+                cwd=tmp_path,
+                env=environment(),
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        for address, process in running.items():
+            _, told = process.communicate(timeout=60)
+            error, *hints = told.splitlines()
+            assert process.returncode == 1
+            assert error.startswith(f"Error: no broker of {address} answered within 8 s")
+            assert len(hints) == 1, told

@@ -1,0 +1,471 @@
+"""Moving replicas of real data on three brokers, with producers at work, and with all that goes wrong.
+
+The brokers are those of this file alone: they are stopped and killed. Applies are processes of their own,
+with the lock and the record, as they are stopped and killed too.
+
+A throttle allows ten seconds' worth at once, so what is to be met in the midst copies far more than that.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
+
+from kafkaform.audit.trail import read_record
+from kafkaform.settings import AuditSettings
+from tests.support.cli_helpers import Call, Project, Terminal, command, environment, plain
+from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, connect, eventually, guarded, remove_topics
+from tests.support.load_clients import fill, load
+from tests.support.move_scenes import MB, laid_out, now_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from kafkaform.cluster.kafka import KafkaCluster
+    from kafkaform.devcluster.cluster import DevCluster
+    from kafkaform.layout import Assignment
+
+pytestmark = pytest.mark.kafka
+
+SINGLE: Assignment = ((1,), (2,), (3,))
+SIZE = 20 * MB
+"""What each partition holds; of `SINGLE`, every broker then receives twice that for two replicas more."""
+SLOW = "1MB"
+"""With which `SINGLE` takes half a minute and more."""
+AWAY_S = 15
+"""How long after the death of an apply its lock is free."""
+LIMIT_S = 120.0
+
+SAFEGUARDED = {"KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
+RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+LISTS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[DevCluster]:
+    sessions = {
+        "group.consumer.min.session.timeout.ms": f"{AWAY_S}000",
+        "group.consumer.session.timeout.ms": f"{AWAY_S}000",
+    }
+    with guarded(3, heap_mb=256, properties=sessions) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def real(brokers: DevCluster) -> Iterator[KafkaCluster]:
+    with connect(brokers.bootstrap_servers) as cluster:
+        yield cluster
+    for node in brokers.status().nodes:  # a test that failed may have left one down
+        if node.pid is None:
+            brokers.start_node(node.id)
+
+
+@pytest.fixture
+def project(brokers: DevCluster, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]:
+    made = Project(tmp_path, brokers.bootstrap_servers, f"{request.node.name[5:20]}.")
+    yield made
+    while Applying.started:
+        process = Applying.started.pop()
+        process.kill()  # where a test failed; the others are over
+        process.wait()
+    remove_topics(made.servers, made.prefix)
+
+
+class Applying:
+    """An apply at work.
+
+    Args:
+        project: Where.
+        arguments: What else to say on the command line.
+    """
+
+    started: ClassVar[list[subprocess.Popen[bytes]]] = []
+    """Those of the test at hand."""
+
+    def __init__(self, project: Project, *arguments: object) -> None:
+        self._out, self._err = project.folder / "out.txt", project.folder / "err.txt"
+        given = project.aimed(["apply", *arguments, "--auto-approve"])
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(
+                command(*given),
+                cwd=project.folder,
+                env=environment(**SAFEGUARDED),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+            )
+        self.started.append(self.process)
+
+    def wait_for(self, text: str) -> None:
+        """Wait until it has said so."""
+        eventually(self._said, lambda said: text in said or self.process.poll() is not None, LIMIT_S)
+        assert text in self._said()
+
+    def ended(self) -> Call:
+        """Wait for its end."""
+        code = self.process.wait(LIMIT_S)
+        return Call(code, self._out.read_text(), self._err.read_text())
+
+    def _said(self) -> str:
+        return self._err.read_text()
+
+
+def applied(project: Project, *arguments: object) -> Call:
+    return Applying(project, *arguments).ended()
+
+
+def throttled(servers: str) -> dict[str, dict[str, str]]:
+    """What is throttled, of brokers and topics, as Kafka's own client tells it."""
+    admin = admin_client(servers)
+    known = admin.list_topics(timeout=TIMEOUT_S)
+    asked = [[ConfigResource(ConfigResource.Type.BROKER, str(number))] for number in known.brokers]
+    asked += [[ConfigResource(ConfigResource.Type.TOPIC, name) for name in known.topics]]
+    answers: dict[Any, Any] = {}
+    for resources in asked:  # of brokers, librdkafka takes one at a time
+        answers |= admin.describe_configs(resources, request_timeout=TIMEOUT_S)
+    set_by_somebody = {ConfigSource.DYNAMIC_BROKER_CONFIG.value, ConfigSource.DYNAMIC_TOPIC_CONFIG.value}
+    found = {}
+    for resource, future in answers.items():
+        own = {
+            entry.name: entry.value
+            for entry in future.result(TIMEOUT_S).values()
+            if entry.name in {*RATES, *LISTS} and entry.source in set_by_somebody
+        }
+        if own:
+            found[f"{resource.restype.name.lower()} {resource.name}"] = own
+    return found
+
+
+def calm(cluster: KafkaCluster, project: Project, others: Mapping[str, dict[str, str]] | None = None) -> None:
+    """Fail unless all throttles are off but those of others, and nothing is being moved."""
+    eventually(lambda: throttled(project.servers), lambda found: found == (others or {}), 10)
+    assert cluster.layout().reassigning == {}
+
+
+def whole(cluster: KafkaCluster, name: str, wanted: Assignment) -> None:
+    """Fail unless replicas are there, in sync, and led by the first of them."""
+    states = eventually(
+        lambda: cluster.layout().topics[name],
+        lambda found: (
+            [(s.replicas, s.leader, {*s.isr}) for s in found]
+            == [(replicas, replicas[0], {*replicas}) for replicas in wanted]
+        ),
+    )
+    assert len(states) == len(wanted)
+
+
+def copied(cluster: KafkaCluster, name: str) -> dict[tuple[int, int], int]:
+    """The bytes of replicas that are being added, by partition and broker."""
+    running = cluster.layout().reassigning or {}
+    adding = {(number, to) for (topic, number), one in running.items() if topic == name for to in one.adding}
+    sizes = cluster.replica_sizes([(name, number) for number, _ in adding])
+    return {(number, to): size for (_, number, to), size in sizes.items() if (number, to) in adding}
+
+
+def in_the_midst(cluster: KafkaCluster, name: str) -> None:
+    """Wait until replicas are being copied, and some of their bytes are there."""
+    found = eventually(lambda: copied(cluster, name), lambda found: any(found.values()), LIMIT_S)
+    assert min(found.values()) < SIZE, "it is all but over: the test is too slow to see anything"
+
+
+def topic_of(project: Project, cluster: KafkaCluster, before: Assignment = SINGLE, **configs: str) -> str:
+    """A topic with data, which is declared to get three replicas of each partition."""
+    name = project.topic("a", partitions=len(before), replicationFactor=3)
+    laid_out(cluster, name, before, **configs)
+    fill(project.servers, name, len(before), SIZE)
+    return name
+
+
+def three_each(cluster: KafkaCluster, name: str, before: Assignment = SINGLE) -> None:
+    """Fail unless every partition has three replicas, all that it had before first."""
+    now = now_on(cluster, name)
+    assert [replicas[: len(had)] for replicas, had in zip(now, before, strict=True)] == list(before)
+    assert [{*replicas} for replicas in now] == [{1, 2, 3}] * len(before)
+    whole(cluster, name, now)
+
+
+# --- under load ------------------------------------------------------------------------------------
+
+
+def test_no_record_is_lost_while_replicas_come_and_go(project: Project, real: KafkaCluster) -> None:
+    name = topic_of(project, real)
+    fill(project.servers, name, len(SINGLE), SIZE)
+    with load(project.servers, name, len(SINGLE)) as work:
+        work.moves_on()
+        applied(project, "topics", "--throttle", "20MB", "--batch-partitions", "2").needs(0)
+        three_each(real, name)
+        work.moves_on()
+        project.topic("a", partitions=3, replicationFactor=2)
+        applied(project, "topics").needs(0)
+        work.moves_on()
+    work.prove()
+    assert [len(replicas) for replicas in now_on(real, name)] == [2, 2, 2]
+    assert [replicas[0] for replicas in now_on(real, name)] == [1, 2, 3]
+    calm(real, project)
+
+
+def test_writes_to_all_replicas_never_wait_for_those_that_come_or_go(
+    project: Project, real: KafkaCluster
+) -> None:
+    """Asking for two replicas in sync before they are, or still when they are gone, would stop writes."""
+    name = topic_of(project, real, min_insync_replicas="1")
+    with load(project.servers, name, len(SINGLE), tries_again=False) as work:
+        work.moves_on()
+        project.topic("a", partitions=3, replicationFactor=3, config={"min.insync.replicas": 2})
+        applied(project, "topics", "--throttle", "2MB").needs(0)
+        three_each(real, name)
+        assert project.live()["a"]["min.insync.replicas"] == "2"
+        work.moves_on()
+        project.topic("a", partitions=3, replicationFactor=1, config={"min.insync.replicas": 1})
+        applied(project, "topics", "--allow", "destructive").needs(0)
+        whole(real, name, SINGLE)
+        assert project.live()["a"]["min.insync.replicas"] == "1"
+        work.moves_on()
+    work.prove()
+    calm(real, project)
+
+
+# --- brokers that are down -------------------------------------------------------------------------
+
+
+def picked(cluster: KafkaCluster, *, controls: bool) -> tuple[int, int, int]:
+    """The broker that is to go down, which is the active controller or is not, and the two others."""
+    quorum = cluster.health().quorum
+    assert quorum is not None
+    assert quorum.leader is not None
+    down = quorum.leader if controls else quorum.leader % 3 + 1
+    one, other = sorted({1, 2, 3} - {down})
+    return down, one, other
+
+
+either_role = pytest.mark.parametrize("controls", [False, True], ids=["broker", "controller"])
+
+
+@either_role
+def test_a_broker_killed_in_the_midst_is_waited_for(
+    project: Project, real: KafkaCluster, brokers: DevCluster, controls: bool
+) -> None:
+    """Also where it is the one that controls all of it."""
+    down, one, other = picked(real, controls=controls)
+    before: Assignment = ((one, other), (other, one), (one, other))
+    name = topic_of(project, real, before)
+    applying = Applying(project, "topics", "--throttle", "2MB")
+    in_the_midst(real, name)
+    brokers.stop_node(down, graceful=False)
+    applying.wait_for(f"broker {down}")
+    brokers.start_node(down)
+    end = applying.ended().needs(0)
+    assert f"waiting: broker {down} down, which {name}-" in end.err
+    three_each(real, name, before)
+    calm(real, project)
+
+
+@either_role
+def test_nothing_is_begun_while_a_broker_is_down(
+    project: Project, real: KafkaCluster, brokers: DevCluster, controls: bool
+) -> None:
+    down, one, other = picked(real, controls=controls)
+    before: Assignment = ((one, down), (down, other))
+    name = topic_of(project, real, before)
+    project.process("plan", "topics", "--out", "plan.json").needs(0)
+    brokers.stop_node(down, graceful=False)
+    eventually(lambda: [broker.id for broker in real.layout().brokers], lambda alive: alive == [one, other])
+    call = applied(project, "plan.json").needs(1)
+    # Where it was the active controller, KF301 tells first that the quorum lacks one.
+    assert re.search(r"the cluster is not healthy: (KF301: .*; )?KF303: ", call.out)
+    assert f"broker {down} is missing" in call.out
+    assert "moving replicas" not in call.err
+    assert now_on(real, name) == before
+    brokers.start_node(down)
+    eventually(
+        lambda: [state for states in real.layout().topics.values() for state in states],
+        lambda states: all({*state.isr} == {*state.replicas} for state in states),
+        LIMIT_S,
+    )
+    calm(real, project)
+    applied(project, "plan.json", "--throttle", "none").needs(0)
+    assert [{*replicas} for replicas in now_on(real, name)] == [{1, 2, 3}] * 2
+    calm(real, project)
+
+
+# --- applies that end early ------------------------------------------------------------------------
+
+
+def test_a_killed_apply_is_taken_up_where_it_was(project: Project, real: KafkaCluster) -> None:
+    name = topic_of(project, real)
+    first = Applying(project, "topics", "--throttle", SLOW)
+    in_the_midst(real, name)
+    first.process.kill()
+    assert first.ended().code == -signal.SIGKILL
+    # Four lines of two sides each: three brokers, and the topic.
+    assert sum(map(len, throttled(project.servers).values())) == 8
+    then = copied(real, name)
+    second = Applying(project, "topics", "--throttle", "20MB")
+    while now := copied(real, name):  # from here on nothing is started again: no replica ever shrinks
+        assert all(size >= then.get(replica, 0) for replica, size in now.items())
+        then |= now
+        time.sleep(0.3)
+    end = second.ended().needs(0)
+    assert "going on with what is running already: 3 partitions" in end.err
+    three_each(real, name)
+    calm(real, project)
+    record = read_record(real, AuditSettings())
+    of_topic = [entry for entry in record.entries if entry.ref.name == name]
+    assert [entry.outcome and entry.outcome.result for entry in of_topic] == [None, "applied"]
+    announced = [one for one in record.throttles if name in one.throttles.replicas]
+    assert {one.run for one in announced} == {entry.run for entry in of_topic}
+    assert all(one.removed for one in announced)
+
+
+def test_ctrl_c_takes_back_what_is_under_way(project: Project, real: KafkaCluster) -> None:
+    """As a person sees it, who watches the bar."""
+    name = topic_of(project, real)
+    arguments = project.aimed(["apply", "topics", "--throttle", SLOW, "--auto-approve"])
+    session = Terminal(*arguments, cwd=project.folder, env=SAFEGUARDED, columns=80)
+    session.wait_for("Moving replicas")
+    in_the_midst(real, name)
+    session.wait_for(" MiB of 114.")
+    session.wait_for(" left")  # which takes two readings
+    session.type("\x03")
+    session.wait_for("stopping after the request under way; once more gives it up")
+    end = session.end().needs(1)
+    assert re.search(r"Moving replicas [━╸╺]{10,} \d+\.\d MiB of 114\.\d MiB .* left", plain(end.out))
+    assert "stopped; 0 of 3 partitions in place" in plain(end.out)
+    whole(real, name, SINGLE)
+    calm(real, project)
+    applied(project, "topics", "--throttle", "none").needs(0)
+    three_each(real, name)
+
+
+@pytest.mark.parametrize("later_s", [0.0, 0.05, 0.4])
+def test_ctrl_c_twice_leaves_nothing_that_the_next_apply_does_not_clean(
+    project: Project, real: KafkaCluster, later_s: float
+) -> None:
+    """The second one gives up what the first one waits for, at whatever point of its cleaning up."""
+    name = topic_of(project, real)
+    first = Applying(project, "topics", "--throttle", SLOW)
+    in_the_midst(real, name)
+    first.process.send_signal(signal.SIGINT)
+    time.sleep(later_s)
+    first.process.send_signal(signal.SIGINT)
+    end = first.ended().needs(1)
+    # How far it came, or, where the second one came behind the cleaning up, what was not waited for.
+    how_far = "stopped; [0-3] of 3 partitions in place"
+    not_waited_for = "given up while (waiting for the answer|reading it back)"
+    assert re.search(f"{how_far}|{not_waited_for}", end.out), end.out + end.err
+    # Throttles are off, or said to be still set, and who takes them off.
+    if "still set: the throttle of brokers 1, 2, 3" in end.err:
+        assert "; the next apply takes them off" in end.err
+    else:
+        eventually(lambda: throttled(project.servers), lambda left: not left)
+    applied(project, "topics", "--throttle", "none").needs(0)
+    three_each(real, name)
+    calm(real, project)
+
+
+def test_so_does_the_end_of_its_time(project: Project, real: KafkaCluster) -> None:
+    name = topic_of(project, real)
+    end = applied(project, "topics", "--throttle", SLOW, "--timeout", "3s").needs(1)
+    assert "not finished within 3s; 0 of 3 partitions in place" in end.out
+    whole(real, name, SINGLE)
+    calm(real, project)
+
+
+# --- what somebody else does -----------------------------------------------------------------------
+
+
+def test_what_somebody_else_moves_and_throttles_is_left_alone(project: Project, real: KafkaCluster) -> None:
+    name = topic_of(project, real)
+    theirs = f"{project.prefix}theirs"
+    laid_out(real, theirs, SINGLE)
+    fill(project.servers, theirs, 3, SIZE)
+    foreign = {
+        "broker 1": dict.fromkeys(RATES, "100000"),
+        f"topic {theirs}": {LISTS[0]: "0:1", LISTS[1]: "0:2"},
+        f"topic {name}": {LISTS[0]: "2:3", LISTS[1]: "7:7"},
+    }
+    set_configs(project.servers, foreign)
+    move_by_hand(project.servers, theirs, 0, [1, 2])
+    running = eventually(lambda: real.layout().reassigning, bool)
+
+    refused = applied(project, "topics", "--when-busy", "refuse").needs(1)
+    assert f"a reassignment that is not of this apply is running: {theirs}-0" in refused.both
+    assert now_on(real, name) == SINGLE
+    assert throttled(project.servers) == foreign
+
+    waiting = Applying(project, "topics", "--when-busy", "wait", "--throttle", "20MB")
+    waiting.wait_for(f"waiting: a reassignment that is not of this apply is running: {theirs}-0")
+    assert real.layout().reassigning == running
+    assert throttled(project.servers) == foreign
+    foreign["broker 1"] = dict.fromkeys(RATES, "30000000")
+    set_configs(project.servers, foreign)
+    end = waiting.ended().needs(0)
+    assert "broker 1 keeps the throttle that somebody else has set" in end.err
+    assert now_on(real, theirs) == ((1, 2), (2,), (3,))
+    three_each(real, name)
+    calm(real, project, foreign)
+    set_configs(project.servers, {about: dict.fromkeys(own) for about, own in foreign.items()})
+    calm(real, project)
+
+
+def set_configs(servers: str, wanted: Mapping[str, Mapping[str, str | None]]) -> None:
+    """Set configs of brokers and topics as other tools do (None unsets), and wait until they show."""
+    admin = admin_client(servers)
+    for about, own in wanted.items():
+        kind, _, name = about.partition(" ")
+        entries = [
+            ConfigEntry(
+                key,
+                value,
+                incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+            )
+            for key, value in own.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type[kind.upper()], name, incremental_configs=entries)
+        for future in admin.incremental_alter_configs([resource]).values():
+            future.result(TIMEOUT_S)
+    left = {about: {k: v for k, v in own.items() if v is not None} for about, own in wanted.items()}
+    shown = {about: own for about, own in left.items() if own}
+    eventually(lambda: throttled(servers), lambda found: found == shown)
+
+
+def move_by_hand(servers: str, topic: str, partition: int, replicas: list[int]) -> None:
+    """Start a reassignment as other tools do."""
+    from kafka import TopicPartition
+    from kafka.admin import KafkaAdminClient
+
+    admin: Any = KafkaAdminClient(bootstrap_servers=servers.split(","))
+    try:
+        key = TopicPartition(topic, partition)
+        assert admin.alter_partition_reassignments({key: replicas}) == {key: None}
+    finally:
+        admin.close()
+
+
+# --- emptying a broker -----------------------------------------------------------------------------
+
+
+def test_a_broker_is_emptied(project: Project, real: KafkaCluster) -> None:
+    names = [f"{project.prefix}{letter}" for letter in "bcd"]
+    for name in names:
+        laid_out(real, name, ((1, 2), (2, 3), (3, 1)))
+        fill(project.servers, name, 3, 6 * MB)
+    asked = ("--topics", f"{project.prefix}*", "--remove-broker", "3")
+    project.process("rebalance", *asked, "--out", "plan.json").needs(0)
+    applied(project, "plan.json").needs(0)
+    for name in names:
+        now = now_on(real, name)
+        assert [{*replicas} for replicas in now] == [{1, 2}] * 3
+        whole(real, name, now)
+        sizes = real.replica_sizes([(name, number) for number in range(3)])
+        assert {broker for _, _, broker in sizes} == {1, 2}
+        assert min(sizes.values()) >= 6 * MB
+    assert "0 replicas to copy" in project.process("rebalance", *asked).needs(0).out
+    calm(real, project)

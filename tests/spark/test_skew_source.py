@@ -1,0 +1,268 @@
+"""What Spark reads of a real Kafka's logs, also where offsets have gaps."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from kafkaform.skew.spans import read_logs
+from spark_validation.job import JobSettings, run_topic
+from spark_validation.results import Limits
+from spark_validation.source import records
+from spark_validation.windows import SamplePlan, Span, plan_windows
+from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
+from tests.support.skew_producers import Key, create_topic, messages, named, producer, send
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+    from kafkaform.cluster.kafka import KafkaCluster
+    from kafkaform.devcluster.cluster import DevCluster
+
+pytestmark = pytest.mark.timeout(120, func_only=True)  # not what starts Spark or Kafka
+
+Read: TypeAlias = Counter[tuple[int, int, Key, int]]
+"""Records by partition, slice, key and size."""
+
+LARGE: dict[str, Any] = {"message.max.bytes": 3 * 2**20}
+CLEANER_PAUSE = "log.cleaner.backoff.ms"
+
+
+class Topic:
+    """A topic on a real Kafka, as Spark and as a plain consumer read it."""
+
+    def __init__(self, name: str, partitions: int, kafka: DevCluster, cluster: KafkaCluster) -> None:
+        self.name = name
+        self.partitions = partitions
+        self.servers = kafka.bootstrap_servers
+        self._cluster = cluster
+
+    def spans(self) -> list[Span]:
+        logs = read_logs(self._cluster, {self.name: self.partitions}).logs[self.name]
+        return [Span(log.partition, log.start, log.end, log.log_bytes) for log in logs]
+
+    def offsets(self) -> int:
+        return sum(span.records for span in self.spans())
+
+    def send(self, keys: list[Key]) -> None:
+        send(self.servers, self.name, keys)
+
+    def read_by(self, spark: SparkSession, plan: SamplePlan) -> Read:
+        kafka = {"bootstrap.servers": self.servers}
+        table = records(spark, self.name, plan, kafka).drop("at").toArrow()
+        columns = (table.column(name).to_pylist() for name in ("partition", "slice", "key", "size"))
+        return Counter(zip(*columns, strict=True))
+
+    def expected(self, plan: SamplePlan) -> Read:
+        """What a consumer finds in the windows of a plan."""
+        slices = {
+            (window.partition, offset): window.slice
+            for window in plan.windows
+            for offset in range(window.start, window.end)
+        }
+        found: Read = Counter()
+        for message in messages(self.servers, self.name, self.partitions):
+            partition, offset = message.partition(), message.offset()
+            assert partition is not None
+            if (where := (partition, offset or 0)) in slices:
+                key, value = message.key(), message.value()
+                found[partition, slices[where], key, len(key or b"") + len(value or b"")] += 1
+        return found
+
+
+Make: TypeAlias = "Callable[..., Topic]"
+
+
+@pytest.fixture
+def topic(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> Make:
+    """Makes topics."""
+
+    def make(partitions: int, **config: str) -> Topic:
+        name = f"{prefix}{uuid.uuid4().hex[:6]}"
+        create_topic(kafka.bootstrap_servers, name, partitions, **config)
+        return Topic(name, partitions, kafka, real_cluster)
+
+    return make
+
+
+@pytest.fixture
+def busy_cleaner(kafka: DevCluster) -> Iterator[None]:
+    """The broker compacts as soon as there is something to compact, instead of every 15 s."""
+    admin = admin_client(kafka.bootstrap_servers)
+
+    def alter(entry: ConfigEntry) -> None:
+        broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+        for future in admin.incremental_alter_configs([broker]).values():
+            future.result(TIMEOUT_S)
+
+    alter(ConfigEntry(CLEANER_PAUSE, "100", incremental_operation=AlterConfigOpType.SET))
+    yield
+    alter(ConfigEntry(CLEANER_PAUSE, None, incremental_operation=AlterConfigOpType.DELETE))
+
+
+def whole(spans: list[Span]) -> SamplePlan:
+    plan = plan_windows(spans, records=10**9, seed=1)
+    assert plan.full
+    return plan
+
+
+def sampled(spans: list[Span], share: float = 0.5) -> SamplePlan:
+    plan = plan_windows(spans, records=int(sum(span.records for span in spans) * share), seed=1)
+    assert not plan.full
+    return plan
+
+
+def test_each_record_is_read_once_and_in_its_slice(spark: SparkSession, topic: Make) -> None:
+    made = topic(3)
+    made.send([*named(range(3_000)), *[None] * 300, b""])
+    for plan in (whole(made.spans()), sampled(made.spans())):
+        read = made.read_by(spark, plan)
+        assert read == made.expected(plan)
+        assert read.total() == plan.records
+
+
+@pytest.mark.usefixtures("busy_cleaner")
+def test_records_that_compaction_removed_are_not_there(spark: SparkSession, topic: Make) -> None:
+    made = topic(2, cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.001")
+    made.send(named(number % 400 for number in range(4_000)))
+    made.send(named(range(400, 3_000)))
+
+    def survivors() -> Read:
+        # The segment that is written to is not compacted: another record ends it, a while after its first.
+        made.send(named([1, 2, 3, 4]))
+        return made.expected(whole(made.spans()))
+
+    eventually(survivors, lambda found: found.total() < 3_500)
+    offsets = made.offsets()
+    for plan in (whole(made.spans()), sampled(made.spans())):
+        read = made.read_by(spark, plan)
+        assert read == made.expected(plan)
+        assert 0 < read.total() < plan.records
+    assert made.offsets() == offsets > 6_600
+
+
+def test_only_committed_records_are_read_and_none_is_waited_for(spark: SparkSession, topic: Make) -> None:
+    made = topic(2)
+    client = producer(made.servers, **{"transactional.id": made.name})
+    client.init_transactions(TIMEOUT_S)
+
+    def transaction(keys: list[Key]) -> None:
+        client.begin_transaction()
+        for key in keys:
+            client.produce(made.name, b"value", key)
+        assert client.flush(TIMEOUT_S) == 0
+
+    for number in range(10):
+        transaction(named(range(number * 400, number * 400 + 400)))
+        client.commit_transaction(TIMEOUT_S)
+    transaction([b"aborted-%d" % number for number in range(500)])
+    client.abort_transaction(TIMEOUT_S)
+    transaction(named(range(4_000, 4_400)))
+    client.commit_transaction(TIMEOUT_S)
+    transaction([b"aborted-%d" % number for number in range(500)])
+    client.abort_transaction(TIMEOUT_S)
+    # Now the logs end with aborted records and a marker.
+    offsets = made.offsets()
+    assert offsets == 4_400 + 1_000 + 13 * 2
+    transaction([b"open-%d" % number for number in range(500)])
+    assert made.offsets() == offsets
+    plans = [whole(made.spans()), sampled(made.spans()), sampled(made.spans(), 0.2)]
+    reads = [made.read_by(spark, plan) for plan in plans]
+    assert reads == [made.expected(plan) for plan in plans]
+    assert reads[0].total() == 4_400
+    assert sorted(key for _, _, key, _ in reads[0]) == sorted(named(range(4_400)))  # type: ignore[type-var]
+    client.abort_transaction(TIMEOUT_S)
+
+
+def test_records_deleted_before_are_no_part_of_the_spans(spark: SparkSession, topic: Make) -> None:
+    made = topic(2)
+    made.send(named(range(4_000)))
+    delete_before(made, 0, 1_500)
+    spans = made.spans()
+    assert (spans[0].start, spans[1].start) == (1_500, 0)
+    for plan in (whole(spans), sampled(spans)):
+        read = made.read_by(spark, plan)
+        assert read == made.expected(plan)
+        assert read.total() == plan.records
+
+
+def test_records_deleted_meanwhile_are_missing_and_no_failure(spark: SparkSession, topic: Make) -> None:
+    made = topic(2)
+    made.send(named(range(4_000)))
+    plans = [whole(made.spans()), sampled(made.spans())]
+    delete_before(made, 0, 1_100)
+    for plan in plans:
+        read = made.read_by(spark, plan)
+        assert read == made.expected(plan)
+        lost = sum(max(0, min(w.end, 1_100) - w.start) for w in plan.windows if w.partition == 0)
+        assert lost > 0
+        assert read.total() == plan.records - lost
+
+
+def test_a_partition_emptied_meanwhile_is_no_failure(spark: SparkSession, topic: Make) -> None:
+    made = topic(2)
+    made.send(named(range(4_000)))
+    plans = [whole(made.spans()), sampled(made.spans())]
+    delete_before(made, 0, made.spans()[0].end)
+    for plan in plans:
+        read = made.read_by(spark, plan)
+        assert read == made.expected(plan)
+        assert read.total() == plan.offsets_read[1]
+
+
+def delete_before(topic: Topic, partition: int, offset: int) -> None:
+    admin = admin_client(topic.servers)
+    for future in admin.delete_records([TopicPartition(topic.name, partition, offset)]).values():
+        future.result(TIMEOUT_S)
+
+
+def test_empty_partitions_are_skipped(spark: SparkSession, topic: Make) -> None:
+    made = topic(7)
+    made.send([b"one key"] * 3_000)
+    spans = made.spans()
+    assert sorted(span.records for span in spans) == [0] * 6 + [3_000]
+    for plan in (whole(spans), sampled(spans)):
+        assert made.read_by(spark, plan).total() == plan.records
+
+
+def test_a_topic_without_data_is_empty(spark: SparkSession, topic: Make) -> None:
+    made = topic(3)
+    kafka = {"bootstrap.servers": made.servers}
+    for settings in (JobSettings(), JobSettings(full=True)):
+        result = run_topic(spark, made.name, made.spans(), kafka, settings, limits=Limits())
+        assert result.diagnosis == "empty"
+        assert [p.log_records for p in result.partitions] == [0, 0, 0]
+
+
+def test_a_topic_of_120_partitions_is_sampled_in_few_windows(spark: SparkSession, topic: Make) -> None:
+    made = topic(120)
+    made.send(named(range(30_000)))
+    plan = plan_windows(made.spans(), records=5_000, seed=1)
+    scan = records(spark, made.name, plan, {"bootstrap.servers": made.servers})
+    assert scan.rdd.getNumPartitions() == len(plan.windows) == 480
+    assert made.read_by(spark, plan) == made.expected(plan)
+
+
+def test_large_records_and_tombstones_are_measured(spark: SparkSession, topic: Make) -> None:
+    made = topic(2, max_message_bytes=str(3 * 2**20))
+    client = producer(made.servers, **LARGE)
+    for number in range(10):
+        client.produce(made.name, bytes(2 * 2**20), b"large-%d" % number)
+    for number in range(1_000):
+        client.produce(made.name, None, b"gone-%d" % number)
+    assert client.flush(TIMEOUT_S) == 0
+    for plan in (whole(made.spans()), sampled(made.spans())):
+        assert made.read_by(spark, plan) == made.expected(plan)
+    everything = made.read_by(spark, whole(made.spans()))
+    sizes = Counter(size for _, _, _, size in everything)
+    assert sizes[2 * 2**20 + len(b"large-1")] == 10
+    assert sum(size * count for size, count in sizes.items() if size < 100) == sum(
+        len(b"gone-%d" % number) for number in range(1_000)
+    )

@@ -1,0 +1,357 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
+
+import kafkaform
+import spark_validation
+from kafkaform.client_properties.java import to_java
+from kafkaform.jars.spark import connector_jars
+from spark_validation.arguments import parser
+from spark_validation.document import from_document
+from spark_validation.errors import JobFailed, ReadingFailed, SkewError
+from spark_validation.job import JobSettings, run_topic
+from spark_validation.results import Limits
+from spark_validation.retention import removed
+from spark_validation.shipping import zipped
+from spark_validation.windows import Span, plan_windows
+from tests.support.kafka_fixtures import admin_client
+from tests.support.spark_cluster import spark_home, standalone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from kafkaform.devcluster.cluster import DevCluster
+    from tests.support.kafka_fixtures import Account
+
+ROOT = Path(__file__).parents[2]
+RECORDS = 9_000
+PARTITIONS = 3
+BEGIN = int(time.time() * 1000) - 3_600_000
+
+
+def filled(servers: str, topic: str) -> None:
+    """Records of 300 keys where murmur2 puts them, a millisecond apart, the first at BEGIN."""
+    admin = admin_client(servers)
+    for future in admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).values():
+        future.result(30)
+    producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random"})
+    for number in range(RECORDS):
+        producer.produce(topic, key=f"key-{number % 300}", value="x" * 10, timestamp=BEGIN + number)
+    assert producer.flush(60) == 0
+
+
+# --- arguments -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--topic", "a"], "--output"),
+        (["--output", "a"], "--topic"),
+        (["--topic", "a", "--output", "b", "--records", "0"], "must be at least 1"),
+        (["--topic", "a", "--output", "b", "--what-if", "12,0"], "must be at least 1"),
+        (["--topic", "a", "--output", "b", "--precision", "5"], "between 0 and 1"),
+        (["--topic", "a", "--output", "b", "--full", "--records", "5"], "not allowed with"),
+    ],
+)
+def test_wrong_usage_ends_with_64(
+    words: Sequence[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        parser().parse_args(words)
+    assert raised.value.code == 64
+    assert told in capsys.readouterr().err
+
+
+def test_the_package_says_the_version_of_the_tool_it_is_part_of() -> None:
+    assert spark_validation.__version__ == kafkaform.__version__
+
+
+def test_the_package_is_shipped_whole_and_runs_from_its_zip(tmp_path: Path) -> None:
+    archive = zipped(tmp_path)
+    with zipfile.ZipFile(archive) as found:
+        names = set(found.namelist())
+    sources = (ROOT / "spark_validation").rglob("*.py")
+    assert names == {path.relative_to(ROOT).as_posix() for path in sources}
+    code = "import spark_validation.counting as c; print(c.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(archive)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith(str(archive))
+
+
+# --- retention -------------------------------------------------------------------------------------
+
+
+def test_nothing_is_said_where_nothing_was_removed() -> None:
+    spans = [Span(0, 100, 1100), Span(1, 0, 0)]
+    assert removed(plan_windows(spans, records=1000, seed=1), spans) == ()
+
+
+def test_what_retention_removed_is_counted_and_named() -> None:
+    plan = plan_windows([Span(0, 100, 1100), Span(1, 0, 500)], records=1500, seed=1)
+    (note,) = removed(plan, [Span(0, 400, 1100), Span(1, 0, 500)])
+    assert "of 1,500 offsets" in note
+    assert "up to 300 were removed" in note
+    assert "(partition 0)" in note
+
+
+def test_a_partition_that_is_gone_is_all_removed() -> None:
+    plan = plan_windows([Span(number, 0, 10) for number in range(8)], records=80, seed=1)
+    (note,) = removed(plan, [])
+    assert "up to 80 were removed" in note
+    assert "(partitions 0, 1, 2, 3, 4 and 3 more)" in note
+
+
+# --- the job ---------------------------------------------------------------------------------------
+
+
+def test_a_topic_without_records_needs_no_spark() -> None:
+    nobody: Any = None
+    spans = [Span(0, 5, 5), Span(1, 0, 0)]
+    result = run_topic(nobody, "t", spans, {}, JobSettings(), limits=Limits())
+    assert result.diagnosis == "empty"
+    assert result.sample.records == 0
+
+
+def test_no_secret_is_sent_to_a_connect_server() -> None:
+    session: Any = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    kafka = {"bootstrap.servers": "a:1", "sasl.jaas.config": "s3cret"}
+    with pytest.raises(ReadingFailed, match=r"sasl\.jaas\.config would be there to read") as raised:
+        run_topic(session, "t", [Span(0, 0, 5)], kafka, JobSettings(), limits=Limits())
+    assert "s3cret" not in raised.value.message
+    assert "--master" in str(raised.value.hint)
+
+
+def test_a_precision_that_is_missed_is_read_again_with_more_records_once(
+    spark: SparkSession, kafka: DevCluster, prefix: str
+) -> None:
+    topic = f"{prefix}a"
+    filled(kafka.bootstrap_servers, topic)
+    spans, properties = spans_read(spark, kafka, topic), {"bootstrap.servers": kafka.bootstrap_servers}
+    readings = []
+
+    def spans_now() -> Sequence[Span]:
+        readings.append(1)
+        return spans
+
+    small = JobSettings(records=1_200)
+    first = run_topic(spark, topic, spans, properties, small, limits=Limits(), spans_now=spans_now)
+    assert first.sample.offsets < RECORDS
+    assert first.sample.achieved is not None
+    assert first.sample.achieved > 0
+    wanted = JobSettings(records=1_200, precision=first.sample.achieved / 3)
+    second = run_topic(spark, topic, spans, properties, wanted, limits=Limits(), spans_now=spans_now)
+    assert second.sample.offsets > first.sample.offsets
+    assert len(readings) == 3
+
+
+def spans_read(spark: SparkSession, kafka: DevCluster, topic: str, since_ms: int | None = None) -> list[Span]:
+    from spark_validation.admin import admin
+
+    with admin(spark, {"bootstrap.servers": kafka.bootstrap_servers}) as client:
+        return client.spans(topic, since_ms=since_ms)
+
+
+def test_java_finds_the_spans_that_other_clients_find(
+    spark: SparkSession, kafka: DevCluster, prefix: str, real_cluster: Any
+) -> None:
+    from spark_validation.admin import admin
+
+    topic = f"{prefix}a"
+    filled(kafka.bootstrap_servers, topic)
+    pairs = [(topic, number) for number in range(PARTITIONS)]
+    theirs, sizes = real_cluster.log_spans(pairs), real_cluster.partition_sizes(pairs)
+    mine = spans_read(spark, kafka, topic)
+    assert [(s.start, s.end, s.log_bytes) for s in mine] == [
+        (theirs[pair].start, theirs[pair].end, sizes[pair]) for pair in pairs
+    ]
+    later = spans_read(spark, kafka, topic, since_ms=BEGIN + RECORDS - 600)
+    assert sum(span.records for span in later) == 600
+    assert all(span.records == 0 for span in spans_read(spark, kafka, topic, since_ms=BEGIN + 2_000_000))
+    with admin(spark, {"bootstrap.servers": kafka.bootstrap_servers}) as client:
+        assert client.cluster_id() == real_cluster.facts().cluster_id
+
+
+def test_who_may_not_see_log_directories_sees_no_bytes(
+    spark: SparkSession, kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
+) -> None:
+    from spark_validation.admin import admin
+
+    topic = f"{prefix}a"
+    filled(kafka_acl.bootstrap_servers, topic)
+    reader = account(f"TOPIC:{topic}:READ").properties
+    kafka = to_java({"bootstrap.servers": kafka_acl.sasl_bootstrap_servers, **reader})
+    with admin(spark, kafka) as client:
+        spans = client.spans(topic)
+    assert sum(span.records for span in spans) == RECORDS
+    assert {span.log_bytes for span in spans} == {None}
+
+
+# --- the report ------------------------------------------------------------------------------------
+
+
+def test_a_report_is_written_whole_and_replaces_an_older_one(spark: SparkSession, tmp_path: Path) -> None:
+    from spark_validation.hadoop_files import write
+
+    target = tmp_path / "new folder" / "report.json"
+    for text in ("a longer text with ü", "short"):
+        write(spark, f"file:{target}", text)
+        assert target.read_text(encoding="utf-8") == text
+        assert [path.name for path in target.parent.iterdir()] == ["report.json"]
+
+
+def test_a_report_that_cannot_be_written_leaves_the_older_one(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from spark_validation import hadoop_files
+
+    target = tmp_path / "report.json"
+    hadoop_files.write(spark, str(target), "old")
+
+    def fail(*_: object) -> None:
+        raise JobFailed("no")
+
+    monkeypatch.setattr(hadoop_files, "_replace", fail)
+    with pytest.raises(JobFailed):
+        hadoop_files.write(spark, str(target), "new")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("report.json", "old")]
+
+
+def test_the_entry_says_what_is_wrong_in_one_line(
+    spark: SparkSession, kafka: DevCluster, prefix: str, tmp_path: Path
+) -> None:
+    from spark_validation.entry import write_report
+
+    filled(kafka.bootstrap_servers, f"{prefix}a")
+    server = ["--bootstrap-server", kafka.bootstrap_servers]
+    good, out = ["--topic", f"{prefix}a"], ["--output", str(tmp_path / "report.json")]
+    cases: list[tuple[list[str], type[SkewError], str]] = [
+        ([*server, "--topic", f"{prefix}none", *good, *out], ReadingFailed, f"{prefix}none does not exist"),
+        ([*good, *out], JobFailed, "no broker's address"),
+        ([*good, *out, "--command-config", str(tmp_path / "none")], JobFailed, "cannot read"),
+        ([*server, *good, "--output", "nosuch://host/x"], JobFailed, "cannot be written to nosuch://host/x"),
+    ]
+    for words, kind, message in cases:
+        with pytest.raises(kind, match=message) as raised:
+            write_report(spark, parser().parse_args(words))
+        assert "\n" not in raised.value.message
+        assert raised.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- a real cluster --------------------------------------------------------------------------------
+
+THROUGH_MASTER = """
+import json, sys
+from pathlib import Path
+from kafkaform.jars.spark import connector_jars
+from spark_validation.document import to_json
+from spark_validation.job import JobSettings, run_topic
+from spark_validation.results import Limits, Report
+from spark_validation.session import SessionSettings, start
+from spark_validation.windows import Span
+
+master, topic, spans, kafka = json.loads(sys.stdin.read())
+conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
+settings = SessionSettings(jars=tuple(connector_jars()), master=master, memory="512m", conf=conf)
+with start(settings) as spark:
+    job = JobSettings(records=1200, seed=7, what_if=(24,))
+    result = run_topic(spark, topic, [Span(*s) for s in spans], kafka, job, limits=Limits())
+print(to_json(Report("", None, None, "", (result,))))
+"""
+
+
+def test_a_standalone_cluster_counts_what_this_machine_counts(
+    spark: SparkSession,
+    kafka_acl: DevCluster,
+    account: Callable[..., Account],
+    prefix: str,
+    tmp_path: Path,
+) -> None:
+    """Through --master and by spark-submit; the account's password is in nothing that the cluster keeps."""
+    topic = f"{prefix}a"
+    filled(kafka_acl.bootstrap_servers, topic)
+    reader = account(f"TOPIC:{topic}:READ", "CLUSTER:kafka-cluster:DESCRIBE").properties
+    kafka = to_java({"bootstrap.servers": kafka_acl.sasl_bootstrap_servers, **reader})
+    from spark_validation.admin import admin
+
+    with admin(spark, kafka) as client:
+        spans = client.spans(topic)
+        cluster_id = client.cluster_id()
+    job = JobSettings(records=1200, seed=7, what_if=(24,))
+    local = run_topic(spark, topic, spans, kafka, job, limits=Limits())
+    assert 0 < local.sample.records < RECORDS
+
+    secret = kafka["sasl.jaas.config"]
+    config = tmp_path / "client.properties"
+    entries = {**kafka, "group.id": "mine", "auto.offset.reset": "earliest"}
+    config.write_text("".join(f"{name}={_escaped(value)}\n" for name, value in entries.items()))
+    cluster_folder = tmp_path / "cluster"
+    with standalone(cluster_folder) as master:
+        rows = [[s.partition, s.start, s.end, s.log_bytes] for s in spans]
+        through_master = subprocess.run(
+            [sys.executable, "-c", THROUGH_MASTER],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            input=json.dumps([master, topic, rows, kafka]),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert through_master.returncode == 0, through_master.stderr[-3000:]
+        submitted = _submit(
+            master, tmp_path, "--command-config", str(config), "--topic", topic, "--records", "1200",
+            "--seed", "7", "--what-if", "24", "--output", (tmp_path / "report.json").as_uri(),
+        )  # fmt: skip
+        assert submitted.returncode == 0, submitted.stderr[-3000:]
+        logs = {path: path.read_text(errors="replace") for path in cluster_folder.rglob("std*")}
+        logs |= {path: path.read_text(errors="replace") for path in cluster_folder.glob("*.log")}
+    assert not cluster_folder.exists()
+
+    assert from_document(json.loads(through_master.stdout)).topics == (local,)
+    report = from_document(json.loads((tmp_path / "report.json").read_text()))
+    assert report.topics == (local,)
+    assert report.cluster_id == cluster_id
+    # spark-submit passes its script's stderr on as stdout.
+    assert "note: group.id in" in submitted.stdout
+    assert "ConsumerConfig values" in "".join(logs.values()), "the executors' logs are there to be looked at"
+    shown = [*logs.values(), submitted.stdout, submitted.stderr, through_master.stderr]
+    assert not [text for text in shown if secret in text or 'password="' in text]
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _submit(master: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    jars = ",".join(map(str, connector_jars()))
+    conf = ["--conf", "spark.executor.memory=512m", "--conf", "spark.driver.host=127.0.0.1"]
+    script = ROOT / "spark_validation" / "submit.py"
+    return subprocess.run(
+        [spark_home() / "bin" / "spark-submit", "--master", master, "--driver-memory", "512m", "--jars", jars,
+         *conf, script, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark_home())},
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip

@@ -1,0 +1,100 @@
+"""Records of applies for tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from kafkaform.audit.author import Author
+from kafkaform.audit.entries import Entry, Outcome, RecordedField
+from kafkaform.audit.journal import open_journal
+from kafkaform.audit.record import about
+from kafkaform.executor import apply
+from kafkaform.model import ResourceRef
+from kafkaform.plan_file import PlanHeader
+from kafkaform.settings import AuditSettings
+from tests.support.scenes import FakeClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.model import FieldValue, Plan
+    from kafkaform.outcome import ApplyReport
+
+ALICE = Author("alice", "ci-3", "github", "https://github.example/a/b/actions/runs/42")
+HEADER = PlanHeader("1.2.3", "0123456789abcdef0123456789abcdef01234567", None, "dev", "2026-11-01T00:00:00Z")
+COMMON = about(
+    ALICE, commit=HEADER.commit, plan="sha256:0", tool="1.2.3", cluster="memory", environment="dev"
+)
+TOPIC_ONLY = AuditSettings()
+
+
+def ticking(start: datetime = datetime(2026, 11, 3, 12, tzinfo=UTC)) -> Iterator[datetime]:
+    """Moments, a second apart."""
+    while True:
+        yield start
+        start += timedelta(seconds=1)
+
+
+def recorded_apply(
+    plan: Plan, cluster: Cluster, audit: AuditSettings = TOPIC_ONLY, author: Author = ALICE
+) -> tuple[str, ApplyReport]:
+    """Apply a plan, and keep the record; returns the id of the apply."""
+    journal = open_journal(cluster, audit, plan, HEADER, "sha256:0", author)
+    clock = FakeClock().clock if type(cluster).__name__ == "MemoryCluster" else None
+    report = apply(plan, cluster, journal=journal, clock=clock)
+    journal.conclude(report)
+    return journal.run, report
+
+
+@dataclass
+class Story:
+    """A record that is written entry by entry, a minute apart."""
+
+    entries: list[Entry] = field(default_factory=list)
+
+    def add(
+        self,
+        action: str,
+        name: str,
+        fields: Mapping[str, tuple[FieldValue, FieldValue]],
+        *,
+        kind: str = "Topic",
+        result: str | None = "applied",
+        done: Sequence[str] | None = None,
+        unsure: Sequence[str] = (),
+        message: str = "",
+        **more: Any,
+    ) -> Entry:
+        """One change, an apply of its own; unless said otherwise all of it was carried out."""
+        number = len(self.entries)
+        at = f"2026-11-03T12:{number:02}:00.000Z"
+        gone = () if result != "applied" else fields
+        outcome = None
+        if result is not None:
+            carried_out = frozenset(gone if done is None else done)
+            outcome = Outcome(result, at, message, carried_out, frozenset(unsure))
+        entry = Entry(
+            id=f"run{number}.1",
+            run=f"run{number}",
+            at=at,
+            who="alice",
+            host="ci-3",
+            ci=None,
+            url=None,
+            commit="0123456789abcdef",
+            plan="sha256:0",
+            tool_version="1.2.3",
+            cluster_id="memory",
+            environment=None,
+            ref=ResourceRef(kind, name),
+            uid=None,
+            action=action,
+            risk="safe",
+            fields=tuple(RecordedField(path, *values) for path, values in fields.items()),
+            outcome=outcome,
+        )
+        self.entries.append(replace(entry, **more))
+        return self.entries[-1]

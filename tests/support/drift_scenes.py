@@ -1,0 +1,83 @@
+"""Drift without a broker: of a small cluster in memory, and of any plan at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+
+from kafkaform.audit.trail import Trail
+from kafkaform.drift import Unmanaged, find_drift
+from kafkaform.model import Desired
+from kafkaform.planning import Request, make_plan
+from kafkaform.report.changes import fields_of
+from kafkaform.report.drift_ways import Reach
+from kafkaform.settings import Settings
+from tests.support import strategies
+from tests.support.audit_scenes import Story
+from tests.support.scenes import QUIET
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import DrawFn
+
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.drift import Drift
+    from kafkaform.model import Plan
+
+NO_RECORD = "nothing was recorded"
+HERE = Reach()
+ELSEWHERE = Reach(("my topics",), ("--bootstrap-server", "kafka:9092"), "prod")
+
+
+def drift_in(
+    cluster: Cluster,
+    *desired: Desired,
+    trail: Trail | str = NO_RECORD,
+    unmanaged: Unmanaged = Unmanaged.REPORT,
+) -> Drift:
+    """What of a cluster is not as declared."""
+    kinds = ("Topic", "ConsumerGroup")
+    request = Request(desired, inventory=kinds, reading=True)
+    plan = make_plan(request, cluster, Settings(rules=QUIET), None)
+    return find_drift(plan, desired, trail, unmanaged=unmanaged)
+
+
+def declared_in(plan: Plan) -> list[Desired]:
+    """What must have been declared for a plan to come about."""
+    desired = {one.ref: Desired(one.ref, {}) for one in plan.undeclared}
+    for change in plan.changes:
+        state = {field.path: field.after for field in fields_of(change.change)}
+        desired[change.ref] = Desired(change.ref, state, location=change.location)
+    return list(desired.values())
+
+
+@st.composite
+def trails(draw: DrawFn, plan: Plan) -> Trail | str:
+    """Records in which some of the fields of a plan were set by somebody, to one side of it or to neither."""
+    if draw(st.booleans()):
+        return draw(strategies.hostile_text(min_size=1))
+    story = Story()
+    for change in plan.changes:
+        for field in fields_of(change.change):
+            for _ in range(draw(st.integers(0, 2))):
+                value = draw(st.sampled_from((field.before, field.after)) | strategies.values())
+                story.add(
+                    draw(st.sampled_from(("create", "update", "delete"))),
+                    change.ref.name,
+                    {field.path: (None, value)},
+                    kind=change.ref.kind,
+                    who=draw(strategies.hostile_text()),
+                    commit=draw(st.none() | strategies.hostile_text()),
+                )
+    return Trail(story.entries)
+
+
+@st.composite
+def drifts(draw: DrawFn, max_changes: int = 6) -> Drift:
+    """Any drift at all, hostile names, values and reasons in it."""
+    plan = draw(strategies.plans(max_changes=max_changes, columns=True))
+    # What differs in nothing but undeclared configs is no change of the plan.
+    plan = replace(plan, unchanged=plan.unchanged + len({one.ref for one in plan.undeclared}))
+    trail = draw(trails(plan))
+    return find_drift(plan, declared_in(plan), trail, unmanaged=draw(st.sampled_from(Unmanaged)))

@@ -1,0 +1,237 @@
+"""Real Kafka clusters for tests: one of each sort a session, started by the first test that asks for it.
+
+Tests share them, so each names its topics by the `prefix` fixture, which removes them afterwards.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from kafkaform.client_properties import to_kafka_python, to_librdkafka
+from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.devcluster.cluster import DevCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+SHARED = ("kafka", "kafka3", "kafka_acl")
+"""The fixtures that are a real cluster."""
+
+TIMEOUT_S = 30.0
+
+T = TypeVar("T")
+
+_ROOT = Path(__file__).parents[2]
+_PASSWORD = "an-open-secret-4711"  # no word of it stands in what is printed by itself
+_ACCOUNTS = [f"account-{number}" for number in range(1, 91)]
+
+
+@contextmanager
+def guarded(brokers: int, **options: Any) -> Iterator[DevCluster]:
+    """A cluster of its own, which is gone afterwards even if this process is killed."""
+    directory = _fast() / f"kafkaform-test-{uuid.uuid4().hex[:12]}"
+    guard = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.kafka_guard", directory],
+        cwd=_ROOT,
+        stdin=subprocess.PIPE,
+        start_new_session=True,  # a Ctrl-C is not meant for it
+    )
+    try:
+        yield DevCluster.start(directory, brokers=brokers, **options)
+    finally:
+        guard.communicate()
+    assert guard.returncode == 0, f"the cluster in {directory} was not removed"
+
+
+def _fast() -> Path:
+    """Where files live in memory, if there is room: a broker syncs several to disk for each partition."""
+    memory = Path("/dev/shm")
+    roomy = memory.is_dir() and shutil.disk_usage(memory).free > 2 * 1024**3
+    return memory if roomy else Path(tempfile.gettempdir())
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[DevCluster]:
+    """One broker, which creates topics that somebody names by mistake."""
+    with guarded(1, heap_mb=768, properties={"auto.create.topics.enable": "true"}) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kafka3() -> Iterator[DevCluster]:
+    """Three brokers in three racks."""
+    with guarded(3, heap_mb=256) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kafka_acl() -> Iterator[DevCluster]:
+    """One broker whose SASL listener grants only what ACLs grant; see the `account` fixture."""
+    with guarded(1, heap_mb=256, sasl_users=dict.fromkeys(_ACCOUNTS, _PASSWORD)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def prefix(request: pytest.FixtureRequest) -> Iterator[str]:
+    """What the names of this test's topics and groups start with; they are removed afterwards."""
+    mine = f"t{uuid.uuid4().hex[:10]}."
+    yield mine
+    for name in SHARED:
+        if name in request.fixturenames:
+            servers = request.getfixturevalue(name).bootstrap_servers
+            remove_groups(servers, mine)
+            remove_topics(servers, mine)
+
+
+@pytest.fixture
+def real_cluster(kafka: DevCluster) -> Iterator[KafkaCluster]:
+    """The cluster of the `kafka` fixture, as kafkaform sees it."""
+    with connect(kafka.bootstrap_servers) as cluster:
+        yield cluster
+
+
+@dataclass(frozen=True)
+class Account:
+    """An account on the `kafka_acl` cluster.
+
+    Attributes:
+        properties: How to log in, as client properties (the address is the broker's SASL listener).
+        cluster: The cluster as this account sees it.
+    """
+
+    properties: Mapping[str, str]
+    cluster: KafkaCluster
+
+
+@pytest.fixture(scope="session")
+def free_accounts() -> Iterator[str]:
+    """Accounts without any right, each handed out once."""
+    return iter(_ACCOUNTS)
+
+
+@pytest.fixture
+def account(kafka_acl: DevCluster, free_accounts: Iterator[str]) -> Iterator[Callable[..., Account]]:
+    """Makes accounts with rights: `account("TOPIC:orders.*:DESCRIBE", "CLUSTER:kafka-cluster:ALTER")`.
+
+    A trailing asterisk in a name stands for all that start with the rest.
+    """
+    made: list[Account] = []
+    admin = admin_client(kafka_acl.bootstrap_servers)
+
+    def make(*grants: str) -> Account:
+        user = next(free_accounts)
+        _grant(admin, [_binding(user, *grant.split(":")) for grant in grants])
+        properties = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": user,
+            "sasl.password": _PASSWORD,
+        }
+        made.append(Account(properties, connect(kafka_acl.sasl_bootstrap_servers, **properties)))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.cluster.close()
+
+
+def connect(bootstrap_servers: str, **properties: str) -> KafkaCluster:
+    """A cluster by its address and further client properties."""
+    given = {"bootstrap.servers": bootstrap_servers, **properties}
+    return KafkaCluster(to_librdkafka(given), lambda: to_kafka_python(given))
+
+
+def admin_client(bootstrap_servers: str) -> AdminClient:
+    """A client for what kafkaform does not do."""
+    properties: dict[str, Any] = {
+        "bootstrap.servers": bootstrap_servers,
+        "logger": logging.getLogger("tests.librdkafka"),
+    }
+    return AdminClient(properties)
+
+
+def remove_topics(bootstrap_servers: str, prefix: str) -> None:
+    """Delete all topics whose name starts so."""
+    admin = admin_client(bootstrap_servers)
+    names = [name for name in admin.list_topics(timeout=TIMEOUT_S).topics if name.startswith(prefix)]
+    if names:
+        for future in admin.delete_topics(names, request_timeout=TIMEOUT_S).values():
+            future.result(TIMEOUT_S)
+
+
+def remove_groups(bootstrap_servers: str, prefix: str) -> None:
+    """Delete all groups with offsets whose name starts so; those with members are left to expire."""
+    admin = admin_client(bootstrap_servers)
+    listing = admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S)
+    names = [group.group_id for group in listing.valid if group.group_id.startswith(prefix)]
+    if names:
+        for future in admin.delete_consumer_groups(names, request_timeout=TIMEOUT_S).values():
+            with suppress(KafkaException):
+                future.result(TIMEOUT_S)
+
+
+def eventually(read: Callable[[], T], wanted: Callable[[T], bool], timeout_s: float = TIMEOUT_S) -> T:
+    """What `read` returns once it is as wanted: reads lag behind writes."""
+    deadline = time.monotonic() + timeout_s
+    pause = 0.005
+    while not wanted(value := read()):
+        assert time.monotonic() < deadline, f"it stays {str(value)[:2_000]}"
+        time.sleep(pause)
+        pause = min(pause * 2, 0.2)
+    return value
+
+
+def _binding(user: str, kind: str, name: str, operation: str) -> AclBinding:
+    starts = name.endswith("*") and name != "*"
+    return AclBinding(
+        ResourceType[{"CLUSTER": "BROKER"}.get(kind, kind)],
+        name.removesuffix("*") if starts else name,
+        ResourcePatternType.PREFIXED if starts else ResourcePatternType.LITERAL,
+        f"User:{user}",
+        "*",
+        AclOperation[operation],
+        AclPermissionType.ALLOW,
+    )
+
+
+def _grant(admin: AdminClient, bindings: list[AclBinding]) -> None:
+    if not bindings:
+        return
+    for future in admin.create_acls(bindings, request_timeout=TIMEOUT_S).values():
+        future.result(TIMEOUT_S)
+    of_user: Any = AclBindingFilter  # its stub knows nothing of "any name" and "any host"
+    everything = of_user(
+        ResourceType.ANY,
+        None,
+        ResourcePatternType.ANY,
+        bindings[0].principal,
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    eventually(
+        lambda: admin.describe_acls(everything, request_timeout=TIMEOUT_S).result(TIMEOUT_S),
+        lambda found: len(found) == len(set(bindings)),
+    )

@@ -1,0 +1,158 @@
+"""An apply in a process of its own, which holds the lock of a cluster and does as it is told, line by line.
+
+It says `held` or `refused …` first, after lines about who else holds it. Then `prove`, `apply TOPIC…`,
+`flood PREFIX` and `bump TOPIC FILE` are answered by a line each, and `end` by giving the lock back.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from kafkaform import executor
+from kafkaform.cluster.lock_membership import INSTANCE_ID
+from kafkaform.errors import KafkaformError, LockLost
+from kafkaform.lock import NAME, Holder
+from kafkaform.operations import CreateTopic
+from tests.support.kafka_fixtures import connect
+from tests.support.scenes import declared, plan_for, topic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkaform.cluster.kafka import KafkaCluster
+    from kafkaform.lock import Guard
+
+_LIMIT_S = 90.0
+
+
+class LockProcess:
+    """That process, seen from a test.
+
+    Args:
+        servers: The cluster.
+        who: What it calls itself.
+        timeout_s: How long it waits for the lock.
+    """
+
+    def __init__(self, servers: str, who: str, timeout_s: float = 0.0) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.lock_process", servers, who, str(timeout_s)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def said(self) -> str:
+        """The next line that it says; waits for it."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().rstrip("\n")
+
+    def waited(self) -> list[str]:
+        """What it says until it holds the lock."""
+        lines = []
+        while (line := self.said()) != "held":
+            assert line.startswith("the lock of the cluster is held by"), line
+            lines.append(line)
+        return lines
+
+    def tell(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+
+    def asked(self, line: str) -> str:
+        """Its answer to a line."""
+        self.tell(line)
+        return self.said()
+
+    def ended(self) -> str:
+        """Let it give the lock back and end; returns the rest of what it says."""
+        rest, _ = self.process.communicate("end\n", timeout=_LIMIT_S)
+        assert self.process.returncode == 0
+        return rest
+
+
+def remove_holder(servers: str) -> None:
+    """Take the lock from its holder, as a coordinator does at the end of a session, but at once."""
+    from kafka.admin import KafkaAdminClient
+    from kafka.protocol.consumer.group import LeaveGroupRequest
+
+    admin: Any = KafkaAdminClient(bootstrap_servers=servers)
+    try:
+        member = LeaveGroupRequest.MemberIdentity(member_id="", group_instance_id=INSTANCE_ID)
+        (answer,) = admin.remove_group_members(NAME, [member]).values()
+        assert answer.errno == 0
+    finally:
+        admin.close()
+
+
+def main() -> None:
+    servers, who, timeout_s = sys.argv[1:]
+    with connect(servers) as cluster:
+        try:
+            with cluster.lock(Holder(who, "a test"), timeout_s=float(timeout_s), tell=say) as guard:
+                say("held")
+                for line in sys.stdin:
+                    if line == "end\n":
+                        break
+                    say(answer(line.split(), cluster, guard))
+        except KafkaformError as error:
+            say(f"refused {error.message}")
+
+
+def answer(words: Sequence[str], cluster: KafkaCluster, guard: Guard) -> str:
+    match words:
+        case ["prove"]:
+            try:
+                guard()
+            except LockLost as lost:
+                return f"lost {lost.message}"
+            return "proven"
+        case ["apply", *names]:
+            report = executor.apply(plan_for(cluster, *map(declared, names)), cluster, guard=guard)
+            return " ".join(one.result.value for one in report.results)
+        case ["flood", prefix]:
+            say("flooding")
+            return flood(prefix, cluster, guard)
+        case ["bump", name, file]:
+            return bump(name, Path(file), cluster, guard)
+        case _:
+            raise ValueError(words)
+
+
+def flood(prefix: str, cluster: KafkaCluster, guard: Guard) -> str:
+    """Create topics until the lock is lost."""
+    made = 0
+    while True:
+        (outcome,) = cluster.execute([CreateTopic(topic(f"{prefix}{made:05}"), 1, 1, {})], guard)
+        if isinstance(outcome, LockLost):
+            return f"made {made}, then {outcome.message}"
+        made += outcome is None
+
+
+def bump(name: str, file: Path, cluster: KafkaCluster, guard: Guard) -> str:
+    """Give a topic one partition more than it has, while nobody else does, which the file stands for."""
+    file.touch(exist_ok=False)
+    before = cluster.partition_counts([name])[name]
+    report = executor.apply(plan_for(cluster, declared(name, before + 1)), cluster, guard=guard)
+    file.unlink()
+    return " ".join(one.result.value for one in report.results)
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Reassignments on small clusters, a ledger in memory, and a mover that notes what it says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from threading import Event
+from typing import TYPE_CHECKING
+
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.errors import AuditError
+from kafkaform.lock import unguarded
+from kafkaform.model import Broker
+from kafkaform.moves.conduct import Conduct
+from kafkaform.moves.ledger import Announcement
+from kafkaform.moves.mover import Mover, MoveReport
+from kafkaform.moves.options import MoveOptions
+from kafkaform.onlookers import Observer
+from kafkaform.operations import CreateTopic, Reassign
+from tests.support.scenes import FakeClock, topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kafkaform.clock import Clock
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.layout import Assignment
+    from kafkaform.lock import Guard
+    from kafkaform.moves.ledger import ThrottleLedger
+    from kafkaform.moves.progress import MoveProgress
+    from kafkaform.throttles import Throttles
+
+MB = 1_000_000
+
+
+def three_racks() -> MemoryCluster:
+    """Three brokers in three racks."""
+    return MemoryCluster(brokers=[Broker(number, f"rack-{number}") for number in (1, 2, 3)])
+
+
+def laid_out(cluster: Cluster, name: str, assignment: Assignment, **configs: str) -> None:
+    """Create a topic whose replicas are where it is said."""
+    given = {key.replace("_", "."): value for key, value in configs.items()}
+    made = CreateTopic(topic(name), len(assignment), len(assignment[0]), given, assignment)
+    assert cluster.execute([made]) == [None]
+
+
+def work(name: str, before: Assignment, after: Assignment) -> Reassign:
+    """The reassignment of a topic's partitions."""
+    return Reassign(topic(name), dict(enumerate(before)), dict(enumerate(after)))
+
+
+def now_on(cluster: Cluster, name: str) -> Assignment:
+    """The replicas that metadata shows."""
+    return tuple(state.replicas for state in cluster.layout().topics[name])
+
+
+class MemoryLedger:
+    """Remembers throttles; may be told to fail."""
+
+    kept = True
+
+    def __init__(self) -> None:
+        self.announced: dict[str, Announcement] = {}
+        self.gone: list[str] = []
+        self.broken = False
+        self.run = 1
+
+    def announce(self, throttles: Throttles) -> Sequence[Announcement]:
+        if self.broken:
+            raise AuditError("the record cannot be written", hint="mend that")
+        one = Announcement(f"{self.run}.{len(self.announced)}", throttles)
+        self.announced[one.id] = one
+        return [one]
+
+    def removed(self, announcements: Sequence[Announcement]) -> None:
+        if self.broken:
+            raise AuditError("the record cannot be written", hint="mend that")
+        self.gone += [one.id for one in announcements]
+
+    def left(self) -> Sequence[Announcement]:
+        mine = f"{self.run}."
+        return [a for a in self.announced.values() if a.id not in self.gone and not a.id.startswith(mine)]
+
+
+@dataclass
+class Notes(Observer):
+    """What a mover says; `on_progress` lets a test step in."""
+
+    lines: list[str] = field(default_factory=list)
+    progress: list[MoveProgress] = field(default_factory=list)
+    on_progress: Callable[[MoveProgress], object] | None = None
+
+    def moving(self, progress: MoveProgress) -> None:
+        self.progress.append(progress)
+        if self.on_progress is not None:
+            self.on_progress(progress)
+
+    def told(self, line: str) -> None:
+        self.lines.append(line)
+
+
+@dataclass
+class Crew:
+    """A mover with all that it needs.
+
+    Attributes:
+        cluster: The cluster.
+        options: How it moves.
+        ledger: Its ledger.
+        notes: What it said.
+        stop: Stops it.
+        time: Its time, unless a real clock is given.
+    """
+
+    cluster: Cluster
+    options: MoveOptions = field(default_factory=lambda: MoveOptions(throttle=MB))
+    ledger: ThrottleLedger = field(default_factory=MemoryLedger)
+    notes: Notes = field(default_factory=Notes)
+    stop: Event = field(default_factory=Event)
+    time: FakeClock = field(default_factory=FakeClock)
+    guard: Guard = unguarded
+    clock: Clock | None = None
+
+    def mover(self) -> Mover:
+        clock = self.clock or self.time.clock
+        return Mover(
+            Conduct(self.cluster, self.options, self.ledger, self.notes, self.guard, self.stop, clock)
+        )
+
+    def move(self, *reassignments: Reassign) -> MoveReport:
+        return self.mover().run(reassignments)

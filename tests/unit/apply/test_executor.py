@@ -1,0 +1,1401 @@
+"""Applying: what is done in which order, what is left alone, and what is said about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from threading import Event
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkaform.batches import MAX_WEIGHT, weight
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.protocol import none_besides
+from kafkaform.errors import (
+    AuditError,
+    AuthenticationFailed,
+    ClusterError,
+    OutcomeUnknown,
+    PermissionDenied,
+    RequestRejected,
+    Unreachable,
+)
+from kafkaform.executor import STAGES, VERIFY_TIMEOUT_S, apply
+from kafkaform.layout import parse_assignment
+from kafkaform.lock import lost, unguarded
+from kafkaform.model import Desired, FieldValue, Intent, ResourceRef, Status, Update
+from kafkaform.moves.options import MoveOptions
+from kafkaform.onlookers import Observer
+from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation, Reassign
+from kafkaform.outcome import Result
+from kafkaform.throttles import Rates, Throttles
+from tests.support.kafka_fixtures import eventually
+from tests.support.move_scenes import MemoryLedger
+from tests.support.move_scenes import Notes as MoveNotes
+from tests.support.scenes import (
+    DAY,
+    WEEK,
+    FakeClock,
+    Watched,
+    absent,
+    declared,
+    made,
+    plan_for,
+    state_of,
+    topic,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from kafkaform.cluster.kafka import KafkaCluster
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.groups import TopicPartition
+    from kafkaform.layout import Assignment, Layout, Replicas
+    from kafkaform.lock import Guard
+    from kafkaform.model import Observation, Plan, PlannedChange
+    from kafkaform.moves.ledger import Announcement
+    from kafkaform.outcome import ApplyReport, ResourceResult
+
+NO = RequestRejected("a policy says no (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask them")
+LOST = OutcomeUnknown("no answer in time")
+
+
+@pytest.fixture
+def memory() -> MemoryCluster:
+    return MemoryCluster()
+
+
+@pytest.fixture
+def time() -> FakeClock:
+    return FakeClock()
+
+
+def carry_out(plan: Plan, cluster: Cluster, time: FakeClock, stop: Event | None = None) -> ApplyReport:
+    return apply(plan, cluster, clock=time.clock, stop=stop)
+
+
+def results(report: ApplyReport) -> dict[str, Result]:
+    return {one.planned.ref.name: one.result for one in report.results}
+
+
+def result_of(report: ApplyReport, name: str) -> ResourceResult:
+    (found,) = (one for one in report.results if one.planned.ref.name == name)
+    return found
+
+
+def sorts(operations: Sequence[Operation]) -> list[type[Operation]]:
+    return [type(operation) for operation in operations]
+
+
+def touched(memory: MemoryCluster, since: int) -> set[str]:
+    return {operation.ref.name for operation in memory.executed[since:]}
+
+
+class Taken:
+    """A guard that lets so many requests through before another apply has the lock."""
+
+    def __init__(self, requests: int) -> None:
+        self.left = requests
+
+    def __call__(self) -> None:
+        if not self.left:
+            raise lost("bob has it")
+        self.left -= 1
+
+
+# --- order and batches -----------------------------------------------------------------------------
+
+
+def test_what_can_be_taken_back_comes_first(memory: MemoryCluster, time: FakeClock) -> None:
+    for name in ("changed", "doomed"):
+        made(memory, name)
+    desired = [absent("doomed"), declared("changed", 6, retention_ms=WEEK), declared("new", 2)]
+    watched = Watched(memory)
+    report = carry_out(plan_for(memory, *desired), watched, time)
+    assert report.complete
+    in_order = [CreateTopic, AlterConfigs, AddPartitions, DeleteTopic]
+    assert [sorts(request) for request in watched.requests] == [[stage] for stage in in_order]
+    assert [stage.type for stage in STAGES if stage.type in in_order and not stage.in_sync] == in_order
+    assert results(report) == dict.fromkeys(("changed", "doomed", "new"), Result.APPLIED)
+    assert plan_for(memory, *desired).changes == ()
+
+
+def test_partitions_are_not_added_where_the_configs_failed(memory: MemoryCluster, time: FakeClock) -> None:
+    for name in ("bad", "good"):
+        made(memory, name)
+    plan = plan_for(memory, declared("bad", 6, retention_ms=WEEK), declared("good", 6, retention_ms=WEEK))
+    memory.fail_next(NO, topic("bad"))
+    report = carry_out(plan, memory, time)
+    assert results(report) == {"bad": Result.FAILED, "good": Result.APPLIED}
+    assert state_of(memory, "bad") == {"partitions": 3, "replicationFactor": 1}
+    bad = result_of(report, "bad")
+    assert (bad.message, bad.hint, bad.done) == (NO.message, "ask them", ())
+    assert sorts(bad.not_done) == [AlterConfigs, AddPartitions]
+
+
+def test_no_request_asks_for_more_than_a_controller_takes(memory: MemoryCluster, time: FakeClock) -> None:
+    watched = Watched(memory)
+    desired = [declared(f"t{number:04}", 12, retention_ms=WEEK) for number in range(1000)]
+    report = carry_out(plan_for(watched, *desired), watched, time)
+    assert report.complete
+    for requests in (watched.requests, watched.checks):
+        assert [sum(map(weight, request)) <= MAX_WEIGHT for request in requests] == [True] * 3
+        assert sum(map(len, requests)) == 1000
+    assert len(memory.executed) == 1000
+
+
+def test_one_topic_that_is_too_heavy_by_itself_goes_alone(memory: MemoryCluster, time: FakeClock) -> None:
+    watched = Watched(memory)
+    plan = plan_for(memory, declared("a"), declared("huge", 6000), declared("z"))
+    assert carry_out(plan, watched, time).complete
+    assert [[o.ref.name for o in request] for request in watched.requests] == [["a"], ["huge"], ["z"]]
+
+
+def test_an_empty_plan_asks_nothing_of_the_cluster(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    watched = Watched(memory)
+    report = carry_out(plan_for(memory, declared("a")), watched, time)
+    assert report.complete
+    assert (watched.readings, watched.requests, time.naps) == ([], [], [])
+
+
+# --- preconditions ---------------------------------------------------------------------------------
+
+
+def test_an_applied_plan_is_a_no_op(memory: MemoryCluster, time: FakeClock) -> None:
+    for name in ("changed", "doomed"):
+        made(memory, name)
+    plan = plan_for(memory, absent("doomed"), declared("changed", 6, retention_ms=WEEK), declared("new"))
+    assert carry_out(plan, memory, time).complete
+    done = list(memory.executed)
+    report = carry_out(plan, memory, time)
+    assert report.complete
+    assert set(results(report).values()) == {Result.ALREADY}
+    assert memory.executed == done
+    assert all(one.done == one.not_done == () for one in report.results)
+
+
+def test_a_half_applied_plan_is_finished(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a", 6, retention_ms=WEEK, segment_ms=DAY), declared("b"))
+    by_hand: list[Operation] = [
+        AlterConfigs(topic("a"), {"retention.ms": WEEK}),
+        CreateTopic(topic("b"), 3, 1, {}),
+    ]
+    assert memory.execute(by_hand) == [None, None]
+    report = carry_out(plan, memory, time)
+    assert report.complete
+    assert results(report) == {"a": Result.APPLIED, "b": Result.ALREADY}
+    assert result_of(report, "a").done == (
+        AlterConfigs(topic("a"), {"segment.ms": DAY}),
+        AddPartitions(topic("a"), 3, 6, ((1,), (2,), (3,))),
+    )
+
+
+def test_what_moved_is_left_alone_as_a_whole(memory: MemoryCluster, time: FakeClock) -> None:
+    for name in ("moved", "still"):
+        made(memory, name, retention_ms=DAY)
+    plan = plan_for(memory, *(declared(name, 6, retention_ms=WEEK) for name in ("moved", "still")))
+    memory.execute([AlterConfigs(topic("moved"), {"retention.ms": "1000"})])
+    before = len(memory.executed)
+    report = carry_out(plan, memory, time)
+    assert not report.complete
+    assert results(report) == {"moved": Result.MOVED, "still": Result.APPLIED}
+    assert touched(memory, before) == {"still"}
+    moved = result_of(report, "moved")
+    assert moved.message == f"retention.ms is 1000 by now; the plan saw {DAY} and wants {WEEK}"
+    assert moved.hint == "make a new plan, and review it"
+
+
+@pytest.mark.parametrize("desired", [declared("a", 6), absent("a")], ids=["update", "delete"])
+def test_another_topic_of_the_same_name_is_left_alone(
+    memory: MemoryCluster, time: FakeClock, desired: Desired
+) -> None:
+    uid = made(memory, "a")
+    plan = plan_for(memory, desired)
+    memory.execute([DeleteTopic(topic("a"), uid)])
+    made(memory, "a")
+    before = list(memory.executed)
+    report = carry_out(plan, memory, time)
+    assert results(report) == {"a": Result.MOVED}
+    assert "another topic of the same name" in result_of(report, "a").message
+    assert memory.executed == before
+
+
+# --- failure ---------------------------------------------------------------------------------------
+
+
+def test_one_failure_does_not_stop_the_others(memory: MemoryCluster, time: FakeClock) -> None:
+    plan = plan_for(memory, declared("a"), declared("b"), declared("c"))
+    memory.fail_next(NO, topic("b"))
+    report = carry_out(plan, memory, time)
+    assert results(report) == {"a": Result.APPLIED, "b": Result.FAILED, "c": Result.APPLIED}
+    assert not report.complete
+    assert time.naps == []
+    second = carry_out(plan, memory, time)
+    assert second.complete
+    assert results(second) == {"a": Result.ALREADY, "b": Result.APPLIED, "c": Result.ALREADY}
+
+
+def test_half_a_resource_is_reported_as_such_once_it_shows(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a", 6, retention_ms=WEEK))
+    watched = Watched(memory, before=lambda batch: refuse(memory, batch, AddPartitions))
+    memory.observe([])
+    memory.lag(3)
+    report = carry_out(plan, watched, time)
+    one = result_of(report, "a")
+    assert (one.result, one.message) == (Result.FAILED, NO.message)
+    assert (sorts(one.done), sorts(one.not_done)) == ([AlterConfigs], [AddPartitions])
+    assert len(time.naps) == 3
+    memory.lag(0)
+    assert state_of(memory, "a") == {"partitions": 3, "replicationFactor": 1, "retention.ms": WEEK}
+
+
+def refuse(memory: MemoryCluster, batch: Sequence[Operation], sort: type[Operation]) -> None:
+    for operation in batch:
+        if isinstance(operation, sort):
+            memory.fail_next(NO, operation.ref)
+
+
+@pytest.mark.parametrize("error", [Unreachable("nobody there"), AuthenticationFailed("go away")])
+def test_nothing_more_is_sent_to_a_cluster_that_is_gone(
+    memory: MemoryCluster, time: FakeClock, error: ClusterError
+) -> None:
+    made(memory, "z")
+    plan = plan_for(memory, declared("a"), declared("b"), declared("z", 6))
+
+    def gone(_: object) -> None:
+        raise error
+
+    watched = Watched(memory, before=gone)
+    report = carry_out(plan, watched, time)
+    assert len(watched.requests) == 1
+    assert results(report) == {"a": Result.FAILED, "b": Result.FAILED, "z": Result.NOT_TRIED}
+    known = isinstance(error, AuthenticationFailed)  # not carried out, for sure
+    unverified = "" if known else "; not verified: the cluster does not show it"
+    assert result_of(report, "a").message == error.message + unverified
+    assert bool(time.naps) is not known
+    assert result_of(report, "z").message == f"given up before its turn: {error.message}"
+    assert sorts(result_of(report, "z").not_done) == [AddPartitions]
+
+
+def test_a_refusal_of_everything_is_an_answer(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "z")
+    plan = plan_for(memory, declared("a"), declared("z", 6))
+    memory.fail_next(PermissionDenied("not allowed"), topic("a"))
+    report = carry_out(plan, memory, time)
+    assert results(report) == {"a": Result.FAILED, "z": Result.APPLIED}
+    assert result_of(report, "a").message == "not allowed"
+    assert time.naps == []
+
+
+def test_a_cluster_that_cannot_be_read_at_first_is_an_error(memory: MemoryCluster, time: FakeClock) -> None:
+    plan = plan_for(memory, declared("a"))
+
+    def gone() -> None:
+        raise Unreachable("nobody there")
+
+    with pytest.raises(Unreachable):
+        carry_out(plan, Watched(memory, reading=gone), time)
+    assert memory.executed == []
+
+
+@pytest.mark.parametrize(
+    ("start", "desired", "sort"),
+    [
+        ({}, declared("a"), CreateTopic),
+        ({"a": 3}, declared("a", retention_ms=WEEK), AlterConfigs),
+        ({"a": 3}, declared("a", 6), AddPartitions),
+        ({"a": 3}, absent("a"), DeleteTopic),
+    ],
+    ids=["create", "configs", "partitions", "delete"],
+)
+@pytest.mark.parametrize("error", [LOST, Unreachable("connection lost"), ClusterError("the client failed")])
+@pytest.mark.parametrize("carried_out", [True, False])
+@pytest.mark.parametrize("lag", [0, 4])
+def test_an_unknown_outcome_is_found_out_by_reading(
+    memory: MemoryCluster,
+    time: FakeClock,
+    start: dict[str, int],
+    desired: Desired,
+    sort: type[Operation],
+    error: ClusterError,
+    carried_out: bool,
+    lag: int,
+) -> None:
+    for name, partitions in start.items():
+        made(memory, name, partitions)
+    plan = plan_for(memory, desired)
+    before = state_of(memory, "a")
+    memory.lag(lag)
+    memory.fail_next(error, topic("a"), carried_out=carried_out)
+    one = result_of(carry_out(plan, memory, time), "a")
+    memory.lag(0)
+    if carried_out:
+        assert one.result is Result.APPLIED
+        assert (sorts(one.done), one.not_done) == ([sort], ())
+        assert len(time.naps) == lag
+        assert plan_for(memory, desired).changes == ()
+    else:
+        assert one.result is Result.FAILED
+        assert (one.done, sorts(one.not_done)) == ((), [sort])
+        assert one.message == f"{error.message}; not verified: the cluster does not show it"
+        assert one.hint is not None
+        assert sum(time.naps) >= VERIFY_TIMEOUT_S
+        assert state_of(memory, "a") == before
+
+
+def test_all_outcomes_unknown_ends_it(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "z")
+    plan = plan_for(memory, declared("a"), declared("b"), declared("z", 6))
+    memory.fail_next(LOST, topic("a"), carried_out=True)
+    memory.fail_next(LOST, topic("b"))
+    watched = Watched(memory)
+    report = carry_out(plan, watched, time)
+    assert len(watched.requests) == 1
+    assert results(report) == {"a": Result.APPLIED, "b": Result.FAILED, "z": Result.NOT_TRIED}
+    assert not report.complete
+    assert not report.interrupted
+    assert carry_out(plan, memory, time).complete
+
+
+def test_one_outcome_unknown_among_others_does_not(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "z")
+    plan = plan_for(memory, declared("a"), declared("b"), declared("z", 6))
+    memory.fail_next(LOST, topic("a"), carried_out=True)
+    report = carry_out(plan, memory, time)
+    assert report.complete
+
+
+def test_after_unknown_configs_no_partitions_are_added(memory: MemoryCluster, time: FakeClock) -> None:
+    for name in "ab":
+        made(memory, name)
+    plan = plan_for(memory, *(declared(name, 6, retention_ms=WEEK) for name in "ab"))
+    memory.fail_next(LOST, topic("a"), carried_out=True)
+    report = carry_out(plan, memory, time)
+    one = result_of(report, "a")
+    assert (one.result, sorts(one.done), sorts(one.not_done)) == (
+        Result.FAILED,
+        [AlterConfigs],
+        [AddPartitions],
+    )
+    assert one.message == LOST.message
+    assert time.naps == []
+    assert results(report)["b"] is Result.APPLIED
+
+
+def test_a_refusal_because_somebody_else_was_faster_is_no_failure(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
+    uid = made(memory, "doomed")
+    plan = plan_for(memory, declared("same"), declared("other"), absent("doomed"))
+
+    def meanwhile(batch: Sequence[Operation]) -> None:
+        if sorts(batch) == [CreateTopic, CreateTopic]:
+            memory.execute([CreateTopic(topic("same"), 3, 1, {}), CreateTopic(topic("other"), 4, 1, {})])
+        elif sorts(batch) == [DeleteTopic]:
+            memory.execute([DeleteTopic(topic("doomed"), uid)])
+
+    report = carry_out(plan, Watched(memory, before=meanwhile), time)
+    assert results(report) == {
+        "same": Result.ALREADY,
+        "other": Result.MOVED,
+        "doomed": Result.ALREADY,
+    }
+    assert result_of(report, "other").message == "it exists by now, with partitions 4 instead of 3"
+    assert result_of(report, "other").done == ()
+
+
+def test_a_deletion_that_somebody_else_undid_before_it_came_is_not_ours(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
+    uid = made(memory, "a")
+    plan = plan_for(memory, absent("a"))
+
+    def meanwhile(_: object) -> None:
+        memory.execute([DeleteTopic(topic("a"), uid)])
+        made(memory, "a", 1)
+
+    one = result_of(carry_out(plan, Watched(memory, before=meanwhile), time), "a")
+    assert (one.result, one.done) == (Result.MOVED, ())
+    assert state_of(memory, "a") == {"partitions": 1, "replicationFactor": 1}
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_topic_that_a_producer_makes_again_is_said_to_be_so(
+    memory: MemoryCluster, time: FakeClock, answered: bool
+) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, absent("a"))
+    if not answered:
+        memory.fail_next(LOST, topic("a"), carried_out=True)
+    report = carry_out(plan, Watched(memory, after=lambda _: made(memory, "a", 1)), time)
+    one = result_of(report, "a")
+    assert (one.result, sorts(one.done)) == (Result.FAILED, [DeleteTopic])
+    assert one.message == "deleted, but somebody made it again since, with another id"
+    assert one.hint is not None
+    assert "producer" in one.hint
+    assert not report.complete
+
+
+def test_a_topic_that_is_changed_while_it_is_read_back_is_not_verified(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a", 6))
+    later = AddPartitions(topic("a"), 6, 9)
+    report = carry_out(plan, Watched(memory, after=lambda _: memory.execute([later])), time)
+    one = result_of(report, "a")
+    assert one.result is Result.FAILED
+    assert one.message.startswith(
+        "not verified: partitions is 9 by now; the plan saw 3 and wants 6; placement"
+    )
+    assert sorts(one.done) == [AddPartitions]
+
+
+# --- reads lag writes ------------------------------------------------------------------------------
+
+
+def test_what_a_change_concerns_is_read_and_nothing_else(memory: MemoryCluster, time: FakeClock) -> None:
+    for name in ("configs", "doomed", "done", "more"):
+        made(memory, name)
+    desired = [declared("more", 6), declared("configs", retention_ms=WEEK), declared("new", segment_ms=DAY)]
+    plan = plan_for(memory, *desired, declared("done", retention_ms=WEEK), absent("doomed"))
+    memory.execute([AlterConfigs(topic("done"), {"retention.ms": WEEK})])
+    watched = Watched(memory)
+    memory.lag(1)
+    assert carry_out(plan, watched, time).complete
+    first, *later = [
+        {ref.name: set(fields) for ref, fields in reading.items()}
+        for reading in watched.readings
+        if isinstance(reading, Mapping)
+    ]
+    assert first == {
+        "configs": {"config.retention.ms"},
+        "done": {"config.retention.ms"},
+        "doomed": set(),
+        "more": {"partitions", "placement"},
+        "new": {"partitions", "replicationFactor", "config.segment.ms"},
+    }
+    assert len(first) > len(later[0]) >= len(later[-1])
+    assert all(reading.items() <= first.items() for reading in later)
+
+
+def test_pauses_are_a_fifth_of_what_was_waited(memory: MemoryCluster, time: FakeClock) -> None:
+    plan = plan_for(memory, declared("a"))
+    start = time.time
+    memory.lag(40)
+    assert carry_out(plan, memory, time).complete
+    waited = 0.0
+    for nap in time.naps:
+        assert nap == pytest.approx(min(max(waited / 5, 0.02), 1.0))
+        waited += nap
+    assert start + waited == pytest.approx(time.time)
+
+
+def test_reading_goes_on_until_it_shows(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a", 6), declared("b"))
+    memory.lag(7)
+    report = carry_out(plan, memory, time)
+    assert report.complete
+    assert len(time.naps) == 7
+    assert time.naps == sorted(time.naps)
+    assert time.naps[-1] <= 1.0
+
+
+def test_reading_gives_up_in_the_end(memory: MemoryCluster, time: FakeClock) -> None:
+    plan = plan_for(memory, declared("a"))
+    memory.lag(10**6)
+    report = carry_out(plan, memory, time)
+    one = result_of(report, "a")
+    assert (one.result, one.message) == (Result.FAILED, "not verified: the cluster does not show it")
+    assert sorts(one.done) == [CreateTopic]
+    assert not report.complete
+    assert VERIFY_TIMEOUT_S <= sum(time.naps) < VERIFY_TIMEOUT_S + 2
+
+
+def test_reading_goes_on_as_long_as_something_new_shows(memory: MemoryCluster, time: FakeClock) -> None:
+    """Brokers take up a large plan piece by piece, which in all may take longer than a piece may take."""
+    names = [f"t{number}" for number in range(5)]
+    plan = plan_for(memory, *map(declared, names))
+    start = time.time
+
+    class Slow(MemoryCluster):
+        def observe(
+            self,
+            refs: Collection[ResourceRef],
+            also: Callable[[ResourceRef], bool] = none_besides,
+            *,
+            kinds: Collection[str] = (),
+        ) -> Observation:
+            seen = memory.observe(refs, also, kinds=kinds)
+            shown = set(names[: int((time.time - start) / (VERIFY_TIMEOUT_S - 5))])
+            return replace(seen, resources={r: o for r, o in seen.resources.items() if r.name in shown})
+
+        def execute(
+            self, operations: Sequence[Operation], guard: Guard = unguarded
+        ) -> list[ClusterError | None]:
+            return memory.execute(operations, guard)
+
+    report = carry_out(plan, Slow(), time)
+    assert report.complete
+    assert sum(time.naps) > 4 * (VERIFY_TIMEOUT_S - 5)
+
+
+def test_a_reading_that_fails_is_tried_again(memory: MemoryCluster, time: FakeClock) -> None:
+    plan = plan_for(memory, declared("a"), declared("b"))
+    memory.fail_next(NO, topic("b"))
+    watched = Watched(memory)
+
+    def flaky() -> None:
+        if 1 < len(watched.readings) < 4:
+            raise Unreachable("hiccup")
+
+    watched.reading = flaky
+    report = carry_out(plan, watched, time)
+    assert results(report) == {"a": Result.APPLIED, "b": Result.FAILED}
+    assert len(time.naps) == 2
+
+
+def test_a_cluster_that_stays_unreadable_leaves_it_unproven(memory: MemoryCluster, time: FakeClock) -> None:
+    plan = plan_for(memory, declared("a"))
+    watched = Watched(memory)
+
+    def dead() -> None:
+        if len(watched.readings) > 1:
+            raise Unreachable("nobody there")
+
+    watched.reading = dead
+    one = result_of(carry_out(plan, watched, time), "a")
+    assert (one.result, one.message) == (Result.FAILED, "not verified: nobody there")
+    assert sorts(one.done) == [CreateTopic]
+
+
+def test_what_was_refused_needs_no_reading(memory: MemoryCluster, time: FakeClock) -> None:
+    plan = plan_for(memory, declared("a"))
+    memory.fail_next(NO, topic("a"))
+    watched = Watched(memory)
+
+    def dead() -> None:
+        if len(watched.readings) > 1:
+            raise Unreachable("nobody there")
+
+    watched.reading = dead
+    one = result_of(carry_out(plan, watched, time), "a")
+    assert (one.result, one.message, one.hint) == (Result.FAILED, NO.message, NO.hint)
+    assert time.naps == []
+
+
+# --- stopping --------------------------------------------------------------------------------------
+
+
+def test_stop_lets_the_request_under_way_end_and_verifies_it(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "both")
+    made(memory, "later")
+    plan = plan_for(
+        memory, declared("new"), declared("both", 6, retention_ms=WEEK), declared("later", 6), absent("no")
+    )
+    stop = Event()
+    memory.lag(2)
+    watched = Watched(memory, after=lambda batch: stop.set() if sorts(batch) == [AlterConfigs] else None)
+    report = carry_out(plan, watched, time, stop)
+    assert report.interrupted
+    assert not report.complete
+    assert results(report) == {"new": Result.APPLIED, "both": Result.FAILED, "later": Result.NOT_TRIED}
+    both = result_of(report, "both")
+    assert (both.message, sorts(both.done), sorts(both.not_done)) == (
+        "stopped half-way",
+        [AlterConfigs],
+        [AddPartitions],
+    )
+    assert result_of(report, "later").message == "stopped before its turn"
+    memory.lag(0)
+    memory.observe([])
+    assert carry_out(plan, memory, time).complete
+
+
+def test_stop_before_anything_is_sent(memory: MemoryCluster, time: FakeClock) -> None:
+    stop = Event()
+    stop.set()
+    report = carry_out(plan_for(memory, declared("a")), memory, time, stop)
+    assert (results(report), report.interrupted) == ({"a": Result.NOT_TRIED}, True)
+    assert memory.executed == []
+
+
+def test_stop_during_the_last_request_interrupts_nothing(memory: MemoryCluster, time: FakeClock) -> None:
+    stop = Event()
+    report = carry_out(
+        plan_for(memory, declared("a")), Watched(memory, after=lambda _: stop.set()), time, stop
+    )
+    assert report.complete
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_giving_up_a_request_is_resolved_by_reading(
+    memory: MemoryCluster, time: FakeClock, carried_out: bool
+) -> None:
+    made(memory, "z")
+    plan = plan_for(memory, declared("a"), declared("z", 6))
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    watched = Watched(
+        memory, before=None if carried_out else interrupt, after=interrupt if carried_out else None
+    )
+    report = carry_out(plan, watched, time)
+    assert report.interrupted
+    assert not report.complete
+    assert len(watched.requests) == 1
+    one = result_of(report, "a")
+    if carried_out:
+        assert (one.result, sorts(one.done)) == (Result.APPLIED, [CreateTopic])
+    else:
+        assert (one.result, one.done) == (Result.FAILED, ())
+        assert one.message.startswith("given up while waiting for the answer; not verified")
+    assert result_of(report, "z").result is Result.NOT_TRIED
+
+
+def test_giving_up_while_reading_back_still_reports(memory: MemoryCluster, time: FakeClock) -> None:
+    plan = plan_for(memory, declared("a"))
+    memory.lag(10**6)
+    watched = Watched(memory)
+
+    def interrupt() -> None:
+        if len(watched.readings) == 3:
+            raise KeyboardInterrupt
+
+    watched.reading = interrupt
+    report = carry_out(plan, watched, time)
+    one = result_of(report, "a")
+    assert report.interrupted
+    assert (one.result, one.message) == (Result.FAILED, "not verified: given up while reading it back")
+    assert sorts(one.done) == [CreateTopic]
+
+
+# --- what is not to be done ------------------------------------------------------------------------
+
+
+def test_refused_and_unconsented_changes_are_left_alone_as_a_whole(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
+    for name in ("cut", "fewer", "fine"):
+        made(memory, name, retention_ms=WEEK)
+    plan = plan_for(
+        memory,
+        declared("cut", 6, retention_ms=DAY),
+        declared("fewer", 1, retention_ms="1209600000"),
+        declared("fine", 6, retention_ms="1209600000"),
+    )
+    before = len(memory.executed)
+    report = carry_out(plan, memory, time)
+    assert results(report) == {
+        "cut": Result.NEEDS_CONSENT,
+        "fewer": Result.REFUSED,
+        "fine": Result.APPLIED,
+    }
+    assert touched(memory, before) == {"fine"}
+    assert not report.complete
+    cut, fewer = result_of(report, "cut"), result_of(report, "fewer")
+    assert cut.message == "needs consent to retention-cut"
+    assert fewer.message
+    assert fewer.hint
+    assert cut.done == cut.not_done == fewer.done == fewer.not_done == ()
+
+
+class Unmapped(Watched):
+    """A cluster that does not tell where replicas are."""
+
+    def layout(self) -> Layout:
+        raise PermissionDenied("no right to see that")
+
+
+def test_deferred_fields_are_reported_and_the_others_applied(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    desired = declared("a", 6, 3, min_insync_replicas="2", retention_ms=WEEK)
+    plan = plan_for(Unmapped(memory), desired)
+    report = carry_out(plan, memory, time)
+    one = result_of(report, "a")
+    assert one.result is Result.APPLIED
+    assert [field.path for field in one.deferred] == ["replicationFactor", "config.min.insync.replicas"]
+    assert not report.complete
+    assert state_of(memory, "a") == {"partitions": 6, "replicationFactor": 1, "retention.ms": WEEK}
+    again = result_of(carry_out(plan, memory, time), "a")
+    assert (again.result, len(again.deferred)) == (Result.ALREADY, 2)
+
+
+def test_a_deferred_field_that_somebody_carried_out_is_not_missing(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
+    made(memory, "a")
+    plan = plan_for(Unmapped(memory), declared("a", 3, 3, retention_ms=WEEK))
+    memory.replicate(topic("a"), [3, 3, 3])
+    report = carry_out(plan, memory, time)
+    assert report.complete
+    assert result_of(report, "a").deferred == ()
+
+
+def test_a_deferred_field_that_moved_holds_the_rest_back(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    plan = plan_for(Unmapped(memory), declared("a", 3, 3, retention_ms=WEEK))
+    memory.replicate(topic("a"), [2, 2, 2])
+    before = len(memory.executed)
+    report = carry_out(plan, memory, time)
+    assert results(report) == {"a": Result.MOVED}
+    assert len(memory.executed) == before
+
+
+def test_nothing_but_deferred_fields_is_a_refusal(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    plan = plan_for(Unmapped(memory), declared("a", 3, 3))
+    assert results(carry_out(plan, memory, time)) == {"a": Result.REFUSED}
+
+
+# --- moving replicas -------------------------------------------------------------------------------
+
+
+class InOrder(Watched):
+    """A cluster that notes what it was asked, in order, and the replicas in sync when it was."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        super().__init__(cluster)
+        self.asked: list[tuple[str, int]] = []
+
+    def _note(self, what: str) -> None:
+        self.asked.append((what, min(len(state.isr) for state in self.cluster.layout().topics["a"])))
+
+    def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
+        for operation in operations:
+            self._note(type(operation).__name__)
+        return super().execute(operations, guard)
+
+    def reassign(
+        self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
+    ) -> Mapping[TopicPartition, ClusterError | None]:
+        self._note("reassign")
+        return super().reassign(targets, guard)
+
+
+def test_min_insync_replicas_is_raised_once_the_new_replicas_are_in_sync(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
+    made(memory, "a")
+    memory.pace(10)
+    asked = InOrder(memory)
+    plan = plan_for(memory, declared("a", 6, 3, min_insync_replicas="2", retention_ms=WEEK))
+    report = carry_out(plan, asked, time)
+    assert report.complete
+    assert asked.asked == [("AlterConfigs", 1), ("AddPartitions", 1), ("reassign", 1), ("AlterConfigs", 3)]
+    wanted = {"partitions": 6, "replicationFactor": 3, "min.insync.replicas": "2", "retention.ms": WEEK}
+    assert state_of(memory, "a") == wanted
+    assert sorts(result_of(report, "a").done) == [AlterConfigs, AddPartitions, Reassign, AlterConfigs]
+    assert carry_out(plan, memory, time).complete
+
+
+def test_min_insync_replicas_is_lowered_before_replicas_are_dropped(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
+    made(memory, "a", 3, 3, min_insync_replicas="2")
+    asked = InOrder(memory)
+    desired = declared("a", 3, 1, min_insync_replicas="1", allow={"durability": "TICKET-1"})
+    assert carry_out(plan_for(memory, desired, allow="destructive"), asked, time).complete
+    assert asked.asked == [("AlterConfigs", 3), ("reassign", 3)]
+
+
+def test_replicas_are_not_moved_where_an_earlier_operation_failed(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
+    for name in ("bad", "good"):
+        made(memory, name)
+    plan = plan_for(memory, *(declared(name, 3, 3, retention_ms=WEEK) for name in ("bad", "good")))
+    memory.fail_next(NO, topic("bad"))
+    report = carry_out(plan, memory, time)
+    assert results(report) == {"bad": Result.FAILED, "good": Result.APPLIED}
+    assert sorts(result_of(report, "bad").not_done) == [AlterConfigs, Reassign]
+    assert memory.layout().topics["bad"][0].replicas == (memory.layout().topics["bad"][0].replicas[0],)
+
+
+def test_min_insync_replicas_is_not_raised_where_replicas_were_not_moved(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a", 3, 3, min_insync_replicas="2"))
+    memory.pace(10_000)
+    report = apply(plan, memory, clock=time.clock, moves=MoveOptions(timeout_s=120))
+    one = result_of(report, "a")
+    assert (one.result, one.message) == (
+        Result.FAILED,
+        "not finished within 2m; 0 of 3 partitions in place",
+    )
+    assert sorts(one.not_done) == [Reassign, AlterConfigs]
+    assert state_of(memory, "a") == {"partitions": 3, "replicationFactor": 1}
+    assert not memory.throttles(["a"])
+
+
+@pytest.mark.parametrize("end", ["lock lost", "stopped", "Ctrl-C"])
+def test_min_insync_replicas_is_not_raised_after_an_apply_ended_early(
+    memory: MemoryCluster, time: FakeClock, end: str
+) -> None:
+    """Neither of what waits for replicas, nor of what has had them before: `ready` has them all along."""
+    made(memory, "moved")
+    made(memory, "ready", 3, 3)
+    memory.pace(10)
+    plan = plan_for(memory, *(declared(name, 3, 3, min_insync_replicas="2") for name in ("moved", "ready")))
+    ended, stop, notes = Event(), Event(), MoveNotes()
+
+    def step(_: object) -> None:
+        ended.set()
+        if end == "stopped":
+            stop.set()
+        elif end == "Ctrl-C":
+            raise KeyboardInterrupt
+
+    def guard() -> None:
+        if ended.is_set() and end == "lock lost":
+            raise lost("bob has it")
+
+    notes.on_progress = lambda progress: step(progress) if not ended.is_set() else None
+    watched, one_by_one = Watched(memory), MoveOptions(batch_partitions=1)
+    report = apply(plan, watched, clock=time.clock, stop=stop, observer=notes, guard=guard, moves=one_by_one)
+    assert ended.is_set()
+    assert watched.requests == []
+    assert not report.complete
+
+
+def test_a_stop_while_replicas_are_waited_for_raises_nothing(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a", 3, 3)
+    plan = plan_for(memory, declared("a", 3, 3, min_insync_replicas="2"))
+    memory.stop_broker(1)
+    memory.stop_broker(2)
+    watched, stop = Watched(memory), Event()
+
+    class Stopping(MoveNotes):
+        def told(self, line: str) -> None:
+            super().told(line)
+            stop.set()
+
+    notes = Stopping()
+    report = apply(plan, watched, clock=time.clock, stop=stop, observer=notes)
+    assert [line[:26] for line in notes.lines] == ["waiting for replicas of a:"]
+    assert report.interrupted
+    assert results(report) == {"a": Result.NOT_TRIED}
+    assert watched.requests == []
+
+
+def test_a_stop_while_replicas_are_moved_is_an_interruption_that_the_next_apply_finishes(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
+    for name in ("a", "b"):
+        made(memory, name)
+    memory.pace(10)
+    plan = plan_for(memory, *(declared(name, 3, 3, min_insync_replicas="2") for name in ("a", "b")))
+    notes, stop = MoveNotes(), Event()
+    notes.on_progress = lambda progress: stop.set() if progress.batch == 2 else None
+    one_by_one = MoveOptions(batch_partitions=1)
+    report = apply(plan, memory, clock=time.clock, stop=stop, observer=notes, moves=one_by_one)
+    assert report.interrupted
+    assert set(results(report).values()) <= {Result.FAILED, Result.NOT_TRIED}
+    assert Result.FAILED in results(report).values()
+    assert not memory.layout().reassigning
+    assert not memory.throttles(["a", "b"])
+    again = carry_out(plan, memory, time)
+    assert again.complete
+    assert results(again) == dict.fromkeys("ab", Result.APPLIED)
+    assert carry_out(plan, memory, time).complete
+
+
+def test_a_half_moved_topic_is_read_back_until_nothing_moves(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    memory.pace(30)
+    plan = plan_for(memory, declared("a", 3, 3))
+    targets = {("a", n): replicas for n, replicas in enumerate(placement_of(plan))}
+    memory.reassign(targets)
+    report = carry_out(plan, memory, time)
+    assert results(report) == {"a": Result.APPLIED}
+    assert not memory.layout().reassigning
+
+
+def placement_of(plan: Plan) -> Assignment:
+    (planned,) = plan.changes
+    assert isinstance(planned.change, Update)
+    (after,) = (field.after for field in planned.change.fields if field.path == "placement")
+    return parse_assignment(str(after))
+
+
+def test_throttles_that_a_dead_apply_left_are_taken_off_by_any_other(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
+    ledger = MemoryLedger()
+    left = Throttles({1: Rates(1000, 1000)})
+    ledger.announce(left)
+    memory.set_throttles(left)
+    ledger.run = 2
+    assert apply(plan_for(memory, declared("a")), memory, clock=time.clock, ledger=ledger).complete
+    assert not memory.throttles(())
+    assert ledger.gone == ["1.0"]
+
+
+class AskedForThrottles(Watched):
+    """A cluster that counts how often it is asked what is throttled."""
+
+    asked = 0
+
+    def throttles(self, topics: Collection[str]) -> Throttles:
+        self.asked += 1
+        return super().throttles(topics)
+
+
+@pytest.mark.parametrize("end", ["lock lost", "cluster gone", "stopped", "Ctrl-C"])
+def test_an_apply_that_ends_early_takes_off_nothing(memory: MemoryCluster, time: FakeClock, end: str) -> None:
+    for name in ("a", "b"):
+        made(memory, name)
+    ledger, stop, notes = MemoryLedger(), Event(), MoveNotes()
+    left = Throttles({1: Rates(1000, 1000)})
+    ledger.announce(left)
+    memory.set_throttles(left)
+    ledger.run = 2
+    plan = plan_for(memory, declared("a", retention_ms=WEEK), declared("b", 6))
+    watched = AskedForThrottles(memory)
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    if end == "cluster gone":
+        memory.fail_next(Unreachable("nobody answers"), topic("a"))
+    watched.after = {"stopped": lambda _: stop.set(), "Ctrl-C": interrupt}.get(end)
+    guard = Taken(1 if end == "lock lost" else 2)
+    report = apply(plan, watched, clock=time.clock, stop=stop, observer=notes, guard=guard, ledger=ledger)
+    assert report.interrupted == (end in {"stopped", "Ctrl-C"})
+    assert not report.complete
+    assert watched.asked == 0
+    assert notes.lines == []
+    assert memory.throttles(()) == left
+
+
+def test_without_throttles_the_record_is_not_read(memory: MemoryCluster, time: FakeClock) -> None:
+    class Unread(MemoryLedger):
+        def left(self) -> Sequence[Announcement]:
+            raise AssertionError
+
+    assert apply(plan_for(memory, declared("a")), memory, clock=time.clock, ledger=Unread()).complete
+
+
+# --- progress --------------------------------------------------------------------------------------
+
+
+class Notes(Observer):
+    def __init__(self) -> None:
+        self.total = 0
+        self.outcomes: list[ClusterError | None] = []
+        self.waiting: list[int] = []
+
+    def started(self, operations: int) -> None:
+        self.total = operations
+
+    def finished(self, operation: Operation, error: ClusterError | None) -> None:  # noqa: ARG002
+        self.outcomes.append(error)
+
+    def verifying(self, resources: int) -> None:
+        self.waiting.append(resources)
+
+
+def test_the_observer_is_told_of_everything(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a", 6, retention_ms=WEEK), declared("b"), declared("c"))
+    memory.fail_next(NO, topic("c"))
+    memory.lag(1)
+    notes = Notes()
+    apply(plan, memory, observer=notes, clock=time.clock)
+    assert notes.total == 4
+    assert notes.outcomes == [None, NO, None, None]
+    assert notes.waiting == [3, 2]
+
+
+# --- a law -----------------------------------------------------------------------------------------
+
+NAMES = ("a", "b", "c", "d")
+CONFIGS: dict[str, tuple[str, ...]] = {
+    "retention.ms": ("1000", DAY, WEEK, "-1"),
+    "cleanup.policy": ("delete", "compact", "compact,delete"),
+    "min.insync.replicas": ("1", "2", "3"),
+    "max.message.bytes": ("1000", "2000000"),
+}
+ERRORS: tuple[tuple[ClusterError, bool], ...] = (
+    (NO, False),
+    (PermissionDenied("not allowed"), False),
+    (LOST, False),
+    (LOST, True),
+    (Unreachable("connection lost"), True),
+)
+
+
+REPLICAS = st.sampled_from((3, 3, 3, 2))
+HAZARDS = ("retention-cut", "cleanup-policy", "min-isr-cut", "partition-increase-compacted")
+
+
+def configs() -> st.SearchStrategy[dict[str, str]]:
+    return st.fixed_dictionaries({}, optional={k: st.sampled_from(v) for k, v in CONFIGS.items()})
+
+
+def live_topics() -> st.SearchStrategy[dict[str, CreateTopic]]:
+    def build(name: str) -> st.SearchStrategy[CreateTopic]:
+        return st.builds(CreateTopic, st.just(topic(name)), st.integers(1, 4), REPLICAS, configs())
+
+    return st.fixed_dictionaries({}, optional={name: build(name) for name in NAMES})
+
+
+def failures() -> st.SearchStrategy[dict[tuple[str, type[Operation]], tuple[ClusterError, bool]]]:
+    return st.fixed_dictionaries(
+        {}, optional={(name, stage.type): st.sampled_from(ERRORS) for name in NAMES for stage in STAGES}
+    )
+
+
+@st.composite
+def wanted_topics(draw: st.DrawFn) -> list[Desired]:
+    found = []
+    for name in draw(st.lists(st.sampled_from(NAMES), unique=True, min_size=1)):
+        if draw(st.integers(0, 4)) == 0:
+            found.append(absent(name, protected=draw(st.booleans())))
+            continue
+        state = draw(configs() | st.just(dict.fromkeys(CONFIGS)))
+        desired = declared(name, draw(st.integers(2, 6)), draw(REPLICAS))
+        merged: dict[str, FieldValue] = dict(desired.state or {})
+        merged |= {f"config.{key}": value for key, value in state.items()}
+        hazards = draw(st.sampled_from((HAZARDS, HAZARDS, ())))
+        intent = replace(desired.intent, allow=dict.fromkeys(hazards, "meant"))
+        found.append(replace(desired, state=merged, intent=intent))
+    return found
+
+
+def carried_out_on(cluster: MemoryCluster, since: int, name: str) -> list[Operation]:
+    return [operation for operation in cluster.executed[since:] if operation.ref == topic(name)]
+
+
+def says_what_was_done(one: ResourceResult, carried_out: list[Operation]) -> None:
+    assert [operation for operation in one.done if not isinstance(operation, Reassign)] == carried_out
+    match one.result:
+        case Result.APPLIED:
+            assert one.done
+            assert one.not_done == ()
+        case Result.FAILED:
+            assert one.not_done
+            assert one.message
+        case Result.NOT_TRIED:
+            assert one.not_done
+            assert one.done == ()
+        case _:
+            assert one.done == one.not_done == ()
+    if one.planned.status is not Status.PLANNED:
+        assert one.result.value == one.planned.status.value
+
+
+class Failing(Watched):
+    """A cluster that fails operations, each sort of each resource once.
+
+    Args:
+        cluster: The cluster.
+        failing: The errors by name and operation, and whether it is carried out all the same.
+    """
+
+    def __init__(
+        self,
+        cluster: MemoryCluster,
+        failing: Mapping[tuple[str, type[Operation]], tuple[ClusterError, bool]],
+    ) -> None:
+        super().__init__(cluster)
+        self._memory = cluster
+        self._failing = dict(failing)
+        self._due: Sequence[tuple[ResourceRef, type[Operation]]] = ()
+
+    def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
+        self._due = [(operation.ref, type(operation)) for operation in operations]
+        return super().execute(operations, guard)
+
+    def reassign(
+        self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
+    ) -> Mapping[TopicPartition, ClusterError | None]:
+        self._due = [(topic(name), Reassign) for name in sorted({name for name, _ in targets})]
+        return super().reassign(targets, guard)
+
+    def fail(self) -> None:
+        """Let what is about to be sent fail as it is to."""
+        for ref, sort in self._due:
+            if found := self._failing.pop((ref.name, sort), None):
+                self._memory.fail_next(found[0], ref, carried_out=found[1])
+        self._due = ()
+
+
+@settings(max_examples=250)
+@given(
+    live_topics(),
+    wanted_topics(),
+    failures(),
+    st.integers(0, 3),
+    st.sampled_from((None, None, 0, 1, 2)),
+    st.sampled_from((100, 100, 0, 1, 2, 3)),
+)
+def test_every_resource_is_as_planned_or_as_before_or_said_to_be_half_done(
+    live: dict[str, CreateTopic],
+    desired: list[Desired],
+    failing: dict[tuple[str, type[Operation]], tuple[ClusterError, bool]],
+    lag: int,
+    stop_after: int | None,
+    proofs: int,
+) -> None:
+    memory, time, stop = MemoryCluster(), FakeClock(), Event()
+    assert set(memory.execute(list(live.values()))) <= {None}
+    before = memory.observe(list(map(topic, NAMES))).resources
+    consents = " ".join(f"{one.ref}:{hazard}" for one in desired for hazard in one.intent.allow)
+    plan = plan_for(memory, *desired, allow=consents)
+    started = len(memory.executed)
+    memory.lag(lag)
+    memory.pace(2)
+    ledger = MemoryLedger()
+    watched = Failing(memory, failing)
+
+    taken = Taken(proofs)
+
+    def guard() -> None:
+        taken()
+        watched.fail()
+
+    watched.after = lambda _: stop.set() if len(watched.requests) - 1 == stop_after else None
+
+    report = apply(plan, watched, clock=time.clock, stop=stop, guard=guard, ledger=ledger)
+
+    memory.lag(0)
+    for _ in range(lag):
+        memory.observe([])
+    after = memory.observe(list(map(topic, NAMES))).resources
+    assert [one.planned for one in report.results] == list(plan.changes)
+    for one in report.results:
+        ref = one.planned.ref
+        says_what_was_done(one, carried_out_on(memory, started, ref.name))
+        # What is being moved goes on where the lock is lost.
+        if not one.done and Reassign not in sorts(one.not_done):
+            assert after.get(ref) == before.get(ref)
+    for ref in set(map(topic, NAMES)) - {one.planned.ref for one in report.results}:
+        assert after.get(ref) == before.get(ref)
+
+    ledger.run = 2
+    finished = apply(plan, memory, clock=time.clock, ledger=ledger)
+    assert not memory.throttles(NAMES)
+    for one in finished.results:
+        if one.planned.status is Status.PLANNED:
+            assert one.result in {Result.APPLIED, Result.ALREADY}
+    left = plan_for(memory, *desired, allow=consents)
+    assert {c.ref for c in left.changes if c.status is Status.PLANNED} == set()
+    assert finished.complete == (
+        not any(one.deferred or one.planned.status is not Status.PLANNED for one in finished.results)
+    )
+
+
+# --- guard and journal -----------------------------------------------------------------------------
+
+
+@dataclass
+class Minutes:
+    """A journal that remembers, and can be broken.
+
+    Attributes:
+        log: What happened, together with what a cluster was asked.
+        broken: What to raise instead.
+    """
+
+    log: list[object]
+    broken: BaseException | None = None
+
+    def intend(self, changes: Sequence[PlannedChange]) -> None:
+        if self.broken is not None:
+            raise self.broken
+        self.log.append([planned.ref.name for planned in changes])
+
+    def conclude(self, report: ApplyReport) -> None:
+        raise AssertionError(report)
+
+
+def test_each_request_is_preceded_by_a_proof(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a", 6, retention_ms=WEEK), declared("b"), declared("c"))
+    log: list[str] = []
+    watched = Watched(memory, before=lambda batch: log.append(type(batch[0]).__name__))
+    assert apply(plan, watched, clock=time.clock, guard=lambda: log.append("proof")).complete
+    assert log == ["CreateTopic", "proof", "AlterConfigs", "proof", "AddPartitions", "proof"]
+
+
+def test_nothing_is_sent_without_a_proof(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "z")
+    plan = plan_for(memory, declared("a"), declared("b"), declared("z", 6))
+    watched, before = Watched(memory), list(memory.executed)
+    report = apply(plan, watched, clock=time.clock, guard=Taken(0))
+    assert set(results(report).values()) == {Result.NOT_TRIED}
+    for one in report.results:
+        assert one.message == "given up before its turn: this apply lost the lock of the cluster: bob has it"
+        assert one.hint is not None
+        assert "run the same apply again" in one.hint
+        assert one.done == ()
+        assert one.not_done != ()
+    assert (len(watched.requests), memory.executed, time.naps) == (1, before, [])
+    assert not report.complete
+    assert not report.interrupted
+    assert carry_out(plan, memory, time).complete
+
+
+def test_what_was_sent_before_the_lock_was_lost_is_read_back(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "half")
+    made(memory, "later")
+    plan = plan_for(memory, declared("half", 6, retention_ms=WEEK), declared("later", 6), declared("new"))
+    watched = Watched(memory)
+    report = apply(plan, watched, clock=time.clock, guard=Taken(2))
+    assert results(report) == {"half": Result.FAILED, "later": Result.NOT_TRIED, "new": Result.APPLIED}
+    half = result_of(report, "half")
+    assert half.message == "this apply lost the lock of the cluster: bob has it"
+    assert (sorts(half.done), sorts(half.not_done)) == ([AlterConfigs], [AddPartitions])
+    assert [sorts(request)[0] for request in watched.requests] == [CreateTopic, AlterConfigs, AddPartitions]
+    assert time.naps == []
+    again = carry_out(plan, memory, time)
+    assert results(again) == {"half": Result.APPLIED, "later": Result.APPLIED, "new": Result.ALREADY}
+
+
+def test_a_lock_that_is_lost_in_the_midst_of_a_batch(memory: MemoryCluster, time: FakeClock) -> None:
+    """Groups take a request each: some of a batch were carried out, and the others surely were not."""
+    made(memory, "read")
+    refs = [ResourceRef("ConsumerGroup", f"g{number}") for number in range(3)]
+    for ref in refs:
+        memory.commit(ref.name, {("read", 0): 0})
+    plan = plan_for(memory, *(Desired(ref, None, Intent(allow={"delete": "TICKET-1"})) for ref in refs))
+    report = apply(plan, memory, clock=time.clock, guard=Taken(2))
+    assert results(report) == {"g0": Result.APPLIED, "g1": Result.APPLIED, "g2": Result.NOT_TRIED}
+    assert memory.groups().groups.keys() == {"g2"}
+
+
+def test_the_journal_knows_what_is_about_to_be_done(memory: MemoryCluster, time: FakeClock) -> None:
+    for name in ("changed", "done", "moved", "refused", "unsure"):
+        made(memory, name, retention_ms=WEEK)
+    desired = [
+        declared("changed", 6, retention_ms=WEEK),
+        declared("done", 6, retention_ms=WEEK),
+        declared("moved", 6, retention_ms=WEEK),
+        declared("new"),
+        declared("refused", 1, retention_ms=WEEK),
+        declared("unsure", retention_ms=DAY),
+    ]
+    plan = plan_for(memory, *desired)
+    memory.execute([AddPartitions(topic("done"), 3, 6), AddPartitions(topic("moved"), 3, 4)])
+    log: list[object] = []
+    watched = Watched(memory, before=lambda batch: log.append(type(batch[0]).__name__))
+    report = apply(plan, watched, clock=time.clock, journal=Minutes(log))
+    assert log == [["changed", "new"], "CreateTopic", "AddPartitions"]
+    assert {name for name, result in results(report).items() if result is Result.APPLIED} == {
+        "changed",
+        "new",
+    }
+
+
+def test_the_journal_is_not_told_of_nothing(memory: MemoryCluster, time: FakeClock) -> None:
+    plan = plan_for(memory, declared("a"))
+    stop = Event()
+    stop.set()
+    log: list[object] = []
+    report = apply(plan, memory, clock=time.clock, stop=stop, journal=Minutes(log))
+    assert (results(report), report.interrupted) == ({"a": Result.NOT_TRIED}, True)
+    assert carry_out(plan, memory, time).complete
+    assert apply(plan, memory, clock=time.clock, journal=Minutes(log)).complete
+    assert log == []
+
+
+@pytest.mark.parametrize("broken", [AuditError("cannot be written"), KeyboardInterrupt()])
+def test_without_a_journal_nothing_is_done(
+    memory: MemoryCluster, time: FakeClock, broken: BaseException
+) -> None:
+    watched = Watched(memory)
+    with pytest.raises(type(broken)):
+        apply(plan_for(memory, declared("a")), watched, clock=time.clock, journal=Minutes([], broken))
+    assert (watched.requests, memory.executed) == ([], [])
+
+
+# --- a real Kafka; what loads it most comes last -----------------------------------------------------
+
+
+def test_all_sorts_of_changes_on_a_real_kafka(real_cluster: KafkaCluster, prefix: str) -> None:
+    names = {name: f"{prefix}{name}" for name in ("changed", "doomed", "moved", "new", "taken")}
+    before = [
+        declared(names["changed"], segment_ms=DAY),
+        declared(names["doomed"]),
+        declared(names["moved"], retention_ms=WEEK),
+    ]
+    assert apply(plan_for(real_cluster, *before), real_cluster).complete
+    desired = [
+        declared(names["changed"], 6, retention_ms="1209600000", segment_ms=None),
+        absent(names["doomed"]),
+        declared(names["moved"], 6, retention_ms="1209600000"),
+        declared(names["new"], cleanup_policy="compact,delete"),
+        declared(names["taken"]),
+    ]
+    plan = plan_for(real_cluster, *desired)
+    by_hand = AlterConfigs(topic(names["moved"]), {"retention.ms": "1000"})
+    assert real_cluster.execute([by_hand]) == [None]
+    eventually(
+        lambda: state_of(real_cluster, names["moved"]),
+        lambda s: s is not None and s["retention.ms"] == "1000",
+    )
+
+    def meanwhile(batch: Sequence[Operation]) -> None:
+        if isinstance(batch[0], CreateTopic):
+            assert real_cluster.execute([CreateTopic(topic(names["taken"]), 1, 1, {})]) == [None]
+
+    report = apply(plan, Watched(real_cluster, before=meanwhile))
+    assert results(report) == {
+        names["changed"]: Result.APPLIED,
+        names["doomed"]: Result.APPLIED,
+        names["moved"]: Result.MOVED,
+        names["new"]: Result.APPLIED,
+        names["taken"]: Result.MOVED,
+    }
+    states = {name: state_of(real_cluster, full) for name, full in names.items()}
+    assert states == {
+        "changed": {"partitions": 6, "replicationFactor": 1, "retention.ms": "1209600000"},
+        "doomed": None,
+        "moved": {"partitions": 3, "replicationFactor": 1, "retention.ms": "1000"},
+        "new": {"partitions": 3, "replicationFactor": 1, "cleanup.policy": "compact,delete"},
+        "taken": {"partitions": 1, "replicationFactor": 1},
+    }
+
+
+def test_another_topic_of_the_same_name_is_left_alone_on_a_real_kafka(
+    real_cluster: KafkaCluster, prefix: str
+) -> None:
+    names = [f"{prefix}{name}" for name in ("changed", "doomed")]
+    assert apply(plan_for(real_cluster, *map(declared, names)), real_cluster).complete
+    plan = plan_for(real_cluster, declared(names[0], 6, retention_ms=WEEK), absent(names[1]))
+    assert apply(plan_for(real_cluster, *map(absent, names)), real_cluster).complete
+    assert apply(plan_for(real_cluster, *map(declared, names)), real_cluster).complete
+    report = apply(plan, real_cluster)
+    assert set(results(report).values()) == {Result.MOVED}
+    assert all(state_of(real_cluster, name) == {"partitions": 3, "replicationFactor": 1} for name in names)
+
+
+def test_a_thousand_topics_of_twelve_partitions_on_a_real_kafka(
+    real_cluster: KafkaCluster, prefix: str, time: FakeClock
+) -> None:
+    desired = [declared(f"{prefix}{number:04}", 12) for number in range(1000)]
+    watched = Watched(real_cluster)
+    plan = plan_for(watched, *desired)
+    report = apply(plan, watched)
+    assert report.complete
+    assert set(results(report).values()) == {Result.APPLIED}
+    assert (len(watched.checks), len(watched.requests)) == (3, 3)
+    # Nothing is asked about one topic alone: a few readings of all of them, however long the broker takes.
+    lonely = [refs for refs in watched.readings if len(refs) == 1]
+    assert len(lonely) <= 3
+    assert len(watched.readings) < 40
+    again = carry_out(plan, watched, time)
+    assert again.complete
+    assert set(results(again).values()) == {Result.ALREADY}
+    assert (len(watched.requests), time.naps) == (3, [])

@@ -1,0 +1,78 @@
+"""Batches: bounded, complete, spread over brokers, and the same for the same moves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkaform.moves.batches import FREE_PARTITIONS, cut
+from kafkaform.moves.options import MoveOptions
+from kafkaform.moves.partition_move import PartitionMove
+from tests.support.scenes import topic
+
+if TYPE_CHECKING:
+    import random
+
+    from kafkaform.layout import Replicas
+
+
+def move(partition: int, before: Replicas, after: Replicas, size: int = 0, name: str = "a") -> PartitionMove:
+    return PartitionMove(topic(name), partition, before, after, size, frozenset(after) - {*before})
+
+
+def replicas() -> st.SearchStrategy[Replicas]:
+    return st.permutations(range(1, 6)).flatmap(lambda ids: st.integers(1, 4).map(lambda n: tuple(ids[:n])))
+
+
+MOVES = st.lists(st.tuples(replicas(), replicas(), st.integers(0, 100)), max_size=60).map(
+    lambda drawn: [move(number, *one) for number, one in enumerate(drawn)]
+)
+OPTIONS = st.builds(MoveOptions, batch_partitions=st.integers(1, 10), batch_bytes=st.integers(1, 400))
+
+
+@given(MOVES, OPTIONS)
+def test_every_move_is_in_one_batch_within_the_bounds(
+    moves: list[PartitionMove], options: MoveOptions
+) -> None:
+    batches = cut(moves, options)
+    assert sorted(one.key for batch in batches for one in batch) == sorted(one.key for one in moves)
+    for batch in batches:
+        copies = [bool(one.adding) for one in batch]
+        assert all(copies) or not any(copies)
+        assert len(batch) <= (options.batch_partitions if copies[0] else FREE_PARTITIONS)
+        assert len(batch) == 1 or sum(one.copied for one in batch) <= options.batch_bytes
+
+
+@given(MOVES, OPTIONS, st.randoms(use_true_random=False))
+def test_the_order_of_moves_does_not_matter(
+    moves: list[PartitionMove], options: MoveOptions, chance: random.Random
+) -> None:
+    shuffled = [*moves]
+    chance.shuffle(shuffled)
+    assert cut(shuffled, options) == cut(moves, options)
+
+
+@given(MOVES, OPTIONS)
+def test_what_copies_nothing_comes_first(moves: list[PartitionMove], options: MoveOptions) -> None:
+    order = [bool(one.adding) for batch in cut(moves, options) for one in batch]
+    assert order == sorted(order)
+
+
+def test_a_batch_takes_from_all_pairs_of_brokers_in_turn() -> None:
+    moves = [move(number, (1,), (1, 2), 10) for number in range(6)]
+    moves += [move(number, (3,), (3, 4), 10) for number in range(6, 12)]
+    batches = cut(moves, MoveOptions(batch_partitions=4))
+    assert [sorted(one.before[0] for one in batch) for batch in batches] == [[1, 1, 3, 3]] * 3
+
+
+def test_a_partition_that_is_too_large_goes_alone() -> None:
+    moves = [move(0, (1,), (1, 2), 10), move(1, (1,), (1, 2), 500), move(2, (1,), (1, 2), 10)]
+    batches = cut(moves, MoveOptions(batch_bytes=100))
+    assert [[one.partition for one in batch] for batch in batches] == [[0], [1], [2]]
+
+
+def test_bytes_count_once_for_each_new_replica() -> None:
+    assert move(0, (1,), (1, 2, 3), 10).copied == 20
+    assert move(0, (1, 2, 3), (1,), 10).copied == 0

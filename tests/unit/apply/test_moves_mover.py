@@ -1,0 +1,742 @@
+"""Moving replicas on a cluster in memory: what is sent, what is waited for, and how it ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.cluster.memory_replicas import CLUSTER
+from kafkaform.errors import (
+    ClusterError,
+    LockLost,
+    MovesUnfinished,
+    OutcomeUnknown,
+    PermissionDenied,
+    RequestRejected,
+    Unreachable,
+)
+from kafkaform.lock import lost
+from kafkaform.moves.conduct import PATIENCE_S
+from kafkaform.moves.options import MoveOptions, WhenBusy
+from kafkaform.moves.stalls import STALL_S
+from kafkaform.moves.waiting import HEALTH_WAIT_S
+from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
+from tests.support.move_scenes import MB, Crew, MemoryLedger, laid_out, now_on, three_racks, work
+from tests.support.scenes import Watched, topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from kafkaform.cluster.memory import MemoryCluster
+    from kafkaform.groups import TopicPartition
+    from kafkaform.layout import Assignment, Layout, Replicas
+    from kafkaform.lock import Guard
+    from kafkaform.moves.ledger import Announcement
+    from kafkaform.moves.mover import MoveReport
+    from kafkaform.moves.progress import MoveProgress
+
+SINGLE: Assignment = ((1,), (2,), (3,))
+TRIPLE: Assignment = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
+NO = RequestRejected("a policy says no (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask them")
+A, B = topic("a"), topic("b")
+
+
+@pytest.fixture
+def memory() -> MemoryCluster:
+    """Three brokers, and a topic of 30 MB with one replica of each of three partitions."""
+    cluster = three_racks()
+    laid_out(cluster, "a", SINGLE)
+    cluster.fill(A, 30 * MB)
+    cluster.pace(5)
+    return cluster
+
+
+def failure(report: MoveReport, name: str = "a") -> ClusterError:
+    found = report.outcomes[topic(name)]
+    assert found is not None
+    return found
+
+
+class Requests(Watched):
+    """A cluster that remembers reassignments, and lets a test step in before them."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        super().__init__(cluster)
+        self.reassigned: list[dict[TopicPartition, Replicas | None]] = []
+        self.seen: Callable[[], object] | None = None
+
+    def reassign(
+        self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = lambda: None
+    ) -> Mapping[TopicPartition, ClusterError | None]:
+        self.reassigned.append(dict(targets))
+        return super().reassign(targets, guard)
+
+    def layout(self) -> Layout:
+        if self.seen is not None:
+            self.seen()
+        return super().layout()
+
+
+def at(moment: int, *acts: Callable[[], object]) -> Callable[[MoveProgress], None]:
+    """Act when progress is told for the n-th time, from 1 on."""
+    left = [moment]
+
+    def step(_: MoveProgress) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            for act in acts:
+                act()
+
+    return step
+
+
+def killed(memory: MemoryCluster, crew: Crew) -> None:
+    """Let an apply vanish in the midst of its first batch: nothing is sent any more."""
+    gone: list[bool] = []
+
+    def guard() -> None:
+        if gone:
+            raise lost("it is dead")
+
+    crew.guard = guard
+    crew.notes.on_progress = at(2, lambda: gone.append(True), crew.stop.set)
+    memory.pace(20)
+    crew.move(work("a", SINGLE, TRIPLE))
+
+
+# --- what is done ----------------------------------------------------------------------------------
+
+
+def test_replicas_are_added_under_a_throttle_that_is_off_afterwards(memory: MemoryCluster) -> None:
+    crew, during = Crew(memory), []
+    crew.notes.on_progress = at(2, lambda: during.append(memory.throttles(["a"])))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert now_on(memory, "a") == TRIPLE
+    leaders = frozenset({"0:1", "1:2", "2:3"})
+    followers = frozenset({"0:2", "0:3", "1:3", "1:1", "2:1", "2:2"})
+    rates = dict.fromkeys((1, 2, 3), Rates(MB, MB))
+    assert during == [Throttles(rates, {"a": ThrottledReplicas(leaders, followers)})]
+    assert not memory.throttles(["a"])
+    assert isinstance(crew.ledger, MemoryLedger)
+    assert [one.throttles for one in crew.ledger.announced.values()] == during
+    assert crew.ledger.gone == list(crew.ledger.announced)
+
+
+def test_progress_is_told_in_partitions_and_bytes(memory: MemoryCluster) -> None:
+    crew = Crew(memory)
+    crew.move(work("a", SINGLE, TRIPLE))
+    last = crew.notes.progress[-1]
+    assert (last.batch, last.batches, last.partitions_done, last.partitions) == (1, 1, 3, 3)
+    assert (last.bytes_done, last.bytes_total, last.throttle) == (60 * MB, 60 * MB, MB)
+    copied = [one.bytes_done for one in crew.notes.progress]
+    assert copied == sorted(copied)
+    assert len(set(copied)) > 3
+
+
+def test_progress_never_exceeds_the_total_though_topics_grow_meanwhile(memory: MemoryCluster) -> None:
+    crew = Crew(memory)
+    crew.notes.on_progress = at(1, lambda: memory.fill(A, 300 * MB))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    copied = [one.bytes_done for one in crew.notes.progress]
+    assert {one.bytes_total for one in crew.notes.progress} == {60 * MB}
+    assert copied == sorted(copied)
+    assert copied[-1] == 60 * MB
+
+
+def test_a_decrease_needs_no_throttle_and_no_record(memory: MemoryCluster) -> None:
+    laid_out(memory, "b", TRIPLE)
+    crew, during = Crew(memory), []
+    crew.notes.on_progress = lambda _: during.append(memory.throttles(["b"]))
+    assert crew.move(work("b", TRIPLE, ((1, 2), (2, 3), (3, 1)))).outcomes == {B: None}
+    assert now_on(memory, "b") == ((1, 2), (2, 3), (3, 1))
+    assert not any(during)
+    assert isinstance(crew.ledger, MemoryLedger)
+    assert crew.ledger.announced == {}
+
+
+def test_without_a_limit_nothing_is_throttled(memory: MemoryCluster) -> None:
+    crew = Crew(memory, MoveOptions(throttle=None))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert isinstance(crew.ledger, MemoryLedger)
+    assert crew.ledger.announced == {}
+
+
+def test_a_batch_begins_once_the_one_before_is_in_sync(memory: MemoryCluster) -> None:
+    watched = Requests(memory)
+    crew = Crew(watched, MoveOptions(throttle=MB, batch_partitions=1))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert [list(request) for request in watched.reassigned] == [[("a", 0)], [("a", 1)], [("a", 2)]]
+    running = [(one.batch, one.partitions_done) for one in crew.notes.progress]
+    assert running == sorted(running)
+    assert {batch: max(d for b, d in running if b == batch) for batch, _ in running} == {1: 1, 2: 2, 3: 3}
+
+
+def test_what_is_there_already_is_not_sent(memory: MemoryCluster) -> None:
+    laid_out(memory, "b", TRIPLE)
+    watched = Requests(memory)
+    report = Crew(watched).move(work("b", SINGLE, TRIPLE))
+    assert (report.outcomes, watched.reassigned) == ({B: None}, [])
+
+
+def test_preferred_leaders_lead_again(memory: MemoryCluster) -> None:
+    assert Crew(memory).move(work("a", SINGLE, ((2, 1), (2, 1), (3, 1)))).outcomes == {A: None}
+    assert [state.leader for state in memory.layout().topics["a"]] == [2, 2, 3]
+
+
+def test_leaders_that_are_not_elected_are_a_note(memory: MemoryCluster) -> None:
+    crew = Crew(memory, MoveOptions(throttle=None))
+    crew.notes.on_progress = lambda progress: (
+        memory.fail_next(NO, A) if progress.partitions_done == 3 else None
+    )
+    assert crew.move(work("a", SINGLE, ((2, 1), (2,), (3,)))).outcomes == {A: None}
+    assert crew.notes.lines == [f"the preferred leader of a-0 does not lead yet: {NO.message}"]
+
+
+def test_a_replica_that_is_out_of_sync_is_not_asked_to_lead(memory: MemoryCluster) -> None:
+    elected: list[TopicPartition] = []
+
+    class Elections(Requests):
+        def elect_leaders(
+            self, partitions: Collection[TopicPartition], guard: Guard = lambda: None
+        ) -> Mapping[TopicPartition, ClusterError | None]:
+            elected.extend(partitions)
+            return super().elect_leaders(partitions, guard)
+
+    crew = Crew(Elections(memory), MoveOptions(throttle=None))
+    crew.notes.on_progress = lambda progress: (
+        memory.stop_broker(2) if progress.partitions_done == progress.partitions else None
+    )
+    moved = ((2, 1), (1, 2), (1, 3))
+    assert crew.move(work("a", SINGLE, moved)).outcomes == {A: None}
+    assert [state.isr for state in memory.layout().topics["a"]] == [(1,), (1,), (1, 3)]
+    assert elected == [("a", 2)]
+    assert crew.notes.lines == []
+
+
+# --- how it ends early -----------------------------------------------------------------------------
+
+
+def test_a_stop_takes_back_what_is_under_way(memory: MemoryCluster) -> None:
+    crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1))
+    crew.notes.on_progress = lambda progress: crew.stop.set() if progress.batch == 2 else None
+    report = crew.move(work("a", SINGLE, TRIPLE))
+    assert report.interrupted
+    assert str(failure(report)) == "stopped; 1 of 3 partitions in place"
+    assert now_on(memory, "a") == (TRIPLE[0], *SINGLE[1:])
+    assert not memory.layout().reassigning
+    assert not memory.throttles(["a"])
+
+
+def test_what_was_taken_back_is_not_taken_for_done_by_a_reading_that_lags(memory: MemoryCluster) -> None:
+    """The controller lists no reassignment any more; a broker still shows the replicas of its target."""
+    memory.pace(20)
+    crew = Crew(memory)
+    crew.notes.on_progress = at(2, lambda: memory.lag(3), crew.stop.set)
+    report = crew.move(work("a", SINGLE, TRIPLE))
+    assert report.interrupted
+    assert str(failure(report)) == "stopped; 0 of 3 partitions in place"
+
+
+def test_what_was_not_begun_when_it_stopped_is_left_out(memory: MemoryCluster) -> None:
+    laid_out(memory, "b", SINGLE)
+    crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=3))
+    crew.notes.on_progress = at(1, crew.stop.set)
+    report = crew.move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
+    assert report.interrupted
+    assert report.outcomes.keys() == {A}
+    assert str(failure(report)) == "stopped; 0 of 3 partitions in place"
+    assert (now_on(memory, "a"), now_on(memory, "b")) == (SINGLE, SINGLE)
+    before = Crew(memory)
+    before.stop.set()
+    assert before.move(work("b", SINGLE, TRIPLE)).outcomes == {}
+
+
+def test_an_interrupt_cleans_up_too(memory: MemoryCluster) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    crew = Crew(memory)
+    crew.notes.on_progress = at(2, interrupt)
+    report = crew.move(work("a", SINGLE, TRIPLE))
+    assert report.interrupted
+    assert str(failure(report)) == "stopped; 0 of 3 partitions in place"
+    assert now_on(memory, "a") == SINGLE
+    assert not memory.throttles(["a"])
+
+
+def test_an_error_of_this_programme_cleans_up_too(memory: MemoryCluster) -> None:
+    def break_down() -> None:
+        raise ZeroDivisionError
+
+    crew = Crew(memory)
+    crew.notes.on_progress = at(2, break_down)
+    with pytest.raises(ZeroDivisionError):
+        crew.move(work("a", SINGLE, TRIPLE))
+    assert now_on(memory, "a") == SINGLE
+    assert not memory.throttles(["a"])
+
+
+def test_a_timeout_ends_it(memory: MemoryCluster) -> None:
+    memory.pace(10_000)
+    crew = Crew(memory, MoveOptions(throttle=MB, timeout_s=90))
+    error = failure(crew.move(work("a", SINGLE, TRIPLE)))
+    assert str(error) == "not finished within 90s; 0 of 3 partitions in place"
+    assert "--timeout" in (error.hint or "")
+    assert sum(crew.time.naps) == pytest.approx(90)
+    assert now_on(memory, "a") == SINGLE
+    assert not memory.throttles(["a"])
+
+
+def test_what_is_taken_back_has_its_old_order_again(memory: MemoryCluster) -> None:
+    """Kafka itself would leave 2:1, with another preferred leader."""
+    laid_out(memory, "b", ((1, 2),))
+    crew = Crew(memory)
+    crew.notes.on_progress = at(2, crew.stop.set)
+    crew.move(work("b", ((1, 2),), ((2, 3),)))
+    assert now_on(memory, "b") == ((1, 2),)
+
+
+def test_after_the_lock_is_lost_nothing_more_is_sent(memory: MemoryCluster) -> None:
+    crew = Crew(memory)
+    killed(memory, crew)
+    assert sorted(memory.layout().reassigning or {}) == [("a", 0), ("a", 1), ("a", 2)]
+    assert memory.throttles(["a"]).rates == dict.fromkeys((1, 2, 3), Rates(MB, MB))
+    assert isinstance(crew.ledger, MemoryLedger)
+    assert crew.ledger.gone == []
+
+
+def test_a_lost_lock_says_what_goes_on(memory: MemoryCluster) -> None:
+    requests = [0]
+
+    def guard() -> None:
+        requests[0] += 1
+        if requests[0] > 2:  # the throttles and the first batch
+            raise lost("bob has it")
+
+    memory.pace(2)
+    crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=2), guard=guard)
+    error = failure(crew.move(work("a", SINGLE, TRIPLE)))
+    assert isinstance(error, LockLost)
+    assert "2 of 3 partitions in place" in error.message
+    assert "throttled until the next apply" in error.message
+    told = "still set: the throttle of brokers 1, 2, 3 and throttled replicas of 1 topic (a)"
+    assert f"{told}; the next apply takes them off" in crew.notes.lines
+
+
+# --- what a dead apply has left --------------------------------------------------------------------
+
+
+def test_what_a_dead_apply_began_is_joined_and_its_throttles_are_taken_over(memory: MemoryCluster) -> None:
+    ledger = MemoryLedger()
+    killed(memory, Crew(memory, ledger=ledger))
+    ledger.run, watched, during = 2, Requests(memory), []
+    crew = Crew(watched, MoveOptions(throttle=2 * MB), ledger)
+    crew.notes.on_progress = at(2, lambda: during.append(memory.throttles(["a"]).rates))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert watched.reassigned == []
+    assert "going on with what is running already: 3 partitions" in crew.notes.lines
+    assert during == [dict.fromkeys((1, 2, 3), Rates(2 * MB, 2 * MB))]
+    assert not memory.throttles(["a"])
+    assert sorted(ledger.gone) == sorted(ledger.announced)
+
+
+def test_a_stop_takes_back_what_a_dead_apply_began(memory: MemoryCluster) -> None:
+    ledger = MemoryLedger()
+    killed(memory, Crew(memory, ledger=ledger))
+    ledger.run = 2
+    crew = Crew(memory, ledger=ledger)
+    crew.notes.on_progress = at(2, crew.stop.set)
+    assert crew.move(work("a", SINGLE, TRIPLE)).interrupted
+    assert (now_on(memory, "a"), memory.layout().reassigning) == (SINGLE, {})
+    assert not memory.throttles(["a"])
+
+
+@pytest.mark.parametrize("throttle", [None, MB])
+def test_joined_at_the_same_rate_or_at_none(memory: MemoryCluster, throttle: int | None) -> None:
+    ledger = MemoryLedger()
+    killed(memory, Crew(memory, ledger=ledger))
+    ledger.run, during = 2, []
+    crew = Crew(memory, MoveOptions(throttle=throttle), ledger)
+    crew.notes.on_progress = at(2, lambda: during.append(memory.throttles(["a"]).rates))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert during == [dict.fromkeys((1, 2, 3), Rates(throttle, throttle)) if throttle else {}]
+    assert not memory.throttles(["a"])
+    assert sorted(ledger.gone) == sorted(ledger.announced)
+
+
+def test_throttles_of_a_dead_apply_are_taken_off_though_nothing_is_to_be_moved(memory: MemoryCluster) -> None:
+    ledger = MemoryLedger()
+    killed(memory, Crew(memory, ledger=ledger))
+    ledger.run = 2
+    crew = Crew(memory, ledger=ledger)
+    crew.mover().recover()
+    assert crew.notes.lines == ["throttles of an earlier apply stay on: what they are for is not over"]
+    assert memory.throttles(["a"])
+    memory.advance(100)
+    crew.mover().recover()
+    assert not memory.throttles(["a"])
+    assert crew.notes.lines[-1].startswith("taken off what an earlier apply left behind: the throttle of")
+    assert ledger.gone == list(ledger.announced)
+
+
+def test_of_what_a_dead_apply_left_only_what_is_as_it_left_it_is_taken_off(memory: MemoryCluster) -> None:
+    ledger = MemoryLedger()
+    killed(memory, Crew(memory, ledger=ledger))
+    foreign = Throttles({2: Rates(leader=7 * MB)}, {"a": ThrottledReplicas(frozenset({"9:1"}), frozenset())})
+    memory.set_throttles(foreign)
+    memory.advance(100)
+    ledger.run = 2
+    Crew(memory, ledger=ledger).mover().recover()
+    assert memory.throttles(["a"]) == foreign
+
+
+def test_what_dead_applies_left_is_not_known_without_the_record(memory: MemoryCluster) -> None:
+    class Unread(MemoryLedger):
+        def left(self) -> Sequence[Announcement]:
+            raise PermissionDenied("no right to read")
+
+    crew = Crew(memory, ledger=Unread())
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert crew.notes.lines == ["whether an earlier apply left throttles is not known: no right to read"]
+
+
+def test_a_broker_that_is_down_is_asked_again_by_a_later_apply(memory: MemoryCluster) -> None:
+    ledger = MemoryLedger()
+    killed(memory, Crew(memory, ledger=ledger))
+    memory.advance(100)
+    memory.stop_broker(3)
+    ledger.run = 2
+    crew = Crew(memory, ledger=ledger)
+    crew.mover().recover()
+    assert "broker 3 is down, and may keep the throttle of an earlier apply" in crew.notes.lines
+    assert (memory.throttles(["a"]), ledger.gone) == (Throttles(), [])
+    memory.start_broker(3)
+    assert memory.throttles(["a"]).rates == {3: Rates(MB, MB)}
+    crew.mover().recover()
+    assert not memory.throttles(["a"])
+    assert ledger.gone == list(ledger.announced)
+
+
+def test_an_account_that_may_not_see_throttles_has_left_none(memory: MemoryCluster) -> None:
+    """It moves nothing either: there is nothing to be said about it, and no record to be read."""
+
+    class Unseen(Requests):
+        def throttles(self, topics: Collection[str]) -> Throttles:
+            raise PermissionDenied(f"may not describe the brokers, nor {len(topics)} topics")
+
+    class Unread(MemoryLedger):
+        def left(self) -> Sequence[Announcement]:
+            raise AssertionError
+
+    crew = Crew(Unseen(memory), ledger=Unread())
+    crew.mover().recover()
+    assert crew.notes.lines == []
+
+
+def test_of_two_dead_applies_the_one_that_had_not_set_its_throttles_is_no_obstacle(
+    memory: MemoryCluster,
+) -> None:
+    ledger = MemoryLedger()
+    killed(memory, Crew(memory, ledger=ledger))
+    memory.advance(100)
+    ledger.run = 2
+    ledger.announce(Throttles({1: Rates(9 * MB, 9 * MB)}))
+    ledger.run = 3
+    Crew(memory, ledger=ledger).mover().recover()
+    assert not memory.throttles(["a"])
+
+
+def test_a_throttle_that_cannot_be_taken_off_is_said(memory: MemoryCluster) -> None:
+    laid_out(memory, "b", ((3, 1), (3, 2)))
+    crew = Crew(memory)
+    crew.notes.on_progress = lambda p: memory.stop_broker(3) if p.partitions_done == 2 else None
+    assert crew.move(work("b", ((3, 1), (3, 2)), ((1, 2), (2, 1)))).outcomes == {B: None}
+    told = "still set: the throttle of brokers 1, 2, 3 and throttled replicas of 1 topic (b)"
+    assert crew.notes.lines[-1] == f"{told}; the next apply takes them off"
+    memory.start_broker(3)
+    assert memory.throttles(["a", "b"]).rates == {3: Rates(MB, MB)}
+
+
+# --- other people ----------------------------------------------------------------------------------
+
+
+def test_a_reassignment_of_somebody_else_is_refused_and_left_alone(memory: MemoryCluster) -> None:
+    laid_out(memory, "b", SINGLE)
+    memory.reassign({("b", 1): (2, 1)})
+    before = memory.layout().reassigning
+    watched = Requests(memory)
+    error = failure(Crew(watched).move(work("a", SINGLE, TRIPLE)))
+    assert error.message == "a reassignment that is not of this apply is running: b-1"
+    assert "--when-busy wait" in (error.hint or "")
+    assert (watched.reassigned, memory.layout().reassigning) == ([], before)
+    assert not memory.throttles(["a"])
+
+
+def test_a_reassignment_of_somebody_else_to_the_same_place_is_joined_and_never_taken_back(
+    memory: MemoryCluster,
+) -> None:
+    memory.pace(20)
+    memory.reassign({("a", 1): TRIPLE[1]})
+    crew = Crew(memory)
+    crew.notes.on_progress = at(2, crew.stop.set)
+    assert crew.move(work("a", SINGLE, TRIPLE)).interrupted
+    assert (memory.layout().reassigning or {}).keys() == {("a", 1)}
+    assert "not started by an apply, so it goes on: the reassignment of a-1" in crew.notes.lines
+    assert not memory.throttles(["a"])
+    assert Crew(memory).move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+
+
+def test_a_reassignment_of_somebody_else_is_waited_for_if_told_to(memory: MemoryCluster) -> None:
+    laid_out(memory, "b", SINGLE)
+    memory.pace(40)
+    memory.reassign({("b", 1): (2, 1)})
+    crew = Crew(memory, MoveOptions(throttle=MB, when_busy=WhenBusy.WAIT))
+    crew.notes.on_progress = lambda _: memory.pace(2)
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    waiting = "waiting: a reassignment that is not of this apply is running: b-1"
+    assert crew.notes.lines == [waiting] * 3  # at first, and every 15 s
+    assert now_on(memory, "b")[1] == (2, 1)
+
+
+def test_somebody_who_takes_a_partition_elsewhere_meanwhile_is_left_alone(memory: MemoryCluster) -> None:
+    crew = Crew(memory)
+    crew.notes.on_progress = at(2, lambda: memory.reassign({("a", 0): (1, 3)}))
+    error = failure(crew.move(work("a", SINGLE, TRIPLE)))
+    assert error.message.startswith("partition 0: somebody else is moving it to another place; 2 of 3")
+    assert now_on(memory, "a")[1:] == TRIPLE[1:]
+    assert not memory.throttles(["a"])
+
+
+def test_somebody_who_cancels_it_is_believed(memory: MemoryCluster) -> None:
+    memory.pace(50)
+    watched = Requests(memory)
+    crew = Crew(watched)
+    crew.notes.on_progress = at(2, lambda: memory.reassign({("a", 0): None}))
+    error = failure(crew.move(work("a", SINGLE, TRIPLE)))
+    assert error.message == "partition 0: somebody took its reassignment back; 2 of 3 partitions in place"
+    assert len(watched.reassigned) == 1
+
+
+def test_throttles_of_somebody_else_stay_as_they_are(memory: MemoryCluster) -> None:
+    foreign = Throttles(
+        {1: Rates(leader=5 * MB), 2: Rates(MB, 3 * MB)},
+        {"a": ThrottledReplicas(frozenset({"0:1", "7:1"}), frozenset({"*"}))},
+    )
+    memory.set_throttles(foreign)
+    crew, during = Crew(memory), []
+    crew.notes.on_progress = at(2, lambda: during.append(memory.throttles(["a"]).rates))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert during == [{1: Rates(5 * MB, MB), 2: Rates(MB, 3 * MB), 3: Rates(MB, MB)}]
+    assert memory.throttles(["a"]) == foreign
+    assert crew.notes.lines == [
+        "broker 1 keeps the throttle that somebody else has set: 5 MB/s sending",
+        "broker 2 keeps the throttle that somebody else has set: 1 MB/s sending, 3 MB/s receiving",
+    ]
+
+
+def test_a_topic_that_moved_since_the_plan_is_left_alone_as_a_whole(memory: MemoryCluster) -> None:
+    laid_out(memory, "b", ((1,), (1,), (3,)))
+    watched = Requests(memory)
+    report = Crew(watched).move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
+    assert report.outcomes[A] is None
+    message = "partition 1 is on 1 by now; the plan saw 2; 0 of 3 partitions in place"
+    assert failure(report, "b").message == message
+    assert {key[0] for request in watched.reassigned for key in request} == {"a"}
+
+
+def test_a_topic_that_is_gone_is_no_reason_to_stop(memory: MemoryCluster) -> None:
+    report = Crew(memory).move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
+    assert report.outcomes[A] is None
+    assert failure(report, "b").message.startswith("partition 0 is not there any more")
+
+
+# --- health, and brokers that come and go ----------------------------------------------------------
+
+
+def test_nothing_is_begun_on_an_unhealthy_cluster(memory: MemoryCluster) -> None:
+    laid_out(memory, "b", ((1, 2), (2, 3)))
+    memory.stop_broker(3)
+    watched = Requests(memory)
+    crew = Crew(watched)
+    error = failure(crew.move(work("a", ((1,),), ((1, 2),))))
+    sick = "the cluster is not healthy: a-2 without a leader; b-1 not in sync on broker 3"
+    assert error.message == sick
+    assert crew.notes.lines[0] == f"waiting: {sick}"
+    assert sum(crew.time.naps) == pytest.approx(HEALTH_WAIT_S)
+    assert watched.reassigned == []
+
+
+def test_it_begins_once_the_cluster_is_healthy(memory: MemoryCluster) -> None:
+    memory.stop_broker(3)
+    watched = Requests(memory)
+    crew = Crew(watched)
+    watched.seen = at_call(30, lambda: memory.start_broker(3))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert len(watched.reassigned) == 1
+
+
+def at_call(moment: int, act: Callable[[], object]) -> Callable[[], None]:
+    left = [moment]
+
+    def step() -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            act()
+
+    return step
+
+
+def test_a_dead_broker_can_be_drained() -> None:
+    memory = three_racks()
+    laid_out(memory, "b", ((1, 3), (3, 2)))
+    memory.stop_broker(3)
+    assert Crew(memory).move(work("b", ((1, 3), (3, 2)), ((1, 2), (1, 2)))).outcomes == {B: None}
+    assert now_on(memory, "b") == ((1, 2), (1, 2))
+
+
+def test_a_broker_that_stops_in_the_midst_is_waited_for_and_said(memory: MemoryCluster) -> None:
+    crew = Crew(memory)
+
+    def step(progress: MoveProgress) -> None:
+        if len(crew.notes.progress) == 2:
+            memory.stop_broker(3)
+        elif progress.stalled:
+            memory.start_broker(3)
+
+    crew.notes.on_progress = step
+    assert crew.move(work("a", ((1,), (2,)), ((1, 2), (2, 3)))).outcomes == {A: None}
+    stalled = {one.stalled for one in crew.notes.progress}
+    assert stalled == {"", "broker 3 down, which a-1 is to be on: start it again"}
+    assert sum(crew.time.naps) > STALL_S
+    assert not memory.throttles(["a"])
+
+
+@pytest.mark.parametrize("error", [Unreachable("nobody answers"), OutcomeUnknown("no answer in time")])
+@pytest.mark.parametrize("carried_out", [False, True])
+def test_a_start_without_an_answer_is_found_out_by_reading(
+    memory: MemoryCluster, error: ClusterError, *, carried_out: bool
+) -> None:
+    memory.fail_next(error, A, carried_out=carried_out)
+    crew = Crew(memory, MoveOptions(throttle=None))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert now_on(memory, "a") == TRIPLE
+
+
+def test_readings_that_fail_for_a_while_do_not_end_it(memory: MemoryCluster) -> None:
+    watched = Requests(memory)
+    calls = [0]
+
+    def flaky() -> None:
+        calls[0] += 1
+        if 4 <= calls[0] < 40:
+            raise Unreachable("nobody answers")
+
+    watched.seen = flaky
+    crew = Crew(watched)
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert "the cluster does not answer, trying again: nobody answers" in crew.notes.lines
+
+
+def test_a_cluster_that_is_gone_ends_it_and_is_said(memory: MemoryCluster) -> None:
+    watched = Requests(memory)
+    calls = [0]
+
+    def gone() -> None:
+        calls[0] += 1
+        if calls[0] >= 4:
+            raise Unreachable("nobody answers")
+
+    watched.seen = gone
+    crew = Crew(watched)
+    error = failure(crew.move(work("a", SINGLE, TRIPLE)))
+    assert error.message == "nobody answers; 0 of 3 partitions in place"
+    assert sum(crew.time.naps) >= PATIENCE_S
+    told = "what is being moved could not be taken back, and may go on: nobody answers"
+    assert told in crew.notes.lines
+    assert not memory.throttles(["a"])
+
+
+def test_readings_that_lag_behind_do_no_harm(memory: MemoryCluster) -> None:
+    memory.lag(3)
+    assert Crew(memory).move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+
+
+# --- refusals --------------------------------------------------------------------------------------
+
+
+def test_a_partition_that_is_refused_fails_its_topic_alone(memory: MemoryCluster) -> None:
+    laid_out(memory, "b", SINGLE)
+    memory.fail_next(NO, B)
+    crew = Crew(memory, MoveOptions(throttle=None))
+    report = crew.move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
+    assert report.outcomes[A] is None
+    error = failure(report, "b")
+    assert isinstance(error, MovesUnfinished)
+    assert error.message == f"partition 0: {NO.message}; 2 of 3 partitions in place"
+    assert error.hint == "ask them"
+
+
+def test_what_cannot_be_throttled_is_not_begun(memory: MemoryCluster) -> None:
+    memory.deny(lambda ref: ref == CLUSTER)
+    watched = Requests(memory)
+    error = failure(Crew(watched).move(work("a", SINGLE, TRIPLE)))
+    assert isinstance(error, PermissionDenied)
+    assert watched.reassigned == []
+
+
+def test_what_cannot_be_announced_is_not_set_and_not_begun(memory: MemoryCluster) -> None:
+    ledger = MemoryLedger()
+    ledger.broken = True
+    watched = Requests(memory)
+    error = failure(Crew(watched, ledger=ledger).move(work("a", SINGLE, TRIPLE)))
+    assert (error.message, error.hint) == ("not throttled: the record cannot be written", "mend that")
+    assert (watched.reassigned, memory.throttles(["a"])) == ([], Throttles())
+
+
+def test_nothing_is_moved_blindly(memory: MemoryCluster) -> None:
+    class Blind(Requests):
+        def layout(self) -> Layout:
+            return replace(super().layout(), reassigning=None)
+
+    error = failure(Crew(Blind(memory)).move(work("a", SINGLE, TRIPLE)))
+    assert isinstance(error, PermissionDenied)
+    assert error.hint == "grant Describe on the cluster"
+
+
+# --- replicas in sync ------------------------------------------------------------------------------
+
+
+def test_enough_replicas_in_sync_is_no_reason_to_wait(memory: MemoryCluster) -> None:
+    laid_out(memory, "b", TRIPLE)
+    crew = Crew(memory)
+    assert crew.mover().wait_in_sync({B: 3, A: 1}).outcomes == {A: None, B: None}
+    assert crew.time.naps == []
+
+
+def test_too_few_replicas_in_sync_are_waited_for(memory: MemoryCluster) -> None:
+    memory.reassign({("a", number): to for number, to in enumerate(TRIPLE)})
+    crew = Crew(memory)
+    assert crew.mover().wait_in_sync({A: 2}).outcomes == {A: None}
+    assert crew.notes.lines[0] == (
+        "waiting for replicas of a: partition 0 has 1 replica in sync: acks=all writes would stop"
+    )
+
+
+def test_too_few_replicas_in_sync_for_good_are_an_error(memory: MemoryCluster) -> None:
+    laid_out(memory, "b", TRIPLE)
+    crew = Crew(memory)
+    report = crew.mover().wait_in_sync({A: 2, B: 2})
+    assert report.outcomes[B] is None
+    assert failure(report).message == "partition 0 has 1 replica in sync: acks=all writes would stop"
+    assert sum(crew.time.naps) == pytest.approx(HEALTH_WAIT_S)
+
+
+def test_replicas_that_are_about_to_go_do_not_count(memory: MemoryCluster) -> None:
+    laid_out(memory, "b", ((1, 2),))
+    memory.stop_broker(3)
+    memory.reassign({("b", 0): (1, 3)})
+    crew = Crew(memory, MoveOptions(timeout_s=60))
+    error = failure(crew.mover().wait_in_sync({B: 2}), "b")
+    assert str(error).startswith("not finished within 1m")

@@ -1,0 +1,92 @@
+"""Arithmetic of throttles: what is asked for, what is ours, and what is left of it."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkaform.moves.throttling import (
+    NOTHING,
+    lacking,
+    other_rates,
+    partitions,
+    unchanged,
+    union,
+    wanted,
+    without,
+)
+from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
+from tests.unit.apply.test_moves_batches import move
+
+RATES = st.builds(Rates, st.none() | st.integers(1, 3), st.none() | st.integers(1, 3)).filter(
+    lambda rates: rates != Rates()
+)
+ENTRIES = st.frozensets(st.sampled_from(("0:1", "0:2", "1:1", "7:3")), max_size=3)
+LISTS = st.builds(ThrottledReplicas, ENTRIES, ENTRIES).filter(lambda one: one != ThrottledReplicas())
+THROTTLES = st.builds(
+    Throttles,
+    st.dictionaries(st.integers(1, 3), RATES, max_size=3),
+    st.dictionaries(st.sampled_from("ab"), LISTS, max_size=2),
+)
+
+
+def test_senders_have_it_and_receivers_are_to_get_it() -> None:
+    moves = [move(0, (1, 2), (2, 3)), move(1, (2,), (2, 1)), move(2, (1, 2), (1,))]
+    asked = wanted(moves, 1000, [1, 2, 3])
+    assert asked.rates == dict.fromkeys((1, 2, 3), Rates(1000, 1000))
+    listed = ThrottledReplicas(frozenset({"0:1", "0:2", "1:2"}), frozenset({"0:3", "1:1"}))
+    assert asked.replicas == {"a": listed}
+
+
+def test_brokers_that_are_down_take_no_rate() -> None:
+    assert set(wanted([move(0, (1, 2), (2, 3))], 1000, [2, 3]).rates) == {2, 3}
+
+
+def test_what_copies_nothing_needs_no_throttle() -> None:
+    assert not wanted([move(0, (1, 2), (2, 1)), move(1, (1, 2), (2,))], 1000, [1, 2])
+
+
+@given(THROTTLES)
+def test_nothing_is_left_without_itself(one: Throttles) -> None:
+    assert without(one, one) == NOTHING == without(NOTHING, one)
+    assert without(one, NOTHING) == one == unchanged(one, one) == union([one, one])
+
+
+@given(THROTTLES, THROTTLES)
+def test_what_is_added_can_be_told_from_what_was_there(asked: Throttles, present: Throttles) -> None:
+    """Whatever is taken off again was not there before."""
+    ours = lacking(asked, present)
+    after = union([ours, present])
+    assert without(after, ours) == without(present, ours) == present
+    assert unchanged(ours, after) == ours
+    assert lacking(asked, after) == NOTHING
+    assert unchanged(ours, present) == NOTHING
+
+
+@given(THROTTLES, THROTTLES)
+def test_only_what_is_as_it_was_is_unchanged(one: Throttles, present: Throttles) -> None:
+    still = unchanged(one, present)
+    assert unchanged(still, present) == still
+    for broker, rates in still.rates.items():
+        live = present.rates[broker]
+        assert rates.leader in {None, live.leader}
+        assert rates.follower in {None, live.follower}
+    for topic, listed in still.replicas.items():
+        assert listed.leader <= present.replicas[topic].leader
+        assert listed.follower <= present.replicas[topic].follower
+
+
+def test_a_list_of_all_has_everything() -> None:
+    everything = Throttles(replicas={"a": ThrottledReplicas(frozenset({"*"}), frozenset())})
+    asked = Throttles(replicas={"a": ThrottledReplicas(frozenset({"0:1"}), frozenset({"0:2"}))})
+    assert lacking(asked, everything) == Throttles(
+        replicas={"a": ThrottledReplicas(frozenset(), frozenset({"0:2"}))}
+    )
+
+
+def test_other_rates_and_partitions_are_named() -> None:
+    asked = Throttles({1: Rates(5, 5), 2: Rates(5, 5), 3: Rates(5, 5)})
+    present = Throttles({1: Rates(5, 5), 2: Rates(leader=7)})
+    assert other_rates(asked, present) == {2: Rates(leader=7)}
+    listed = ThrottledReplicas(frozenset({"0:1", "*"}), frozenset({"12:3"}))
+    assert partitions(Throttles(replicas={"a": listed})) == {("a", 0), ("a", 12)}

@@ -1,0 +1,480 @@
+"""What an apply makes of earlier ones: results that were never written, and plans that are spent."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.audit.earlier import Earlier, read_earlier
+from kafkaform.audit.journal import open_journal
+from kafkaform.audit.topic import TOPIC
+from kafkaform.audit.trail import read_record
+from kafkaform.cli.earlier import settle
+from kafkaform.cli.safeguards import Safeguards
+from kafkaform.client_properties import ClientProperties
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.errors import OutcomeUnknown
+from kafkaform.executor import apply
+from kafkaform.settings import AuditSettings, ClusterSettings
+from tests.support.audit_scenes import ALICE, HEADER, Story, recorded_apply
+from tests.support.cli_helpers import Project
+from tests.support.group_clients import produce
+from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
+from tests.support.scenes import DAY, WEEK, FakeClock, absent, declared, made, plan_for, topic
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from kafkaform.audit.entries import Entry
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.devcluster.cluster import DevCluster
+    from kafkaform.model import FieldValue, Observation, Plan, ResourceRef
+
+KEPT = AuditSettings()
+RETENTION = "config.retention.ms"
+LONG = 1_000
+"""So many readings: more than an apply takes before it gives up."""
+AUDITED = {"KAFKAFORM_AUDIT": "true"}
+
+
+@pytest.fixture
+def memory() -> MemoryCluster:
+    return MemoryCluster()
+
+
+def killed(plan: Plan, cluster: MemoryCluster, *, done: bool = True) -> str:
+    """Apply a plan, or only mean to, and write no result; returns the id of the apply."""
+    journal = open_journal(cluster, KEPT, plan, HEADER, "sha256:0", ALICE)
+    if done:
+        apply(plan, cluster, journal=journal, clock=FakeClock().clock)
+    else:
+        journal.intend(plan.changes)
+    return journal.run
+
+
+def settled(cluster: Cluster) -> list[str]:
+    """Settle what is open, and say of what."""
+    return [str(entry.ref) for entry in read_earlier(cluster, KEPT, "memory").settle(cluster, "later")]
+
+
+def results(cluster: Cluster, run: str) -> dict[str, str | None]:
+    entries = [entry for entry in read_record(cluster, KEPT).entries if entry.run == run]
+    return {entry.ref.name: entry.outcome.result if entry.outcome else None for entry in entries}
+
+
+# --- results ---------------------------------------------------------------------------------------
+
+
+def test_what_the_cluster_shows_as_carried_out_is_given_its_result(memory: MemoryCluster) -> None:
+    for name in ("cut", "gone"):
+        made(memory, name, retention_ms=WEEK)
+    desired = (declared("cut", 6, retention_ms=DAY), absent("gone"), declared("new", segment_ms=DAY))
+    run = killed(plan_for(memory, *desired, allow="Topic/cut:retention-cut"), memory)
+    assert results(memory, run) == {"cut": None, "gone": None, "new": None}
+    assert settled(memory) == ["Topic/cut", "Topic/gone", "Topic/new"]
+    assert results(memory, run) == dict.fromkeys(("cut", "gone", "new"), "applied")
+    cut, *_ = read_record(memory, KEPT).entries
+    assert cut.carried_out == cut.fields
+    assert cut.outcome is not None
+    assert cut.outcome.message == (
+        "found done by apply later: this one ended before it could write its result"
+    )
+    lines = memory.read_audit()
+    assert settled(memory) == []
+    assert memory.read_audit() == lines
+
+
+def test_what_the_cluster_does_not_show_stays_open(memory: MemoryCluster) -> None:
+    """It may have been carried out and undone, so nothing may be said of it; nor of a half."""
+    for name in ("cut", "gone", "half"):
+        made(memory, name, retention_ms=WEEK)
+    desired = (
+        declared("cut", retention_ms=DAY),
+        absent("gone"),
+        declared("half", 6, retention_ms=DAY),
+        declared("new"),
+    )
+    run = killed(plan_for(memory, *desired, allow="Topic/*:retention-cut"), memory, done=False)
+    half = plan_for(memory, declared("half", retention_ms=DAY), allow="Topic/half:retention-cut")
+    apply(half, memory, clock=FakeClock().clock)
+    lines = memory.read_audit()
+    assert settled(memory) == []
+    assert memory.read_audit() == lines
+    assert set(results(memory, run).values()) == {None}
+
+
+def test_what_a_later_apply_did_is_not_put_down_to_an_earlier_one(memory: MemoryCluster) -> None:
+    made(memory, "a", retention_ms=WEEK)
+    story = Story()
+    lost = story.add("update", "a", {RETENTION: (WEEK, DAY), "partitions": (1, 3)}, result=None)
+    story.add("update", "a", {RETENTION: (WEEK, DAY)})
+    apply(
+        plan_for(memory, declared("a", retention_ms=DAY), allow="Topic/a:retention-cut"),
+        memory,
+        clock=FakeClock().clock,
+    )
+    uid = memory.observe([lost.ref], kinds=["Topic"]).resources[lost.ref].uid
+    story.entries[0] = replace(lost, uid=uid)
+    (found,) = Earlier(story.entries, KEPT).settle(memory, "later")
+    assert [field.path for field in found.fields] == ["partitions"]
+    story.add("update", "a", {"partitions": (1, 3)})
+    assert Earlier(story.entries, KEPT).settle(memory, "later") == ()
+    story.entries[2:] = []
+    story.add("create", "a", {})
+    assert Earlier(story.entries, KEPT).settle(memory, "later") == ()
+
+
+def test_what_no_answer_came_for_is_settled_as_well(memory: MemoryCluster) -> None:
+    """The answers get lost, and what follows on them does not show before the apply gives up."""
+    for name in ("a", "b"):
+        made(memory, name, retention_ms=WEEK)
+    changed = (declared(name, 6, segment_ms=DAY) for name in ("a", "b"))
+    plan = plan_for(memory, *changed, declared("new"), declared("fine"))
+    memory.lag(LONG)
+    for name in ("a", "b", "new"):
+        memory.fail_next(OutcomeUnknown("no answer in time"), topic(name), carried_out=name != "b")
+    run, report = recorded_apply(plan, memory)
+    assert not report.complete
+    memory.lag(0)
+    for _ in range(LONG):
+        memory.observe([])
+    entries = {entry.ref.name: entry for entry in read_record(memory, KEPT).entries}
+    assert {name: [one.path for one in entry.in_doubt] for name, entry in entries.items()} == {
+        "fine": [],
+        "a": ["config.segment.ms"],
+        "b": ["config.segment.ms"],
+        "new": ["partitions", "replicationFactor"],
+    }
+    assert settled(memory) == ["Topic/a", "Topic/new"]
+    assert results(memory, run) == {"a": "failed", "b": "failed", "new": "applied", "fine": "failed"}
+    entries = {entry.ref.name: entry for entry in read_record(memory, KEPT).entries}
+    assert [name for name, entry in entries.items() if entry.is_open] == ["b"]
+    assert [one.path for one in entries["a"].carried_out] == ["config.segment.ms"], (
+        "6 partitions were not tried"
+    )
+    lines = memory.read_audit()
+    assert settled(memory) == []
+    assert memory.read_audit() == lines
+
+
+def test_a_field_is_in_doubt_by_the_latest_change_alone(memory: MemoryCluster) -> None:
+    """Whatever an earlier one made of it, the later one found it otherwise: nothing piles up."""
+    made(memory, "a", retention_ms=DAY)
+    (live,) = memory.observe([topic("a")]).resources.values()
+
+    def looked_at(*entries: Entry) -> list[tuple[str, list[str]]]:
+        found = Earlier(entries, KEPT)._unsettled()
+        return [(entry.run, [field.path for field in entry.fields]) for entry in found]
+
+    story = Story()
+    both: dict[str, tuple[FieldValue, FieldValue]] = {RETENTION: (WEEK, DAY), "partitions": (1, 3)}
+    first = story.add("update", "a", both, result=None, uid=live.uid)
+    second = story.add("update", "a", {RETENTION: (WEEK, DAY)}, result=None, uid=live.uid)
+    tried = story.add("update", "a", {"partitions": (1, 3)}, result="failed", uid=live.uid)
+    assert looked_at(*story.entries) == [("run1", [RETENTION])]
+    assert looked_at(first, second) == [("run0", ["partitions"]), ("run1", [RETENTION])]
+    assert looked_at(first, tried) == [("run0", [RETENTION])]
+    again = story.add("create", "a", {RETENTION: (None, DAY)}, result=None)
+    assert looked_at(first, second, again) == [("run3", [RETENTION])], "there was none"
+    other = story.add("update", "a", {"config.segment.ms": (None, "1")}, result="failed", uid="another")
+    assert looked_at(first, second, other) == [], "it was another topic by then"
+    deletion = story.add("delete", "a", {RETENTION: (DAY, None)}, result=None, uid=live.uid)
+    assert looked_at(second, deletion) == [("run1", [RETENTION]), ("run5", [RETENTION])]
+
+
+def test_what_stays_open_is_looked_at_in_one_reading_and_not_told(
+    memory: MemoryCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made(memory, "a", retention_ms=WEEK)
+    plan = plan_for(memory, declared("a", retention_ms=DAY), allow="Topic/a:retention-cut")
+    for _ in range(20):
+        killed(plan, memory, done=False)
+    read = []
+
+    class Watched(MemoryCluster):
+        def observe_fields(self, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
+            read.append(fields)
+            return memory.observe_fields(fields)
+
+    settle(read_earlier(memory, KEPT, "memory"), Watched(), "later")
+    assert read == [{topic("a"): {RETENTION}}]
+    assert capsys.readouterr().err == ""
+
+
+def test_what_is_not_on_record_in_full_stays_open(memory: MemoryCluster) -> None:
+    made(memory, "a", retention_ms=DAY)
+    story = Story()
+    story.add("create", "a", {RETENTION: (None, DAY)}, result=None, whole=False)
+    cut = story.add("create", "a", {RETENTION: (None, DAY)}, result=None)
+    story.entries[1] = replace(cut, fields=tuple(replace(field, cut=True) for field in cut.fields))
+    story.add("create", "a", {RETENTION: (None, DAY)}, result=None, kind="Unheard")
+    assert Earlier(story.entries, KEPT).settle(memory, "later") == ()
+    story.add("create", "a", {RETENTION: (None, DAY)}, result=None)
+    assert len(Earlier(story.entries, KEPT).settle(memory, "later")) == 1
+    assert Earlier(story.entries).settle(memory, "later") == (), "nothing is written where no record is kept"
+
+
+# --- spent plans -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "spent"),
+    [
+        ({}, True),
+        ({"plan": "sha256:1"}, False),
+        ({"result": None}, False),
+        ({"result": "failed", "done": [RETENTION]}, False),
+        ({"result": "already"}, False),
+    ],
+)
+def test_a_change_is_spent_once_all_of_it_was_carried_out(more: dict[str, object], spent: bool) -> None:
+    story = Story()
+    entry = story.add("update", "a", {RETENTION: (WEEK, DAY), "partitions": (1, 3)}, **more)  # type: ignore[arg-type]
+    found = Earlier(story.entries).spent("sha256:0", "2026-11-03T11:00:00.000Z")
+    assert found == ({entry.ref: entry} if spent else {})
+
+
+@pytest.mark.parametrize(
+    ("created_at", "spent"),
+    [
+        ("2026-11-03T11:59:59Z", True),
+        ("2026-11-03T12:00:00.000Z", True),
+        ("2026-11-03T12:00:00.001Z", False),
+        ("2026-11-04T00:00:00Z", False),
+        ("2026-11-31T00:00:00Z", True),
+    ],
+)
+def test_a_plan_that_was_made_after_an_apply_is_another_one(created_at: str, spent: bool) -> None:
+    """Its digest is the same, as that is over content without times."""
+    story = Story()
+    story.add("update", "a", {RETENTION: (WEEK, DAY)})
+    assert bool(Earlier(story.entries).spent("sha256:0", created_at)) == spent
+
+
+def test_a_record_that_cannot_be_read_is_a_note_and_stops_no_apply(
+    memory: MemoryCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = ClusterSettings("dev", ClientProperties())
+    made(memory, "a", retention_ms=WEEK)
+    killed(plan_for(memory, declared("a", 6, retention_ms=WEEK)), memory)
+    memory.hide(TOPIC)
+    earlier = Safeguards().earlier(memory, target, "memory", saved=True)
+    assert earlier == Earlier()
+    told = capsys.readouterr().err
+    assert told.startswith("what earlier applies did is not known: the record in the topic ")
+    assert Safeguards(audit=False).earlier(memory, target, "memory", saved=False).entries == ()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_result_that_cannot_be_written_is_a_note_and_stops_no_apply(
+    memory: MemoryCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killed(plan_for(memory, declared("a")), memory)
+    nowhere = AuditSettings(file=tmp_path / "missing" / "audit.jsonl")
+    settle(replace(read_earlier(memory, KEPT, "memory"), kept=nowhere), memory, "later")
+    told = capsys.readouterr().err
+    assert told.startswith("results that earlier applies left open stay open: the record in ")
+
+
+def test_without_a_record_now_the_earlier_one_is_still_read_for_a_saved_plan(memory: MemoryCluster) -> None:
+    killed(plan_for(memory, declared("a")), memory)
+    target = ClusterSettings("dev", ClientProperties())
+    none_kept = Safeguards(audit=False)
+    assert len(none_kept.earlier(memory, target, "memory", saved=True).entries) == 1
+    assert none_kept.earlier(memory, target, "memory", saved=True).settle(memory, "later") == ()
+
+
+# --- on the command line, and on Kafka -------------------------------------------------------------
+
+
+@pytest.fixture
+def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
+    return Project(tmp_path, kafka.bootstrap_servers, prefix)
+
+
+KILLED = """
+import os, signal, sys
+from kafkaform.audit.journal import AuditJournal
+from kafkaform.cli.main import run
+
+def conclude(self, report):
+    print(self.run, file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+AuditJournal.conclude = conclude
+run(sys.argv[1:])
+"""
+
+
+def killed_apply(project: Project, *arguments: object) -> str:
+    """Run an apply that is killed between the effect and the record of it; returns its id."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, *map(str, project.aimed(["apply", *arguments, "--auto-approve"]))],
+        cwd=project.folder,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parents[3]),
+            "KAFKAFORM_LOCK": "false",
+            **AUDITED,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    return done.stderr.splitlines()[-1]
+
+
+def history(project: Project, run: str) -> dict[str, tuple[str | None, str | None]]:
+    changes = project.run("history", run, "--format", "json").needs(0).json["changes"]
+    return {one["name"].removeprefix(project.prefix): (one["result"], one["message"]) for one in changes}
+
+
+GROUP = """
+apiVersion: kafkaform/v1
+kind: ConsumerGroup
+metadata: {{name: {prefix}g}}
+spec:
+  topics: [{prefix}orders]
+  protocol: consumer
+  offsets: {{initial: latest}}
+"""
+
+
+def test_offsets_that_a_killed_apply_committed_are_guarded(kafka: DevCluster, project: Project) -> None:
+    """The rerun has nothing to do, and yet writes the result; the guard holds before it, and after."""
+    project.topic("orders")
+    project.run("apply", "topics", "--auto-approve").needs(0)
+    produce(kafka.bootstrap_servers, f"{project.prefix}orders", {0: 3})
+    project.write("topics/g.yaml", GROUP.format(prefix=project.prefix))
+    run = killed_apply(project, "topics")
+    assert history(project, run) == {"g": (None, None)}
+    assert "create: result unknown (killed, or still running)" in project.run("history", run).out
+    again = project.run("apply", "topics", "--auto-approve", env=AUDITED).needs(0)
+    assert "No changes" in again.out
+    assert f"apply {run} left the result of 1 change open: found done, and recorded" in again.err
+    result, message = history(project, run)["g"]
+    assert result == "applied"
+    assert message is not None
+    assert message.endswith("this one ended before it could write its result")
+    name = f"{project.prefix}g"
+    admin = admin_client(kafka.bootstrap_servers)
+    admin.delete_consumer_groups([name], request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
+    plan = eventually(lambda: project.run("plan", "topics"), lambda call: "No changes" not in call.out)
+    assert "needs consent to offset-recommit" in plan.out
+
+
+def test_offsets_that_a_killed_apply_committed_are_guarded_without_a_rerun(
+    kafka: DevCluster, project: Project
+) -> None:
+    project.topic("orders")
+    project.run("apply", "topics", "--auto-approve").needs(0)
+    project.write("topics/g.yaml", GROUP.format(prefix=project.prefix))
+    run = killed_apply(project, "topics")
+    name = f"{project.prefix}g"
+    admin = admin_client(kafka.bootstrap_servers)
+    admin.delete_consumer_groups([name], request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
+    plan = eventually(lambda: project.run("plan", "topics"), lambda call: "No changes" not in call.out)
+    assert "needs consent to offset-recommit" in plan.out
+    assert run in plan.out
+
+
+def test_a_saved_plan_that_a_killed_apply_carried_out_is_settled_by_the_next(project: Project) -> None:
+    project.topic("orders")
+    project.run("plan", "topics", "--out", "plan.json").needs(0)
+    run = killed_apply(project, "plan.json")
+    again = project.run("apply", "plan.json", "--auto-approve", env=AUDITED).needs(0)
+    assert "exists already" in again.out
+    assert history(project, run)["orders"][0] == "applied"
+
+
+@pytest.fixture
+def applied(project: Project) -> Project:
+    """A saved plan that cut the retention of `a`, with consent, and made `b`; both are undone by hand."""
+    project.topic("a", retention="7d")
+    project.run("apply", "topics", "--auto-approve").needs(0)
+    project.topic("a", retention="1d")
+    project.topic("b")
+    project.run("plan", "topics", "--out", "plan.json", "--allow", "Topic/*a:retention-cut")
+    project.run("apply", "plan.json", "--auto-approve", env=AUDITED).needs(0)
+    return project
+
+
+def test_a_plan_that_was_applied_is_a_no_op_while_its_changes_are_there(applied: Project) -> None:
+    again = applied.run("apply", "plan.json", env=AUDITED).needs(0)
+    assert "the plan was applied on " in again.err
+    assert "was so already" in again.out
+    assert "needs consent" not in again.both
+
+
+def test_a_plan_that_was_applied_is_not_applied_again(applied: Project) -> None:
+    applied.set_config("a", "retention.ms", WEEK)
+    for env in (AUDITED, None):
+        again = applied.run("apply", "plan.json", "--auto-approve", env=env).needs(1)
+        assert "the plan was applied on " in again.err
+        assert f"changed since: Topic/{applied.prefix}a; nothing was applied" in again.err
+        assert "make a new plan, and review it; or give --again" in again.err
+    assert applied.live()["a"]["retention.ms"] == WEEK
+    applied.run("apply", "plan.json", "--again", "--auto-approve", env=AUDITED).needs(0)
+    assert applied.live()["a"]["retention.ms"] == DAY
+
+
+def test_a_new_plan_of_the_same_content_is_applied(project: Project) -> None:
+    project.topic("a", retention="7d")
+    project.run("apply", "topics", "--auto-approve").needs(0)
+    project.topic("a", retention="1d")
+    for file in ("first.json", "second.json"):
+        project.run("plan", "topics", "--out", file, "--allow", "Topic/*a:retention-cut")
+        project.run("apply", file, "--auto-approve", env=AUDITED).needs(0)
+        assert project.live()["a"]["retention.ms"] == DAY
+        project.set_config("a", "retention.ms", WEEK)
+    first, second = (
+        json.loads((project.folder / f"{name}.json").read_text()) for name in ("first", "second")
+    )
+    assert first["digest"] == second["digest"]
+    for file in ("first.json", "second.json"):
+        assert "changed since" in project.run("apply", file, "--auto-approve", env=AUDITED).needs(1).err
+
+
+def test_a_plan_that_was_applied_in_part_is_finished(project: Project) -> None:
+    """What was carried out and undone is refused, and the rest goes through."""
+    for name in ("a", "b"):
+        project.topic(name, retention="7d")
+    project.run("apply", "topics", "--auto-approve").needs(0)
+    for name in ("a", "b"):
+        project.topic(name, retention="8d")
+    project.run("plan", "topics", "--out", "plan.json").needs(0)
+    target = ("--target", f"Topic/{project.prefix}a")
+    project.run("apply", "plan.json", *target, "--auto-approve", env=AUDITED).needs(0)
+    project.set_config("a", "retention.ms", WEEK)
+    rest = project.run("apply", "plan.json", "--auto-approve", env=AUDITED).needs(1)
+    assert "refused" in rest.out
+    assert "1 updated" in rest.out
+    live = project.live()
+    assert (live["a"]["retention.ms"], live["b"]["retention.ms"]) == (WEEK, "691200000")
+    assert "--again" in project.run("apply", "topics", "--again", "--auto-approve").needs(64).err
+
+
+def test_a_reset_that_was_applied_says_one_thing_the_second_time(kafka: DevCluster, project: Project) -> None:
+    project.topic("orders")
+    project.write("topics/g.yaml", GROUP.format(prefix=project.prefix).replace("latest", "earliest"))
+    project.run("apply", "topics", "--auto-approve").needs(0)
+    produce(kafka.bootstrap_servers, f"{project.prefix}orders", {0: 3})
+    name = f"{project.prefix}g"
+    project.run("reset", name, "--to", "latest", "--out", "reset.json").needs(0)
+    consent = ("--allow", f"ConsumerGroup/{name}:offset-reset")
+    project.run("apply", "reset.json", *consent, "--auto-approve", env=AUDITED).needs(0)
+    for more in (consent, ()):
+        again = project.run("apply", "reset.json", *more, "--auto-approve", env=AUDITED).needs(0)
+        assert "was so already" in again.out
+        assert "consent" not in again.both
+    unrecorded = project.run("apply", "reset.json", "--auto-approve", "--no-audit").needs(0)
+    assert "consent" not in unrecorded.both

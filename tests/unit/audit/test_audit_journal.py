@@ -1,0 +1,389 @@
+"""Writing the record: before anything is sent, and after; and what happens where it cannot be written."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.audit.file import append_to_file
+from kafkaform.audit.journal import FileSink, TopicSink, open_journal
+from kafkaform.audit.topic import TOPIC
+from kafkaform.audit.trail import read_record, read_record_file
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.errors import AuditError, RequestRejected, Unreachable
+from kafkaform.executor import apply
+from kafkaform.onlookers import Observer
+from kafkaform.outcome import Result
+from kafkaform.settings import AuditSettings
+from tests.support.audit_scenes import ALICE, HEADER, recorded_apply
+from tests.support.kafka_fixtures import eventually
+from tests.support.scenes import (
+    DAY,
+    WEEK,
+    FakeClock,
+    absent,
+    declared,
+    logged,
+    made,
+    plan_for,
+    state_of,
+    topic,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kafkaform.audit.entries import Entry
+    from kafkaform.audit.journal import AuditJournal
+    from kafkaform.cluster.kafka import KafkaCluster
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.devcluster.cluster import DevCluster
+    from kafkaform.model import Plan
+    from kafkaform.outcome import ApplyReport
+    from tests.support.kafka_fixtures import Account
+
+KEPT = AuditSettings()
+NO = RequestRejected("a policy says no (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask them")
+
+
+@pytest.fixture
+def memory() -> MemoryCluster:
+    return MemoryCluster()
+
+
+def journal_of(cluster: Cluster, plan: Plan, audit: AuditSettings = KEPT) -> AuditJournal:
+    return open_journal(cluster, audit, plan, HEADER, "sha256:0", ALICE)
+
+
+def carry_out(plan: Plan, cluster: Cluster, journal: AuditJournal, stop: Event | None = None) -> ApplyReport:
+    return apply(plan, cluster, journal=journal, clock=FakeClock().clock, stop=stop)
+
+
+def entries_of(cluster: Cluster, run: str) -> dict[str, Entry]:
+    log = read_record(cluster, KEPT)
+    return {entry.ref.name: entry for entry in log.entries if entry.run == run}
+
+
+def ends(entries: dict[str, Entry]) -> dict[str, str | None]:
+    return {name: entry.outcome.result if entry.outcome else None for name, entry in entries.items()}
+
+
+# --- what is written -------------------------------------------------------------------------------
+
+
+def test_a_whole_apply_on_a_real_cluster(real_cluster: KafkaCluster, prefix: str) -> None:
+    """Creates, updates and deletes, with who, before, after, consent and result."""
+    a, b, c = (prefix + name for name in "abc")
+    first, _ = recorded_apply(
+        plan_for(real_cluster, declared(a, retention_ms=WEEK), declared(b)), real_cluster
+    )
+    assert ends(entries_of(real_cluster, first)) == {a: "applied", b: "applied"}
+    eventually(lambda: state_of(real_cluster, b), lambda state: state is not None)
+    plan = plan_for(
+        real_cluster,
+        declared(a, 6, retention_ms=DAY),
+        absent(b),
+        declared(c),
+        allow=f"Topic/{a}:retention-cut",
+    )
+    second, report = recorded_apply(plan, real_cluster)
+    assert report.complete
+    entries = entries_of(real_cluster, second)
+    assert second != first
+    assert list(entries) == [a, b, c]
+    assert [entry.id for entry in entries.values()] == [f"{second}.{n}" for n in (1, 2, 3)]
+    assert ends(entries) == dict.fromkeys((a, b, c), "applied")
+    changed, deleted, created = entries.values()
+    assert [(one.path, one.before, one.after) for one in changed.carried_out] == [
+        ("partitions", 3, 6),
+        ("placement", "1,1,1", "1,1,1,1,1,1"),
+        ("config.retention.ms", WEEK, DAY),
+    ]
+    assert (changed.who, changed.host, changed.ci, changed.url) == ("alice", "ci-3", "github", ALICE.url)
+    assert (changed.commit, changed.plan, changed.tool_version) == (HEADER.commit, "sha256:0", "1.2.3")
+    assert (changed.environment, changed.cluster_id) == ("dev", real_cluster.facts().cluster_id)
+    assert (changed.action, changed.risk) == ("update", "destructive")
+    assert changed.consents == (("retention-cut", "--allow"),)
+    assert deleted.consents == (("delete", "--allow"),)
+    assert (deleted.action, deleted.uid) == ("delete", plan.changes[1].change.uid)  # type: ignore[union-attr]
+    assert {one.path: one.before for one in deleted.carried_out} == {"partitions": 3, "replicationFactor": 1}
+    assert (created.action, created.uid) == ("create", None)
+    assert {one.path: one.after for one in created.carried_out} == {"partitions": 3, "replicationFactor": 1}
+
+
+def test_the_intent_is_there_before_the_first_request(memory: MemoryCluster) -> None:
+    plan = plan_for(memory, declared("a"))
+    journal = journal_of(memory, plan)
+    seen: list[dict[str, str | None]] = []
+
+    class Looking(Observer):
+        def started(self, _: int) -> None:
+            assert memory.executed == []
+            seen.append(ends(entries_of(memory, journal.run)))
+
+    report = apply(plan, memory, journal=journal, observer=Looking(), clock=FakeClock().clock)
+    assert seen == [{"a": None}]
+    journal.conclude(report)
+    assert ends(entries_of(memory, journal.run)) == {"a": "applied"}
+
+
+def test_what_is_not_about_to_be_done_is_not_on_record(memory: MemoryCluster) -> None:
+    """Held back, refused, done already, or no change at all."""
+    for name in ("cut", "fewer", "same"):
+        made(memory, name, retention_ms=WEEK)
+    plan = plan_for(
+        memory,
+        declared("cut", retention_ms=DAY),
+        declared("fewer", 1, retention_ms=WEEK),
+        declared("later"),
+        declared("same", retention_ms=WEEK),
+    )
+    made(memory, "later")
+    run, _ = recorded_apply(plan, memory)
+    assert entries_of(memory, run) == {}
+    assert memory.read_audit() == ()
+
+
+def test_each_end_is_on_record(memory: MemoryCluster) -> None:
+    for name in ("fails", "works"):
+        made(memory, name)
+    plan = plan_for(
+        memory, declared("fails", 6, retention_ms=WEEK), declared("works", 6), declared("not tried")
+    )
+    memory.fail_next(NO, topic("fails"))
+    journal = journal_of(memory, plan)
+    report = carry_out(plan, memory, journal)
+    journal.conclude(report)
+    entries = entries_of(memory, journal.run)
+    assert ends(entries)["works"] == "applied"
+    assert ends(entries)["fails"] == "failed"
+    assert entries["fails"].outcome is not None
+    assert entries["fails"].outcome.message == NO.message
+    assert not entries["fails"].took_place
+
+
+def test_a_change_that_failed_half_way_says_which_half_was_done(memory: MemoryCluster) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a", 6, retention_ms=WEEK))
+    journal = journal_of(memory, plan)
+
+    class Failing(Observer):
+        def finished(self, *_: object) -> None:
+            memory.fail_next(NO, topic("a"))
+
+    report = apply(plan, memory, journal=journal, observer=Failing(), clock=FakeClock().clock)
+    journal.conclude(report)
+    entry = entries_of(memory, journal.run)["a"]
+    assert entry.outcome is not None
+    assert entry.outcome.result == "failed"
+    assert [one.path for one in entry.carried_out] == ["config.retention.ms"]
+    assert entry.took_place
+
+
+def test_an_apply_that_is_stopped_says_what_was_not_tried(memory: MemoryCluster) -> None:
+    plan = plan_for(memory, declared("a"))
+    stop = Event()
+    journal = journal_of(memory, plan)
+
+    class Stopping(Observer):
+        def started(self, _: int) -> None:
+            stop.set()
+
+    report = apply(plan, memory, journal=journal, observer=Stopping(), stop=stop, clock=FakeClock().clock)
+    journal.conclude(report)
+    assert ends(entries_of(memory, journal.run)) == {"a": "not_tried"}
+
+
+def test_without_a_sink_nothing_is_written(memory: MemoryCluster) -> None:
+    plan = plan_for(memory, declared("a"))
+    journal = journal_of(memory, plan, AuditSettings(topic=False))
+    journal.conclude(carry_out(plan, memory, journal))
+    assert not journal.written
+    assert topic(TOPIC.name) not in memory.observe([], kinds=["Topic"]).inventory
+
+
+# --- killed ----------------------------------------------------------------------------------------
+
+KILLED = """
+import os, signal, sys
+from kafkaform.executor import apply
+from kafkaform.onlookers import Observer
+from tests.support.audit_scenes import ALICE, HEADER
+from tests.support.kafka_fixtures import connect
+from tests.support.scenes import declared, plan_for
+from kafkaform.audit.journal import open_journal
+from kafkaform.settings import AuditSettings
+
+class Killing(Observer):
+    def started(self, operations):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+cluster = connect(sys.argv[1])
+plan = plan_for(cluster, declared(sys.argv[2]))
+journal = open_journal(cluster, AuditSettings(), plan, HEADER, "sha256:0", ALICE)
+print(journal.run, flush=True)
+apply(plan, cluster, journal=journal, observer=Killing())
+"""
+
+
+def test_a_killed_apply_leaves_its_intent(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, kafka.bootstrap_servers, f"{prefix}a"],
+        cwd=Path(__file__).parents[3],
+        env={**os.environ, "PYTHONPATH": "."},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert ends(entries_of(real_cluster, done.stdout.strip())) == {f"{prefix}a": None}
+    assert state_of(real_cluster, f"{prefix}a") is None
+
+
+# --- a file ----------------------------------------------------------------------------------------
+
+
+def test_a_file_has_the_same_and_is_for_its_owner(memory: MemoryCluster, tmp_path: Path) -> None:
+    both = AuditSettings(file=tmp_path / "audit.jsonl")
+    run, _ = recorded_apply(plan_for(memory, declared("a")), memory, both)
+    recorded_apply(plan_for(memory, declared("a", 6)), memory, both)
+    assert both.file is not None
+    assert both.file.read_text().splitlines() == list(memory.read_audit())
+    assert stat.S_IMODE(both.file.stat().st_mode) == 0o600
+    first, second = read_record(memory, both).entries
+    assert first.run == run != second.run
+    assert read_record_file(both.file) == read_record(memory, AuditSettings(topic=False, file=both.file))
+
+
+def test_each_writing_and_reading_of_the_record_is_a_line_of_the_log(
+    tmp_path: Path, memory: MemoryCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "kafkaform.audit")
+    both = AuditSettings(file=tmp_path / "audit.jsonl")
+    recorded_apply(plan_for(memory, declared("a")), memory, both)
+    read_record(memory, both)
+    places = [f"topic {TOPIC.name}", str(both.file)]
+    lines = [re.sub(r" in \d+ ms$", "", line) for line in logged(caplog, "kafkaform.audit")]
+    wrote, read = (
+        [f"audit: {what} {place}" for place in places] for what in ("wrote 1 lines to", "read 2 lines from")
+    )
+    assert lines == [*wrote, *wrote, *read]
+
+
+def test_a_file_that_exists_keeps_its_mode_and_content(tmp_path: Path) -> None:
+    file = tmp_path / "audit.jsonl"
+    file.write_text("before\n")
+    file.chmod(0o640)
+    append_to_file(file, ["after"])
+    assert file.read_text() == "before\nafter\n"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+
+
+def test_a_line_without_an_end_does_not_swallow_the_next(tmp_path: Path, memory: MemoryCluster) -> None:
+    """As a crash in the midst of writing leaves it."""
+    file = tmp_path / "audit.jsonl"
+    file.write_text('{"format_version":1,"rec')
+    only = AuditSettings(topic=False, file=file)
+    recorded_apply(plan_for(memory, declared("a")), memory, only)
+    log = read_record(memory, only)
+    assert [entry.ref.name for entry in log.entries] == ["a"]
+    assert log.problems == (f"{file}: record 1: left out, as damaged, or no record of kafkaform",)
+
+
+# --- what cannot be written ------------------------------------------------------------------------
+
+
+def test_without_its_intent_on_record_nothing_is_applied(tmp_path: Path, memory: MemoryCluster) -> None:
+    nowhere = AuditSettings(topic=False, file=tmp_path / "missing" / "audit.jsonl")
+    plan = plan_for(memory, declared("a"))
+    with pytest.raises(AuditError, match="cannot be written: No such file or directory; nothing was applied"):
+        carry_out(plan, memory, journal_of(memory, plan, nowhere))
+    assert memory.executed == []
+
+
+def test_what_one_sink_has_taken_is_not_left_open(tmp_path: Path, memory: MemoryCluster) -> None:
+    """Its readers would take the apply for killed."""
+    half = AuditSettings(file=tmp_path / "missing" / "audit.jsonl")
+    plan = plan_for(memory, declared("a"), declared("b"))
+    journal = journal_of(memory, plan, half)
+    with pytest.raises(AuditError):
+        carry_out(plan, memory, journal)
+    entries = entries_of(memory, journal.run)
+    assert ends(entries) == {"a": "not_tried", "b": "not_tried"}
+    assert entries["a"].outcome is not None
+    assert "missing/audit.jsonl cannot be written" in entries["a"].outcome.message
+    assert not journal.written
+
+
+def test_an_end_that_cannot_be_written_is_told_and_hides_nothing(
+    tmp_path: Path, memory: MemoryCluster
+) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    kept = AuditSettings(file=folder / "audit.jsonl")
+    plan = plan_for(memory, declared("a"))
+    journal = journal_of(memory, plan, kept)
+    report = carry_out(plan, memory, journal)
+    assert [one.result for one in report.results] == [Result.APPLIED]
+    (folder / "audit.jsonl").unlink()
+    folder.rmdir()
+    with pytest.raises(
+        AuditError, match=f"what became of apply {journal.run} is not on record: .*No such file"
+    ):
+        journal.conclude(report)
+    assert ends(entries_of(memory, journal.run)) == {"a": "applied"}, "the other sink has it"
+
+
+def test_an_account_that_may_not_write_is_told_each_way_out(
+    account: Callable[..., Account], prefix: str
+) -> None:
+    cluster = account(f"TOPIC:{prefix}*:ALL").cluster
+    plan = plan_for(cluster, declared(f"{prefix}a"))
+    with pytest.raises(
+        AuditError, match=f"the record in the topic {TOPIC.name} cannot be written: "
+    ) as raised:
+        recorded_apply(plan, cluster)
+    assert raised.value.message.endswith("; nothing was applied")
+    assert raised.value.hint is not None
+    for way in (f"grant Write on the topic {TOPIC.name}", "audit: {topic: false, file: PATH}", "--no-audit"):
+        assert way in raised.value.hint
+    assert state_of(cluster, f"{prefix}a") is None
+
+
+def test_a_cluster_that_does_not_answer_is_no_record() -> None:
+    class Deaf(MemoryCluster):
+        def append_audit(self, _: Sequence[str]) -> None:
+            raise Unreachable("no broker answered", hint="check the address")
+
+    with pytest.raises(AuditError, match="no broker answered") as raised:
+        TopicSink(Deaf()).append(["x"])
+    assert raised.value.hint == "check the address"
+
+
+def test_a_thousand_changes_are_one_write(memory: MemoryCluster, tmp_path: Path) -> None:
+    writes: list[int] = []
+
+    class Counting(FileSink):
+        def append(self, lines: Sequence[str]) -> None:
+            writes.append(len(lines))
+            super().append(lines)
+
+    plan = plan_for(memory, *(declared(f"t{n:04}", 1) for n in range(1_000)))
+    journal = journal_of(memory, plan)
+    sink = Counting(tmp_path / "audit.jsonl")
+    journal._sinks = [sink]
+    journal.conclude(carry_out(plan, memory, journal))
+    assert writes == [1_000, 1_000]
+    assert all(json.loads(line) for line in sink.file.read_text().splitlines())

@@ -1,0 +1,295 @@
+"""First offsets that were committed before and are gone: not committed again without a word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform import planning
+from kafkaform.audit.journal import open_journal
+from kafkaform.audit.topic import TOPIC
+from kafkaform.audit.trail import read_trail
+from kafkaform.client_properties import ClientProperties
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.consent import Grant
+from kafkaform.errors import OutcomeUnknown, RequestRejected
+from kafkaform.model import (
+    Create,
+    Delete,
+    Desired,
+    FieldValue,
+    Intent,
+    Plan,
+    ResourceRef,
+    Risk,
+    Status,
+    Update,
+)
+from kafkaform.operations import CommitInitialOffsets
+from kafkaform.outcome import Result
+from kafkaform.planning import Request, make_plan
+from kafkaform.settings import AuditSettings, ClusterSettings, Settings
+from tests.support.audit_scenes import ALICE, HEADER, recorded_apply
+from tests.support.group_clients import produce
+from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
+from tests.support.scenes import QUIET, absent, declared, made
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkaform.cluster.kafka import KafkaCluster
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.devcluster.cluster import DevCluster
+
+HAZARD = "offset-recommit"
+TARGET = ClusterSettings("dev", ClientProperties())
+
+
+@pytest.fixture(autouse=True)
+def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "WATCH_S", 0.0)
+
+
+@pytest.fixture
+def memory() -> MemoryCluster:
+    cluster = MemoryCluster()
+    made(cluster, "orders", 2)
+    return cluster
+
+
+def group(*topics: str, start: str = "earliest", name: str = "g", **intent: object) -> Desired:
+    state: dict[str, FieldValue] = {f"offsets.{topic}": start for topic in topics}
+    spec = {"topics": list(topics), "protocol": "consumer"}
+    return Desired(ResourceRef("ConsumerGroup", name), state, Intent(spec=spec, **intent))  # type: ignore[arg-type]
+
+
+def plan_for(
+    cluster: Cluster, *desired: Desired, allow: str | None = None, target: ClusterSettings | None = TARGET
+) -> Plan:
+    grants = (Grant.parse(allow),) if allow else ()
+    return make_plan(Request(desired, allow=grants), cluster, Settings(rules=QUIET), target)
+
+
+def committed(cluster: Cluster, *desired: Desired) -> str:
+    """Commit first offsets by an apply that is on record."""
+    run, report = recorded_apply(plan_for(cluster, *desired), cluster)
+    assert {one.result for one in report.results} == {Result.APPLIED}
+    return run
+
+
+def expire(cluster: MemoryCluster, name: str = "g") -> None:
+    """Let a group be forgotten, as Kafka does seven days after the last commit of an empty one."""
+    del cluster._contents.groups[name]
+
+
+def status_of(plan: Plan, name: str = "g") -> Status | None:
+    return next((change.status for change in plan.changes if change.ref.name == name), None)
+
+
+def test_the_first_time_is_safe(memory: MemoryCluster) -> None:
+    plan = plan_for(memory, group("orders"))
+    assert status_of(plan) is Status.PLANNED
+    assert memory.read_audit() == ()
+
+
+def test_a_group_that_expired_needs_consent_to_begin_anew(memory: MemoryCluster) -> None:
+    run = committed(memory, group("orders"))
+    assert plan_for(memory, group("orders")).changes == ()
+    expire(memory)
+    plan = plan_for(memory, group("orders"))
+    (planned,) = plan.changes
+    assert planned.status is Status.NEEDS_CONSENT
+    assert isinstance(planned.change, Create)
+    judgement = planned.change.judgement
+    (setting,) = read_trail(memory, AuditSettings()).settings(planned.ref, "offsets.orders")
+    today = setting.at[:10]
+    assert (judgement.risk, judgement.hazard) == (Risk.DESTRUCTIVE, HAZARD)
+    assert judgement.reason == (
+        f"it had offsets in orders: an apply of {today} by alice committed them (run {run}). They expired "
+        "since, or the group or the topic was deleted: beginning anew, what it has read is read again"
+    )
+    assert judgement.remedy is not None
+
+
+@pytest.mark.parametrize(
+    ("start", "effect"),
+    [
+        ("earliest", "what it has read is read again"),
+        ("latest", "what it has not read is skipped"),
+        ("2026-01-01T00:00:00Z", "records are read again, or skipped"),
+    ],
+)
+def test_the_reason_says_what_beginning_anew_means(memory: MemoryCluster, start: str, effect: str) -> None:
+    committed(memory, group("orders"))
+    expire(memory)
+    (planned,) = plan_for(memory, group("orders", start=start)).changes
+    assert isinstance(planned.change, Create)
+    assert planned.change.judgement.reason.endswith(f"beginning anew, {effect}")
+
+
+def test_consent_is_taken_from_the_manifest_and_from_the_command_line(memory: MemoryCluster) -> None:
+    committed(memory, group("orders"))
+    expire(memory)
+    meant = group("orders", allow={HAZARD: "the group was idle on purpose"})
+    assert status_of(plan_for(memory, meant)) is Status.PLANNED
+    by_flag = plan_for(memory, group("orders"), allow=f"ConsumerGroup/g:{HAZARD}")
+    assert status_of(by_flag) is Status.PLANNED
+    committed(memory, meant)
+    assert plan_for(memory, group("orders")).changes == ()
+
+
+def test_a_group_that_lost_one_topic_needs_consent_for_that(memory: MemoryCluster) -> None:
+    made(memory, "prices", 1)
+    committed(memory, group("orders", "prices"))
+    record = memory._contents.groups["g"]
+    kept = {partition: offset for partition, offset in record.offsets.items() if partition[0] == "prices"}
+    memory._contents.groups["g"] = replace(record, offsets=kept)
+    (planned,) = plan_for(memory, group("orders", "prices")).changes
+    assert isinstance(planned.change, Update)
+    assert [field.path for field in planned.change.fields] == ["offsets.orders"]
+    assert planned.change.fields[0].judgement.hazard == HAZARD
+    assert planned.status is Status.NEEDS_CONSENT
+
+
+def test_a_new_topic_of_the_group_is_safe(memory: MemoryCluster) -> None:
+    committed(memory, group("orders"))
+    made(memory, "prices", 1)
+    (planned,) = plan_for(memory, group("orders", "prices")).changes
+    assert planned.status is Status.PLANNED
+
+
+def test_a_group_that_an_apply_deleted_may_come_back(memory: MemoryCluster) -> None:
+    committed(memory, group("orders"))
+    gone = Desired(ResourceRef("ConsumerGroup", "g"), None, Intent(allow={"delete": "TICKET-1"}))
+    plan = plan_for(memory, gone)
+    assert isinstance(plan.changes[0].change, Delete)
+    recorded_apply(plan, memory)
+    assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED
+
+
+def test_a_topic_that_an_apply_made_anew_has_nothing_to_skip(memory: MemoryCluster) -> None:
+    committed(memory, group("orders"))
+    recorded_apply(plan_for(memory, absent("orders"), allow="Topic/orders:delete"), memory)
+    assert status_of(plan_for(memory, declared("orders", 2), group("orders"))) is Status.PLANNED, (
+        "in one plan"
+    )
+    recorded_apply(plan_for(memory, declared("orders", 2)), memory)
+    assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED, "one after the other"
+
+
+def test_a_commit_that_failed_was_none(memory: MemoryCluster) -> None:
+    memory.fail_next(RequestRejected("no (NOT_COORDINATOR)", code="NOT_COORDINATOR"))
+    recorded_apply(plan_for(memory, group("orders")), memory)
+    assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED
+
+
+def test_a_commit_without_a_result_may_have_been_one(memory: MemoryCluster) -> None:
+    """As an apply leaves it that is killed before it could write what became of it."""
+    plan = plan_for(memory, group("orders"))
+    journal = open_journal(memory, AuditSettings(), plan, HEADER, "sha256:0", ALICE)
+    journal.intend(plan.changes)
+    (planned,) = plan_for(memory, group("orders", start="latest")).changes
+    assert planned.status is Status.NEEDS_CONSENT
+    assert isinstance(planned.change, Create)
+    judgement = planned.change.judgement
+    assert judgement.hazard == HAZARD
+    assert judgement.reason.startswith("it may have had offsets in orders: an apply of ")
+    assert judgement.reason.endswith(
+        f"by alice was to commit them, and whether it did is not known (run {journal.run}). "
+        "If it did, they expired since, or were deleted: beginning anew, what it has not read is skipped"
+    )
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_a_commit_without_an_answer_may_have_been_one(memory: MemoryCluster, *, carried_out: bool) -> None:
+    """Reading back has not shown it: the brokers took too long, or the group had been forgotten by then."""
+    g = ResourceRef("ConsumerGroup", "g")
+    long = 1_000
+    memory.lag(long)
+    memory.fail_next(OutcomeUnknown("no answer in time"), g, carried_out=carried_out)
+    _, report = recorded_apply(plan_for(memory, group("orders")), memory)
+    (failed,) = report.results
+    assert failed.result is Result.FAILED
+    assert failed.unsure == failed.not_done == (CommitInitialOffsets(g, {"orders": "earliest"}),)
+    memory.lag(0)
+    for _ in range(long):
+        memory.observe([])
+    if carried_out:
+        expire(memory)
+    (planned,) = plan_for(memory, group("orders")).changes
+    assert planned.status is Status.NEEDS_CONSENT
+    assert isinstance(planned.change, Create)
+    assert planned.change.judgement.reason.startswith("it may have had offsets in orders: an apply of ")
+
+
+def test_a_commit_that_was_refused_for_some_partitions_may_be_one(memory: MemoryCluster) -> None:
+    refused = RequestRejected("orders:1: no (NOT_COORDINATOR)", code="NOT_COORDINATOR")
+    refused.in_part = True
+    memory.fail_next(refused)
+    recorded_apply(plan_for(memory, group("orders")), memory)
+    assert status_of(plan_for(memory, group("orders"))) is Status.NEEDS_CONSENT
+
+
+def test_a_topic_or_a_group_that_may_have_been_deleted_may_also_be_the_same(memory: MemoryCluster) -> None:
+    committed(memory, group("orders"))
+    gone = Desired(ResourceRef("ConsumerGroup", "g"), None, Intent(allow={"delete": "TICKET-1"}))
+    plan = plan_for(memory, gone, absent("orders"))
+    assert len(plan.changes) == 2
+    open_journal(memory, AuditSettings(), plan, HEADER, "sha256:0", ALICE).intend(plan.changes)
+    expire(memory)
+    assert status_of(plan_for(memory, group("orders"))) is Status.NEEDS_CONSENT
+
+
+@pytest.mark.parametrize("target", [None, replace(TARGET, audit=AuditSettings(topic=False))])
+def test_where_no_record_is_kept_nothing_is_known(
+    memory: MemoryCluster, target: ClusterSettings | None
+) -> None:
+    committed(memory, group("orders"))
+    expire(memory)
+    assert status_of(plan_for(memory, group("orders"), target=target)) is Status.PLANNED
+
+
+def test_the_record_is_read_for_nothing_else() -> None:
+    class Counting(MemoryCluster):
+        asked = 0
+
+        def read_audit(self) -> Sequence[str]:
+            self.asked += 1
+            return super().read_audit()
+
+    cluster = Counting()
+    made(cluster, "orders", 2)
+    plan_for(cluster, declared("orders", 4), declared("new"))
+    assert cluster.asked == 0
+    plan_for(cluster, declared("orders", 2), group("orders"))
+    assert cluster.asked == 1
+
+
+def test_a_record_that_cannot_be_read_is_a_note_and_no_failure(memory: MemoryCluster) -> None:
+    memory.hide(TOPIC)
+    plan = plan_for(memory, group("orders"))
+    assert status_of(plan) is Status.PLANNED
+    (note,) = [note for note in plan.diagnostics if note.code == "KF422"]
+    assert f"the record in the topic {TOPIC.name} cannot be read" in note.message
+    assert note.suggestion is not None
+    assert "grant Read" in note.suggestion
+
+
+def test_a_real_group_that_is_gone(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+    """Deleted behind kafkaform's back, which leaves what an expiry does."""
+    name, read = f"{prefix}g", f"{prefix}orders"
+    made(real_cluster, read, 1)
+    produce(kafka.bootstrap_servers, read, {0: 3})
+    wanted = group(read, name=name, start="latest")
+    committed(real_cluster, wanted)
+    admin = admin_client(kafka.bootstrap_servers)
+    admin.delete_consumer_groups([name], request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
+    plan = eventually(lambda: plan_for(real_cluster, wanted), lambda plan: bool(plan.changes))
+    assert status_of(plan, name) is Status.NEEDS_CONSENT
+    _, report = recorded_apply(plan, real_cluster)
+    assert [one.result for one in report.results] == [Result.NEEDS_CONSENT]
+    meant = plan_for(real_cluster, wanted, allow=f"ConsumerGroup/{name}:{HAZARD}")
+    _, report = recorded_apply(meant, real_cluster)
+    assert report.complete

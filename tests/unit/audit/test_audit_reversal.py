@@ -1,0 +1,316 @@
+"""Undoing recorded changes in manifests: what goes back, what cannot, and what must be asked for twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.audit.reversal import Reversal, reversal
+from kafkaform.manifests.editing import Edit
+from kafkaform.model import Desired, Intent, ResourceRef
+from kafkaform.report.manifest import live_manifest
+from tests.support.audit_scenes import Story
+from tests.support.scenes import DAY, WEEK, absent, declared
+
+if TYPE_CHECKING:
+    from kafkaform.audit.entries import Entry
+
+RETENTION = "config.retention.ms"
+ORDERS = ResourceRef("Topic", "orders")
+GROUP = ResourceRef("ConsumerGroup", "g")
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+def undo(story: Story, *changes: Entry, desired: tuple[Desired, ...] = (), force: bool = False) -> Reversal:
+    return reversal(changes, story.entries, {one.ref: one for one in desired}, force=force)
+
+
+def refusal(found: Reversal) -> str:
+    assert found.edits == []
+    assert found.restored == []
+    (reason,) = found.refused
+    return reason
+
+
+# --- updates ---------------------------------------------------------------------------------------
+
+
+def test_the_values_from_before_come_back(story: Story) -> None:
+    change = story.add(
+        "update",
+        "orders",
+        {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1000"), "replicationFactor": (1, 3)},
+    )
+    now = declared("orders", replicas=3, retention_ms=DAY, segment_ms="1000")
+    found = undo(story, change, desired=(now,))
+    assert found.edits == [
+        Edit(ORDERS, RETENTION, WEEK),
+        Edit(ORDERS, "config.segment.ms", None),
+        Edit(ORDERS, "replicationFactor", 1),
+    ]
+    assert (found.refused, found.notes) == ([], [])
+
+
+def test_replicas_follow_the_replication_factor_unless_a_manifest_lists_them(story: Story) -> None:
+    change = story.add(
+        "update", "orders", {"replicationFactor": (1, 2), "placement": ("1,2,3", "1:2,2:3,3:1")}
+    )
+    now = declared("orders", replicas=2)
+    found = undo(story, change, desired=(now,))
+    assert (found.edits, found.refused) == ([Edit(ORDERS, "replicationFactor", 1)], [])
+    (note,) = found.notes
+    assert note.startswith("run0.1 Topic/orders: placement: replicas go where they are balanced")
+    listed = replace(now, state={**(now.state or {}), "placement": "1:2,2:3,3:1"})
+    (reason,) = undo(story, change, desired=(listed,)).refused
+    assert reason.endswith("placement: write the earlier replicas into the manifest by hand")
+
+
+def test_partitions_do_not_come_back_and_the_rest_does(story: Story) -> None:
+    change = story.add("update", "orders", {"partitions": (3, 6), RETENTION: (WEEK, DAY)})
+    found = undo(story, change, desired=(declared("orders", 6, retention_ms=DAY),))
+    assert found.edits == [Edit(ORDERS, RETENTION, WEEK)]
+    (reason,) = found.refused
+    assert reason == (
+        "run0.1 Topic/orders: partitions: Kafka takes no partition away (3 → 6); "
+        "a new topic with fewer is the only way back"
+    )
+    forced = undo(story, change, desired=(declared("orders", 6, retention_ms=DAY),), force=True)
+    assert forced.refused == found.refused
+
+
+def test_offsets_are_for_a_reset(story: Story) -> None:
+    change = story.add(
+        "update",
+        "g",
+        {"offsets.orders:2": (41, 7), "offsets.prices": (None, "earliest")},
+        kind="ConsumerGroup",
+    )
+    found = undo(story, change, desired=(Desired(GROUP, {}),))
+    assert found.edits == []
+    assert found.refused[0].endswith("kafkaform reset g --topic orders:2 --to 41 goes back")
+    assert found.refused[1].endswith(
+        "no manifest takes a committed offset back, and neither does kafkaform reset"
+    )
+
+
+def test_a_manifest_that_went_back_already_is_left_alone(story: Story) -> None:
+    change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
+    found = undo(story, change, desired=(declared("orders", retention_ms=WEEK),))
+    assert (found.edits, found.refused) == ([], [])
+    assert found.notes == ["run0.1 Topic/orders: retention.ms: the manifest says 7d already"]
+
+
+def test_a_manifest_that_was_changed_by_hand_since_is_not_overruled(story: Story) -> None:
+    change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
+    by_now = (declared("orders", retention_ms="3600000"),)
+    assert "retention.ms: the manifest says 1h by now; --force" in refusal(
+        undo(story, change, desired=by_now)
+    )
+    assert undo(story, change, desired=by_now, force=True).edits == [Edit(ORDERS, RETENTION, WEEK)]
+
+
+def test_a_field_that_a_later_apply_changed_is_not_overruled(story: Story) -> None:
+    change = story.add("update", "orders", {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1")})
+    story.add("update", "orders", {RETENTION: (DAY, "3600000")})
+    now = (declared("orders", retention_ms="3600000", segment_ms="1"),)
+    found = undo(story, change, desired=now)
+    assert found.edits == [Edit(ORDERS, "config.segment.ms", None)]
+    (reason,) = found.refused
+    assert "retention.ms: apply run1 changed it again, to 1h; --force goes ahead all the same" in reason
+    assert Edit(ORDERS, RETENTION, WEEK) in undo(story, change, desired=now, force=True).edits
+
+
+def test_a_later_apply_that_did_nothing_stands_in_no_way(story: Story) -> None:
+    change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
+    story.add("update", "orders", {RETENTION: (DAY, "1")}, result="failed")
+    story.add("update", "orders", {"partitions": (1, 2)})
+    story.add("update", "prices", {RETENTION: (DAY, "1")})
+    assert undo(story, change, desired=(declared("orders", retention_ms=DAY),)).refused == []
+
+
+def test_a_later_apply_without_a_result_may_have_done_something(story: Story) -> None:
+    change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
+    story.add("update", "orders", {RETENTION: (DAY, "3600000")}, result=None)
+    now = (declared("orders", retention_ms=DAY),)
+    assert "retention.ms: apply run1 may have changed it again, to 1h; --force" in refusal(
+        undo(story, change, desired=now)
+    )
+    assert undo(story, change, desired=now, force=True).edits == [Edit(ORDERS, RETENTION, WEEK)]
+    made_again = story.add("create", "orders", {RETENTION: (None, DAY)})
+    story.add("delete", "orders", {RETENTION: (DAY, None)}, result=None)
+    assert "apply run3 may have deleted it since; --force" in refusal(undo(story, made_again, desired=now))
+
+
+def test_a_resource_that_was_made_anew_is_another_one(story: Story) -> None:
+    change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
+    story.add("delete", "orders", {RETENTION: (DAY, None)})
+    story.add("create", "orders", {RETENTION: (None, DAY)})
+    reason = refusal(undo(story, change, desired=(declared("orders", retention_ms=DAY),)))
+    assert "apply run1 deleted the resource since" in reason
+
+
+def test_without_a_manifest_there_is_nothing_to_edit(story: Story) -> None:
+    change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
+    for force in (False, True):
+        assert "no manifest declares the resource" in refusal(undo(story, change, force=force))
+        gone = undo(story, change, desired=(absent("orders"),), force=force)
+        assert "the manifest says `state: absent`" in refusal(gone)
+
+
+# --- what is not known, or did not happen ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("result", ["not_tried", "moved", "already", "failed"])
+def test_what_was_not_carried_out_needs_no_undoing(story: Story, result: str) -> None:
+    change = story.add("update", "orders", {RETENTION: (WEEK, DAY)}, result=result)
+    found = undo(story, change, desired=(declared("orders", retention_ms=DAY),), force=True)
+    assert (found.edits, found.refused) == ([], [])
+    assert found.notes == [f"run0.1 Topic/orders: nothing to undo: it was not carried out ({result})"]
+
+
+def test_only_the_half_that_was_carried_out_goes_back(story: Story) -> None:
+    both = {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1")}
+    change = story.add("update", "orders", both, result="failed", done=[RETENTION])
+    now = (declared("orders", retention_ms=DAY, segment_ms="1"),)
+    assert undo(story, change, desired=now).edits == [Edit(ORDERS, RETENTION, WEEK)]
+
+
+def test_without_a_result_it_takes_force(story: Story) -> None:
+    change = story.add("update", "orders", {RETENTION: (WEEK, DAY)}, result=None)
+    now = (declared("orders", retention_ms=DAY),)
+    assert "no result is known, so it may not have been carried out" in refusal(
+        undo(story, change, desired=now)
+    )
+    assert undo(story, change, desired=now, force=True).edits == [Edit(ORDERS, RETENTION, WEEK)]
+
+
+def test_a_field_that_no_answer_came_for_takes_force(story: Story) -> None:
+    both = {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1")}
+    change = story.add(
+        "update", "orders", both, result="failed", done=["config.segment.ms"], unsure=[RETENTION]
+    )
+    now = (declared("orders", retention_ms=DAY, segment_ms="1"),)
+    found = undo(story, change, desired=now)
+    assert found.edits == [Edit(ORDERS, "config.segment.ms", None)]
+    (reason,) = found.refused
+    assert reason.startswith("run0.1 Topic/orders: retention.ms: no result is known, so it may not have been")
+    forced = undo(story, change, desired=now, force=True)
+    assert {edit.path for edit in forced.edits} == {RETENTION, "config.segment.ms"}
+    whole = story.add("update", "orders", both, result="failed", unsure=[*both])
+    assert "no result is known" in refusal(undo(story, whole, desired=now))
+
+
+def test_it_does_not_go_back_behind_what_may_have_been_changed(story: Story) -> None:
+    change = story.add("update", "orders", {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1")})
+    again = {RETENTION: (DAY, "5"), "config.segment.ms": ("1", "2")}
+    story.add("update", "orders", again, result="failed", unsure=[RETENTION])
+    now = (declared("orders", retention_ms=DAY, segment_ms="1"),)
+    found = undo(story, change, desired=now)
+    assert found.edits == [Edit(ORDERS, "config.segment.ms", None)], "which the later apply did not change"
+    (reason,) = found.refused
+    assert "retention.ms: apply run1 may have changed it again, to 5ms" in reason
+
+
+def test_what_is_not_on_record_in_full_is_not_guessed(story: Story) -> None:
+    change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
+    now = (declared("orders", retention_ms=DAY),)
+    cut = replace(change, fields=(replace(change.fields[0], cut=True),))
+    for damaged in (cut, replace(change, whole=False)):
+        assert "not all of it is on record" in refusal(undo(story, damaged, desired=now, force=True))
+
+
+# --- creations and deletions -----------------------------------------------------------------------
+
+
+def test_a_creation_becomes_a_tombstone_and_says_what_that_costs(story: Story) -> None:
+    change = story.add("create", "orders", {"partitions": (None, 3)})
+    found = undo(story, change, desired=(declared("orders", protected=True),))
+    assert found.edits == [Edit(ORDERS, "state", "absent")]
+    assert "`state: absent` deletes it with its data: an apply needs consent to delete" in found.notes[0]
+    assert "deletionProtection stands against that" in found.notes[1]
+    assert "no manifest declares it" in refusal(undo(story, change))
+    assert "`state: absent` already" in undo(story, change, desired=(absent("orders"),)).notes[0]
+
+
+def test_a_creation_that_was_undone_already(story: Story) -> None:
+    change = story.add("create", "orders", {"partitions": (None, 3)})
+    story.add("update", "orders", {"partitions": (3, 6)})
+    assert undo(story, change, desired=(declared("orders"),)).refused == []
+    story.add("delete", "orders", {"partitions": (6, None)})
+    assert "apply run2 deleted it since" in refusal(undo(story, change, desired=(declared("orders"),)))
+
+
+def test_a_deletion_takes_its_tombstone_back(story: Story) -> None:
+    change = story.add(
+        "delete", "orders", {"partitions": (6, None), "replicationFactor": (1, None), RETENTION: (DAY, None)}
+    )
+    found = undo(story, change, desired=(absent("orders"),))
+    assert found.edits == [
+        Edit(ORDERS, "partitions", 6),
+        Edit(ORDERS, "replicationFactor", 1),
+        Edit(ORDERS, RETENTION, DAY),
+        Edit(ORDERS, "state", None),
+    ]
+    assert "its records are gone for good: what comes back is an empty topic" in found.notes[0]
+    assert "a manifest declares it again" in undo(story, change, desired=(declared("orders"),)).notes[0]
+
+
+def test_a_deletion_without_a_manifest_gets_a_new_one(story: Story) -> None:
+    change = story.add(
+        "delete", "orders", {"partitions": (6, None), "replicationFactor": (1, None), RETENTION: (DAY, None)}
+    )
+    (restored,) = undo(story, change).restored
+    assert live_manifest(restored).data["spec"] == {
+        "partitions": 6,
+        "replicationFactor": 1,
+        "retention": "1d",
+    }
+
+
+def test_a_group_comes_back_without_its_offsets_and_that_is_said(story: Story) -> None:
+    recorded = {
+        "config.consumer.session.timeout.ms": ("50000", None),
+        "offsets.orders": ("committed", None),
+        "offsets.orders:0": (7, None),
+        "offsets.orders:1": (8, None),
+    }
+    change = story.add("delete", "g", recorded, kind="ConsumerGroup")  # type: ignore[arg-type]
+    found = undo(story, change)
+    (restored,) = found.restored
+    assert live_manifest(restored).data["spec"]["topics"] == ["orders"]
+    assert live_manifest(restored).data["spec"]["config"] == {"consumer.session.timeout.ms": "50s"}
+    assert "2 committed offsets: they are in kafkaform history run0.1 --format json" in found.notes[0]
+    tombstone = Desired(GROUP, None, Intent())
+    assert undo(story, change, desired=(tombstone,)).edits == [
+        Edit(GROUP, "config.consumer.session.timeout.ms", "50000"),
+        Edit(GROUP, "state", None),
+    ]
+
+
+def test_a_deletion_that_was_undone_already(story: Story) -> None:
+    change = story.add("delete", "orders", {"partitions": (6, None)})
+    story.add("create", "orders", {"partitions": (None, 6)})
+    assert "apply run1 created it since" in refusal(undo(story, change))
+
+
+# --- a whole apply ---------------------------------------------------------------------------------
+
+
+def test_the_changes_of_one_apply_do_not_stand_in_each_others_way(story: Story) -> None:
+    first = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
+    second = story.add("update", "prices", {RETENTION: (WEEK, DAY)}, result="not_tried")
+    third = story.add("create", "new", {"partitions": (None, 1)})
+    now = (declared("orders", retention_ms=DAY), declared("new", 1), declared("prices", retention_ms=DAY))
+    found = undo(story, third, second, first, desired=now)
+    assert found.edits == [
+        Edit(ResourceRef("Topic", "new"), "state", "absent"),
+        Edit(ORDERS, RETENTION, WEEK),
+    ]
+    assert found.refused == []
+    assert len(found.notes) == 2

@@ -1,0 +1,147 @@
+"""Throttles in the record: written before they are set, and found again after a death."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkaform.audit.journal import FileSink, TopicSink
+from kafkaform.audit.reading import read_log
+from kafkaform.audit.record import LONGEST_LINE
+from kafkaform.audit.throttles import AuditedThrottles, open_ledger
+from kafkaform.audit.topic import TOPIC
+from kafkaform.audit.trail import read_record, read_trail
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.errors import AuditError
+from kafkaform.moves.throttling import union
+from kafkaform.settings import AuditSettings
+from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
+from tests.support.audit_scenes import recorded_apply
+from tests.support.scenes import declared, plan_for
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+KEPT = AuditSettings()
+SOME = Throttles(
+    {1: Rates(1000, 2000), 2: Rates(leader=1000)},
+    {"a": ThrottledReplicas(frozenset({"0:1"}), frozenset({"0:2", "1:3"}))},
+)
+
+
+@pytest.fixture
+def memory() -> MemoryCluster:
+    return MemoryCluster()
+
+
+def ledger(cluster: MemoryCluster, run: str, audit: AuditSettings = KEPT) -> AuditedThrottles:
+    return open_ledger(cluster, audit, run, cluster.facts().cluster_id)
+
+
+def test_what_was_announced_and_not_removed_is_found_by_the_next_apply(memory: MemoryCluster) -> None:
+    first = ledger(memory, "aaa")
+    assert first.kept
+    announced = first.announce(SOME)
+    assert [one.throttles for one in announced] == [SOME]
+    assert first.left() == []  # its own are not what a dead one has left
+    second = ledger(memory, "bbb")
+    assert [(one.id, one.throttles) for one in second.left()] == [("aaa.1", SOME)]
+    second.removed(second.left())
+    assert ledger(memory, "ccc").left() == []
+
+
+def test_of_two_announcements_one_may_be_removed(memory: MemoryCluster) -> None:
+    first = ledger(memory, "aaa")
+    one = first.announce(SOME)
+    first.announce(Throttles({3: Rates(5, 5)}))
+    first.removed(one)
+    assert [left.throttles for left in ledger(memory, "bbb").left()] == [Throttles({3: Rates(5, 5)})]
+
+
+def test_what_is_removed_in_one_of_two_places_is_removed(memory: MemoryCluster, tmp_path: Path) -> None:
+    both = AuditSettings(file=tmp_path / "audit.jsonl")
+    announced = ledger(memory, "aaa", both).announce(SOME)
+    assert [one.throttles for one in ledger(memory, "bbb", both).left()] == [SOME]
+    ledger(memory, "aaa", AuditSettings(topic=False, file=both.file)).removed(announced)
+    assert ledger(memory, "bbb", both).left() == []
+
+
+def test_throttles_of_another_cluster_are_not_of_this_one(tmp_path: Path) -> None:
+    file = AuditSettings(topic=False, file=tmp_path / "audit.jsonl")
+    ledger(MemoryCluster("one"), "aaa", file).announce(SOME)
+    assert ledger(MemoryCluster("two"), "bbb", file).left() == []
+    assert len(ledger(MemoryCluster("one"), "bbb", file).left()) == 1
+
+
+def test_without_a_record_nothing_is_remembered(memory: MemoryCluster) -> None:
+    none = ledger(memory, "aaa", AuditSettings(topic=False))
+    assert not none.kept
+    assert [one.throttles for one in none.announce(SOME)] == [SOME]
+    assert (none.left(), memory.read_audit()) == ([], ())
+
+
+def test_a_record_that_cannot_be_written_or_read_is_an_error(memory: MemoryCluster) -> None:
+    memory.deny()
+    with pytest.raises(AuditError, match="cannot be written"):
+        ledger(memory, "aaa").announce(SOME)
+    memory.hide(TOPIC)
+    with pytest.raises(AuditError, match="cannot be read"):
+        ledger(memory, "aaa").left()
+
+
+def test_throttles_are_no_entries_of_the_history(memory: MemoryCluster) -> None:
+    run, _ = recorded_apply(plan_for(memory, declared("a")), memory)
+    before = read_record(memory, KEPT)
+    ledger(memory, run).announce(SOME)
+    log = read_record(memory, KEPT)
+    assert (log.entries, log.problems) == (before.entries, ())
+    assert read_trail(memory, KEPT).settings(before.entries[0].ref, "partitions")
+
+
+def test_lines_that_are_damaged_are_told_and_left_out(memory: MemoryCluster) -> None:
+    ledger(memory, "aaa").announce(SOME)
+    (line,) = memory.read_audit()
+    document = json.loads(line)
+    broken = [
+        {**document, "state": "perhaps"},
+        {**document, "brokers": [{"id": "1", "leader": None, "follower": None}]},
+        {**document, "topics": [{"name": "a", "leader": ["*"], "follower": []}]},
+        {key: value for key, value in document.items() if key != "topics"},
+        {key: value for key, value in document.items() if key != "cluster"},
+    ]
+    log = read_log(map(json.dumps, broken), "here")
+    assert log.throttles == ()
+    assert "damaged" in log.problems[0]
+
+
+@settings(max_examples=15)
+@given(st.integers(1, 3), st.integers(0, 30_000))
+def test_what_does_not_fit_into_a_line_is_announced_in_parts(topics: int, partitions: int) -> None:
+    lines: list[str] = []
+
+    class Lines:
+        def append(self, more: Sequence[str]) -> None:
+            lines.extend(more)
+
+    listed = ThrottledReplicas(
+        frozenset(f"{n}:1" for n in range(partitions)), frozenset(f"{n}:123456" for n in range(partitions))
+    )
+    throttles = Throttles({1: Rates(5, 5)}, {f"t{n}": listed for n in range(topics)} if partitions else {})
+    announced = AuditedThrottles(
+        [Lines()], lambda: read_log(lines, "here").throttles, "aaa", "memory"
+    ).announce(throttles)
+    assert max(map(len, lines)) <= LONGEST_LINE
+    assert union(one.throttles for one in announced) == throttles
+    log = read_log(lines, "here")
+    assert log.problems == ()
+    assert union(entry.throttles for entry in log.throttles) == throttles
+
+
+def test_sinks_are_those_of_the_journal(memory: MemoryCluster, tmp_path: Path) -> None:
+    both = ledger(memory, "aaa", AuditSettings(file=tmp_path / "audit.jsonl"))
+    assert [type(sink) for sink in both.sinks] == [TopicSink, FileSink]

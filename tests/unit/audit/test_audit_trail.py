@@ -1,0 +1,186 @@
+"""Who set what: as far back as the resource has been the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.audit.trail import Trail, read_trail
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.errors import AuditError
+from kafkaform.model import ResourceRef
+from kafkaform.settings import AuditSettings
+from tests.support.audit_scenes import Story, recorded_apply
+from tests.support.scenes import DAY, WEEK, declared, plan_for, topic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kafkaform.model import FieldValue
+
+RETENTION = "config.retention.ms"
+ORDERS = ResourceRef("Topic", "orders")
+
+
+def values(story: Story, path: str = RETENTION, ref: ResourceRef = ORDERS) -> list[object]:
+    return [setting.value for setting in Trail(story.entries).settings(ref, path)]
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+def test_the_newest_comes_first_with_who_and_when(story: Story) -> None:
+    story.add("create", "orders", {"partitions": (None, 3), RETENTION: (None, WEEK)})
+    story.add("update", "orders", {RETENTION: (WEEK, DAY)}, who="bob", commit=None)
+    latest, first = Trail(story.entries).settings(ORDERS, RETENTION)
+    assert (latest.value, latest.who, latest.commit, latest.run) == (DAY, "bob", None, "run1")
+    assert (first.value, first.who, first.commit) == (WEEK, "alice", "0123456789abcdef")
+    assert first.at < latest.at
+    assert values(story, "partitions") == [3]
+
+
+def test_what_was_not_carried_out_set_nothing(story: Story) -> None:
+    for result in ("failed", "moved", "not_tried", "already"):
+        story.add("update", "orders", {RETENTION: (WEEK, DAY)}, result=result)
+    assert values(story) == []
+
+
+def test_what_has_no_result_may_have_been_carried_out(story: Story) -> None:
+    """A deletion or a creation that may not have been ends nothing: what was set before may still be so."""
+    story.add("create", "orders", {RETENTION: (None, WEEK)})
+    story.add("delete", "orders", {RETENTION: (WEEK, None)}, result=None)
+    story.add("create", "orders", {RETENTION: (None, DAY)}, result=None)
+    trail = Trail(story.entries)
+    assert [(one.value, one.certain) for one in trail.settings(ORDERS, RETENTION)] == [
+        (DAY, False),
+        (WEEK, True),
+    ]
+    assert trail.replaced_since(ORDERS, "")
+    assert not trail.replaced_since(ORDERS, story.entries[0].at)
+    assert trail.open_deletion(ORDERS) is None
+    deletion = Trail(story.entries[:2]).open_deletion(ORDERS)
+    assert deletion is not None
+    assert (deletion.run, deletion.certain) == ("run1", False)
+
+
+def test_the_half_that_was_carried_out_counts(story: Story) -> None:
+    half: dict[str, tuple[FieldValue, FieldValue]] = {RETENTION: (WEEK, DAY), "partitions": (3, 6)}
+    story.add("update", "orders", half, result="failed", done=[RETENTION])
+    assert values(story) == [DAY]
+    assert values(story, "partitions") == []
+
+
+def test_the_half_that_no_answer_came_for_may_have_been_carried_out(story: Story) -> None:
+    half: dict[str, tuple[FieldValue, FieldValue]] = {RETENTION: (WEEK, DAY), "partitions": (3, 6)}
+    story.add("create", "orders", {RETENTION: (None, WEEK), "partitions": (None, 3)})
+    story.add("update", "orders", half, result="failed", done=["partitions"], unsure=[RETENTION])
+    story.add("update", "orders", half, result="failed", unsure=[RETENTION])
+    trail = Trail(story.entries)
+    assert [(one.value, one.run, one.certain) for one in trail.settings(ORDERS, RETENTION)] == [
+        (DAY, "run2", False),
+        (DAY, "run1", False),
+        (WEEK, "run0", True),
+    ]
+    assert [(one.value, one.certain) for one in trail.settings(ORDERS, "partitions")] == [
+        (6, True),
+        (3, True),
+    ]
+
+
+def test_a_deletion_that_no_answer_came_for_ends_nothing(story: Story) -> None:
+    story.add("create", "orders", {RETENTION: (None, WEEK)})
+    story.add("delete", "orders", {RETENTION: (WEEK, None)}, result="failed", unsure=[RETENTION])
+    assert values(story) == [WEEK]
+    deletion = Trail(story.entries).open_deletion(ORDERS)
+    assert deletion is not None
+    assert (deletion.run, deletion.certain) == ("run1", False)
+
+
+def test_a_resource_that_was_deleted_takes_its_past_along(story: Story) -> None:
+    story.add("create", "orders", {RETENTION: (None, WEEK)})
+    story.add("delete", "orders", {RETENTION: (WEEK, None)})
+    assert values(story) == []
+    story.add("create", "orders", {"partitions": (None, 1)})
+    assert values(story) == [None], "it was made without a value of its own"
+    assert values(story, "partitions") == [1]
+    story.add("update", "orders", {RETENTION: (None, DAY)})
+    assert values(story) == [DAY, None]
+
+
+def test_what_was_made_anew_has_no_older_past(story: Story) -> None:
+    """Somebody else deleted it in between."""
+    story.add("create", "orders", {RETENTION: (None, WEEK)})
+    story.add("create", "orders", {RETENTION: (None, DAY)})
+    assert values(story) == [DAY]
+
+
+def test_other_resources_and_other_kinds_do_not_count(story: Story) -> None:
+    story.add("update", "orders", {RETENTION: (WEEK, DAY)}, kind="ConsumerGroup")
+    story.add("update", "prices", {RETENTION: (WEEK, DAY)})
+    assert values(story) == []
+
+
+def test_making_and_deleting_is_known_by_time(story: Story) -> None:
+    first = story.add("create", "orders", {"partitions": (None, 1)})
+    story.add("update", "orders", {"partitions": (1, 2)})
+    trail = Trail(story.entries)
+    assert not trail.replaced_since(ORDERS, first.at)
+    assert trail.replaced_since(ORDERS, "2026-11-03T11:00:00Z")
+    assert not trail.replaced_since(ResourceRef("Topic", "prices"), "")
+
+
+# --- reading it ------------------------------------------------------------------------------------
+
+
+def test_a_record_that_does_not_exist_is_an_empty_trail(tmp_path: Path) -> None:
+    cluster = MemoryCluster()
+    for audit in (AuditSettings(), AuditSettings(False), AuditSettings(file=tmp_path / "none.jsonl")):
+        assert read_trail(cluster, audit).settings(ORDERS, RETENTION) == ()
+
+
+def test_what_is_not_kept_is_not_read() -> None:
+    class Silent(MemoryCluster):
+        def read_audit(self) -> Sequence[str]:
+            raise AssertionError("asked")
+
+    assert read_trail(Silent(), AuditSettings(topic=False)).settings(ORDERS, RETENTION) == ()
+
+
+@pytest.mark.parametrize("topic_too", [True, False])
+def test_an_apply_is_found_in_each_place(tmp_path: Path, topic_too: bool) -> None:
+    cluster = MemoryCluster()
+    audit = AuditSettings(topic_too, tmp_path / "audit.jsonl")
+    run, _ = recorded_apply(plan_for(cluster, declared("orders", retention_ms=WEEK)), cluster, audit)
+    for where in (audit, AuditSettings(False, audit.file)):
+        (setting,) = read_trail(cluster, where).settings(topic("orders"), RETENTION)
+        assert (setting.value, setting.run, setting.who) == (WEEK, run, "alice")
+
+
+def test_what_was_done_to_another_cluster_does_not_count(tmp_path: Path) -> None:
+    """One file may be kept for several, and a topic may be mirrored."""
+    audit = AuditSettings(False, tmp_path / "audit.jsonl")
+    staging, prod = MemoryCluster("staging"), MemoryCluster("prod")
+    recorded_apply(plan_for(staging, declared("orders", retention_ms=WEEK)), staging, audit)
+    assert read_trail(prod, audit).settings(ORDERS, RETENTION) == ()
+    assert len(read_trail(staging, audit).settings(ORDERS, RETENTION)) == 1
+    assert len(read_trail(prod, audit, "staging").settings(ORDERS, RETENTION)) == 1
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(AuditError, match=r"the record in .* cannot be read: Is a directory"):
+        read_trail(MemoryCluster(), AuditSettings(False, tmp_path))
+    (tmp_path / "odd.jsonl").write_bytes(b"\xff\xfe\n\n")
+    assert (
+        read_trail(MemoryCluster(), AuditSettings(False, tmp_path / "odd.jsonl")).settings(ORDERS, "x") == ()
+    )
+
+
+def test_a_record_of_which_a_part_is_missing_still_tells_the_rest(story: Story) -> None:
+    entry = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
+    story.entries[0] = replace(entry, whole=False)
+    assert values(story) == [DAY]

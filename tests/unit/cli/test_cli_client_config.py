@@ -1,0 +1,120 @@
+"""`kafkaform client-config`: settings for the application, from manifests alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.cli_helpers import Call, Project, kafkaform
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MANIFEST = """\
+apiVersion: kafkaform/v1
+kind: ConsumerGroup
+metadata: {name: checkout}
+spec:
+  topics: [orders]
+  client:
+    max.poll.interval.ms: 5m
+    partition.assignment.strategy: cooperative-sticky
+    MORE
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = Project(tmp_path, "127.0.0.1:1", "")
+    made.config()
+    made.write("topics/g.yaml", MANIFEST.replace("MORE", "fetch.max.wait.ms: 1s"))
+    return made
+
+
+def config(project: Project, *arguments: object) -> Call:
+    return project.run("client-config", *arguments)
+
+
+def test_properties_unless_told_otherwise(project: Project) -> None:
+    assert config(project, "checkout").needs(0).out == (
+        "group.id=checkout\n"
+        "group.protocol=classic\n"
+        "fetch.max.wait.ms=1000\n"
+        "max.poll.interval.ms=300000\n"
+        "partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor\n"
+    )
+
+
+def test_each_format(project: Project) -> None:
+    call = config(project, "checkout", "--format", "json").needs(0)
+    assert call.json["max.poll.interval.ms"] == "300000"
+    assert "max.poll.interval.ms: '300000'\n" in config(project, "checkout", "--format", "yaml").needs(0).out
+    env = config(project, "checkout", "--format", "env").needs(0).out
+    assert "KAFKA_CONSUMER_MAX_POLL_INTERVAL_MS=300000\n" in env
+    assert config(project, "checkout", "--format", "librdkafka").needs(0).out == (
+        "group.id=checkout\n"
+        "group.protocol=classic\n"
+        "fetch.wait.max.ms=1000\n"
+        "max.poll.interval.ms=300000\n"
+        "partition.assignment.strategy=cooperative-sticky\n"
+    )
+
+
+def test_no_kafka_client_is_imported_and_no_cluster_is_asked(project: Project) -> None:
+    probe = project.write(
+        "sitecustomize.py",
+        "import atexit, sys\n"
+        "atexit.register(lambda: sys.stderr.write(repr({'confluent_kafka', 'kafka'} & set(sys.modules))))\n",
+    )
+    call = kafkaform("client-config", "checkout", cwd=project.folder, env={"PYTHONPATH": str(probe.parent)})
+    assert call.needs(0).err == "set()"
+
+
+def test_a_path_of_ones_own(project: Project) -> None:
+    project.write("other/g.yaml", MANIFEST.replace("MORE", "").replace("checkout", "other"))
+    assert config(project, "other", "other").needs(0).out.startswith("group.id=other\n")
+    assert config(project, "checkout", "other").needs(64)
+
+
+def test_a_group_that_no_manifest_declares(project: Project) -> None:
+    call = config(project, "chekout").needs(64)
+    assert "no manifest declares a group 'chekout'" in call.err
+    assert "did you mean 'checkout'?" in call.err
+    assert "groups: checkout" in config(project, "orders").needs(64).err
+    project.topic("orders")
+    assert "no manifest here declares any" in config(project, "orders", "topics/orders.yaml").needs(64).err
+
+
+def test_a_group_that_is_to_be_absent_has_no_clients(project: Project) -> None:
+    text = "apiVersion: kafkaform/v1\nkind: ConsumerGroup\nmetadata: {name: gone}\nspec: {state: absent}\n"
+    project.write("topics/gone.yaml", text)
+    assert "declared to be absent" in config(project, "gone").needs(64).err
+
+
+def test_what_librdkafka_lacks_is_refused_at_its_place(project: Project) -> None:
+    project.write("topics/g.yaml", MANIFEST.replace("MORE", "max.poll.records: 200"))
+    call = config(project, "checkout", "--format", "librdkafka").needs(1)
+    assert call.out == ""
+    assert "topics/g.yaml:9:5: librdkafka has no max.poll.records" in call.err
+    left = config(project, "checkout", "--format", "librdkafka", "--without", "max.poll.records").needs(0)
+    assert "max.poll.records" not in left.out
+
+
+def test_a_setting_to_leave_out_has_to_be_there(project: Project) -> None:
+    call = config(project, "checkout", "--without", "fetch.max.wait").needs(64)
+    assert "did you mean 'fetch.max.wait.ms'?" in call.err
+
+
+def test_overrides_hold_for_the_chosen_environment_or_that_of_the_only_cluster(project: Project) -> None:
+    overrides = "overrides: {dev: {client: {fetch.max.wait.ms: 2s}}, prod: {client: {fetch.max.wait.ms: 3s}}}"
+    project.write("topics/g.yaml", MANIFEST.replace("    MORE\n", f"  {overrides}\n"))
+    clusters = {"dev": {"client": {"bootstrap.servers": "127.0.0.1:1"}, "environment": "dev"}}
+    project.config(environments=["dev", "prod"], clusters=clusters)
+    assert "fetch.max.wait.ms=2000\n" in config(project, "checkout").needs(0).out
+    assert "fetch.max.wait.ms=3000\n" in config(project, "checkout", "-e", "prod").needs(0).out
+    assert "there is no environment 'stage'" in config(project, "checkout", "-e", "stage").needs(64).err
+    two = {**clusters, "prod": {"client": {"bootstrap.servers": "127.0.0.1:2"}, "environment": "prod"}}
+    project.config(environments=["dev", "prod"], clusters=two)
+    assert config(project, "checkout").needs(1).out == ""
+    assert "fetch.max.wait.ms=3000\n" in config(project, "checkout", "-e", "prod").needs(0).out

@@ -1,0 +1,261 @@
+"""Plans of several real clusters at once: side by side, and one that fails fails alone."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import threading
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import click
+import pytest
+
+from kafkaform.cli.complaints import Complaints
+from kafkaform.cli.fleet import plan_all, plan_path
+from kafkaform.cli.options import Where
+from kafkaform.cli.output import header
+from kafkaform.cli.plan import exit_code
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.errors import KafkaformError, Unreachable, UsageError
+from kafkaform.fleet import Failed, Made, worst
+from kafkaform.planning import Request, make_plan
+from kafkaform.report.fleet import fleet_sentence, fleet_to_json, fleet_to_markdown, render_fleet
+from tests.support.cli_helpers import Call, Project, environment
+from tests.support.scenes import declared, plan_for
+from tests.unit.report.test_report_text import HEADER
+
+if TYPE_CHECKING:
+    from kafkaform.cli.session import Session
+    from kafkaform.devcluster.cluster import DevCluster
+    from kafkaform.fleet import Member
+    from kafkaform.model import Plan
+    from kafkaform.plan_file import PlanHeader
+
+DEAD = "127.0.0.1:1"
+
+
+def make(session: Session) -> tuple[Plan, PlanHeader]:
+    """A plan of all manifests."""
+    with session.cluster() as cluster:
+        request = Request(session.manifests(()), environment=session.environment)
+        return make_plan(request, cluster, session.settings, session.target), header(session)
+
+
+def run_all(project: Project, output_format: str = "text", **more: Any) -> Call:
+    """Plan every cluster of the project, as a command does."""
+    judge = partial(exit_code, detailed=True, strict=False)
+    given = {"where": Where(), "make": make, "judge": judge, **more}
+
+    @click.command()
+    def command() -> int:
+        return plan_all(output_format=output_format, **given)
+
+    out, complaints = io.StringIO(), Complaints()
+    err = io.StringIO()
+    with (
+        contextlib.chdir(project.folder),
+        patch.dict(os.environ, environment(SECRET="hunter2hunter2"), clear=True),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            code = command.main([], standalone_mode=False, obj=complaints)
+        except KafkaformError as error:
+            code = complaints.tell(error)
+    return Call(code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture
+def project(kafka: DevCluster, kafka3: DevCluster, prefix: str, tmp_path: Path) -> Project:
+    """Two clusters; the manifest asks for more on the second."""
+    project = Project(tmp_path, kafka.bootstrap_servers, prefix)
+    project.config(
+        environments=["dev", "prod"],
+        clusters={
+            "dev": {"environment": "dev", "client": {"bootstrap.servers": kafka.bootstrap_servers}},
+            "prod": {"environment": "prod", "client": {"bootstrap.servers": kafka3.bootstrap_servers}},
+        },
+    )
+    project.topic("orders", overrides={"prod": {"partitions": 4, "replicationFactor": 3}})
+    return project
+
+
+def add_cluster(project: Project, name: str, **client: str) -> None:
+    """Another cluster in kafkaform.yaml."""
+    text = (project.folder / "kafkaform.yaml").read_text()
+    entry = f"  {name}: {{environment: dev, client: {json.dumps(client)}}}\n"
+    project.write("kafkaform.yaml", text.replace("clusters:\n", f"clusters:\n{entry}"))
+
+
+def test_every_cluster_is_planned_with_its_own_environment(project: Project, prefix: str) -> None:
+    project.apply("--cluster", "dev").needs(0)
+    call = run_all(project).needs(2)
+    first, *_ = call.out.split("\n\n")
+    assert [line.split() for line in first.splitlines()] == [
+        ["cluster", "environment", "plan"],
+        ["dev", "dev", "no", "changes"],
+        ["prod", "prod", "1", "change", "to", "apply"],
+    ]
+    assert f"+ Topic/{prefix}orders" in call.out
+    assert call.out.endswith("\n\n2 clusters: 1 change on 1, no changes on 1.\n")
+
+
+def test_json_has_the_plans_as_they_are_saved(project: Project) -> None:
+    saved: dict[str, str] = {}
+    call = run_all(project, "json", save=lambda name, plan, _: saved.update({name: plan.cluster_id})).needs(2)
+    clusters = call.json["clusters"]
+    assert [*clusters] == ["dev", "prod"]
+    assert {name: plan["cluster"]["id"] for name, plan in clusters.items()} == saved
+    partitions = {
+        name: next(f["after"] for f in plan["changes"][0]["fields"] if f["path"] == "partitions")
+        for name, plan in clusters.items()
+    }
+    assert partitions == {"dev": 1, "prod": 4}
+
+
+def test_one_that_cannot_be_reached_does_not_stop_the_others(project: Project) -> None:
+    add_cluster(project, "gone", **{"bootstrap.servers": DEAD})
+    call = run_all(project, "json").needs(1)
+    clusters = call.json["clusters"]
+    assert DEAD in clusters["gone"]["error"]["message"]
+    assert all(len(clusters[name]["changes"]) == 1 for name in ("dev", "prod"))
+
+
+def test_a_secret_that_a_failure_repeats_is_hidden(project: Project) -> None:
+    add_cluster(
+        project,
+        "secret",
+        **{
+            "bootstrap.servers": DEAD,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "me",
+            "sasl.password": "${env:SECRET}",
+        },
+    )
+
+    def repeating(session: Session) -> tuple[Plan, PlanHeader]:
+        resolved = session.client()
+        raise Unreachable(f"{session.require_cluster().name}: no answer for {resolved.get('sasl.password')}")
+
+    for output_format in ("text", "json", "markdown"):
+        call = run_all(project, output_format, make=repeating).needs(1)
+        assert "hunter2" not in call.both
+        assert "secret: no answer for" in call.out.replace("`", "")
+
+
+def test_problems_of_manifests_are_told(project: Project) -> None:
+    project.write(
+        "topics/wrong.yaml", "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {nam: x}\nspec: {}\n"
+    )
+    call = run_all(project).needs(1)
+    assert call.out.count("topics/wrong.yaml:3:12: ") == 2
+    assert "2 clusters: 2 not planned." in call.out
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        Where(cluster_name="dev"),
+        Where(environment="dev"),
+        Where(bootstrap_server=DEAD),
+        Where(command_config=Path("x")),
+    ],
+)
+def test_no_cluster_may_be_chosen(tmp_path: Path, where: Where) -> None:
+    call = run_all(Project(tmp_path, DEAD, ""), where=where).needs(64)
+    assert "--all-clusters takes every cluster of kafkaform.yaml as it is there" in call.err
+
+
+def test_formats_of_findings_and_a_configuration_without_clusters_are_wrong_usage(tmp_path: Path) -> None:
+    project = Project(tmp_path, DEAD, "")
+    assert "--all-clusters has no --format sarif" in run_all(project, "sarif").needs(64).err
+    assert "names no cluster" in run_all(project).needs(64).err
+
+
+def test_what_is_wrong_for_every_cluster_is_wrong_usage(tmp_path: Path) -> None:
+    project = Project(tmp_path, DEAD, "")
+    project.config(clusters={name: {"client": {"bootstrap.servers": DEAD}} for name in "ab"})
+
+    def refusing(_: Session) -> tuple[Plan, PlanHeader]:
+        raise UsageError("that cannot be meant")
+
+    assert "that cannot be meant" in run_all(project, make=refusing).needs(64).err
+
+
+def test_clusters_are_planned_side_by_side(tmp_path: Path) -> None:
+    project = Project(tmp_path, DEAD, "")
+    project.config(clusters={name: {"client": {"bootstrap.servers": DEAD}} for name in "abc"})
+    together = threading.Barrier(3, timeout=30)
+
+    def waiting(_: Session) -> tuple[Plan, PlanHeader]:
+        together.wait()  # no one alone gets further
+        with MemoryCluster() as cluster:
+            return plan_for(cluster), HEADER
+
+    assert "3 clusters: no changes on 3." in run_all(project, make=waiting).needs(0).out
+
+
+# --- the reports -----------------------------------------------------------------------------------
+
+
+def plan_of(count: int) -> Plan:
+    with MemoryCluster() as cluster:
+        return plan_for(cluster, *(declared(f"orders.{n:04d}") for n in range(count)))
+
+
+def test_the_worst_exit_code_wins() -> None:
+    assert worst([0, 2, 0]) == 2
+    assert worst([2, 1, 0]) == 1
+    assert worst([0, 0]) == 0
+
+
+def test_a_plan_of_one_cluster_is_saved_beside_the_others() -> None:
+    assert plan_path(Path("out/plan.json"), "prod eu") == Path("out/plan.prod eu.json")
+    with pytest.raises(UsageError, match="cannot be a part"):
+        plan_path(Path("plan.json"), "../../etc")
+
+
+def test_markdown_holds_every_plan_while_there_is_room() -> None:
+    members: list[Member] = [
+        Made("dev", plan_of(0), HEADER),
+        Made("prod|eu", plan_of(2), HEADER),
+        Failed("x", "no|answer", "wait"),
+    ]
+    text = fleet_to_markdown(members)
+    assert text.startswith("## kafkaform plan: 3 clusters\n")
+    assert "**3 clusters: 2 changes on 1, no changes on 1, 1 not planned.**" in text
+    assert text.count("## kafkaform plan: ") == 3
+    assert r"| `prod\|eu` |" in text
+    assert "**not planned**" in text
+
+
+@pytest.mark.parametrize("clusters", [2, 5, 14])
+def test_markdown_stays_within_a_comment(clusters: int) -> None:
+    big, small = plan_of(400), plan_of(1)
+    members = [Made(f"c{n}", big if n % 2 else small, HEADER) for n in range(clusters)]
+    text = fleet_to_markdown(members)
+    assert len(text) <= 65_536
+    shown = text.count("### Changes")
+    assert shown + text.count("left out below: too long") == clusters
+    assert shown >= clusters // 2
+
+
+def test_what_came_from_outside_is_printable() -> None:
+    failed = Failed("c\x1b[2J", "no\x1b[31m answer", "h\x07", ("p\x1b",))
+    text = render_fleet([failed]).plain
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert json.loads(fleet_to_json([failed]))["clusters"]["c\x1b[2J"]["error"]["problems"] == ["p\x1b"]
+    assert "\x1b" not in fleet_to_json([failed]) + fleet_to_markdown([failed])
+
+
+def test_the_sum_says_what_is_held_back() -> None:
+    with MemoryCluster() as cluster:
+        plan_ = plan_for(cluster, declared("a", replicas=9))
+    assert fleet_sentence([Made("a", plan_, HEADER)]) == "1 cluster: 1 change on 1 (1 held back)."

@@ -1,0 +1,251 @@
+"""`kafkaform github`: limits and errors of GitHub, and what it is given."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from kafkaform.cli.github import github as github_command
+from tests.support.certificates import self_signed
+from tests.support.cli_helpers import ROOT, called, environment, kafkaform
+from tests.support.fake_github import REPOSITORY, TOKEN, fake_github
+from tests.support.github_job import ARTEFACT, COMMENTS, ISSUES, MERGE, Job, github_job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_GUIDE = (ROOT / "docs" / "github.md").read_text("utf-8")
+SHOWN = [
+    step["run"]
+    for block in re.findall(r"^```yaml\n(.*?)^```", _GUIDE, re.MULTILINE | re.DOTALL)
+    for step in yaml.safe_load(block)
+]
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
+    with github_job(tmp_path, monkeypatch) as made:
+        yield made
+
+
+class TestRateLimits:
+    def test_the_primary_one_is_waited_for_until_its_end(self, job: Job) -> None:
+        end = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 30)}
+        job.hub.fail("GET", COMMENTS, status=403, message="API rate limit exceeded for 1.2.3.4", headers=end)
+        call = job.comment().needs(0)
+        (waited,) = job.waits
+        assert 25 < waited <= 31
+        assert re.search(r"GitHub: the rate limit is reached; trying again in \d+ s", call.err)
+
+    @pytest.mark.parametrize("status", [403, 429])
+    def test_the_secondary_one_says_how_long(self, job: Job, status: int) -> None:
+        job.hub.fail("POST", COMMENTS, status=status, message="slow down", headers={"Retry-After": "7"})
+        job.comment().needs(0)
+        assert job.waits == [7.0]
+        assert len(job.hub.bodies(12)) == 1
+
+    def test_the_secondary_one_may_not_say_how_long(self, job: Job) -> None:
+        job.hub.fail("GET", COMMENTS, status=403, message="You have exceeded a secondary rate limit.")
+        job.hub.fail("GET", COMMENTS, status=429, message="too many")
+        job.comment().needs(0)
+        assert job.waits == [60.0, 60.0]
+
+    def test_one_that_holds_too_long_is_not_waited_for(self, job: Job) -> None:
+        job.hub.fail("GET", COMMENTS, status=429, headers={"Retry-After": "3600"})
+        call = job.comment().needs(1)
+        assert "GitHub: the rate limit is reached; it asks to wait 3,600 s, which is too long" in call.err
+        assert job.waits == []
+
+    def test_nor_are_several_that_add_up(self, job: Job) -> None:
+        job.hub.fail("GET", COMMENTS, status=429, headers={"Retry-After": "0"}, times=1000)
+        job.hub.fail("POST", "/graphql", status=429, headers={"Retry-After": "90"}, times=1000)
+        job.comment().needs(1)
+        assert 290 < sum(job.waits) <= 300
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("status", "message", "said", "hint"),
+        [
+            (401, "Bad credentials", "GitHub does not accept GITHUB_TOKEN (Bad", "it has expired"),
+            (
+                403,
+                "Resource not accessible by integration",
+                "GitHub refuses it (Resource not accessible by integration)",
+                "the job needs 'permissions: {pull-requests: write}'",
+            ),
+            (404, "Not Found", "there is no such thing, or the token may not see it", "check the number"),
+            (
+                410,
+                "Issues are disabled for this repo",
+                "it is gone (Issues are disabled for this repo)",
+                "it has expired or was deleted, or issues are switched off",
+            ),
+            (422, "Validation Failed", "GitHub answers 422 (Validation Failed)", None),
+        ],
+    )
+    def test_each_has_a_line_and_a_hint(
+        self, job: Job, status: int, message: str, said: str, hint: str | None
+    ) -> None:
+        job.hub.fail("POST", COMMENTS, status=status, message=message)
+        call = job.comment().needs(1)
+        assert call.err.startswith(f"Error: cannot comment on #12: {said}")
+        assert hint is None or f"\nhint: {hint}" in call.err
+        assert job.waits == []
+
+    @pytest.mark.parametrize(
+        ("arguments", "granted", "needed"),
+        [
+            (("comment", "plan.md", "--pull-request", 12), set(), "pull-requests: write"),
+            (("issue", "plan.md", "--id", "d", "--title", "D"), {"pull-requests"}, "issues: write"),
+            (
+                ("reviewed-plan", "--commit", MERGE, "--artifact", "p", "--out", "p.json"),
+                {"actions"},
+                "contents: read, pull-requests: read",
+            ),
+            (
+                ("reviewed-plan", "--commit", MERGE, "--artifact", "p", "--out", "p.json"),
+                {"pull-requests"},
+                "actions: read",
+            ),
+        ],
+    )
+    def test_the_permission_that_a_workflow_lacks_is_named(
+        self, job: Job, arguments: tuple[object, ...], granted: set[str], needed: str
+    ) -> None:
+        job.hub.pull(MERGE)
+        job.hub.permissions = granted
+        assert f"the job needs 'permissions: {{{needed}}}'" in job.run(*arguments).needs(1).err
+
+    def test_the_reasons_that_github_gives_for_single_fields_are_told(self, job: Job) -> None:
+        call = job.issue("--label", "x" * 100).needs(0)
+        job.hub.issues.clear()
+        job.hub.longest = 10
+        call = job.issue().needs(1)
+        assert "Validation Failed; body: body is too long (maximum is 10 characters)" in call.err
+
+    def test_a_failure_that_does_not_pass(self, job: Job) -> None:
+        job.hub.fail("GET", COMMENTS, status=503, times=100)
+        call = job.comment().needs(1)
+        assert "Error: GitHub: an internal error (503); tried 6 times" in call.err
+        assert job.waits == [1.0, 2.0, 4.0, 8.0, 16.0]
+
+    def test_nobody_there(self, job: Job) -> None:
+        call = job.comment(GITHUB_API_URL="http://127.0.0.1:1")
+        assert "Error: GitHub: the connection failed; tried 6 times" in call.needs(1).err
+        assert len(job.waits) == 5
+
+    def test_an_answer_that_is_not_githubs(self, job: Job) -> None:
+        job.hub.fail("GET", COMMENTS, status=200, message="<html>sign in</html>")
+        call = job.comment().needs(1)
+        assert "cannot comment on #12: the answer is not one of GitHub's API" in call.err
+        assert "hint: is GITHUB_API_URL right?" in call.err
+
+    def test_a_repository_that_has_moved(self, job: Job) -> None:
+        job.hub.fail("POST", COMMENTS, status=307, message="Moved Permanently")
+        assert f"cannot comment on #12: {REPOSITORY} has moved" in job.comment().needs(1).err
+        job.hub.fail("POST", f"{ISSUES}$", status=307, message="Moved Permanently")
+        assert f"{REPOSITORY} has moved" in job.issue().needs(1).err
+
+    def test_what_github_says_cannot_act_on_a_terminal_or_a_log(self, job: Job) -> None:
+        job.hub.fail("POST", COMMENTS, status=422, message="\x1b[2J\n::error::gone")
+        assert r"\x1b[2J\n::error::gone" in job.comment().needs(1).err
+
+    def test_a_certificate_that_nobody_vouches_for(self, job: Job, tmp_path: Path) -> None:
+        with fake_github(tls=self_signed(tmp_path)) as hub:
+            call = job.comment(GITHUB_API_URL=hub.url)
+            assert "GitHub's certificate is not trusted here" in call.needs(1).err
+            assert hub.requests == []
+            assert job.waits == []
+            trusted = {"GITHUB_API_URL": hub.url, "REQUESTS_CA_BUNDLE": str(tmp_path / "certificate.pem")}
+            job.comment(**trusted).needs(0)
+
+
+class TestInput:
+    def test_without_a_token(self, job: Job) -> None:
+        call = job.comment(GITHUB_TOKEN=" ").needs(1)
+        assert "GITHUB_TOKEN is not set" in call.err
+        assert job.hub.requests == []
+
+    def test_the_token_is_in_no_output(self, job: Job, tmp_path: Path) -> None:
+        job.hub.fail("POST", COMMENTS, status=422)
+        arguments = ("--debug", "github", "comment", "plan.md", "--pull-request", 12)
+        call = kafkaform(*arguments, cwd=tmp_path, env=job.hub.environment())
+        assert call.code == 1
+        assert "Traceback" in call.err
+        assert TOKEN not in call.both
+
+    @pytest.mark.parametrize(
+        "url", ["http://api.example.com", "ftp://127.0.0.1", "api.github.com", "http://127.0.0.1.example.com"]
+    )
+    def test_the_token_is_never_sent_unencrypted(self, job: Job, url: str) -> None:
+        call = job.comment(GITHUB_API_URL=url).needs(1)
+        assert f"GITHUB_API_URL is {url}, which would send the token unencrypted or nowhere" in call.err
+        assert job.waits == []
+
+    @pytest.mark.parametrize(
+        "name", ["kafka", "acme/kafka/x", "acme/..", "https://github.com/acme/kafka", ""]
+    )
+    def test_a_repository_that_is_none(self, job: Job, name: str) -> None:
+        call = job.comment("--repository", name).needs(64)
+        assert f"the repository {name!r} is not OWNER/NAME" in call.err
+        assert job.hub.requests == []
+
+    def test_no_repository(self, job: Job, tmp_path: Path) -> None:
+        env = {**job.hub.environment(), "GITHUB_REPOSITORY": ""}
+        call = called("github", "comment", "plan.md", "--pull-request", 12, cwd=tmp_path, env=env)
+        assert "no repository is named" in call.needs(64).err
+
+    @pytest.mark.parametrize(
+        ("content", "said"),
+        [(None, "No such file"), (b" \n", "is empty"), (b"\xff", "not UTF-8")],
+        ids=["none", "empty", "latin"],
+    )
+    def test_a_file_without_a_text(self, job: Job, tmp_path: Path, content: bytes | None, said: str) -> None:
+        if content is not None:
+            (tmp_path / "other.md").write_bytes(content)
+        assert said in job.run("comment", "other.md", "--pull-request", 12).needs(1).err
+        assert job.hub.requests == []
+
+    def test_without_pygithub(self, job: Job, tmp_path: Path) -> None:
+        (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['github'] = None")
+        arguments = ("github", "comment", "plan.md", "--pull-request", 12)
+        env = job.hub.environment(PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
+        call = kafkaform(*arguments, cwd=tmp_path, env=env).needs(1)
+        assert "hint: pip install 'kafkaform[github]'" in call.err
+
+    def test_help_needs_no_pygithub(self, tmp_path: Path) -> None:
+        for name in ("comment", "issue", "reviewed-plan"):
+            assert "Usage: kafkaform github" in called("github", name, "--help", cwd=tmp_path).needs(0).out
+
+
+class TestGuide:
+    """docs/github.md: what it shows runs."""
+
+    @pytest.mark.parametrize("script", SHOWN)
+    def test_a_step_does_what_it_says(self, job: Job, script: str) -> None:
+        job.hub.pull(MERGE)
+        job.hub.plan(ARTEFACT, {"plan.json": "{}"})
+        (job.folder / "drift.md").write_text("## Drift")
+        done = subprocess.run(
+            ["bash", "-e", "-u", "-o", "pipefail", "-c", script],
+            cwd=job.folder,
+            env=environment(**job.hub.environment(NUMBER="12", GITHUB_SHA=MERGE)),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
+
+    def test_all_commands_are_shown(self) -> None:
+        assert len(SHOWN) == 3
+        assert all(f"kafkaform github {name}" in "".join(SHOWN) for name in github_command.commands)

@@ -1,0 +1,89 @@
+"""`kafkaform graph`: from manifests without a cluster, and with what is live."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kafka.test_cli_get import commit, create
+from tests.support.cli_helpers import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kafkaform.cluster.kafka import KafkaCluster
+    from kafkaform.devcluster.cluster import DevCluster
+
+GROUP = """\
+apiVersion: kafkaform/v1
+kind: ConsumerGroup
+metadata: {{name: {name}, labels: {{team: shop}}}}
+spec: {{topics: [{topic}]}}
+"""
+
+
+@pytest.fixture
+def offline(tmp_path: Path) -> Project:
+    """A project whose cluster nobody must ask: there is none at that address."""
+    return Project(tmp_path, "127.0.0.1:1", "")
+
+
+def test_manifests_are_drawn_without_a_cluster(offline: Project) -> None:
+    offline.topic("orders", metadata={"labels": {"owner": "checkout"}})
+    offline.write("topics/groups.yaml", GROUP.format(name="shop", topic="orders"))
+    call = offline.run("graph").needs(0)
+    assert call.out == (
+        "flowchart LR\n"
+        '  topic_orders[("orders<br/>checkout")]\n'
+        '  consumergroup_shop(["shop<br/>shop"])\n'
+        "  topic_orders --> consumergroup_shop\n"
+    )
+    assert offline.run("graph", "topics", "--format", "dot").needs(0).out.startswith("digraph kafka {\n")
+    assert offline.run("graph", "--format", "json").needs(0).json["edges"] == [
+        {"topic": "orders", "group": "shop", "declared": True, "live": None, "lag": None}
+    ]
+
+
+def test_without_an_environment_all_of_them_are_drawn(offline: Project) -> None:
+    clusters = {name: {"client": {"bootstrap.servers": "127.0.0.1:1"}, "environment": name} for name in "ab"}
+    offline.config(environments=["a", "b"], clusters=clusters)
+    offline.topic("orders", overrides={"a": {"partitions": 2}})
+    offline.topic("tests", overrides={"b": {"state": "absent"}})
+    names = ["orders", "tests"]
+    for chosen, drawn in (((), names), (("-e", "b"), names[:1]), (("--cluster", "b"), names[:1])):
+        data = offline.run("graph", "--format", "json", *chosen).needs(0).json
+        assert [node["name"] for node in data["nodes"]] == drawn
+
+
+def test_bad_manifests_are_an_error(offline: Project) -> None:
+    assert "no such file or folder" in offline.run("graph").needs(1).err
+    offline.write("topics/bad.yaml", "kind: Topic\n")
+    offline.run("graph").needs(1)
+    assert (
+        "no environment 'x'" in (offline.config(environments=["a"]), offline.run("graph", "-e", "x"))[1].err
+    )
+
+
+def test_what_is_live_besides_is_drawn_with_its_lag(
+    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, tmp_path: Path
+) -> None:
+    project = Project(tmp_path, kafka.bootstrap_servers, prefix)
+    found = create(real_cluster, f"{prefix}found")
+    commit(project, f"{prefix}stray", found)
+    orders = project.topic("orders")
+    project.write("topics/groups.yaml", GROUP.format(name=f"{prefix}shop", topic=orders))
+    data = project.run("graph", "--live", "--format", "json").needs(0).json
+    nodes = {node["name"]: (node["declared"], node["live"]) for node in data["nodes"]}
+    assert {name: what for name, what in nodes.items() if name.startswith(prefix)} == {
+        found: (False, True),
+        orders: (True, False),
+        f"{prefix}shop": (True, False),
+        f"{prefix}stray": (False, True),
+    }
+    mine = [edge for edge in data["edges"] if edge["group"].startswith(prefix)]
+    assert mine == [
+        {"topic": found, "group": f"{prefix}stray", "declared": False, "live": True, "lag": 0},
+        {"topic": orders, "group": f"{prefix}shop", "declared": True, "live": False, "lag": None},
+    ]
+    assert "__consumer_offsets" not in nodes

@@ -1,0 +1,273 @@
+"""The command line's frame: help, wrong usage, entry points, and outputs that go away."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from kafkaform import __version__
+from kafkaform.cli.main import COMMANDS, cli, run
+from kafkaform.cli.options import SECTIONS
+from kafkaform.model import Create, FieldChange, Plan, PlannedChange, ResourceRef, Status, Update
+from kafkaform.plan_file import PlanHeader, plan_to_json
+from tests.support.cli_helpers import BIN, ROOT, command, environment, kafkaform
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HEAVY = ("confluent_kafka", "kafka", "pyspark", "yaml", "rich", "jsonschema")
+
+
+@pytest.fixture
+def plan_file(tmp_path: Path) -> Path:
+    """A saved plan; its text has characters beyond ASCII."""
+    changes = [
+        PlannedChange(
+            Update(ResourceRef("Topic", f"orders.{n:04}"), "id", (FieldChange("partitions", 3, 6, 3, 6),)),
+            Status.PLANNED,
+        )
+        for n in range(500)
+    ]
+    new = PlannedChange(Create(ResourceRef("Topic", "new"), {"partitions": 1}), Status.PLANNED)
+    header = PlanHeader("1.0", None, "dev", None, "2025-06-01T12:00:00Z")
+    file = tmp_path / "plan.json"
+    file.write_text(plan_to_json(Plan("cluster", (new, *changes)), header), "utf-8")
+    return file
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Every command and subcommand by its full name."""
+    for name in COMMANDS:
+        found = cli.get_command(click.Context(cli), name)
+        assert found is not None
+        yield name, found
+        if isinstance(found, click.Group):
+            yield from ((f"{name} {part}", below) for part, below in found.commands.items())
+
+
+def test_a_long_help_has_sections_and_every_option_once_in_80_columns() -> None:
+    long = []
+    for name, found in commands():
+        context = click.Context(
+            found, info_name=f"kafkaform {name}", terminal_width=80, max_content_width=100
+        )
+        text = found.get_help(context)
+        assert max(map(len, text.splitlines())) <= 80, name
+        _, *sections = re.split(r"^\w.*:$", text, flags=re.MULTILINE)
+        shown = re.findall(r"^  (?:-\w, )?(--[\w-]+)", "".join(sections), re.MULTILINE)
+        options = [option for option in found.get_params(context) if isinstance(option, click.Option)]
+        assert len(shown) == len(options), name
+        assert all(len({*shown} & {*option.opts}) == 1 for option in options), name
+        titles = re.findall(r"^(\w.*):$", text, re.MULTILINE)
+        if len(options) >= 10:
+            long.append(name)
+            assert titles[-1] == "Output", name
+            assert titles == [title for title in ("Options", *SECTIONS) if title in titles]
+    assert {"plan", "apply", "drift", "reset", "skew"} <= {*long}
+    for name in ("plan", "apply"):
+        text = kafkaform(name, "--help", cwd=ROOT).needs(0).out
+        assert "\nOptions:\n" not in text, "each option of theirs is in a section: see SECTIONS"
+
+
+def test_commands_are_documented() -> None:
+    """Help lists commands without importing them, so it keeps their first lines by itself."""
+    for name, (_, summary) in COMMANDS.items():
+        found = cli.get_command(click.Context(cli), name)
+        assert found is not None
+        assert (found.help or "").splitlines()[0] == summary
+
+
+def test_commands_are_in_the_readme_and_the_reference() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    table = readme.partition("## Commands")[2].partition("\n\n")[2].partition("\n\n")[0]
+    reference = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    for name, found in commands():
+        group, _, part = name.partition(" ")
+        row = next((line for line in table.splitlines() if line.startswith(f"| `kafkaform {group}")), "")
+        assert f"`{part}`" in row or f"{group} {part}".strip() in row, f"{name} is not in README.md"
+        heading = f"## `kafkaform {name}`\n"
+        assert heading in reference
+        section = reference.partition(heading)[2].partition("\n## ")[0]
+        for parameter in found.params:
+            for option in parameter.opts if isinstance(parameter, click.Option) else ():
+                assert re.search(rf"(?<![\w-]){option}(?![\w-])", section), f"{name} {option}"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["plan", "--help"], ["apply", "-h"], ["--version"]])
+def test_help_imports_no_client(arguments: list[str]) -> None:
+    script = (
+        "import sys; from kafkaform.cli.main import run; code = run(sys.argv[1:]);"
+        f"print([name for name in {HEAVY[:3]} if name in sys.modules]); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_top_level_help_imports_next_to_nothing() -> None:
+    script = (
+        "import sys; from kafkaform.cli.main import run; run(['--help']);"
+        f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+WRONG = {
+    "no command": [],
+    "unknown command": ["nope"],
+    "unknown option before": ["--nope"],
+    "unknown option": ["plan", "--nope"],
+    "missing argument": ["show"],
+    "two arguments": ["show", "a.json", "b.json"],
+    "unknown format": ["plan", "--format", "yaml"],
+    "option without its value": ["plan", "--target"],
+    "a folder for a file": ["plan", "--config", "."],
+    "allow without hazard": ["plan", "--allow", "Topic/x"],
+    "allow without kind": ["plan", "--allow", "x:delete"],
+    "allow in apply": ["apply", "--allow", "everything"],
+    "two plans": ["apply", "a.json", "b.json"],
+    "a plan and manifests": ["apply", "a.json", "topics"],
+    "prune of a plan": ["apply", "a.json", "--prune"],
+    "another suffix": ["plan", "--out", "plan.yaml"],
+    "no cluster": ["plan", "topics"],
+    "an empty server": ["plan", "topics", "--bootstrap-server", ""],
+    "group alone": ["dev"],
+    "unknown subcommand": ["dev", "upp"],
+    "a number that is none": ["dev", "up", "--brokers", "x"],
+    "unknown rule": ["rules", "KF000"],
+    "unknown cluster": ["plan", "--cluster", "nope"],
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG.values(), ids=WRONG)
+def test_wrong_usage_exits_64(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "topics").mkdir()
+    for name in [name for name in os.environ if name.startswith("KAFKAFORM_")]:
+        monkeypatch.delenv(name)
+    assert run(arguments) == 64
+    out, err = capsys.readouterr()
+    assert out == ""
+    if arguments in ([], ["dev"]):
+        assert err.startswith("Usage: kafkaform")
+    else:
+        assert err.count("Error: ") == 1
+        assert err.splitlines()[0].startswith("Error: ")
+        assert "\x1b" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["aply"], "did you mean kafkaform apply?"),
+        (["Plan"], "did you mean kafkaform plan?"),
+        (["zzz"], "kafkaform --help lists them"),
+        (["plan", "--outt", "x.json"], "--out"),
+        (["rules", "KF1099"], "did you mean KF109?"),
+        (["plan", "--debug"], "it stands before the command: kafkaform --debug plan"),
+    ],
+)
+def test_wrong_usage_says_what_was_meant(
+    arguments: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 64
+    assert meant in capsys.readouterr().err
+
+
+def test_both_entry_points(tmp_path: Path) -> None:
+    for start in (command(), [str(BIN / "kafkaform")]):
+        done = subprocess.run([*start, "--version"], cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert done.stdout == f"kafkaform, version {__version__}\n"
+        wrong = subprocess.run([*start, "nope"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert wrong.returncode == 64
+
+
+@pytest.mark.parametrize(
+    "arguments", [["rules"], ["show", "plan.json"], ["show", "plan.json", "--format", "json"], ["--help"]]
+)
+def test_a_reader_that_has_seen_enough_is_no_error(arguments: list[str], plan_file: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = subprocess.run(
+            command(*arguments),
+            cwd=plan_file.parent,
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env=environment(),
+        )
+    finally:
+        os.close(write)
+    assert done.stderr == ""
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&-"])
+def test_a_closed_stream_is_no_error(closed: str, plan_file: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f'exec "$0" "$@" {closed}', *command("show", plan_file)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_full_disk_is_told_in_one_line(plan_file: Path) -> None:
+    for output_format in ("text", "json"):
+        with open("/dev/full", "w") as full:  # noqa: PTH123 - not a path of a file
+            done = subprocess.run(
+                command("show", plan_file, "--format", output_format),
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+                env=environment(),
+            )
+        assert done.stderr == "Error: the output: No space left on device\n"
+        assert done.returncode == 1
+
+
+def test_an_output_that_cannot_hold_an_arrow(plan_file: Path) -> None:
+    shown = kafkaform("show", plan_file, cwd=plan_file.parent, env={"PYTHONIOENCODING": "ascii"})
+    assert r"3 \u2192 6" in shown.needs(0).out
+
+
+def test_show_gives_back_what_was_saved(plan_file: Path) -> None:
+    shown = kafkaform("show", "plan.json", "--format", "json", cwd=plan_file.parent).needs(0)
+    assert shown.out == plan_file.read_text("utf-8")
+    text = kafkaform("show", "plan.json", cwd=plan_file.parent).needs(0)
+    assert text.out.startswith("Saved plan of 2025-06-01 12:00 UTC, kafkaform 1.0.\n")
+    assert "Plan: 1 to create, 500 to update" in text.out
+    markdown = kafkaform("show", "plan.json", "--format", "markdown", cwd=plan_file.parent).needs(0)
+    assert markdown.out.startswith("## kafkaform plan")
+    assert (text.err, markdown.err) == ("", "")
+
+
+def test_rules_are_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["rules"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert [line[:5] for line in listed] == sorted(line[:5] for line in listed)
+    assert run(["rules", "kf109"]) == 0
+    assert capsys.readouterr().out.startswith("KF109 (error)\n\n")
+
+
+def test_the_saved_plan_of_the_fixture_is_json(plan_file: Path) -> None:
+    assert json.loads(plan_file.read_text("utf-8"))["summary"]["update"] == 500

@@ -1,0 +1,78 @@
+"""Plans as annotations and SARIF: their findings, and what is wrong with their input."""
+
+from __future__ import annotations
+
+import json
+from contextlib import redirect_stdout
+from io import StringIO
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.text import Text
+
+from kafkaform.cli.output import print_plan, print_text
+from kafkaform.model import Diagnostic, Location, Plan, Severity
+from kafkaform.plan_file import PlanHeader
+from kafkaform.report.printable import printable
+from tests.support.cli_helpers import Project, called
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEADER = PlanHeader("0.1", None, None, None, "2026-11-01T00:00:00Z")
+PLAN = Plan(
+    "c",
+    changes=(),
+    unchanged=1,
+    diagnostics=(
+        Diagnostic("KF109", Severity.ERROR, "too few", Location("topics/a.yaml", 7, 5), "set it to 2"),
+        Diagnostic("KF411", Severity.WARNING, "they differ"),
+        Diagnostic("KF113", Severity.INFO, "unclean", waived="meant"),
+    ),
+)
+
+
+def test_a_plan_as_annotations_has_its_findings_and_its_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    print_plan(PLAN, HEADER, "github", verbose=False)
+    assert capsys.readouterr().out.splitlines() == [
+        "::error file=topics/a.yaml,line=7,col=5,title=KF109::too few%0Aset it to 2",
+        "::warning title=KF411::they differ",
+        "Nothing to apply: 1 unchanged, 1 error.",
+    ]
+
+
+@given(st.lists(st.tuples(st.text(), st.sampled_from(["", "bold", "dim red"]))))
+def test_text_without_colours_is_what_rich_would_print(parts: list[tuple[str, str]]) -> None:
+    text = Text("\n").join([Text(printable(part), style) for part, style in parts])
+    with redirect_stdout(StringIO()) as printed:
+        print_text(text)
+    with redirect_stdout(StringIO()) as by_rich:
+        Console(color_system=None, markup=False, highlight=False, emoji=False, soft_wrap=True).print(text)
+    assert printed.getvalue() == by_rich.getvalue()
+
+
+def test_a_plan_as_sarif_has_its_findings(capsys: pytest.CaptureFixture[str]) -> None:
+    print_plan(PLAN, HEADER, "sarif", verbose=False)
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert [result["ruleId"] for result in run["results"]] == ["KF109", "KF411", "KF113"]
+    assert [bool(result["suppressions"]) for result in run["results"]] == [False, False, True]
+
+
+@pytest.mark.parametrize("output_format", ["github", "sarif"])
+def test_bad_manifests_of_a_plan_are_told_in_its_format(tmp_path: Path, output_format: str) -> None:
+    project = Project(tmp_path, "127.0.0.1:1", "x.")
+    project.topic("a", partitons=3)
+    arguments = ("plan", "--bootstrap-server", "127.0.0.1:1", "--format")
+    call = called(*arguments, output_format, cwd=tmp_path).needs(1)
+    assert call.err == ""
+    assert "topics/a.yaml" in call.out
+    assert "unknown field 'partitons' in spec" in call.out
+    if output_format == "sarif":
+        assert call.json["runs"][0]["invocations"] == [{"executionSuccessful": False}]
+    else:
+        assert call.out.startswith("::error file=topics/a.yaml,line=")
+    for other in ("text", "markdown"):
+        assert "topics/a.yaml:" in called(*arguments, other, cwd=tmp_path).needs(1).err

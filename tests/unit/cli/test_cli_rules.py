@@ -1,0 +1,101 @@
+"""`kafkaform rules`: what is checked here, how loudly, and how to have it overlook something."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform import rules
+from tests.support.cli_helpers import Call, Project, called
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+POLICY = {"name": "wide", "message": "Topics are wide.", "require": {"fields": {"partitions": {"min": 3}}}}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path, "127.0.0.1:1", "x.")
+
+
+def listed(project: Project, *arguments: str) -> Call:
+    return called("rules", *arguments, cwd=project.folder)
+
+
+def test_everything_with_a_code_is_listed(project: Project) -> None:
+    lines = listed(project).needs(0).out.splitlines()
+    assert [line.split()[0] for line in lines] == list(rules.entries())
+    assert "KF109  error    min.insync.replicas does not fit the replication factor." in lines
+
+
+def test_policies_are_listed_and_severities_are_those_in_force(project: Project) -> None:
+    project.config(policies=[POLICY], rules={"KF109": "info", "KF104": "off"})
+    lines = {line.split()[0]: line.split()[1] for line in listed(project).out.splitlines()}
+    assert (lines["KF109"], lines["KF104"], lines["policy/wide"]) == ("info", "off", "error")
+    assert lines["KF101"] == "error"
+
+
+def test_the_json_of_the_list(project: Project) -> None:
+    project.config(policies=[POLICY], rules={"policy/wide": "warning"})
+    entries = {one["code"]: one for one in listed(project, "--format", "json").json}
+    assert set(entries) == {*rules.entries(), "policy/wide"}
+    wide = entries["policy/wide"]
+    assert wide["explanation"].startswith("Topics are wide.\n\nA policy of kafkaform.yaml.")
+    assert {name: value for name, value in wide.items() if name != "explanation"} == {
+        "code": "policy/wide",
+        "kind": "policy",
+        "severity": "error",
+        "in_force": "warning",
+        "stage": "manifests",
+        "waivable": True,
+        "origin": "kafkaform.yaml",
+        "summary": "Topics are wide.",
+    }
+    kinds = {code: (one["kind"], one["stage"], one["waivable"]) for code, one in entries.items()}
+    assert kinds["KF101"] == ("rule", "manifests", False)
+    assert kinds["KF404"] == ("rule", "changes", entries["KF404"]["waivable"])
+    assert kinds["KF410"] == ("note", None, False)
+
+
+def test_a_rule_is_explained_with_what_can_be_done_about_it(project: Project) -> None:
+    out = listed(project, "KF109").needs(0).out
+    assert out.startswith("KF109 (error)\n\nmin.insync.replicas does not fit the replication factor.\n\n")
+    assert "needs      the manifests; run by validate, plan and apply\n" in out
+    assert "severity   rules: {KF109: info} in kafkaform.yaml, or off\n" in out
+    assert out.endswith('waiver     metadata.annotations: {kafkaform/waive.KF109: "why it is right here"}\n')
+    project.config(rules={"KF109": "info"})
+    out = listed(project, "kf109").out
+    assert out.startswith("KF109 (info, error unless configured)\n")
+    assert "rules: {KF109: warning}" in out
+
+
+def test_what_cannot_be_waived_or_set_says_so(project: Project) -> None:
+    assert "waiver     none: Kafka would refuse it all the same\n" in listed(project, "KF101").out
+    note = listed(project, "KF410").out
+    assert note.endswith("severity   fixed: this is a note, not a rule\n")
+    assert "waiver" not in note
+
+
+def test_the_line_that_is_shown_waives_the_rule(project: Project) -> None:
+    project.config(policies=[POLICY])
+    out = listed(project, "policy/wide").out
+    assert 'metadata.annotations: {kafkaform/waive.policy/wide: "why it is right here"}' in out
+    project.topic("a", metadata={"annotations": {"kafkaform/waive.policy/wide": "why it is right here"}})
+    assert "(waived: why it is right here)" in called("validate", cwd=project.folder).needs(0).out
+
+
+def test_a_policy_is_found_by_its_bare_name(project: Project) -> None:
+    project.config(policies=[POLICY])
+    assert listed(project, "wide").out == listed(project, "policy/wide").out
+    call = listed(project, "policy/wid").needs(64)
+    assert "did you mean policy/wide?" in call.err
+
+
+def test_a_broken_configuration_does_not_hide_the_rules(project: Project) -> None:
+    project.config(rules={"KF1099": "info"})
+    call = listed(project).needs(0)
+    assert call.err.startswith("the configuration is not valid, so none of it is shown here: kafkaform.yaml:")
+    assert call.err.endswith(": there is no rule 'KF1099' (did you mean KF109?)\n")
+    assert "KF109  error" in call.out

@@ -1,0 +1,328 @@
+"""Which cluster, address, environment and configuration a call uses, and what contradicts."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.support.cli_helpers import Call, Project, called, manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.devcluster.cluster import DevCluster
+
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.fixture
+def project(tmp_path: Path, kafka: DevCluster, prefix: str) -> Project:
+    return Project(tmp_path, kafka.bootstrap_servers, prefix)
+
+
+def two_clusters(folder: Path, servers: str = NOWHERE, **more: Any) -> None:
+    """A configuration with a cluster for each of two environments, and one topic."""
+    clusters = {
+        name: {"environment": name, "client": {"bootstrap.servers": servers, "client.id": name}}
+        for name in ("dev", "prod")
+    }
+    content: dict[str, Any] = {"apiVersion": "kafkaform/v1", "kind": "Config"}
+    content |= {"environments": ["dev", "prod"], "clusters": clusters, **more}
+    (folder / "kafkaform.yaml").write_text(yaml.safe_dump(content), "utf-8")
+    (folder / "topics").mkdir(exist_ok=True)
+    spec = {"partitions": 1, "replicationFactor": 1}
+    (folder / "topics/t.yaml").write_text(manifest("t", spec), "utf-8")
+
+
+def call(folder: Path, *arguments: object, env: Mapping[str, str] | None = None) -> Call:
+    return called(*arguments, cwd=folder, env=env)
+
+
+CONTRADICTIONS = {
+    "environment": (
+        ["--cluster", "prod", "-e", "dev"],
+        {},
+        """
+        Error: cluster prod is of environment prod (kafkaform.yaml), and --environment says dev
+        hint: leave out --environment, or choose a cluster of dev: --cluster dev
+        """,
+    ),
+    "environment by variable": (
+        ["--cluster", "prod"],
+        {"KAFKAFORM_ENVIRONMENT": "dev"},
+        """
+        Error: cluster prod is of environment prod (kafkaform.yaml), and KAFKAFORM_ENVIRONMENT says dev
+        hint: unset KAFKAFORM_ENVIRONMENT, or choose a cluster of dev: --cluster dev
+        """,
+    ),
+    "two variables": (
+        [],
+        {"KAFKAFORM_CLUSTER": "prod", "KAFKAFORM_BOOTSTRAP_SERVER": "b:1"},
+        """
+        Error: KAFKAFORM_BOOTSTRAP_SERVER says b:1, and KAFKAFORM_CLUSTER says prod, with brokers 127.0.0.1:1
+        hint: unset one of the two, or give both as options to reach prod by that address
+        """,
+    ),
+    "properties by variable": (
+        ["--cluster", "prod"],
+        {"KAFKAFORM_COMMAND_CONFIG": "old.properties"},
+        """
+        Error: KAFKAFORM_COMMAND_CONFIG (old.properties) sets client.id to laptop; cluster prod has prod
+        hint: unset KAFKAFORM_COMMAND_CONFIG, or give the file as --command-config to override
+        """,
+    ),
+    "address by file": (
+        ["--cluster", "prod", "--command-config", "a.properties"],
+        {},
+        """
+        Error: --command-config (a.properties) sets bootstrap.servers to b:1; cluster prod has 127.0.0.1:1
+        hint: to reach prod at that address, give it as --bootstrap-server; else remove the line
+        """,
+    ),
+    "unknown cluster by variable": (
+        [],
+        {"KAFKAFORM_CLUSTER": "prd"},
+        """
+        Error: KAFKAFORM_CLUSTER: there is no cluster 'prd' in kafkaform.yaml
+        hint: did you mean 'prod'?
+        """,
+    ),
+    "missing file by variable": (
+        [],
+        {"KAFKAFORM_CONFIG": "nope.yaml"},
+        """
+        Error: KAFKAFORM_CONFIG: nope.yaml: no such file
+        hint: unset it, or correct it
+        """,
+    ),
+    "unknown environment by variable": (
+        ["--cluster", "prod"],
+        {"KAFKAFORM_ENVIRONMENT": "prd"},
+        """
+        Error: KAFKAFORM_ENVIRONMENT: there is no environment 'prd' in kafkaform.yaml
+        hint: did you mean 'prod'?
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize("contradiction", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_what_contradicts_is_refused_by_name(
+    tmp_path: Path, contradiction: tuple[list[str], dict[str, str], str]
+) -> None:
+    arguments, env, said = contradiction
+    two_clusters(tmp_path)
+    (tmp_path / "old.properties").write_text("client.id=laptop\n", "utf-8")
+    (tmp_path / "a.properties").write_text("bootstrap.servers=b:1\n", "utf-8")
+    for command in (["plan"], ["status"], ["drift"], ["apply", "--auto-approve"]):
+        refused = call(tmp_path, *command, *arguments, env=env).needs(1 if "no such file" in said else 64)
+        assert refused.out == ""
+        assert refused.err == textwrap.dedent(said).lstrip("\n")
+
+
+def test_an_option_beats_what_a_variable_says(project: Project) -> None:
+    two_clusters(project.folder, project.servers)
+    project.topic("t")
+    left_over = {"KAFKAFORM_BOOTSTRAP_SERVER": NOWHERE}
+    done = project.run("plan", "--cluster", "prod", env=left_over).needs(0)
+    assert "note: KAFKAFORM_BOOTSTRAP_SERVER is ignored, because --cluster prod is given\n" in done.err
+    first, second = done.out.splitlines()[:2]
+    assert first.startswith("kafkaform plan · cluster prod (")
+    assert first.endswith(" · environment prod")
+    assert second == f"  configuration kafkaform.yaml · brokers {project.servers}"
+    arguments = ("plan", "topics", "-e", "dev", "--bootstrap-server", project.servers)
+    done = project.run(*arguments, env={"KAFKAFORM_CLUSTER": "prod"}).needs(0)
+    assert "note: KAFKAFORM_CLUSTER is ignored, because --bootstrap-server is given\n" in done.err
+    assert done.out.startswith(f"kafkaform plan · cluster {project.servers} (")
+
+
+def test_two_options_reach_a_cluster_by_another_address(project: Project) -> None:
+    two_clusters(project.folder)
+    project.topic("t")
+    done = project.run("plan", "--cluster", "prod", "--bootstrap-server", project.servers).needs(0)
+    assert done.out.splitlines()[1] == f"  configuration kafkaform.yaml · brokers {project.servers}"
+    assert "note: " not in done.err
+    same = {"KAFKAFORM_CLUSTER": "prod", "KAFKAFORM_BOOTSTRAP_SERVER": NOWHERE}
+    assert "says" not in project.run("validate", env=same).needs(0).both
+
+
+def test_the_address_of_a_variable_is_told_where_clusters_are_configured(project: Project) -> None:
+    project.config(clusters={"prod": {"client": {"bootstrap.servers": NOWHERE}}})
+    project.topic("t")
+    env = {"KAFKAFORM_BOOTSTRAP_SERVER": project.servers}
+    done = called("plan", cwd=project.folder, env=env).needs(0)
+    told = "note: KAFKAFORM_BOOTSTRAP_SERVER is set, so no cluster of kafkaform.yaml is used"
+    assert done.err.startswith(told)
+    assert project.servers in done.out
+
+
+def test_what_any_cluster_forbids_is_refused_by_an_address_too(project: Project) -> None:
+    project.topic("t", retention="7d")
+    project.apply("topics").needs(0)
+    project.topic("t", retention="1d")
+    forbidding = {"client": {"bootstrap.servers": NOWHERE}, "forbid": ["retention-cut"]}
+    project.config(clusters={"dev": {"client": {"bootstrap.servers": NOWHERE}}, "prod": forbidding})
+    allow = ("--allow", "destructive", "--bootstrap-server", project.servers)
+    done = project.run("plan", "topics", *allow)
+    assert "retention-cut is forbidden on this cluster" in done.out
+    assert "forbid: in kafkaform.yaml (of any cluster, where --cluster names none)" in " ".join(
+        done.out.split()
+    )
+    project.apply("topics", *allow).needs(1)
+    assert project.live()["t"]["retention.ms"] == "604800000"
+    project.config(clusters={"dev": {"client": {"bootstrap.servers": NOWHERE}}})
+    assert "forbidden" not in project.run("plan", "topics", *allow).both
+
+
+def test_what_is_protected_is_so_by_an_address_too(project: Project) -> None:
+    name = project.topic("t")
+    project.apply("topics").needs(0)
+    project.topic("t", state="absent")
+    project.config(clusters={"prod": {"client": {"bootstrap.servers": NOWHERE}}}, protected=[name])
+    done = project.run("plan", "--allow", "destructive", "--bootstrap-server", project.servers)
+    assert "protected" in done.out
+    project.apply("--allow", "destructive", "--bootstrap-server", project.servers).needs(1)
+    assert list(project.live()) == ["t"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["status"], ["get", "topics"], ["doctor"], ["import", "--dry-run"], ["history", "--limit", "1"]],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_report_without_a_header_says_what_is_used_on_stderr(
+    project: Project, arguments: list[str]
+) -> None:
+    two_clusters(project.folder, project.servers)
+    project.topic("t")
+    line = f"cluster prod · environment prod · brokers {project.servers} · kafkaform.yaml"
+    done = project.run(*arguments, "--cluster", "prod", env={"KAFKAFORM_AUDIT": "true"})
+    assert done.err.splitlines()[0] == line
+    (project.folder / "kafkaform.yaml").unlink()
+    done = project.run(*arguments)
+    expected = f"cluster {project.servers} · no kafkaform.yaml found"
+    assert done.err.splitlines()[0] == expected
+
+
+def test_documents_for_programs_say_what_was_used(project: Project) -> None:
+    two_clusters(project.folder, project.servers)
+    project.topic("t")
+    for command in ("plan", "drift"):
+        document = project.run(command, "--cluster", "prod", "--format", "json").json
+        assert document["cluster"]["bootstrap_servers"] == project.servers
+        assert document["configuration"] == "kafkaform.yaml"
+        words = f" · configuration `kafkaform.yaml` · brokers `{project.servers}`"
+        assert words in project.run(command, "--cluster", "prod", "--format", "markdown").out
+    status = project.run("status", "--cluster", "prod", "--format", "json").needs(0)
+    assert status.err == ""
+    (project.folder / "kafkaform.yaml").unlink()
+    assert project.run("plan", "--format", "json").json["configuration"] is None
+
+
+def test_the_configuration_is_found_upward_to_the_root_of_the_repository(tmp_path: Path) -> None:
+    two_clusters(tmp_path)
+    below = tmp_path / "services" / "checkout"
+    below.mkdir(parents=True)
+    assert "configuration none (no kafkaform.yaml found)" in call(below, "validate").err
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    found = call(below, "validate").needs(0)
+    assert found.err == "configuration ../../kafkaform.yaml\n"
+    (tmp_path / "topics/bad.yaml").write_text("kind: Topc\n", "utf-8")
+    assert "../../topics/bad.yaml:1:" in call(below, "validate").needs(1).err
+    subprocess.run(["git", "init", "-q"], cwd=below, check=True)
+    assert "configuration none" in call(below, "validate").err
+
+
+def test_a_repository_of_somebody_else_is_not_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_clusters(tmp_path)
+    (tmp_path / ".git").mkdir()
+    below = tmp_path / "mine"
+    below.mkdir()
+    (below / "topics").mkdir()
+    stat, git = Path.stat, tmp_path / ".git"
+
+    def owned(path: Path, **options: bool) -> os.stat_result:
+        found = stat(path, **options)
+        return os.stat_result((*found[:4], found.st_uid + 1, *found[5:10])) if path == git else found
+
+    assert call(below, "validate").err == "configuration ../kafkaform.yaml\n"
+    monkeypatch.setattr(Path, "stat", owned)
+    assert "configuration none" in call(below, "validate").err
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_configuration_with_the_wrong_suffix_is_told(tmp_path: Path, beside: bool) -> None:
+    two_clusters(tmp_path)
+    right, wrong = tmp_path / "kafkaform.yaml", tmp_path / "kafkaform.yml"
+    wrong.write_bytes(right.read_bytes())
+    if not beside:
+        right.unlink()
+    refused = call(tmp_path, "plan", "--cluster", "prod").needs(1)
+    assert refused.err == (
+        "Error: kafkaform.yml is not read: the configuration file's name is kafkaform.yaml\n"
+        + (
+            "hint: remove it: kafkaform.yaml is there too\n"
+            if beside
+            else "hint: rename it to kafkaform.yaml\n"
+        )
+    )
+
+
+def test_the_configuration_of_manifests_that_are_not_trusted_is_never_found(tmp_path: Path) -> None:
+    branch, trusted = tmp_path / "pr", tmp_path / "pr" / "base"
+    for folder in (branch, trusted):
+        folder.mkdir()
+        two_clusters(folder)
+        subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    below = branch / "topics"
+    for folder, root in ((branch, "."), (below, "..")):
+        refused = call(folder, "validate", "--manifests-from", root).needs(1)
+        assert "which is not read with --manifests-from" in refused.err
+        refused = call(folder, "plan", "--cluster", "dev", "--manifests-from", root).needs(1)
+        assert "which is not read with --manifests-from" in refused.err
+    # A checkout of its own within the branch's folder is another repository.
+    call(trusted, "validate", "--manifests-from", "..").needs(0)
+    call(branch, "validate", "--manifests-from", ".", "--config", "base/kafkaform.yaml").needs(0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["plan", "--max-age", "1d"], "--max-age is "),
+        (["plan", "--all-clusters", "--cluster", "dev"], "as it is there; --cluster chooses one"),
+        (
+            ["reset", "g", "--to", "latest", "--shift-by", "1"],
+            "--to and --shift-by are different places to go to",
+        ),
+        (["--cluster", "dev", "plan"], "options stand behind the command: kafkaform plan --cluster"),
+    ],
+)
+def test_what_cannot_be_meant(tmp_path: Path, arguments: list[str], said: str) -> None:
+    two_clusters(tmp_path)
+    assert said in call(tmp_path, *arguments).needs(64).err
+
+
+def test_a_kind_may_be_named_as_in_other_commands(project: Project) -> None:
+    project.topic("t")
+    project.apply("topics").needs(0)
+    assert "GROUP " not in project.run("status", f"{project.prefix}*", "--kind", "topic").needs(0).out
+
+
+def test_what_applies_a_saved_plan_reaches_the_same_cluster(project: Project) -> None:
+    two_clusters(project.folder)
+    project.topic("t")
+    where = ("--cluster", "prod", "--bootstrap-server", project.servers)
+    done = project.run("plan", *where, "--out", "a plan.json").needs(0)
+    command = f"kafkaform apply 'a plan.json' --bootstrap-server {project.servers} --cluster prod"
+    assert f"saved: {command} carries out exactly this\n" in done.err
+    project.run(*shlex.split(command)[1:], "--auto-approve").needs(0)
+    assert set(project.live()) == {"t"}

@@ -1,0 +1,376 @@
+"""`kafkaform validate`: offline, everything in one run, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkaform.cli.main import run
+from tests.support.cli_helpers import ESCAPE, ROOT, Call, Project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KAFKAFORM_ENVIRONMENT", raising=False)
+    return Project(tmp_path, "127.0.0.1:1", "x.")
+
+
+@pytest.fixture
+def validate(capsys: pytest.CaptureFixture[str]) -> Callable[..., Call]:
+    def call(*arguments: str) -> Call:
+        code = run(["validate", *arguments])
+        return Call(code, *capsys.readouterr())
+
+    return call
+
+
+def test_one_line_when_all_is_well(project: Project, validate: Callable[..., Call]) -> None:
+    project.topic("a")
+    call = validate()
+    assert (call.code, call.out, call.said) == (0, "1 resource: valid.\n", "")
+    project.topic("b")
+    told = "configuration none (no kafkaform.yaml found)\n"
+    assert validate("topics/a.yaml", "topics/b.yaml") == Call(0, "2 resources: valid.\n", told)
+
+
+def test_the_example_set_is_valid(monkeypatch: pytest.MonkeyPatch, validate: Callable[..., Call]) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("KAFKAFORM_ENVIRONMENT", raising=False)
+    for arguments in ([], ["-e", "dev"], ["-e", "prod"]):
+        call = validate(*arguments)
+        assert call.code == 0
+        assert call.out.endswith("resources: valid.\n")
+
+
+def test_no_stage_hides_the_problems_of_another(project: Project, validate: Callable[..., Call]) -> None:
+    head = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: %s}\nspec: "
+    wrong = head % "'bad name'" + "{partitons: 3, replicationFactor: 1}\n"
+    project.write("topics/wrong.yaml", wrong)
+    project.write("topics/sound.yaml", head % "'b c'" + "{partitions: 3, replicationFactor: 1}\n")
+    call = validate()
+    assert call.code == 1
+    assert "topics/sound.yaml:3:12: error: KF101 'b c'" in call.out
+    assert "topics/wrong.yaml:3:12: error: KF101 'bad name'" in call.out
+    assert "topics/wrong.yaml:4:8: unknown field 'partitons'" in call.err
+    found = json.loads(validate("--format", "json").out)["diagnostics"]
+    assert [(one["code"], one["source"]["file"]) for one in found] == [
+        (None, "topics/wrong.yaml"),
+        ("KF101", "topics/sound.yaml"),
+        ("KF101", "topics/wrong.yaml"),
+    ]
+    annotated = validate("--format", "github")
+    assert (annotated.code, annotated.out.count("::error")) == (1, 3)
+
+
+def test_a_wrong_configuration_does_not_hide_wrong_manifests(
+    project: Project, validate: Callable[..., Call]
+) -> None:
+    project.write("kafkaform.yaml", "clustrs: {}\n")
+    project.topic("b", partitons=3)
+    call = validate()
+    assert call.code == 1
+    assert "unknown field 'clustrs'" in call.err
+    assert "unknown field 'partitons'" in call.err
+
+
+def test_every_problem_of_every_file_is_told_with_its_place(
+    project: Project, validate: Callable[..., Call]
+) -> None:
+    project.write("topics/a.yaml", "apiVersion: kafkaform/v1\nkind: Topik\nmetadata: {name: a}\nspec: {}\n")
+    project.topic("b", partitons=3)
+    project.topic("c", config={"retention.mss": "7d"})
+    call = validate()
+    assert call.code == 1
+    assert call.out == ""
+    lines = call.err.splitlines()
+    assert lines[-1] == "Error: 3 problems in the input"
+    for place, meant in (
+        ("topics/a.yaml:2:7: ", "did you mean 'Topic'?"),
+        ("topics/b.yaml:", "did you mean 'partitions'?"),
+        ("topics/c.yaml:", "did you mean 'retention.ms'?"),
+    ):
+        assert [line for line in lines if line.startswith(place) and meant in line], call.err
+
+
+def test_json_holds_the_problems_too(project: Project, validate: Callable[..., Call]) -> None:
+    project.topic("b", partitons=3)
+    call = validate("--format", "json")
+    assert (call.code, call.err) == (1, "")
+    content = json.loads(call.out)
+    assert content["resources"] is None
+    (found,) = content["diagnostics"]
+    assert found["severity"] == "error"
+    assert found["source"]["file"] == "topics/b.yaml"
+    assert found["source"]["line"] > 1
+    assert "partitions" in found["suggestion"]
+
+
+def test_warnings_do_not_fail_and_errors_of_rules_do(project: Project, validate: Callable[..., Call]) -> None:
+    project.topic("a", replicationFactor=3, config={"min.insync.replicas": 1})
+    call = validate()
+    assert (call.code, call.said) == (0, "")
+    assert "warning: KF109" in call.out
+    assert call.out.endswith("1 resource: valid, 1 warning.\n")
+    content = json.loads(validate("--format", "json").out)
+    assert content["resources"] == 1
+    assert content["diagnostics"][0]["code"] == "KF109"
+
+    project.topic("a", replicationFactor=3, config={"min.insync.replicas": 4})
+    project.topic("b", replicationFactor=3, config={"min.insync.replicas": 1})
+    call = validate()
+    assert call.code == 1
+    assert call.out.endswith("2 resources: 1 error, 1 warning.\n")
+
+
+def test_all_environments_unless_one_is_chosen(
+    project: Project, validate: Callable[..., Call], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.config(environments=["dev", "prod"])
+    bad = {"replicationFactor": 3, "config": {"min.insync.replicas": 5}}
+    project.topic("a", overrides={"dev": {"partitions": 2}, "prod": bad})
+    assert "KF109" in validate().out
+    assert validate("-e", "dev").code == 0
+    assert validate("-e", "prod").code == 1
+    monkeypatch.setenv("KAFKAFORM_ENVIRONMENT", "dev")
+    assert validate().code == 0
+    assert validate("--environment", "prod").code == 1
+    unknown = validate("-e", "prd")
+    assert unknown.code == 64
+    assert "did you mean 'prod'?" in unknown.err
+
+
+def test_an_unknown_environment_hides_no_other_problem(
+    project: Project, validate: Callable[..., Call]
+) -> None:
+    project.config(environments=["dev", "prod"])
+    project.topic("a")
+    unknown = "there is no environment 'prd' in kafkaform.yaml"
+    call = validate("-e", "prd").needs(64)
+    assert unknown in call.err
+    assert "valid" not in call.out
+    project.topic("b b", replicationFactor=3, config={"min.insync.replicas": 4})
+    call = validate("-e", "prd").needs(64)
+    assert unknown in call.err
+    assert "error: KF101 'x.b b'" in call.out
+    assert "error: KF109" in call.out
+    project.write("topics/wrong.yaml", "kind: Topik\n")
+    call = validate("-e", "prd").needs(1)
+    assert unknown in call.err
+    assert "topics/wrong.yaml:1:7: unknown kind 'Topik'" in call.err
+    assert "error: KF101 'x.b b'" in call.out
+    for output_format in ("json", "github", "sarif"):
+        call = validate("-e", "prd", "--format", output_format).needs(1)
+        for text in ("there is no environment", "unknown kind", "KF101"):
+            assert text in call.out
+
+
+def test_overrides_need_an_environment(project: Project, validate: Callable[..., Call]) -> None:
+    project.topic("a", overrides={"dev": {"partitions": 2}})
+    call = validate()
+    assert call.code == 1
+    assert "choose one with --environment (dev)" in call.err
+    assert validate("-e", "dev").code == 0
+
+
+def test_names_and_values_cannot_act_on_the_terminal(project: Project, validate: Callable[..., Call]) -> None:
+    evil = f"x{ESCAPE}[31m\r\n\x07\u202e|<b>"
+    project.topic(evil[:1], metadata={"name": evil})
+    project.topic("b", config={f"retention.ms{ESCAPE}[2J": "1"})
+    project.topic("c", config={"retention.ms": f"7d{ESCAPE}]0;title\x07"})
+    call = validate()
+    assert call.code == 1
+    for bad in (ESCAPE, "\r", "\x07", "\u202e"):
+        assert bad not in call.both
+    (project.folder / "topics" / "b.yaml").unlink()
+    (project.folder / "topics" / "c.yaml").unlink()
+    call = validate()
+    assert call.code == 1
+    assert r"\x1b[31m" in call.both
+    assert ESCAPE not in call.both
+
+
+def test_file_names_cannot_either(project: Project, validate: Callable[..., Call]) -> None:
+    project.write(f"topics/{ESCAPE}[31m\n.yaml", "kind: Topic\n")
+    call = validate()
+    assert call.code == 1
+    assert ESCAPE not in call.both
+    assert r"topics/\x1b[31m\n.yaml:" in call.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere"], "nowhere:1:1: no such file or folder"),
+        (["--config", "nowhere.yaml"], "nowhere.yaml: no such file"),
+        ([], "topics"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    project: Project, validate: Callable[..., Call], arguments: list[str], said: str
+) -> None:
+    assert not list(project.folder.iterdir())
+    call = validate(*arguments)
+    assert (call.code, call.out) == (1, "")
+    assert said in call.err
+
+
+def test_a_finding_of_some_environments_names_them(project: Project, validate: Callable[..., Call]) -> None:
+    project.config(environments=["dev", "test", "prod"])
+    thin: dict[str, Any] = {"replicationFactor": 3, "config": {"min.insync.replicas": 1}}
+    project.topic("a", **thin)
+    project.topic("b", overrides={"dev": thin, "test": {}, "prod": {}})
+    lines = [line for line in validate().out.splitlines() if "KF109" in line]
+    assert [("topics/a.yaml" in line, "(in dev)" in line) for line in lines] == [(True, False), (False, True)]
+    found = validate("--format", "json").json["diagnostics"]
+    assert [one["environments"] for one in found if one["code"] == "KF109"] == [None, ["dev"]]
+    assert "(in " not in validate("-e", "dev").out
+
+
+def test_brokers_of_the_environments_cluster_are_known(
+    project: Project, validate: Callable[..., Call]
+) -> None:
+    cluster = {"environment": "prod", "client": {"bootstrap.servers": "h:1"}}
+    project.config(environments=["prod"], clusters={"a": cluster})
+    project.topic("a", partitions=4)
+    assert "KF105" not in validate().out
+    project.config(environments=["prod"], clusters={"a": cluster | {"brokers": 3}})
+    assert "KF105" in validate().out
+
+
+def test_annotations_for_github(project: Project, validate: Callable[..., Call]) -> None:
+    project.topic("a", replicationFactor=3, config={"min.insync.replicas": 4})
+    call = validate("--format", "github")
+    assert (call.code, call.err) == (1, "")
+    annotation, summary = call.out.splitlines()
+    assert annotation.startswith("::error file=topics/a.yaml,line=")
+    assert ",title=KF109::min.insync.replicas is 4" in annotation
+    assert summary == "1 resource: 1 error."
+
+
+def test_annotations_of_a_job_that_works_in_a_folder_of_its_checkout(
+    project: Project, validate: Callable[..., Call], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.topic("a", partitons=3)
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(project.folder.parent))
+    call = validate("--format", "github")
+    assert (call.code, call.err) == (1, "")
+    annotation, summary = call.out.splitlines()
+    assert annotation.startswith(f"::error file={project.folder.name}/topics/a.yaml,line=")
+    assert "title=invalid input::unknown field 'partitons' in spec%0Adid you mean 'partitions'?" in annotation
+    assert summary == "1 problem in the input"
+    monkeypatch.setenv("GITHUB_WORKSPACE", "/elsewhere")
+    assert "::error file=topics/a.yaml,line=" in validate("--format", "github").out
+
+
+def test_sarif_of_findings_and_of_bad_input(project: Project, validate: Callable[..., Call]) -> None:
+    project.topic("a", replicationFactor=3, config={"min.insync.replicas": 1})
+    call = validate("--format", "sarif")
+    assert (call.code, call.err) == (0, "")
+    (run,) = call.json["runs"]
+    assert [(one["ruleId"], one["level"]) for one in run["results"]] == [("KF109", "warning")]
+    project.topic("b", partitons=3)
+    call = validate("--format", "sarif")
+    assert (call.code, call.err) == (1, "")
+    (run,) = call.json["runs"]
+    assert [(one["ruleId"], one["level"]) for one in run["results"]] == [
+        ("invalid-input", "error"),
+        ("KF109", "warning"),
+    ]
+
+
+def test_policies_are_checked_with_the_rules(project: Project, validate: Callable[..., Call]) -> None:
+    project.config(
+        environments=["dev", "prod"],
+        policies=[
+            {
+                "name": "wide",
+                "message": "Production is wide.",
+                "environments": ["prod"],
+                "require": {"fields": {"partitions": {"min": 3}}},
+            }
+        ],
+    )
+    project.topic("a")
+    call = validate()
+    assert call.code == 1
+    assert (
+        "error: policy/wide Production is wide: partitions is 1; it must be at least 3 (in prod)\n"
+        in call.out
+    )
+    assert validate("-e", "dev").code == 0
+    (run,) = validate("--format", "sarif").json["runs"]
+    texts = {rule["id"]: rule["shortDescription"]["text"] for rule in run["tool"]["driver"]["rules"]}
+    assert texts["policy/wide"] == "Production is wide."
+
+
+# --- waivers ---------------------------------------------------------------------------------------
+
+
+def test_a_waived_error_is_shown_and_counts_for_nothing(
+    project: Project, validate: Callable[..., Call]
+) -> None:
+    bad: dict[str, Any] = {"replicationFactor": 3, "config": {"min.insync.replicas": 1}}
+    project.config(rules={"KF109": "error"})
+    project.topic("a", **bad)
+    assert validate().code == 1
+    project.topic("a", metadata={"annotations": {"kafkaform/waive.KF109": "a test bench"}}, **bad)
+    call = validate().needs(0)
+    assert "info: KF109" in call.out
+    assert "(waived: a test bench)" in call.out
+    assert call.out.endswith("1 resource: valid, 1 waived.\n")
+    assert validate("--format", "github").out == "1 resource: valid, 1 waived.\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("KF999", "'KF999' is waived, but there is no such rule"),
+        ("KF410", "KF410 is waived, but is a note, not a rule"),
+        ("KF101", "KF101 cannot be waived"),
+        ("KF106", "KF106 is waived, but kafkaform.yaml switches it off"),
+        ("policy/wide", "policy/wide is waived, but has nothing to say about Topic/x.a"),
+    ],
+)
+def test_a_waiver_that_waives_nothing_is_told(
+    project: Project, validate: Callable[..., Call], code: str, said: str
+) -> None:
+    wide = {"name": "wide", "message": "Wide", "require": {"fields": {"partitions": {"min": 3}}}}
+    project.config(rules={"KF106": "off"}, policies=[wide])
+    project.topic("a", partitions=3, metadata={"annotations": {f"kafkaform/waive.{code}": "why"}})
+    call = validate().needs(0)
+    (line,) = [line for line in call.out.splitlines() if "KF418" in line]
+    assert line.startswith("topics/a.yaml:5:5: warning: KF418 ")
+    assert said in line
+
+
+@pytest.mark.parametrize("code", ["KF401", "KF109"])
+def test_nothing_is_said_of_waivers_of_rules_that_need_more_than_manifests(
+    project: Project, validate: Callable[..., Call], code: str
+) -> None:
+    project.topic("a", metadata={"annotations": {f"kafkaform/waive.{code}": "why"}})
+    assert "KF418" not in validate().out
+
+
+def test_a_waiver_is_of_use_if_it_is_in_one_environment(
+    project: Project, validate: Callable[..., Call]
+) -> None:
+    wide = {"name": "wide", "message": "Wide", "require": {"fields": {"partitions": {"min": 3}}}}
+    project.config(environments=["dev", "prod"], policies=[wide])
+    annotations = {"annotations": {"kafkaform/waive.policy/wide": "dev is small"}}
+    project.topic("a", partitions=3, metadata=annotations, overrides={"dev": {"partitions": 1}})
+    assert "KF418" not in validate().out
+    assert "KF418" in validate("-e", "prod").out
+
+
+def test_a_tombstone_keeps_its_waivers(project: Project, validate: Callable[..., Call]) -> None:
+    wide = {"name": "wide", "message": "Wide", "require": {"fields": {"partitions": {"min": 3}}}}
+    project.config(policies=[wide])
+    project.topic("a", state="absent", metadata={"annotations": {"kafkaform/waive.policy/wide": "why"}})
+    assert "KF418" not in validate().out

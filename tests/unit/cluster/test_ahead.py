@@ -1,0 +1,191 @@
+"""Reading ahead gives what reading gives, once; what goes wrong is told where it is asked for."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from threading import current_thread, main_thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.cluster.ahead import Foreseen
+from kafkaform.cluster.swift_source import SwiftSource
+from kafkaform.cluster.topic_answers import Answers, Configs
+from kafkaform.errors import PermissionDenied, Unreachable
+from kafkaform.model import ResourceRef
+from kafkaform.operations import CreateTopic, DeleteTopic
+from tests.support.cli_helpers import called, environment
+from tests.support.kafka_fixtures import connect, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from kafkaform.cluster.kafka import KafkaCluster
+    from kafkaform.cluster.topic_answers import Description
+    from kafkaform.devcluster.cluster import DevCluster
+
+
+@pytest.fixture
+def deaf() -> Iterator[str]:
+    """The address of a server that never answers."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_process_leaves_while_a_request_is_unanswered(deaf: str, tmp_path: Path) -> None:
+    """Without tearing the interpreter down, which would call `abort` here, and be a SIGSEGV by chance."""
+    (tmp_path / "kafkaform.yaml").write_text(
+        "apiVersion: kafkaform/v1\nkind: Config\nenvironments: [dev]\n"
+        "defaults: {Topic: {partitions: 1, overrides: {dev: {partitions: 2}}}}\n"
+    )
+    (tmp_path / "topics").mkdir()
+    (tmp_path / "topics" / "a.yaml").write_text(
+        "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: a}\nspec: {replicationFactor: 1}\n"
+    )
+    script = (
+        "import atexit, ctypes, threading, time\n"
+        "ctypes.pythonapi.Py_AtExit(ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p))\n"
+        "atexit.register(print, 'handlers ran')\n"
+        "threading.Thread(target=lambda: (time.sleep(0.5), print('threads ended'))).start()\n"
+        "from kafkaform.cli.main import main\n"
+        f"main(['plan', '--bootstrap-server', '{deaf}'])\n"
+    )
+    left = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (left.returncode, left.stdout) == (64, "threads ended\nhandlers ran\n")
+    assert "no environment is chosen" in left.stderr
+
+
+def test_it_reads_what_is_read_without(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+    ref = ResourceRef("Topic", f"{prefix}a")
+    assert real_cluster.execute([CreateTopic(ref, 2, 1, {"retention.ms": "1"})]) == [None]
+    read = eventually(lambda: real_cluster.observe([ref]), lambda seen: ref in seen.resources)
+    with connect(kafka.bootstrap_servers) as cluster:
+        cluster.begin()
+        assert cluster.facts() == real_cluster.facts()
+        assert cluster.observe([ref]).resources == read.resources
+
+
+def test_only_the_next_reading_is_of_before(kafka: DevCluster, prefix: str) -> None:
+    ref = ResourceRef("Topic", f"{prefix}a")
+    with connect(kafka.bootstrap_servers) as cluster:
+        cluster.begin()
+        cluster.facts()
+        assert ref not in cluster.observe([ref]).inventory
+        assert cluster.execute([CreateTopic(ref, 1, 1, {})]) == [None]
+        seen = eventually(lambda: cluster.observe([ref]), lambda seen: ref in seen.inventory)
+        uid = seen.resources[ref].uid
+        assert cluster.execute([DeleteTopic(ref, uid)]) == [None]
+        eventually(lambda: cluster.observe([ref]), lambda seen: ref not in seen.inventory)
+
+
+def test_nobody_there_is_told_where_it_is_asked(deaf: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 0.5)
+    with connect(deaf) as cluster:
+        cluster.begin()
+        for _ in range(2):
+            with pytest.raises(Unreachable, match="no broker of"):
+                cluster.facts()
+        with pytest.raises(Unreachable, match="no broker of"):
+            cluster.observe([])
+
+
+def test_a_cluster_that_does_not_answer_keeps_no_other_waiting(
+    deaf: str, kafka: DevCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 15.0)
+    with connect(deaf) as silent, connect(kafka.bootstrap_servers) as cluster:
+        silent.begin()
+        assert not silent._ahead._facts.done()  # type: ignore[union-attr]
+        assert cluster.facts().brokers
+        assert not silent._ahead._facts.done()  # type: ignore[union-attr]
+
+
+def test_wrong_manifests_are_told_before_a_cluster_that_does_not_answer(
+    deaf: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 3600.0)  # nobody waits for that
+    (tmp_path / "a.yaml").write_text("kind: Topik\n")
+    done = called("plan", tmp_path, "--bootstrap-server", deaf, cwd=tmp_path).needs(1)
+    assert "did you mean 'Topic'?" in done.err
+    assert "no broker" not in done.err
+
+
+def test_what_is_told_of_early_is_read_early_and_only_once(
+    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refs = [ResourceRef("Topic", f"{prefix}{number:03}") for number in range(30)]
+    creates = [CreateTopic(ref, 1, 1, {"retention.ms": str(n)}) for n, ref in enumerate(refs)]
+    assert real_cluster.execute(creates) == [None] * len(refs)
+    absent, group = ResourceRef("Topic", f"{prefix}absent"), ResourceRef("ConsumerGroup", f"{prefix}group")
+    read = eventually(lambda: real_cluster.observe(refs), lambda seen: seen.resources.keys() == set(refs))
+    asked: list[tuple[bool, list[str]]] = []
+    plainly = SwiftSource.configs
+
+    def watched(source: SwiftSource, names: Sequence[str]) -> Answers[Configs]:
+        asked.append((current_thread() is main_thread(), list(names)))
+        return plainly(source, names)
+
+    monkeypatch.setattr(SwiftSource, "configs", watched)
+    monkeypatch.setattr("kafkaform.cluster.ahead.TOLD_AT_A_TIME", 10)
+    with connect(kafka.bootstrap_servers) as cluster:
+        expect = cluster.begin()
+        for ref in (*refs[:25], absent, group):
+            expect(ref)
+        seen = cluster.observe([*refs, absent])
+        assert seen.resources == read.resources
+        assert {name for main, names in asked if not main for name in names} == {r.name for r in refs[:25]}
+        later = [name for main, names in asked if main for name in names]
+        assert sorted(later) == sorted(ref.name for ref in (*refs[25:], absent))
+        asked.clear()
+        assert cluster.observe(refs).resources == read.resources
+        assert sorted(name for _, names in asked for name in names) == [ref.name for ref in refs]
+
+
+def test_what_is_missing_at_first_is_asked_for_again() -> None:
+    """A broker may not have heard yet of a topic that the metadata of another shows."""
+    source = Waiting()
+    foreseen = Foreseen(source, ["a", "b", "hidden"], source.configs(["a", "b", "hidden"]))
+    assert foreseen.names() == ["a", "b", "hidden"]
+    answers = foreseen.configs(["a", "b", "hidden"])
+    assert (set(answers.found), set(answers.denied), answers.missing) == ({"a", "b"}, {"hidden"}, [])
+    assert source.asked == [["a", "b", "hidden"], ["b"]]
+    assert foreseen.names() == ["a"]
+    assert foreseen.configs(["a"]).found.keys() == {"a"}
+    assert source.asked[-1] == ["a"]
+
+
+class Waiting:
+    """A source that does not know of `b` at first, and may not show `hidden`."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def names(self) -> list[str]:
+        return ["a"]
+
+    def configs(self, names: Sequence[str]) -> Answers[Configs]:
+        self.asked.append(list(names))
+        answers: Answers[Configs] = Answers()
+        for name in names:
+            if name == "hidden":
+                answers.deny(name, PermissionDenied("no"))
+            elif name == "b" and len(self.asked) == 1:
+                answers.missing.append(name)
+            else:
+                answers.found[name] = Configs({}, {})
+        return answers
+
+    def descriptions(self, names: Sequence[str]) -> Answers[Description]:
+        raise AssertionError(names)

@@ -1,0 +1,122 @@
+"""How much data a risky change is about: read for those topics alone, and told in the reason."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Producer
+
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.errors import PermissionDenied
+from kafkaform.model import Desired, Observed, ResourceRef, Update
+from kafkaform.operations import CreateTopic
+from kafkaform.planning import Request, make_plan
+from kafkaform.settings import Settings
+from tests.support.kafka_fixtures import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from kafkaform.cluster.kafka import KafkaCluster
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.devcluster.cluster import DevCluster
+    from kafkaform.model import Diagnostic
+    from tests.support.kafka_fixtures import Account
+
+DAY_MS = 86_400_000
+FULL, EMPTY, SAFE = (ResourceRef("Topic", name) for name in ("full", "empty", "safe"))
+
+
+def planned(cluster: Cluster, *refs: ResourceRef) -> tuple[dict[str, str], tuple[Diagnostic, ...]]:
+    """The reasons of cutting retention, which topic `safe` is spared, and what else the plan says."""
+    days = {ref: 4 if ref == SAFE else 1 for ref in refs}
+    desired = [
+        Desired(
+            ref, {"partitions": 2, "replicationFactor": 1, "config.retention.ms": str(DAY_MS * days[ref])}
+        )
+        for ref in refs
+    ]
+    plan = make_plan(Request(desired), cluster, Settings(), None)
+    return {
+        change.ref.name: change.change.fields[0].judgement.reason
+        for change in plan.changes
+        if isinstance(change.change, Update)
+    }, plan.diagnostics
+
+
+def create(cluster: Cluster, *refs: ResourceRef) -> None:
+    configs = {"retention.ms": str(3 * DAY_MS)}
+    assert cluster.execute([CreateTopic(ref, 2, 1, configs) for ref in refs]) == [None] * len(refs)
+
+
+class Asked(MemoryCluster):
+    """Remembers whose sizes were asked for, or denies them."""
+
+    denied = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[set[ResourceRef]] = []
+
+    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
+        self.asked.append({one.ref for one in resources})
+        if self.denied:
+            raise PermissionDenied("not for you")
+        return super().sizes(resources)
+
+
+def test_reasons_say_how_much_data_it_is_about() -> None:
+    cluster = Asked()
+    create(cluster, FULL, EMPTY, SAFE)
+    cluster.fill(FULL, 1_395_864_371)
+    reasons, _ = planned(cluster, FULL, EMPTY, SAFE)
+    assert reasons["full"].endswith("(the topic holds 1.3 GiB)")
+    assert reasons["empty"].endswith("(the topic holds no data)")
+    assert reasons["safe"] == ""
+    assert cluster.asked == [{FULL, EMPTY}]
+
+
+def test_nobody_is_asked_for_a_plan_without_risk() -> None:
+    cluster = Asked()
+    create(cluster, SAFE)
+    planned(cluster, SAFE)
+    assert cluster.asked == []
+
+
+def test_a_plan_stands_without_sizes() -> None:
+    cluster = Asked()
+    cluster.denied = True
+    create(cluster, FULL)
+    reasons, diagnostics = planned(cluster, FULL)
+    assert "holds" not in reasons["full"]
+    (found,) = (one for one in diagnostics if one.code == "KF416")
+    assert found.message == "the sizes of topics were not read: not for you"
+
+
+def test_sizes_on_a_real_broker(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+    full, empty = ResourceRef("Topic", f"{prefix}.full"), ResourceRef("Topic", f"{prefix}.empty")
+    create(real_cluster, full, empty)
+    eventually(lambda: real_cluster.observe([full, empty]).resources, lambda seen: len(seen) == 2)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for partition in (0, 1):
+        producer.produce(full.name, value=b"x" * 300_000, partition=partition)
+    assert producer.flush(30) == 0
+
+    topics = real_cluster.observe([full, empty]).resources.values()
+    sizes = eventually(lambda: real_cluster.sizes(topics), lambda found: found.get(full, 0) > 600_000)
+    assert sizes[full] < 620_000  # both partitions, and hardly more than the records
+    assert sizes[empty] == 0
+    reasons, _ = planned(real_cluster, full, empty)
+    assert re.search(r"\(the topic holds 58[6-9][.][0-9] KiB\)$", reasons[full.name])
+
+
+def test_an_account_that_may_not_ask(account: Callable[..., Account], prefix: str) -> None:
+    ref = ResourceRef("Topic", f"{prefix}.t")
+    cluster = account(f"TOPIC:{prefix}*:ALL").cluster
+    create(cluster, ref)
+    eventually(lambda: cluster.observe([ref]).resources, bool)
+    reasons, diagnostics = planned(cluster, ref)
+    assert "KF416" in {one.code for one in diagnostics}
+    assert "is cut from 3d to 1d" in reasons[ref.name]
+    assert "holds" not in reasons[ref.name]

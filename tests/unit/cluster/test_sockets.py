@@ -1,0 +1,720 @@
+"""Our own connections to brokers: frames, what goes wrong, and who is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import tracemalloc
+from contextlib import contextmanager, suppress
+from struct import pack, unpack
+from threading import Event, Thread
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from kafka.future import Future as KafkaFuture
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from kafkaform.client_properties import to_kafka_python, to_librdkafka
+from kafkaform.cluster import wire
+from kafkaform.cluster.api import IN_FLIGHT, Api, Question
+from kafkaform.cluster.broker_socket import BrokerSocket, HungUpError
+from kafkaform.cluster.connection import Connection
+from kafkaform.cluster.lent_connection import LentConnection, RawRequest, RawResponse
+from kafkaform.cluster.plain_source import PlainSource
+from kafkaform.cluster.reader import topic_source
+from kafkaform.cluster.reassignments import read_running
+from kafkaform.cluster.sockets import Sockets, address
+from kafkaform.cluster.swift_source import SwiftSource
+from kafkaform.cluster.writer import submit
+from kafkaform.errors import ClusterError, MalformedAnswer, OutcomeUnknown, RequestRejected, Unreachable
+from kafkaform.layout import Reassignment
+from kafkaform.lock import unguarded
+from kafkaform.model import ResourceRef
+from kafkaform.operations import CreateTopic
+from tests.support.certificates import self_signed
+from tests.support.kafka_fixtures import eventually, guarded
+from tests.support.scenes import logged
+from tests.unit.cluster.test_topic_sources import VARIED, everything
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from kafkaform.devcluster.cluster import DevCluster
+
+ECHO = Question(Api(1_000, 3, flexible=False, name="Echo", largest=10_000_000), bytes)
+TAGGED = Question(Api(1_001, 0, flexible=True), bytes)
+FLEXIBLE = (TAGGED.api.key, 3, 46)
+VERSIONS = {18: (0, 4), 3: (0, 12), 46: (0, 0), 1_000: (0, 3)}
+
+
+def told_versions() -> bytes:
+    each = b"".join(pack(">hhh", key, least, most) for key, (least, most) in VERSIONS.items())
+    return pack(">hi", 0, len(VERSIONS)) + each
+
+
+class Broker:
+    """A server that answers as it is told; what it was sent stays in `heard`: API, client, body.
+
+    Args:
+        answer: Makes the answer to a request: the body, None to hang up, or `...` for silence.
+        versions: Makes the answer to the first one.
+    """
+
+    def __init__(
+        self, answer: Callable[[int, bytes], object], versions: Callable[[], object] = lambda: told_versions()
+    ) -> None:
+        self._versions = versions
+        self.heard: list[tuple[int, int, bytes, bytes]] = []
+        self.connections = 0
+        self._answer = answer
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.address = self._server.getsockname()
+        Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def name(self) -> str:
+        return f"127.0.0.1:{self.address[1]}"
+
+    def close(self) -> None:
+        self._server.shutdown(socket.SHUT_RDWR)  # which ends the waiting for others, too
+        self._server.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._server.accept()
+            except OSError:
+                return
+            self.connections += 1
+            Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with suppress(ConnectionError), client, client.makefile("rb") as stream:
+            while head := stream.read(4):
+                message = stream.read(*unpack(">i", head))
+                key, version, number, length = unpack(">hhih", message[:10])
+                tags = b"\x00" if key in FLEXIBLE else b""
+                assert message[10 + length :].startswith(tags)
+                body = message[10 + length + len(tags) :]
+                if key == 18:
+                    answer: object = self._versions()
+                else:
+                    self.heard.append((key, version, message[10 : 10 + length], body))
+                    answer = self._answer(key, body)
+                if answer is None:
+                    return
+                if isinstance(answer, bytes):
+                    client.sendall(pack(">ii", 4 + len(tags + answer), number) + tags + answer)
+                elif isinstance(answer, Raw):
+                    client.sendall(answer.octets)
+                elif isinstance(answer, Drip):
+                    answer.to(client, number)
+                    return
+
+
+class Drip:
+    """An answer of as many bytes as one may have, which come one at a time for five seconds."""
+
+    def to(self, client: socket.socket, number: int) -> None:
+        with suppress(OSError):
+            client.sendall(pack(">ii", 60_000, number))
+            for _ in range(100):
+                client.sendall(b"\x00")
+                time.sleep(0.05)
+
+
+class Raw:
+    """An answer without a frame of its own."""
+
+    def __init__(self, octets: bytes) -> None:
+        self.octets = octets
+
+
+@contextmanager
+def broker(answer: Callable[[int, bytes], object], **options: Callable[[], object]) -> Iterator[Broker]:
+    made = Broker(answer, **options)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def opened(server: Broker) -> BrokerSocket:
+    return BrokerSocket(server.address, "kafkaform")
+
+
+def sockets(*servers: Broker | str) -> Sockets:
+    names = [server if isinstance(server, str) else server.name for server in servers]
+    return Sockets({"bootstrap_servers": names, "client_id": "kafkaform"})
+
+
+# --- one connection -------------------------------------------------------------------------------
+
+
+def test_requests_and_answers() -> None:
+    with broker(lambda _, body: body.upper()) as server:
+        one = opened(server)
+        bodies = [f"request {number}".encode() for number in range(3 * IN_FLIGHT)]
+        assert one.versions == VERSIONS
+        assert one.ask(ECHO, bodies) == [body.upper() for body in bodies]
+        assert one.ask(TAGGED, [b"\x00", b"a"]) == [b"\x00", b"A"]
+        assert one.ask(ECHO, []) == []
+        one.close()
+    assert server.heard[0] == (1_000, 3, b"kafkaform", b"request 0")
+    assert server.heard[-1] == (1_001, 0, b"kafkaform", b"a")
+
+
+def test_large_answers_come_whole() -> None:
+    with broker(lambda _, body: body * 3_000_000) as server:
+        one = opened(server)
+        assert one.ask(ECHO, [b"a", b"b"]) == [b"a" * 3_000_000, b"b" * 3_000_000]
+        one.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "the broker hung up"),
+        (Raw(pack(">i", 100) + b"half"), "timed out"),
+        (Raw(pack(">ii", 4, 77)), "answer 77 came where 1 was expected"),
+        (Raw(b"HTTP/1.1 400 Bad Request\r\n"), "this is not Kafka's protocol"),
+        (Raw(pack(">i", -1)), "this is not Kafka's protocol"),
+        (Raw(pack(">i", 1 << 30) + b"half"), "1,073,741,824 bytes, where 10,000,000 are the most"),
+        (Raw(pack(">i", 3)), "3 bytes"),
+        (..., "timed out"),
+        (Drip(), "timed out"),
+    ],
+)
+def test_what_goes_wrong_is_told_with_the_address(answer: object, said: str) -> None:
+    with broker(lambda *_: answer) as server:
+        one = opened(server)
+        with pytest.raises(ClusterError) as caught:
+            one.ask(ECHO, [b""], timeout_s=0.2)
+        one.close()
+    assert caught.value.message.startswith(f"{server.name}: ")
+    assert "Echo v3" in caught.value.message
+    assert said in caught.value.message
+    assert isinstance(caught.value, HungUpError) == (answer is None)
+
+
+def test_the_versions_are_waited_for_no_longer_than_other_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkaform.cluster.broker_socket.CONNECT_TIMEOUT_S", 0.2)
+    told = pytest.raises(OutcomeUnknown, match=r"ApiVersions v0 timed out after 0\.2 s")
+    with broker(lambda *_: b"", versions=Drip) as server, told:
+        opened(server)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        Raw(pack(">ii", 1 << 30, 0)),
+        b"",
+        pack(">hi", 35, 0),
+        pack(">hihhh", 0, 2, 18, 0, 4),
+        told_versions()[:-1],
+    ],
+)
+def test_versions_that_cannot_be(told: object) -> None:
+    refused = pytest.raises(MalformedAnswer, match="malformed answer to ApiVersions v0")
+    with broker(lambda *_: b"", versions=lambda: told) as server, refused:
+        opened(server)
+
+
+def test_a_tls_handshake_that_drips() -> None:
+    def drip() -> None:
+        client, _ = server.accept()
+        with client, suppress(OSError):
+            client.sendall(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xf0\x03\x03")
+            for _ in range(100):
+                client.sendall(b"\x00")
+                time.sleep(0.05)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        Thread(target=drip, daemon=True).start()
+        with pytest.raises(ClusterError, match="timed out"):
+            BrokerSocket(server.getsockname(), "kafkaform", ssl.create_default_context(), connect_s=0.2)
+
+
+def test_memory_grows_with_what_comes_and_not_with_what_is_claimed() -> None:
+    with broker(lambda *_: Raw(pack(">ii", ECHO.api.largest, 1) + bytes(100_000))) as server:
+        one = opened(server)
+        tracemalloc.start()
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        try:
+            with pytest.raises(OutcomeUnknown):
+                one.ask(ECHO, [b""], timeout_s=0.3)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+            one.close()
+    assert peak - before < ECHO.api.largest / 3
+
+
+def test_a_header_with_fields_that_nobody_defined() -> None:
+    with broker(lambda *_: Raw(pack(">ii", 6, 1) + b"\x01\x00")) as server:
+        one = opened(server)
+        with pytest.raises(MalformedAnswer, match="tagged fields"):
+            one.ask(TAGGED, [b""])
+        one.close()
+
+
+def test_a_request_that_is_not_taken_off_our_hands() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer_once() -> None:
+            client, _ = server.accept()
+            taken.append(client)
+            client.recv(1_000)
+            told = told_versions()
+            client.sendall(pack(">ii", 4 + len(told), 0) + told)
+
+        taken: list[socket.socket] = []
+        Thread(target=answer_once, daemon=True).start()
+        one = BrokerSocket(server.getsockname(), "kafkaform")
+        with pytest.raises(OutcomeUnknown, match=r"Echo v3 timed out after 0\.2 s"):
+            one.ask(ECHO, [bytes(20_000_000)], timeout_s=0.2)
+        one.close()
+        taken[0].close()
+
+
+@pytest.mark.parametrize(
+    "place", [("127.0.0.1", 70_000), ("127.0.0.1", -1), ("a\0b", 1), ("\udcff", 1), ("", 1)]
+)
+def test_addresses_that_are_none(place: tuple[str, int]) -> None:
+    """As brokers may tell them."""
+    with pytest.raises(ClusterError):
+        BrokerSocket(place, "kafkaform", connect_s=0.5)
+
+
+def test_each_request_is_logged_with_how_it_ended_and_without_what_is_in_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "kafkaform.cluster.broker_socket")
+    answers: list[object] = [b"a secret", b"another", ..., ...]
+    with broker(lambda *_: answers.pop(0)) as server:
+        one = opened(server)
+        assert one.ask(ECHO, [b"it is secret", b""]) == [b"a secret", b"another"]
+        with pytest.raises(OutcomeUnknown):
+            one.ask(ECHO, [b"secret", b"secret"], timeout_s=0.2)
+        one.close()
+    with pytest.raises(ClusterError):
+        opened(server)
+    told = [re.sub(r"[\d.]+ ms", "N ms", line) for line in logged(caplog, "kafkaform.cluster")]
+    assert told == [
+        f"{server.name}: connected in N ms",
+        f"{server.name}: ApiVersions v0, sent 23 bytes, received 38 bytes, N ms",
+        f"{server.name}: Echo v3, sent 35 bytes, received 16 bytes, N ms",
+        f"{server.name}: Echo v3, sent 23 bytes, received 15 bytes, N ms",
+        f"{server.name}: Echo v3, sent 29 bytes, no answer: timed out, N ms",
+        f"{server.name}: Echo v3, sent 29 bytes, no answer: timed out, N ms",
+        f"{server.name}: not connected after N ms: [Errno 111] Connection refused",
+    ]
+
+
+def test_what_librdkafka_is_asked_and_never_answers_is_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        given = {"bootstrap.servers": f"127.0.0.1:{silent.getsockname()[1]}"}
+        quiet = Connection(given, dict)
+        assert type(quiet.admin) is AdminClient, "it costs nothing where nobody asks for it"
+        caplog.set_level(logging.DEBUG, "kafkaform.cluster.connection")
+        connection = Connection(given, dict)
+        with pytest.raises(Unreachable):
+            connection.cluster  # noqa: B018 - connects
+        with pytest.raises(TypeError):
+            connection.admin.list_topics(timeout="soon")
+        connection.close()
+    told = [re.sub(r"[\d.]+ ms", "N ms", line) for line in logged(caplog, "kafkaform.cluster")]
+    assert told[0].startswith("librdkafka: list_topics, failed: ")
+    assert told[1:] == ["librdkafka: describe_cluster, no answer, N ms"]
+
+
+def test_nobody_there() -> None:
+    with broker(lambda *_: b"") as server:
+        pass
+    with pytest.raises(ClusterError, match=r"127\.0\.0\.1:\d+: .*refused"):
+        opened(server)
+
+
+# --- several --------------------------------------------------------------------------------------
+
+
+def test_a_connection_that_was_closed_meanwhile_is_opened_again() -> None:
+    answers: list[object] = [b"first", None, b"second", None, None]
+    with broker(lambda *_: answers.pop(0)) as server:
+        carrier = sockets(server)
+        assert carrier.ask(ECHO, [b""]) == [b"first"]
+        assert carrier.ask(ECHO, [b""]) == [b"second"]
+        assert server.connections == 2
+        with pytest.raises(HungUpError):
+            carrier.ask(ECHO, [b""])  # twice in a row is no idle connection
+        assert (server.connections, answers) == (3, [])
+        carrier.close()
+
+
+def test_a_broker_that_is_silent_is_asked_once() -> None:
+    answers: list[object] = [b"first", ..., b"late"]
+    with broker(lambda *_: answers.pop(0)) as server:
+        carrier = sockets(server)
+        assert carrier.ask(ECHO, [b""]) == [b"first"]
+        with pytest.raises(OutcomeUnknown, match="timed out"):
+            carrier.ask(ECHO, [b""], timeout_s=0.2)
+        assert len(server.heard) == 2
+        assert carrier.ask(ECHO, [b""]) == [b"late"]  # on a new connection: the old one owes an answer
+        assert server.connections == 2
+        carrier.close()
+
+
+def test_the_next_bootstrap_server_is_tried() -> None:
+    with broker(lambda *_: b"") as gone:
+        pass
+    with broker(lambda *_: b"here") as server:
+        carrier = sockets(gone, server)
+        assert carrier.ask(ECHO, [b""]) == [b"here"]
+        carrier.close()
+    with pytest.raises(ClusterError, match=gone.name):
+        sockets(gone, server).versions()
+
+
+def test_a_silent_bootstrap_server_leaves_the_others_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkaform.cluster.sockets.CONNECT_TIMEOUT_S", 0.4)
+    monkeypatch.setattr("kafkaform.cluster.sockets._LEAST_PATIENCE_S", 0.1)
+    patience = []
+
+    class Dialling(socket.socket):
+        def connect(self, where: tuple[str, int]) -> None:  # type: ignore[override]
+            patience.append(self.gettimeout())
+            if where[1] == 1:
+                raise TimeoutError("timed out")
+            super().connect(where)
+
+    monkeypatch.setattr("kafkaform.cluster.broker_socket.socket.socket", Dialling)
+    with broker(lambda *_: b"here") as server:
+        carrier = sockets("127.0.0.1:1", server)
+        assert carrier.ask(ECHO, [b""]) == [b"here"]
+        carrier.close()
+    assert patience == [pytest.approx(0.2, abs=0.05)] * 2
+
+
+def metadata(*brokers: tuple[int, Broker], controller: int = -1) -> bytes:
+    each = b"".join(
+        pack(">i", number) + b"\x0a127.0.0.1" + pack(">i", one.address[1]) + b"\x00\x00"
+        for number, one in brokers
+    )
+    no_topics, no_tags = b"\x01", b"\x00"
+    return (
+        pack(">i", 0)
+        + bytes([len(brokers) + 1])
+        + each
+        + b"\x03id"
+        + pack(">i", controller)
+        + no_topics
+        + no_tags
+    )
+
+
+def test_each_broker_is_asked_and_one_that_is_down_is_named() -> None:
+    with broker(lambda *_: b"") as gone:
+        pass
+    with (
+        broker(lambda *_: b"two") as second,
+        broker(lambda key, _: metadata((1, first), (2, second), (3, gone)) if key == 3 else b"one") as first,
+    ):
+        carrier = sockets(first)
+        told = carrier.ask_each(ECHO, b"", 1.0)
+        assert (told[1], told[2]) == (b"one", b"two")
+        assert isinstance(told[3], Unreachable)
+        assert told[3].message.startswith(f"broker 3 does not answer: {gone.name}: ")
+        assert carrier.ask(ECHO, [b""], 2) == [b"two"]
+        with pytest.raises(Unreachable, match="broker 4 is down"):
+            carrier.ask(ECHO, [b""], 4)
+        carrier.close()
+
+
+def test_the_controller_is_asked_itself_where_brokers_pass_nothing_on() -> None:
+    """Where ZooKeeper elects it."""
+    tags = b"\x00"
+    refused = pack(">ih", 0, 41) + b"\x00\x01" + tags
+    moving = b"\x02t" + b"\x02" + pack(">i", 0)
+    moving += (
+        b"\x04" + pack(">iii", 1, 2, 3) + b"\x02" + pack(">i", 3) + b"\x02" + pack(">i", 1) + tags + tags
+    )
+    running = pack(">ih", 0, 0) + b"\x00\x02" + moving + tags
+    answers = {1: refused, 2: running}
+    with (
+        broker(lambda *_: answers[2]) as second,
+        broker(
+            lambda key, _: metadata((1, first), (2, second), controller=2) if key == 3 else answers[1]
+        ) as first,
+    ):
+        connection = Connection({}, lambda: {"bootstrap_servers": first.name})
+        moved = Reassignment((2, 3), frozenset({3}), frozenset({1}))
+        assert read_running(connection, 3) == {("t", 0): moved}
+        assert first.heard[0] == (46, 0, b"kafkaform", pack(">i", 3_000) + b"\x00\x00")
+        answers[2] = refused
+        with pytest.raises(RequestRejected) as caught:
+            read_running(connection, 3)
+        assert caught.value.code == "NOT_CONTROLLER"
+        connection.close()
+
+
+def test_a_cluster_that_names_no_broker() -> None:
+    with broker(lambda *_: metadata()) as server:
+        carrier = sockets(server)
+        with pytest.raises(ClusterError, match="name none"):
+            carrier.ask_each(ECHO, b"", 1.0)
+        carrier.close()
+
+
+def test_a_broker_that_gives_a_malformed_answer_is_told_beside_the_others() -> None:
+    question = Question(ECHO.api, lambda body: body.decode("ascii"))
+    with (
+        broker(lambda *_: b"\xff") as second,
+        broker(lambda key, _: metadata((1, first), (2, second)) if key == 3 else b"one") as first,
+    ):
+        carrier = sockets(first)
+        told = carrier.ask_each(question, b"", 1.0)
+        assert told[1] == "one"
+        assert isinstance(told[2], MalformedAnswer)
+        assert told[2].message.startswith(f"{second.name}: malformed answer to Echo v3: ")
+        carrier.close()
+
+
+def test_a_request_that_is_broken_off_leaves_no_answer_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    with broker(lambda _, body: body) as server:
+        carrier = sockets(server)
+        carrier.versions()
+        with monkeypatch.context() as patched:
+            patched.setattr(BrokerSocket, "_receive", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                carrier.ask(ECHO, [b"first"])
+        assert carrier.ask(ECHO, [b"second"]) == [b"second"]
+        carrier.close()
+
+
+@pytest.mark.parametrize(
+    ("server", "read"),
+    [
+        ("kafka-1:9093", ("kafka-1", 9093)),
+        (" kafka-1 ", ("kafka-1", 9092)),
+        ("10.0.0.1:9094", ("10.0.0.1", 9094)),
+        ("[2001:db8::1]:9095", ("2001:db8::1", 9095)),
+        ("[::1]", ("::1", 9092)),
+        ("::1", ("::1", 9092)),
+        ("SSL://kafka-1:9096", ("kafka-1", 9096)),
+        ("PLAINTEXT://kafka-1", ("kafka-1", 9092)),
+    ],
+)
+def test_addresses_of_bootstrap_servers(server: str, read: tuple[str, int]) -> None:
+    assert address(server) == read
+
+
+# --- who carries what -----------------------------------------------------------------------------
+
+
+def test_logins_are_left_to_kafka_python() -> None:
+    assert Sockets.suit({})
+    assert Sockets.suit({"security_protocol": "SSL"})
+    assert not Sockets.suit({"security_protocol": "SASL_SSL"})
+    assert not Sockets.suit({"security_protocol": "SASL_PLAINTEXT"})
+
+
+def test_brokers_of_another_time_are_left_to_kafka_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(VERSIONS, 3, (0, 11))
+    with broker(lambda *_: b"") as server:
+        connection = Connection({}, lambda: {"bootstrap_servers": server.name})
+        assert isinstance(connection._carrier, LentConnection)
+        connection.close()
+
+
+def test_what_kafka_python_never_answers_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no deadline for TLS handshakes, nor for what waits for them."""
+    monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("kafkaform.cluster.connection._GRACE_S", 0.1)
+    goes_on = Event()
+    with monkeypatch.context() as patched:
+        patched.setattr("kafka.admin.KafkaAdminClient", lambda **_: goes_on.wait())
+        with pytest.raises(Unreachable, match=r"no broker of nobody:1 answered within"):
+            Connection({"bootstrap.servers": "nobody:1"}, dict)._second  # noqa: B018 - connects
+        goes_on.set()
+
+    net = NetworkSelector()
+    net.start()
+    manager = KafkaConnectionManager(net)
+    connection = Connection({}, dict)
+    connection.__dict__["_second"] = SimpleNamespace(_manager=manager)
+
+    async def silent(_: object) -> None:
+        await KafkaFuture()
+
+    async def broken(_: object) -> None:
+        raise IndexError("index out of range")
+
+    with pytest.raises(ClusterError, match=r"kafka-python failed: .*Timed out after 200"):
+        connection.run(silent, 0.1)
+    with pytest.raises(ClusterError, match="kafka-python failed: index out of range"):
+        connection.run(broken, 0.1)
+    manager.close()
+    net.stop()
+    net.close()
+
+
+def test_malformed_answers_on_the_connection_of_kafka_python() -> None:
+    def run(ask: Callable[[Any], Any], _: float) -> Any:
+        return asyncio.run(ask(manager))
+
+    class Manager:
+        """What sends each request to a broker that answers with one letter that is none."""
+
+        cluster = SimpleNamespace(
+            refresh_metadata=lambda: asyncio.sleep(0), brokers=lambda: [SimpleNamespace(node_id=7)]
+        )
+
+        async def send(self, _request: RawRequest, **_: object) -> RawResponse:
+            response = RawResponse(0, flexible=False)
+            response.body = answers.pop(0)
+            return response
+
+    manager = Manager()
+    question = Question(ECHO.api._replace(largest=10), lambda body: body.decode("ascii"))
+    lent = LentConnection(run, "kafka-1:9093,kafka-2:9093")
+    answers = [b"\xff", bytes(11), b"fine", b"\xff"]
+    with pytest.raises(
+        MalformedAnswer, match=r"^kafka-1:9093,kafka-2:9093: malformed answer to Echo v3: 'ascii'"
+    ):
+        lent.ask(question, [b""])
+    with pytest.raises(MalformedAnswer, match=r"^broker 7: malformed answer to Echo v3: 11 bytes"):
+        lent.ask(question, [b""], 7)
+    assert lent.ask(question, [b""], 7) == ["fine"]
+    (told,) = lent.ask_each(question, b"", 1.0).values()
+    assert isinstance(told, MalformedAnswer)
+    assert told.message.startswith("broker 7: malformed answer to Echo v3: ")
+
+
+@pytest.fixture
+def trusting(tmp_path: Path) -> Iterator[Callable[[Sequence[str]], Connection]]:
+    """Connects to a broker that takes nothing but TLS with a client's certificate, which is in `tmp_path`."""
+    self_signed(tmp_path)
+    chain, key = (tmp_path / name for name in ("certificate.pem", "key.pem"))
+    (tmp_path / "store.pem").write_text(key.read_text() + chain.read_text())
+    made: list[Connection] = []
+    properties = {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SSL",
+        "listener.name.sasl.ssl.client.auth": "required",
+        "listener.name.sasl.ssl.keystore.type": "PEM",
+        "listener.name.sasl.ssl.keystore.location": str(tmp_path / "store.pem"),
+        "listener.name.sasl.ssl.truststore.type": "PEM",
+        "listener.name.sasl.ssl.truststore.location": str(chain),
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with guarded(1, heap_mb=256, sasl_users={"nobody": "nothing"}, properties=properties) as kafka:
+        given = {
+            "bootstrap.servers": kafka.sasl_bootstrap_servers,
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(chain),
+            "ssl.certificate.location": str(chain),
+            "ssl.key.location": str(key),
+        }
+
+        def connect(without: Sequence[str]) -> Connection:
+            kept = {name: value for name, value in given.items() if name not in without}
+            made.append(Connection(to_librdkafka(kept), lambda: to_kafka_python(kept)))
+            return made[-1]
+
+        yield connect
+        for connection in made:
+            connection.close()
+
+
+def test_tls_with_a_certificate_says_what_librdkafka_says(
+    trusting: Callable[[Sequence[str]], Connection],
+) -> None:
+    connection = trusting(())
+    names = [f"topic.{n}" for n in range(len(VARIED))]
+    creates = [
+        CreateTopic(ResourceRef("Topic", name), 2, 1, configs)
+        for name, configs in zip(names, VARIED, strict=True)
+    ]
+    assert submit(connection, creates, unguarded) == [None] * len(creates)
+    assert isinstance(connection._carrier, Sockets)
+    assert isinstance(source := topic_source(connection), SwiftSource)
+    told = eventually(lambda: everything(PlainSource(connection), names), lambda said: said[4] == ([], []))
+    assert everything(source, names) == told
+    ((broker_id, brokers),) = connection.ask_each(wire.ADDRESSES, wire.metadata_of_no_topic(), 5).items()
+    assert isinstance(brokers, dict)
+    assert brokers.keys() == {broker_id} == {1}
+    # The certificate is the login, and the broker's own is checked.
+    for missing, said in (
+        (("ssl.certificate.location", "ssl.key.location"), "certificate required|hung up|alert|EOF"),
+        (("ssl.ca.location",), "certificate verify failed"),
+    ):
+        with pytest.raises(ClusterError, match=said):
+            trusting(missing).ask(wire.ADDRESSES, [wire.metadata_of_no_topic()])
+
+
+def test_a_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
+    self_signed(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
+    with socket.create_server(("127.0.0.2", 0)) as server:
+
+        def shake() -> None:
+            client, _ = server.accept()
+            with client, pytest.raises(ssl.SSLError), context.wrap_socket(client, server_side=True):
+                raise AssertionError("the client trusted it")
+
+        thread = Thread(target=shake, daemon=True)
+        thread.start()
+        arguments = to_kafka_python(
+            {
+                "bootstrap.servers": f"127.0.0.2:{server.getsockname()[1]}",
+                "security.protocol": "SSL",
+                "ssl.ca.location": str(tmp_path / "certificate.pem"),
+            }
+        )
+        with pytest.raises(ClusterError, match="certificate verify failed"):
+            Sockets({"client_id": "kafkaform", **arguments}).versions()
+        thread.join(10)
+
+
+def test_a_plan_needs_no_kafka_python(kafka: DevCluster, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: a}\n"
+        "spec: {partitions: 1, replicationFactor: 1}\n"
+    )
+    script = (
+        "import sys; from kafkaform.cli.main import run\n"
+        f"code = run(['plan', '.', '--bootstrap-server', '{kafka.bootstrap_servers}'])\n"
+        "print('kafka' in sys.modules, 'confluent_kafka' in sys.modules)\n"
+        "sys.exit(code)"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "False True"
+
+
+def test_what_is_opened_after_the_end_is_closed_again() -> None:
+    """By a thread that reads ahead, when wrong manifests end the plan."""
+    with broker(lambda *_: b"") as server:
+        carrier = sockets(server)
+        carrier.close()
+        with pytest.raises(ClusterError, match="was closed"):
+            carrier.ask(ECHO, [b""])
+        connection = Connection({}, lambda: {"bootstrap_servers": server.name})
+        connection.close()
+        with pytest.raises(ClusterError, match="was closed"):
+            connection.ask(ECHO, [b""])

@@ -1,0 +1,352 @@
+"""The two ways of reading topics: our own bytes must say exactly what librdkafka says."""
+
+from __future__ import annotations
+
+from struct import pack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform import kafka_configs
+from kafkaform.client_properties import to_kafka_python, to_librdkafka
+from kafkaform.cluster import wire
+from kafkaform.cluster.api import Api
+from kafkaform.cluster.connection import Connection
+from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.plain_source import PlainSource
+from kafkaform.cluster.reader import topic_source
+from kafkaform.cluster.swift_source import SwiftSource
+from kafkaform.cluster.topic_answers import Configs
+from kafkaform.cluster.writer import submit
+from kafkaform.errors import ClusterError, KafkaformError
+from kafkaform.lock import unguarded
+from kafkaform.model import ResourceRef
+from kafkaform.operations import CreateTopic
+from tests.support.certificates import self_signed
+from tests.support.kafka_fixtures import eventually, guarded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from kafkaform.cluster.api import Question, T
+    from kafkaform.cluster.topic_answers import TopicSource
+    from kafkaform.devcluster.cluster import DevCluster
+    from tests.support.kafka_fixtures import Account
+
+VARIED: list[dict[str, str]] = [
+    {},
+    {"retention.ms": "-1", "retention.bytes": "123"},
+    {"cleanup.policy": "compact,delete", "min.cleanable.dirty.ratio": "0.25"},
+    {"compression.type": "zstd", "unclean.leader.election.enable": "true"},
+    {"leader.replication.throttled.replicas": "0:1,1:1", "follower.replication.throttled.replicas": "*"},
+    {"message.timestamp.type": "LogAppendTime", "max.message.bytes": "1"},
+    {"cleanup.policy": ""},
+    {
+        # One of every type, and every config that a broker without tiered storage takes.
+        "cleanup.policy": "compact",
+        "compression.gzip.level": "9",
+        "compression.lz4.level": "17",
+        "compression.type": "snappy",
+        "compression.zstd.level": "-131072",
+        "delete.retention.ms": "0",
+        "file.delete.delay.ms": "1",
+        "flush.messages": "1",
+        "flush.ms": str(2**63 - 1),
+        "follower.replication.throttled.replicas": "",
+        "index.interval.bytes": "0",
+        "leader.replication.throttled.replicas": "*",
+        "local.retention.bytes": "-2",
+        "local.retention.ms": "-2",
+        "max.compaction.lag.ms": str(2**63 - 1),
+        "max.message.bytes": str(2**31 - 1),
+        "message.timestamp.after.max.ms": "0",
+        "message.timestamp.before.max.ms": "0",
+        "message.timestamp.type": "CreateTime",
+        "min.cleanable.dirty.ratio": "1.0E-3",
+        "min.compaction.lag.ms": "0",
+        "min.insync.replicas": "1",
+        "preallocate": "TRUE",
+        "retention.bytes": "0",
+        "retention.ms": "0",
+        "segment.bytes": "1048576",
+        "segment.index.bytes": "4",
+        "segment.jitter.ms": "0",
+        "segment.ms": "1",
+        "unclean.leader.election.enable": "False",
+    },
+]
+_TIERED = {"remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable"}
+
+
+@pytest.fixture
+def connection(kafka: DevCluster) -> Iterator[Connection]:
+    address = kafka.bootstrap_servers
+    connection = Connection({"bootstrap.servers": address}, lambda: {"bootstrap_servers": address})
+    yield connection
+    connection.close()
+
+
+def everything(source: TopicSource, names: list[str]) -> tuple[object, ...]:
+    configs, descriptions = source.configs(names), source.descriptions(names)
+    return (
+        {name for name in source.names() if name in names},
+        {name: (dict(c.own), dict(c.effective)) for name, c in configs.found.items()},
+        {name: (d.uid, d.internal, dict(d.replicas)) for name, d in descriptions.found.items()},
+        {name: type(error) for name, error in {**configs.denied, **descriptions.denied}.items()},
+        (sorted(configs.missing), sorted(descriptions.missing)),
+    )
+
+
+def test_many_requests_are_answered_in_order(
+    connection: Connection, real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One request asks for CHUNK topics; kafka-python finds no broker ready with too many under way."""
+    names = [f"{prefix}{number:02}" for number in range(24)]
+    values = dict(zip(names, map(str, range(24)), strict=True))
+    topics = [CreateTopic(ResourceRef("Topic", n), 1, 1, {"retention.ms": v}) for n, v in values.items()]
+    assert real_cluster.execute(topics) == [None] * len(topics)
+    monkeypatch.setattr("kafkaform.cluster.swift_source.CHUNK", 2)
+    found = eventually(lambda: SwiftSource(connection).configs(names).found, lambda f: f.keys() == set(names))
+    assert {name: configs.own["retention.ms"] for name, configs in found.items()} == values
+
+
+def test_both_say_the_same(connection: Connection, real_cluster: KafkaCluster, prefix: str) -> None:
+    # More distinct blocks of configs than are kept at hand, each twice and apart from one another.
+    varied = [*VARIED, *({"segment.bytes": str(1 << 20 | n)} for n in range(20))] * 2
+    creates = [
+        CreateTopic(ResourceRef("Topic", f"{prefix}.{n}"), 1 + n % 3, 1, configs)
+        for n, configs in enumerate(varied)
+    ]
+    assert real_cluster.execute(creates) == [None] * len(creates)
+    names = [*(c.ref.name for c in creates), f"{prefix}.nobody"]
+    swift, plain = SwiftSource(connection), PlainSource(connection)
+    assert SwiftSource.usable(connection)
+
+    told = eventually(lambda: everything(plain, names), lambda said: said[4] == ([names[-1]], [names[-1]]))
+    assert len(told[1]) == len(told[2]) == len(creates)  # type: ignore[arg-type]
+    assert everything(swift, names) == told
+
+
+def test_the_varied_configs_are_all_there_are() -> None:
+    known = {name for name, key in kafka_configs.topic_configs().items() if not key.internal}
+    assert VARIED[-1].keys() == known - _TIERED
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> Iterator[Connection]:
+    """A broker of its own that takes logins by TLS alone."""
+    self_signed(tmp_path)
+    chain, key = (tmp_path / name for name in ("certificate.pem", "key.pem"))
+    (tmp_path / "store.pem").write_text(key.read_text() + chain.read_text())
+    properties = {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_SSL",
+        "listener.name.sasl.ssl.keystore.type": "PEM",
+        "listener.name.sasl.ssl.keystore.location": str(tmp_path / "store.pem"),
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with guarded(1, heap_mb=256, sasl_users={"somebody": "secret"}, properties=properties) as kafka:
+        given = {
+            "bootstrap.servers": kafka.sasl_bootstrap_servers,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "somebody",
+            "sasl.password": "secret",
+            "ssl.ca.location": str(chain),
+        }
+        connection = Connection(to_librdkafka(given), lambda: to_kafka_python(given))
+        yield connection
+        connection.close()
+
+
+def test_both_say_the_same_over_tls_and_sasl(tls: Connection) -> None:
+    names = [f"topic.{n}" for n in range(len(VARIED))]
+    creates = [
+        CreateTopic(ResourceRef("Topic", name), 2, 1, configs)
+        for name, configs in zip(names, VARIED, strict=True)
+    ]
+    assert submit(tls, creates, unguarded) == [None] * len(creates)
+    source = topic_source(tls)
+    assert isinstance(source, SwiftSource)
+    told = eventually(lambda: everything(PlainSource(tls), names), lambda said: said[4] == ([], []))
+    assert len(told[1]) == len(told[2]) == len(names)  # type: ignore[arg-type]
+    assert everything(source, names) == told
+
+
+def test_both_say_the_same_over_sasl_with_few_rights(account: Callable[..., Account], prefix: str) -> None:
+    owner = account(f"TOPIC:{prefix}*:ALL")
+    names = [f"{prefix}.seen", f"{prefix}.unseen", f"{prefix}.undescribed"]
+    creates = [CreateTopic(ResourceRef("Topic", name), 1, 1, {}) for name in names]
+    assert owner.cluster.execute(creates) == [None] * 3
+    few = account(
+        f"TOPIC:{names[0]}:DESCRIBE",
+        f"TOPIC:{names[0]}:DESCRIBE_CONFIGS",
+        f"TOPIC:{names[2]}:DESCRIBE_CONFIGS",
+    )
+    connection = few.cluster._connection
+    plain = eventually(lambda: everything(PlainSource(connection), names), lambda said: said[0] == {names[0]})
+    assert set(plain[3]) == set(names[1:])  # type: ignore[call-overload]
+    assert everything(SwiftSource(connection), names) == plain
+
+
+def test_the_same_is_said_of_some_fields_with_few_rights(
+    account: Callable[..., Account], prefix: str
+) -> None:
+    owner = account(f"TOPIC:{prefix}*:ALL")
+    refs = [ResourceRef("Topic", f"{prefix}.{name}") for name in ("seen", "unseen", "undescribed", "unread")]
+    creates = [CreateTopic(ref, 1, 1, {"retention.ms": "1000"}) for ref in refs]
+    assert owner.cluster.execute(creates) == [None] * 4
+    few = account(
+        f"TOPIC:{refs[0].name}:DESCRIBE",
+        f"TOPIC:{refs[0].name}:DESCRIBE_CONFIGS",
+        f"TOPIC:{refs[2].name}:DESCRIBE_CONFIGS",
+        f"TOPIC:{refs[3].name}:DESCRIBE",
+    ).cluster
+    whole = eventually(lambda: few.observe(refs), lambda o: o.resources.keys() == {refs[0]})
+    assert whole.invisible.keys() == set(refs[1:])
+    told = few.observe_fields(dict.fromkeys(refs, ("config.retention.ms",)))
+    assert (told.resources.keys(), told.invisible.keys()) == (whole.resources.keys(), whole.invisible.keys())
+    assert told.resources[refs[0]].state == whole.resources[refs[0]].state
+    # Who asks for no config needs no right to read any.
+    told = few.observe_fields(dict.fromkeys(refs, ("partitions",)))
+    assert (set(told.resources), set(told.invisible)) == ({refs[0], refs[3]}, {refs[1], refs[2]})
+
+
+def test_some_fields_are_read_where_kafka_python_cannot(
+    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
+) -> None:
+    ref, missing = ResourceRef("Topic", f"{prefix}a"), ResourceRef("Topic", f"{prefix}missing")
+    assert real_cluster.execute([CreateTopic(ref, 2, 1, {"retention.ms": "1000"})]) == [None]
+
+    def refuse() -> dict[str, object]:
+        raise KafkaformError("kafka-python cannot do this login")
+
+    with KafkaCluster({"bootstrap.servers": kafka.bootstrap_servers}, refuse) as cluster:
+        fields = {ref: ["config.retention.ms"], missing: ["partitions"]}
+        seen = eventually(lambda: cluster.observe_fields(fields), lambda o: ref in o.resources)
+    assert seen.resources[ref].state["config.retention.ms"] == "1000"
+    assert missing not in seen.inventory
+
+
+def test_a_client_that_cannot_is_not_asked(kafka: DevCluster) -> None:
+    def refuse() -> dict[str, object]:
+        raise KafkaformError("kafka-python cannot do this login")
+
+    connection = Connection({"bootstrap.servers": kafka.bootstrap_servers}, refuse)
+    assert isinstance(topic_source(connection), PlainSource)
+
+
+def test_versions_that_brokers_do_not_speak(connection: Connection) -> None:
+    assert isinstance(topic_source(connection), SwiftSource)
+    assert connection.speaks(wire.METADATA)
+    assert not connection.speaks(wire.METADATA._replace(version=999))
+    assert not connection.speaks(Api(29_999, 0, flexible=False))
+
+
+# --- bytes that a broker of these tests does not send ----------------------------------------------
+
+
+def short(text: str | None) -> bytes:
+    return pack(">h", -1) if text is None else pack(">h", len(text.encode())) + text.encode()
+
+
+def entry(
+    name: str,
+    value: str | None,
+    source: int,
+    synonyms: int = 0,
+    *,
+    read_only: bool = False,
+    secret: bool = False,
+) -> bytes:
+    one = short("log.retention.ms") + short(None) + b"\x04"
+    return (
+        short(name)
+        + short(value)
+        + bytes([read_only, source, secret])
+        + pack(">i", synonyms)
+        + one * synonyms
+    )
+
+
+def described(name: str, *entries: bytes, code: int = 0, message: str | None = None) -> bytes:
+    head = pack(">h", code) + short(message) + b"\x02" + short(name)
+    return head + pack(">i", len(entries)) + b"".join(entries)
+
+
+def test_configs_with_errors_nulls_synonyms_and_repeated_blocks() -> None:
+    plain = entry("retention.ms", "1", 5), entry("größe", None, 1, synonyms=2)
+    hidden = entry("password", None, 1, secret=True), entry("fixed", "", 4, read_only=True)
+    topics = [
+        described("a", *plain),
+        described("denied", code=29, message="no"),
+        described("b", *plain),
+        described("a-prefix-of-the-block", plain[0]),
+        described("nothing"),
+        described("secretive", *hidden),
+    ]
+    answers = wire.read_configs(pack(">ii", 7, len(topics)) + b"".join(topics))
+    assert [(a.name, a.error_code, a.message) for a in answers] == [
+        ("a", 0, ""),
+        ("denied", 29, "no"),
+        ("b", 0, ""),
+        ("a-prefix-of-the-block", 0, ""),
+        ("nothing", 0, ""),
+        ("secretive", 0, ""),
+    ]
+    assert answers[0].configs.own == {"größe": None}
+    assert answers[0].configs.effective == {"retention.ms": "1", "größe": None}
+    assert answers[2].configs is answers[0].configs
+    assert answers[3].configs.effective == {"retention.ms": "1"}
+    assert answers[4].configs.effective == {}
+    assert answers[5].configs == Configs({"password": None}, {"password": None, "fixed": ""})
+
+
+def compact(raw: bytes | None) -> bytes:
+    return b"\x00" if raw is None else varint(len(raw) + 1) + raw
+
+
+def varint(number: int) -> bytes:
+    out = b""
+    while number >= 0x80:
+        out += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return out + bytes([number])
+
+
+def test_metadata_with_tags_long_lists_and_null_names() -> None:
+    tags = b"\x01\x05\x03abc"
+    broker = pack(">i", 1) + compact(b"host") + pack(">i", 9092) + compact(None) + tags
+    replicas = varint(201) + b"".join(pack(">i", n) for n in range(200))
+    partition = pack(">hiii", 0, 3, 1, 0) + replicas + varint(2) + pack(">i", 1) + varint(1) + tags
+    topic_id = bytes(range(16))
+    name = b"x" * 200
+    topic = pack(">h", 5) + compact(name) + topic_id + b"\x01" + varint(2) + partition + pack(">i", 0) + tags
+    nameless = pack(">h", 100) + compact(None) + topic_id + b"\x00" + varint(1) + pack(">i", 0) + b"\x00"
+    body = (
+        pack(">i", 0) + varint(2) + broker + compact(b"cluster") + pack(">i", 1)
+        + varint(3) + topic + nameless + b"\x00"
+    )  # fmt: skip
+    first, second = wire.read_metadata(body)
+    assert (first.name, first.error_code, first.internal) == (name.decode(), 5, True)
+    assert first.topic_id == topic_id
+    assert first.replicas == {3: tuple(range(200))}
+    assert (second.name, second.error_code, second.replicas) == ("", 100, {})
+
+
+def test_requests_do_not_grow_with_topics_and_a_topic_nobody_speaks_of_is_an_error() -> None:
+    class Counting:
+        """A connection that counts, and answers that no topic has configs."""
+
+        def __init__(self) -> None:
+            self.sent: list[int] = []
+
+        def ask(self, question: Question[T], bodies: list[bytes]) -> list[T]:
+            assert question.api == wire.DESCRIBE_CONFIGS
+            self.sent.append(len(bodies))
+            return [question.read(pack(">ii", 0, 0))] * len(bodies)
+
+    connection = Counting()
+    with pytest.raises(ClusterError, match="said nothing of 5,000 of them, such as t0"):
+        SwiftSource(connection).configs([f"t{n}" for n in range(5_000)])  # type: ignore[arg-type]
+    assert connection.sent == [3]

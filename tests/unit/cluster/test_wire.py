@@ -1,0 +1,477 @@
+"""The bytes of answers: lengths, and answers that are damaged, or made by somebody who means harm."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from dataclasses import dataclass
+from struct import pack
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from kafkaform.cluster import (
+    broker_socket,
+    group_description,
+    group_listing,
+    group_wire,
+    quorum,
+    reassignments,
+    sizes,
+    wire,
+)
+from kafkaform.cluster.api import LARGEST, Question, malformed, read_answers
+from kafkaform.cluster.connection import Connection
+from kafkaform.cluster.group_offsets import committed_offsets
+from kafkaform.cluster.partition_wire import PLACEMENT
+from kafkaform.cluster.placements import swift_placement
+from kafkaform.cluster.swift_source import SwiftSource
+from kafkaform.cluster.throttle_reader import read_rates
+from kafkaform.errors import ClusterError, KafkaformError, MalformedAnswer
+from tests.unit.cluster.test_topic_sources import compact, described, entry, varint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kafkaform.cluster.api import Api, T
+    from kafkaform.devcluster.cluster import DevCluster
+
+TAGS = b"\x00"
+GROUP = "g"
+
+
+def array(*elements: bytes) -> bytes:
+    return varint(len(elements) + 1) + b"".join(elements)
+
+
+def ints(*numbers: int) -> bytes:
+    return array(*(pack(">i", number) for number in numbers))
+
+
+def string(text: str) -> bytes:
+    return compact(text.encode())
+
+
+def versions() -> bytes:
+    each = [(18, 0, 4), (3, 0, 13), (32, 1, 4)]
+    return pack(">hi", 0, len(each)) + b"".join(pack(">hhh", *one) for one in each)
+
+
+def metadata() -> bytes:
+    broker = pack(">i", 1) + string("localhost") + pack(">i", 9092) + string("rack") + TAGS
+    partition = pack(">hiii", 0, 0, 1, 7) + ints(1, 2, 3) + ints(1) + ints(2, 3) + TAGS
+    topic = (
+        pack(">h", 0) + string("t") + bytes(range(16)) + b"\x00" + array(partition, partition)
+        + pack(">i", 0) + b"\x01\x05\x03abc"
+    )  # fmt: skip
+    return pack(">i", 0) + array(broker) + string("cluster") + pack(">i", 1) + array(topic) + TAGS
+
+
+def configs(name: str = "t") -> bytes:
+    entries = entry("retention.ms", "1", 1, synonyms=2), entry("cleanup.policy", None, 5)
+    topics = [described(name, *entries), described("u", code=29, message="no")]
+    return pack(">ii", 0, len(topics)) + b"".join(topics)
+
+
+def told_quorum() -> bytes:
+    replica = pack(">iqqq", 1, 100, 5, 5) + TAGS
+    partition = pack(">ihiiq", 0, 0, 1, 5, 100) + array(replica, replica) + array(replica) + TAGS
+    topic = string(quorum.METADATA_LOG) + array(partition) + TAGS
+    return pack(">h", 0) + array(topic) + TAGS
+
+
+def running() -> bytes:
+    partition = pack(">i", 0) + ints(1, 2, 3) + ints(3) + ints(1) + TAGS
+    return pack(">ih", 0, 0) + compact(None) + array(string("t") + array(partition) + TAGS) + TAGS
+
+
+def log_dirs() -> bytes:
+    partition = pack(">iqq", 0, 1_000, 0) + b"\x00" + TAGS
+    topic = string("t") + array(partition) + TAGS
+    return pack(">i", 0) + array(pack(">h", 0) + string("/data") + array(topic) + TAGS) + TAGS
+
+
+def groups() -> bytes:
+    listed = string(GROUP) + string("consumer") + string("Stable") + string("Classic") + TAGS
+    return pack(">ih", 0, 0) + array(listed) + TAGS
+
+
+def resources() -> bytes:
+    return pack(">ih", 0, 0) + array(string(GROUP) + b"\x20" + TAGS) + TAGS
+
+
+def coordinators() -> bytes:
+    found = string(GROUP) + pack(">i", 1) + string("localhost") + pack(">ih", 9092, 0) + compact(None) + TAGS
+    return pack(">i", 0) + array(found) + TAGS
+
+
+def classic() -> bytes:
+    member = b"".join(map(string, ("m", "i", "c", "/host"))) + compact(b"meta") + compact(b"assigned") + TAGS
+    group = b"".join(map(string, (GROUP, "Stable", "connect", "compatible")))
+    return pack(">i", 0) + array(pack(">h", 0) + group + array(member) + pack(">i", 0) + TAGS) + TAGS
+
+
+def share() -> bytes:
+    assigned = array(bytes(16) + string("t") + ints(0, 1) + TAGS) + TAGS
+    member = (
+        string("m") + compact(None) + pack(">i", 1) + string("c") + string("/host") + array(string("t"))
+        + assigned + TAGS
+    )  # fmt: skip
+    group = (
+        pack(">h", 0) + compact(None) + string(GROUP) + string("Stable") + pack(">ii", 1, 1)
+        + string("simple") + array(member) + pack(">i", 0) + TAGS
+    )  # fmt: skip
+    return pack(">i", 0) + array(group) + TAGS
+
+
+def streams() -> bytes:
+    pairs = array(string("k") + string("v") + TAGS)
+    info = string("t") + pack(">ih", 2, 1) + pairs + TAGS
+    subtopology = string("0") + array(string("t")) + array(string("out")) + array(info) + array(info) + TAGS
+    topology = b"\x01" + pack(">i", 1) + array(subtopology) + TAGS
+    tasks = array(string("0") + ints(0, 1) + TAGS)
+    assignment = tasks * 3 + TAGS
+    offsets = array(string("0") + pack(">iq", 0, 5) + TAGS)
+    member = (
+        string("m") + pack(">i", 1) + compact(None) * 2 + string("c") + string("/host") + pack(">i", 1)
+        + string("p") + b"\x01" + string("host") + pack(">h", 80) + TAGS + pairs + offsets * 2
+        + assignment * 2 + b"\x00" + TAGS
+    )  # fmt: skip
+    group = (
+        pack(">h", 0) + compact(None) + string(GROUP) + string("Stable") + pack(">ii", 1, 1) + topology
+        + array(member) + pack(">i", 0) + TAGS
+    )  # fmt: skip
+    return pack(">i", 0) + array(group) + TAGS
+
+
+def share_offsets() -> bytes:
+    partition = pack(">iqih", 0, 5, 1, 0) + compact(None) + TAGS
+    topic = string("t") + bytes(16) + array(partition) + TAGS
+    group = string(GROUP) + array(topic) + pack(">h", 0) + compact(None) + TAGS
+    return pack(">i", 0) + array(group) + TAGS
+
+
+def samples() -> list[tuple[Question[Any], bytes]]:
+    return [
+        (broker_socket._API_VERSIONS, versions()),
+        (wire.TOPICS, metadata()),
+        (wire.ADDRESSES, metadata()),
+        (PLACEMENT, metadata()),
+        (wire.TOPIC_CONFIGS, configs()),
+        (quorum._QUESTIONS[0], told_quorum()),
+        (reassignments._RUNNING, running()),
+        (sizes._LOG_DIRS, log_dirs()),
+        (group_listing._LIST_GROUPS, groups()),
+        (group_listing._WITH_CONFIGS, resources()),
+        (group_wire.FIND_COORDINATORS, coordinators()),
+        (group_wire.DESCRIBE_CLASSIC, classic()),
+        (group_wire.DESCRIBE_SHARE, share()),
+        (group_wire.DESCRIBE_STREAMS, streams()),
+        (group_wire.SHARE_OFFSETS, share_offsets()),
+    ]
+
+
+SAMPLES = samples()
+
+
+# --- requests -------------------------------------------------------------------------------------
+
+
+def test_whose_configs_are_asked_for_is_told_by_kafka_s_numbers() -> None:
+    """ConfigResource.Type of Kafka: TOPIC is 2, BROKER is 4."""
+    one = pack(">i", 1)
+    key = one + pack(">h", 1) + b"k"
+    assert (
+        wire.describe_configs_of_topics({"t": ["k"]}) == one + b"\x02" + pack(">h", 1) + b"t" + key + b"\x00"
+    )
+    assert (
+        wire.describe_configs_of_brokers([7], ["k"]) == one + b"\x04" + pack(">h", 1) + b"7" + key + b"\x00"
+    )
+
+
+# --- lengths --------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 2**32 - 1), st.binary(max_size=3), st.binary(max_size=3))
+@example(2**14 - 1, b"", b"")
+@example(2**14, b"", b"")
+@example(2**21 - 1, b"", b"\xff")
+@example(2**21, b"", b"\xff")
+@example(2**28, b"\xff", b"")
+def test_lengths_are_read_as_they_are_written(number: int, before: bytes, behind: bytes) -> None:
+    written = wire.length(number)
+    assert written == varint(number)
+    assert wire.uvarint(before + written + behind, len(before)) == (number, len(before + written))
+
+
+def test_a_length_has_no_more_than_five_bytes() -> None:
+    with pytest.raises(ValueError, match="more than 32 bits"):
+        wire.uvarint(b"\x80" * 1_000 + b"\x01", 0)
+
+
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 2**14, 2**21 + 1])
+def test_strings_of_every_length(size: int) -> None:
+    text = "x" * size
+    assert wire.compact_string(wire.string(text) + b"\x00", 0) == (text, len(wire.string(text)))
+
+
+# --- damaged answers ------------------------------------------------------------------------------
+
+
+class Counted(bytes):
+    """A body that fails a test where it is read again and again."""
+
+    reads = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        self.reads += 1
+        assert self.reads < 100 * len(self) + 1_000, "an endless loop"
+        return super().__getitem__(place)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Some changes to bytes: where each is, as a part of the whole, and what is done there."""
+
+    changes: tuple[tuple[float, str, bytes], ...]
+
+    def to(self, body: bytes) -> bytes:
+        changed = bytearray(body)
+        for part, kind, new in self.changes:
+            at = int(part * len(changed))
+            if kind == "cut":
+                del changed[at:]
+            elif kind == "insert":
+                changed[at:at] = new
+            elif kind == "remove":
+                del changed[at : at + len(new)]
+            else:
+                changed[at : at + len(new)] = new
+        return bytes(changed)
+
+
+_TELLING = [
+    b"\x00", b"\x01", b"\x7f", b"\x80", b"\xff", b"\xff\xff", b"\xff" * 4, b"\xff\xff\xff\xff\x0f",
+    b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\x80" * 12,
+]  # fmt: skip
+damages = st.builds(
+    lambda changes: Damage(tuple(changes)),
+    st.lists(
+        st.tuples(
+            st.floats(0, 1, exclude_max=True),
+            st.sampled_from(["replace", "insert", "remove", "cut"]),
+            st.one_of(st.sampled_from(_TELLING), st.binary(min_size=1, max_size=4)),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+)
+
+
+def read(question: Question[T], body: bytes) -> T | None:
+    """What is read; None if it is told to be malformed."""
+    try:
+        return read_answers(question, [Counted(body)], "broker:9092")[0]
+    except MalformedAnswer as error:
+        told = error.message
+    assert told.startswith(f"broker:9092: malformed answer to {question.api}: ")
+    assert "\n" not in told
+    return None
+
+
+@pytest.mark.parametrize(("question", "body"), SAMPLES, ids=lambda one: str(getattr(one, "api", "")))
+def test_the_samples_are_read_whole_and_no_part_of_them_is(question: Question[Any], body: bytes) -> None:
+    assert read_answers(question, [body], "") != [None]
+    if question is not wire.ADDRESSES:  # of which the rest is of no interest
+        for end in range(len(body)):
+            assert read(question, body[:end]) is None, f"cut at {end} of {len(body)}"
+        assert read(question, body + b"\x00") is None
+
+
+@pytest.mark.parametrize(
+    "question", [wire.TOPICS, PLACEMENT, wire.ADDRESSES], ids=["topics", "placement", "brokers"]
+)
+def test_zeros_are_no_cluster_without_topics(question: Question[Any]) -> None:
+    """Lists that are null where the protocol has none: every topic would be planned anew."""
+    assert read(question, bytes(12)) is None
+
+
+@pytest.mark.parametrize(
+    "body", [pack(">ii", 0, -1), pack(">iih", 0, 1, 0) + described("t")[2:-4] + b"\xff" * 4]
+)
+def test_lists_of_configs_have_no_negative_lengths(body: bytes) -> None:
+    assert read(wire.TOPIC_CONFIGS, body) is None
+
+
+@settings(max_examples=1_500)
+@given(st.sampled_from(SAMPLES), damages)
+def test_a_damaged_answer_is_read_or_told_to_be_malformed(
+    sample: tuple[Question[Any], bytes], damage: Damage
+) -> None:
+    question, body = sample
+    read(question, damage.to(body))
+
+
+@given(st.sampled_from([question for question, _ in SAMPLES]), st.binary(max_size=200))
+def test_any_bytes_are_read_or_told_to_be_malformed(question: Question[Any], body: bytes) -> None:
+    read(question, body)
+
+
+def test_what_is_claimed_takes_no_memory() -> None:
+    """Lengths of up to 2^32 in every place of every answer."""
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    tracemalloc.reset_peak()
+    try:
+        for question, body in SAMPLES:
+            for at in range(len(body)):
+                for claim in (b"\xff\xff\xff\xff\x0f", b"\x7f\xff\xff\xff", b"\xff\xff\xff\x7f"):
+                    read(question, body[:at] + claim + body[at + 1 :])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak - before < 5_000_000
+
+
+@pytest.mark.parametrize("largest", [question.api.largest for question, _ in SAMPLES])
+def test_no_answer_may_be_larger_than_what_clients_take(largest: int) -> None:
+    assert largest <= max(LARGEST, 100_000_000)
+
+
+def test_answers_of_the_largest_clusters_pass() -> None:
+    """100,000 partitions of 20,000 topics, and 2,000 topics with 30 configs, asked for at a time."""
+    partition = pack(">hiii", 0, 0, 1, 7) + ints(1, 2, 3) * 2 + ints() + TAGS
+    topic = pack(">h", 0) + string("n" * 100) + bytes(17) + array(*[partition] * 5) + pack(">i", 0) + TAGS
+    assert 2 * 20_000 * len(topic) < wire.METADATA.largest
+    described_topic = described(
+        "n" * 100, *[entry("leader.replication.throttled.replicas", "x" * 20, 5)] * 30
+    )
+    assert 10 * 2_000 * len(described_topic) < wire.DESCRIBE_CONFIGS.largest
+
+
+def test_a_malformed_answer_names_the_broker_and_the_request() -> None:
+    error = malformed("kafka-1:9092", wire.METADATA, "index out of range")
+    assert error.message == "kafka-1:9092: malformed answer to Metadata v12: index out of range"
+    assert error.hint
+
+
+# --- who reads them -------------------------------------------------------------------------------
+
+
+class Damaged:
+    """A connection to brokers that know what is given, and answer just that."""
+
+    def __init__(self, answers: Mapping[int, bytes]) -> None:
+        self._answers = answers
+
+    @property
+    def reached(self) -> Any:
+        raise ClusterError("nobody else is asked")
+
+    def speaks(self, api: Api) -> bool:
+        return api.key in self._answers
+
+    def ask(self, question: Question[T], bodies: list[bytes], **_: Any) -> list[T]:
+        return read_answers(question, [Counted(self._answers[question.api.key])] * len(bodies), "broker")
+
+    def ask_each(self, question: Question[T], body: bytes, _: float) -> dict[int, T | ClusterError]:
+        try:
+            (told,) = self.ask(question, [body])
+        except MalformedAnswer as error:
+            return {1: error}
+        return {1: told}
+
+
+def of_topics(connection: Connection) -> None:
+    source = SwiftSource(connection)
+    source.descriptions(source.names())
+    source.configs(["t", "u"])
+
+
+READERS: dict[str, tuple[Callable[[Connection], object], dict[int, bytes]]] = {
+    "topics": (of_topics, {3: metadata(), 32: configs()}),
+    "placement": (swift_placement, {3: metadata()}),
+    "rates": (read_rates, {3: metadata(), 32: configs("1")}),
+    "quorum": (lambda c: quorum.read_quorum(c, 1, 1.0), {55: told_quorum()}),
+    "reassignments": (lambda c: reassignments.read_running(c, 1.0), {46: running(), 3: metadata()}),
+    "sizes": (lambda c: sizes.read_replica_sizes(c, [("t", 0)]), {35: log_dirs()}),
+    "groups": (group_listing._all_kinds, {16: groups()}),
+    "groups with configs": (group_listing.groups_with_configs, {74: resources()}),
+    "classic": (lambda c: group_description._foreign(c, [GROUP]), {10: coordinators(), 15: classic()}),
+    "share": (lambda c: group_description._share(c, [GROUP]), {10: coordinators(), 77: share()}),
+    "streams": (lambda c: group_description._streams(c, [GROUP]), {10: coordinators(), 89: streams()}),
+    "offsets": (lambda c: committed_offsets(c, {GROUP: "share"}), {10: coordinators(), 90: share_offsets()}),
+}
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("group_answers", "group_listing"):
+        monkeypatch.setattr(f"kafkaform.cluster.{module}.COORDINATOR_TIMEOUT_S", -1.0)
+    monkeypatch.setattr("kafkaform.cluster.controlled._PAUSE_S", 0)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_whoever_reads_a_damaged_answer_fails_in_plain_words(name: str) -> None:
+    reader, answers = READERS[name]
+    chance = random.Random(name)
+    for _ in range(1_500):
+        key = chance.choice([*answers])
+        body = bytearray(answers[key])
+        for _ in range(chance.randint(1, 3)):
+            at = chance.randrange(len(body))
+            body[at : at + 1] = chance.choice([bytes([chance.randrange(256)]), *_TELLING[:5]])
+        try:
+            reader(cast("Connection", Damaged({**answers, key: bytes(body)})))
+            told = ""
+        except KafkaformError as error:
+            told = error.message
+        assert "\n" not in told
+
+
+def test_answers_about_others_than_were_asked_about_are_errors() -> None:
+    answers = {10: coordinators(), 77: share().replace(string(GROUP), string("h"))}
+    told = group_description._share(cast("Connection", Damaged(answers)), [GROUP])
+    assert told.found == {}
+    assert told.failed[GROUP].message == "broker 1 tells of a group that it was not asked about"
+    answers = {10: coordinators().replace(string(GROUP), string("h")), 77: share()}
+    told = group_description._share(cast("Connection", Damaged(answers)), [GROUP])
+    assert "coordinator of a group that they were not asked about" in told.failed[GROUP].message
+    answers = {3: metadata(), 32: configs("2")}
+    (rates,) = read_rates(cast("Connection", Damaged(answers))).values()
+    assert isinstance(rates, ClusterError)
+    assert rates.message == "broker 1 tells of others' configs, not of its own"
+
+
+def test_answers_of_a_real_broker_are_read_damaged_or_not(kafka: DevCluster) -> None:
+    address = kafka.bootstrap_servers
+    connection = Connection({"bootstrap.servers": address}, lambda: {"bootstrap_servers": address})
+    group = ["nobody-is-here"]
+    asked: list[tuple[Question[Any], bytes]] = [
+        (wire.TOPICS, wire.metadata_of_all_topics()),
+        (PLACEMENT, wire.metadata_of_all_topics()),
+        (wire.TOPIC_CONFIGS, wire.describe_topic_configs(["__consumer_offsets", "nobody-is-here"])),
+        (wire.BROKER_CONFIGS, wire.describe_configs_of_brokers([1], ["log.retention.ms", "num.partitions"])),
+        (group_listing._LIST_GROUPS, group_listing._EVERY_STATE_AND_TYPE),
+        (group_listing._WITH_CONFIGS, group_listing._GROUPS_ALONE),
+        (group_wire.FIND_COORDINATORS, group_wire.groups_to_find(group)),
+        (group_wire.DESCRIBE_CLASSIC, group_wire.groups_to_describe(group)),
+        (group_wire.DESCRIBE_SHARE, group_wire.groups_to_describe(group)),
+        (group_wire.DESCRIBE_STREAMS, group_wire.groups_to_describe(group)),
+        (group_wire.SHARE_OFFSETS, group_wire.share_groups_to_tell_offsets_of(group)),
+        (sizes._LOG_DIRS, sizes._sizes_of({"__consumer_offsets": [0, 1]})),
+        (reassignments._RUNNING, pack(">i", 3_000) + b"\x00\x00"),
+    ]
+    chance = random.Random(0)
+    for question, request in asked:
+        (body,) = connection.ask(Question(question.api, bytes), [request])
+        assert read(question, body) is not None, question.api
+        for _ in range(500):
+            changed = bytearray(body)
+            for _ in range(chance.randint(1, 4)):
+                at = chance.randrange(len(changed))
+                changed[at : at + chance.randint(0, 2)] = chance.choice(_TELLING)
+            read(question, bytes(changed))
+    connection.close()

@@ -1,0 +1,793 @@
+from __future__ import annotations
+
+import logging
+import re
+import ssl
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import javaproperties
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kafkaform.client_properties as cp
+from kafkaform.client_properties.catalogue import ALIASES, PROPERTIES
+from kafkaform.client_properties.jaas import LoginModule, MalformedJaas, parse_jaas
+from kafkaform.client_properties.java import to_java
+from kafkaform.client_properties.java_file import from_java_properties
+from kafkaform.client_properties.java_names import IGNORED, JAAS_AND_STORES, RENAMED
+from kafkaform.client_properties.kinds import Choice, Flag, Number
+from kafkaform.client_properties.matrix import matrix_markdown
+from kafkaform.client_properties.template import MalformedReference, escape, parse_template
+from kafkaform.client_properties.treatment import Handled, Refused, Renamed, Treatment
+from kafkaform.client_properties.unavailable import UNAVAILABLE
+from kafkaform.errors import InvalidInput, KafkaformError, Problem
+from kafkaform.model import Location
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.client_properties.treatment import Property
+
+SASL = {
+    "bootstrap.servers": "a:9092, b:9092",
+    "security.protocol": "sasl_ssl",
+    "sasl.mechanism": "scram-sha-512",
+    "sasl.username": "svc",
+    "sasl.password": "${env:PW}",
+}
+OAUTH = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.client.id": "svc",
+    "sasl.oauthbearer.client.secret": "${env:PW}",
+    "sasl.oauthbearer.token.endpoint.url": "https://idp.example/token",
+}
+
+
+def no_file(path: str) -> str:
+    raise FileNotFoundError(2, "No such file or directory", path)
+
+
+def parsed(raw: Mapping[str, object]) -> cp.ClientProperties:
+    properties, problems = cp.parse(raw, lambda _: None)
+    assert problems == []
+    return properties
+
+
+def problems_of(raw: Mapping[str, object]) -> list[Problem]:
+    return cp.parse(raw, lambda name: Location("kafkaform.yaml", list(raw).index(name) + 1))[1]
+
+
+def resolved(raw: Mapping[str, object], **environ: str) -> cp.Resolved:
+    return cp.resolve(parsed(raw), {"PW": "hunter2", **environ}, cp.read_secret_file)
+
+
+# --- the allow-list --------------------------------------------------------------------------------
+
+
+def test_values_become_text_in_the_form_that_every_client_takes() -> None:
+    raw = {"security.protocol": "ssl", "socket.timeout.ms": 5000, "socket.keepalive.enable": True}
+    assert dict(resolved(raw)) == {
+        "security.protocol": "SSL",
+        "socket.timeout.ms": "5000",
+        "socket.keepalive.enable": "true",
+    }
+
+
+def test_an_unknown_name_says_where_and_what_was_meant() -> None:
+    (problem,) = problems_of({"client.id": "x", "bootstrap.server": "a:9092"})
+    assert problem.location == Location("kafkaform.yaml", 2)
+    assert "bootstrap.server" in problem.message
+    assert problem.hint == "did you mean bootstrap.servers?"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("plugin.library.paths", "loads code"),
+        ("ssl.engine.location", "loads code"),
+        ("ssl.engine.anything", "loads code"),
+        ("ssl.providers", "loads code"),
+        ("interceptors", "loads code"),
+        ("config.providers.env.class", "loads code"),
+        ("sasl.kerberos.kinit.cmd", "runs a command"),
+        ("debug", "credentials"),
+        ("error_cb", "set by a program"),
+        ("ssl.certificate.verify_cb", "set by a program"),
+        ("opaque", "set by a program"),
+        ("ssl_engine_callback_data", "loads code"),
+        ("allow.auto.create.topics", "create a topic"),
+        ("group.id", "producers and consumers"),
+        ("ssl.truststore.location", "Java client"),
+        ("sasl.jaas.config", "Java client"),
+    ],
+)
+def test_a_forbidden_name_is_refused_with_its_reason(name: str, why: str) -> None:
+    (problem,) = problems_of({name: "x"})
+    assert name in problem.message
+    assert "not allowed" in problem.message
+    assert why in problem.message
+
+
+def test_no_name_is_both_allowed_and_refused() -> None:
+    assert not (PROPERTIES.keys() | ALIASES.keys()) & UNAVAILABLE.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("socket.timeout.ms", 5, "from 10 to 300000"),
+        ("socket.timeout.ms", "5s", "whole number"),
+        ("socket.timeout.ms", True, "whole number"),
+        ("security.protocol", "TLS", "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ("socket.keepalive.enable", "yes", "true or false"),
+        ("bootstrap.servers", ["a:9092"], "must be text"),
+        ("bootstrap.servers", "  ", "empty"),
+        ("client.id", None, "must be text"),
+        ("client.id", 1.5, "must be text"),
+        ("client.id", "a\0b", "NUL"),
+        ("client.id", "${sys:user}", "neither ${env:NAME} nor ${file:PATH}"),
+        ("client.id", "${env:X", "closing"),
+    ],
+)
+def test_a_bad_value_is_a_problem_with_its_place(name: str, value: object, said: str) -> None:
+    (problem,) = problems_of({name: value})
+    assert problem.message.startswith(f"{name}: ")
+    assert said in problem.message
+    assert problem.location is not None
+
+
+def test_a_bad_value_of_a_secret_is_not_repeated() -> None:
+    problems = problems_of({**SASL, "sasl.password": "hun${ter2}"})
+    assert len(problems) == 1
+    assert "ter2" not in str(problems)
+
+
+@pytest.mark.parametrize("name", ["sasl.kerberos.principal", "sasl.kerberos.keytab"])
+@pytest.mark.parametrize("value", ["x; touch /tmp/y", "$(id)", "`id`", 'a" b', "a\nb", "a|b", "a&b"])
+def test_what_goes_into_a_shell_command_of_the_client_holds_nothing_of_a_shell(name: str, value: str) -> None:
+    base = {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}
+    assert len(problems_of({**base, name: escape(value)})) == 1
+    with pytest.raises(InvalidInput) as caught:
+        resolved({**base, name: "${env:EVIL}"}, EVIL=value)
+    assert value not in str(caught.value.problems)
+
+
+def test_an_oauth_endpoint_is_a_url_of_the_web() -> None:
+    assert len(problems_of({**OAUTH, "sasl.oauthbearer.token.endpoint.url": "file:///etc/passwd"})) == 1
+
+
+def test_two_names_of_one_property() -> None:
+    (problem,) = problems_of({**SASL, "sasl.mechanisms": "PLAIN"})
+    assert "two names of one property" in problem.message
+    assert parsed({"metadata.broker.list": "a:9092"}).shown() == {"bootstrap.servers": "a:9092"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        ({"sasl.username": "a"}, "sasl.username has no effect"),
+        ({"ssl.ca.location": "ca.pem"}, "ssl.ca.location has no effect"),
+        ({"security.protocol": "SASL_SSL"}, "needs sasl.mechanism"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "a"}, "sasl.password"),
+        ({"security.protocol": "SSL", "ssl.ca.location": "a", "ssl.ca.pem": "b"}, "exclude each other"),
+        ({"security.protocol": "SSL", "ssl.certificate.location": "a"}, "private key"),
+        ({"security.protocol": "SSL", "ssl.key.location": "a"}, "certificate"),
+        ({"security.protocol": "SSL", "ssl.keystore.location": "a"}, "ssl.keystore.password"),
+        ({k: v for k, v in OAUTH.items() if not k.endswith("secret")}, "client.secret"),
+    ],
+)
+def test_properties_that_cannot_be_meant_together(raw: dict[str, object], said: str) -> None:
+    (problem,) = problems_of(raw)
+    assert said in problem.message
+    assert problem.hint
+
+
+def test_incoherence_behind_a_reference_is_found_at_use() -> None:
+    raw = {**SASL, "security.protocol": "${env:PROTOCOL}"}
+    assert dict(resolved(raw, PROTOCOL="sasl_ssl"))["security.protocol"] == "SASL_SSL"
+    with pytest.raises(InvalidInput, match="1 problem") as caught:
+        resolved(raw, PROTOCOL="PLAINTEXT")
+    assert "no effect" in str(caught.value.problems[0])
+
+
+# --- references and secrets ------------------------------------------------------------------------
+
+
+@given(st.text())
+def test_escaped_text_is_read_back_as_it_is(text: str) -> None:
+    assert parse_template(escape(text)).literal == text
+
+
+def test_references_in_the_middle_of_text() -> None:
+    raw = {"client.id": "$$a-${env:ONE}-${file:/two}-$b", "bootstrap.servers": "${env:ONE}:1"}
+    values = cp.resolve(parsed(raw), {"ONE": "1"}, {"/two": "2\n"}.__getitem__)
+    assert dict(values) == {"client.id": "$a-1-2-$b", "bootstrap.servers": "1:1"}
+
+
+@pytest.mark.parametrize(
+    "text", ["${}", "${env:}", "${env:1X}", "${file:}", "${vault:x}", "${env:X", "$$${x}"]
+)
+def test_other_references_are_malformed(text: str) -> None:
+    with pytest.raises(MalformedReference):
+        parse_template(text)
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_the_line_end_of_a_secret_file_is_not_part_of_the_secret(tmp_path: Path, end: str) -> None:
+    (tmp_path / "pw").write_bytes(b"s3cret " + end.encode())
+    assert resolved({**SASL, "sasl.password": f"${{file:{tmp_path}/pw}}"})["sasl.password"] == "s3cret "
+
+
+def test_everything_that_is_missing_is_named_at_once_without_a_value(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"hunter2\xff")
+    (tmp_path / "huge").write_bytes(b"hunter2" * 200_000)
+    raw = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "${env:NO_SUCH}",
+        "sasl.password": f"hunter2${{file:{tmp_path}/none}}",
+        "client.id": f"${{file:{tmp_path}/binary}}",
+        "ssl.ca.pem": f"${{file:{tmp_path}/huge}}",
+    }
+    with pytest.raises(InvalidInput) as caught:
+        resolved(raw)
+    said = [str(problem) for problem in caught.value.problems]
+    assert len(said) == 4
+    assert said[0].startswith("sasl.username: the environment variable NO_SUCH is not set")
+    assert "No such file" in said[1]
+    assert "hunter2" not in "".join(said)
+    assert caught.value.__cause__ is None
+
+
+def test_no_representation_shows_a_secret() -> None:
+    raw = {**SASL, "ssl.key.password": "written-out", "client.id": "${env:ID}", "ssl.ca.pem": "CA"}
+    properties = parsed(raw)
+    values = cp.resolve(properties, {"PW": "hunter2", "ID": "from-env"}, no_file)
+    shown = f"{properties} {properties!r} {properties.templates!r} {values} {values!r}"
+    for secret in ("hunter2", "written-out", "from-env", "PW"):
+        assert secret not in shown
+    assert properties.shown()["sasl.password"] == cp.HIDDEN
+    assert properties.shown()["client.id"] == cp.HIDDEN
+    assert properties.shown()["sasl.username"] == "svc"
+
+
+def test_sensitive_names() -> None:
+    assert {"sasl.password", "ssl.key.pem", "ssl.key.password", "ssl.keystore.password"} <= cp.SENSITIVE
+    assert "sasl.oauthbearer.client.secret" in cp.SENSITIVE
+    assert "bootstrap.servers" not in cp.SENSITIVE
+
+
+def test_bootstrap_servers_are_addresses() -> None:
+    for good in ("broker:9092", "a:1,b.example.com:65535, [::1]:9092", "SSL://kafka-1:9093", "broker"):
+        assert parsed({"bootstrap.servers": good}).shown()["bootstrap.servers"] == good
+    for bad in ("host:port", ",", "a b:9092", "http://x/y", "broker:"):
+        _, problems = cp.parse({"bootstrap.servers": bad}, lambda _: None)
+        assert "HOST:PORT" in problems[0].message
+
+
+def test_redaction_leaves_words_that_hold_a_short_secret() -> None:
+    values = resolved({**SASL, "sasl.username": "${env:USER}"}, PW="pw", USER="me")
+    assert cp.redact("me: some mechanism, me-1", values) == f"{cp.HIDDEN}: some mechanism, me-1"
+
+
+def test_redaction_hides_secrets_in_every_shape_and_nothing_else() -> None:
+    raw = {**SASL, "bootstrap.servers": "${env:SERVERS}", "ssl.key.password": "x-${env:PART}"}
+    pem = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\n-----END PRIVATE KEY-----"
+    raw |= {"ssl.key.pem": "${env:KEY}", "ssl.certificate.location": "c.pem"}
+    values = resolved(raw, PW='p"w\\', SERVERS="broker:9092", PART="inner", KEY=pem)
+    text = (
+        r'login p"w\ failed; jaas password="p\"w\\"; x-inner and inner; '
+        "MIIEvQIBADANBgkqhkiG9w0B at broker:9092, SASL_SSL"
+    )
+    shown = cp.redact(text, values)
+    assert shown.count(cp.HIDDEN) == 5
+    for secret in ('p"w', r"p\"w", "inner", "MIIE"):
+        assert secret not in shown
+    assert "at broker:9092, SASL_SSL" in shown
+    assert "login" in shown
+
+
+def test_merging_puts_the_flag_before_the_file() -> None:
+    both = parsed(SASL).merged(parsed({"bootstrap.servers": "c:1"}))
+    assert both.shown()["bootstrap.servers"] == "c:1"
+    assert both.shown()["sasl.username"] == "svc"
+
+
+# --- the three dialects ----------------------------------------------------------------------------
+
+
+def sample(property_: Property) -> str:
+    match property_.kind:
+        case Number(low=low, high=high):
+            return str(min(max(low, 4000), high))
+        case Flag():
+            return "true"
+        case Choice(values=values):
+            return values[-1]
+        case _:
+            return {"token.endpoint.url": "https://idp.example/t"}.get(property_.name[17:], "x")
+
+
+def librdkafka_takes(configuration: Mapping[str, str]) -> None:
+    quiet = logging.Logger("quiet")
+    AdminClient({**configuration, "log_level": 0}, logger=quiet)
+
+
+NEEDS_MORE = ("sasl.", "ssl.", "https.", "security.protocol")
+
+
+@pytest.mark.parametrize("name", [n for n in PROPERTIES if not n.startswith(NEEDS_MORE)])
+def test_librdkafka_takes_every_connection_property(name: str) -> None:
+    librdkafka_takes({"bootstrap.servers": "127.0.0.1:1", name: sample(PROPERTIES[name])})
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_librdkafka_knows_every_name(name: str) -> None:
+    # A name it does not know is reported before any value is looked at.
+    said = ""
+    try:
+        librdkafka_takes({"bootstrap.servers": "127.0.0.1:1", name: "\x01"})
+    except KafkaException as error:
+        said = str(error)
+    assert "No such configuration property" not in said
+
+
+@pytest.mark.parametrize("property_", PROPERTIES.values(), ids=PROPERTIES)
+def test_every_treatment_is_carried_out(property_: Property) -> None:
+    value = {property_.name: sample(property_)}
+
+    def outcome(treatment: Treatment, translated: Mapping[str, object]) -> None:
+        assert not isinstance(treatment, Refused)
+        if isinstance(treatment, Renamed):
+            assert str(translated[treatment.name]) == value[property_.name]
+        elif not isinstance(treatment, Handled):
+            assert translated == {}
+
+    for treatment, translate in ((property_.kafka_python, cp.to_kafka_python), (property_.java, to_java)):
+        if isinstance(treatment, Refused):
+            with pytest.raises(KafkaformError, match=property_.name) as caught:
+                translate(value)
+            assert caught.value.hint
+        elif isinstance(treatment, Renamed) and property_.name != "sasl.mechanism":
+            outcome(treatment, translate(value))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # kafka-python reads its own schemas the old way
+def test_every_argument_for_kafka_python_exists_there() -> None:
+    from kafka.admin import KafkaAdminClient
+
+    names = {p.kafka_python.name for p in PROPERTIES.values() if isinstance(p.kafka_python, Renamed)}
+    assert names <= set(KafkaAdminClient.DEFAULT_CONFIG)
+
+
+def test_librdkafka_gets_the_values_as_they_are() -> None:
+    assert cp.to_librdkafka(resolved(SASL)) == {
+        **SASL,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.password": "hunter2",
+    }
+
+
+def test_kafka_python_gets_typed_keyword_arguments() -> None:
+    raw = {**SASL, "socket.timeout.ms": 5000, "socket.keepalive.enable": True, "socket.send.buffer.bytes": 0}
+    arguments = cp.to_kafka_python(resolved(raw))
+    context = arguments.pop("ssl_context")
+    assert isinstance(context, ssl.SSLContext)
+    options = arguments.pop("socket_options")
+    assert isinstance(options, list)
+    assert len(options) == 2
+    assert arguments == {
+        "bootstrap_servers": ["a:9092", "b:9092"],
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "svc",
+        "sasl_plain_password": "hunter2",
+        "request_timeout_ms": 5000,
+        "ssl_check_hostname": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("raw", "checks_name", "verifies"),
+    [
+        ({}, True, ssl.CERT_REQUIRED),
+        ({"ssl.endpoint.identification.algorithm": "https"}, True, ssl.CERT_REQUIRED),
+        ({"enable.ssl.certificate.verification": "true"}, True, ssl.CERT_REQUIRED),
+        ({"ssl.endpoint.identification.algorithm": "none"}, False, ssl.CERT_REQUIRED),
+        ({"enable.ssl.certificate.verification": "false"}, False, ssl.CERT_NONE),
+    ],
+)
+def test_verification_is_on_unless_written_otherwise(
+    raw: dict[str, str], checks_name: bool, verifies: ssl.VerifyMode
+) -> None:
+    values = resolved({"security.protocol": "SSL", **raw})
+    context = cp.to_kafka_python(values)["ssl_context"]
+    assert isinstance(context, ssl.SSLContext)
+    assert (context.check_hostname, context.verify_mode) == (checks_name, verifies)
+    assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
+    if verifies is ssl.CERT_NONE:
+        with pytest.raises(KafkaformError, match=r"enable\.ssl\.certificate\.verification"):
+            to_java(values)
+    else:
+        algorithm = to_java(values)["ssl.endpoint.identification.algorithm"]
+        assert algorithm == ("https" if checks_name else "")
+
+
+def test_java_gets_a_login_module_with_java_quoting() -> None:
+    raw = {**SASL, "sasl.mechanism": "PLAIN", "ssl.ca.pem": "-----BEGIN CERTIFICATE-----"}
+    assert to_java(resolved(raw, PW='p"w\\d;\n')) == {
+        "bootstrap.servers": "a:9092, b:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        r'username="svc" password="p\"w\\d;\012";',
+        "ssl.endpoint.identification.algorithm": "https",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": "-----BEGIN CERTIFICATE-----",
+    }
+
+
+def test_java_gets_oauth_client_credentials() -> None:
+    raw = {
+        **OAUTH,
+        "sasl.oauthbearer.scope": "kafka",
+        "sasl.oauthbearer.extensions": "a=1, b=2",
+        "sasl.oauthbearer.grant.type": "client_credentials",
+        "https.ca.location": "idp.pem",
+    }
+    result = to_java(resolved(raw))
+    module = parse_jaas(result["sasl.jaas.config"])
+    assert module.name.endswith(".OAuthBearerLoginModule")
+    assert dict(module.options) == {
+        "clientId": "svc",
+        "clientSecret": "hunter2",
+        "scope": "kafka",
+        "extension_a": "1",
+        "extension_b": "2",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": "idp.pem",
+    }
+    assert result["sasl.oauthbearer.token.endpoint.url"] == "https://idp.example/token"
+    assert result["sasl.login.callback.handler.class"].endswith(".OAuthBearerLoginCallbackHandler")
+    with pytest.raises(KafkaformError, match=r"sasl\.mechanism"):
+        cp.to_kafka_python({"sasl.mechanism": "OAUTHBEARER"})
+
+
+def test_java_gets_kerberos_from_a_keytab_or_the_ticket_cache() -> None:
+    raw = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"}
+    assert 'useTicketCache="true"' in to_java(resolved(raw))["sasl.jaas.config"]
+    raw |= {"sasl.kerberos.keytab": "/etc/k.keytab", "sasl.kerberos.principal": "svc/h@REALM"}
+    module = parse_jaas(to_java(resolved(raw))["sasl.jaas.config"])
+    assert module.options["keyTab"] == "/etc/k.keytab"
+    assert module.options["principal"] == "svc/h@REALM"
+
+
+def test_java_key_stores(tmp_path: Path) -> None:
+    (tmp_path / "cert").write_text("CERT")
+    (tmp_path / "key").write_text("-----BEGIN PRIVATE KEY-----")
+    base: dict[str, object] = {"security.protocol": "SSL"}
+    two = {"ssl.certificate.location": f"{tmp_path}/cert", "ssl.key.location": f"{tmp_path}/key"}
+    assert to_java(resolved({**base, **two}))["ssl.keystore.certificate.chain"] == "CERT"
+    one = {"ssl.certificate.location": f"{tmp_path}/key", "ssl.key.location": f"{tmp_path}/key"}
+    assert to_java(resolved({**base, **one}))["ssl.keystore.location"] == f"{tmp_path}/key"
+    store = {"ssl.keystore.location": "c.p12", "ssl.keystore.password": "${env:PW}"}
+    result = to_java(resolved({**base, **store}))
+    assert result["ssl.keystore.type"] == "PKCS12"
+    assert result["ssl.key.password"] == "hunter2"
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("-----BEGIN RSA PRIVATE KEY-----", "openssl pkcs8 -topk8"),
+        ("-----BEGIN EC PRIVATE KEY-----", "openssl pkcs8 -topk8"),
+        ("-----BEGIN ENCRYPTED PRIVATE KEY-----", "ssl.key.password"),
+    ],
+)
+def test_java_refuses_keys_that_it_cannot_read(key: str, hint: str) -> None:
+    values = resolved({"security.protocol": "SSL", "ssl.certificate.pem": "C", "ssl.key.pem": key})
+    with pytest.raises(KafkaformError, match=r"ssl\.key\.pem") as caught:
+        to_java(values)
+    assert hint in str(caught.value.hint)
+    assert "BEGIN" not in str(caught.value)
+
+
+def test_java_refuses_a_directory_and_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(KafkaformError, match="not a directory"):
+        to_java(resolved({"security.protocol": "SSL", "ssl.ca.location": str(tmp_path)}))
+    two = {"ssl.certificate.location": f"{tmp_path}/cert", "ssl.key.location": f"{tmp_path}/key"}
+    with pytest.raises(KafkaformError, match=r"ssl\.key\.location: cannot read .*No such file"):
+        to_java(resolved({"security.protocol": "SSL", **two}))
+
+
+# --- TLS through Python ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A self-signed certificate, its key, and the key encrypted with the password `secret`."""
+    directory = tmp_path_factory.mktemp("pki")
+    for command in (
+        "req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost",
+        "pkcs8 -topk8 -in key.pem -out encrypted.pem -passout pass:secret",
+    ):
+        subprocess.run(["openssl", *command.split()], cwd=directory, check=True, capture_output=True)
+    return directory
+
+
+def open_files() -> list[str]:
+    """The files that this process has open; not the sockets, which clients of other tests may be closing."""
+    targets = []
+    for path in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # the descriptor of the listing itself
+            targets.append(str(path.readlink()))
+    return sorted(target for target in targets if target.startswith("/") and "/fd" not in target)
+
+
+def test_certificates_and_keys_from_text_leave_no_file_behind(
+    pki: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_files(*_: object, **__: object) -> None:
+        raise AssertionError("a temporary file")
+
+    monkeypatch.setattr("tempfile.mkstemp", no_files)
+    before = open_files()
+    values = {
+        "security.protocol": "SSL",
+        "ssl.ca.pem": (pki / "cert.pem").read_text(),
+        "ssl.certificate.pem": (pki / "cert.pem").read_text(),
+        "ssl.key.pem": (pki / "encrypted.pem").read_text(),
+        "ssl.key.password": "secret",
+    }
+    context = cp.to_kafka_python(values)["ssl_context"]
+    assert isinstance(context, ssl.SSLContext)
+    assert context.cert_store_stats()["x509"] == 1
+    assert open_files() == before
+
+
+def test_certificates_from_files_and_directories(pki: Path) -> None:
+    values = {
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(pki / "cert.pem"),
+        "ssl.certificate.location": str(pki / "cert.pem"),
+        "ssl.key.location": str(pki / "key.pem"),
+        "ssl.cipher.suites": "ECDHE+AESGCM",
+    }
+    context = cp.to_kafka_python(values)["ssl_context"]
+    assert isinstance(context, ssl.SSLContext)
+    assert context.cert_store_stats()["x509"] == 1
+    assert cp.to_kafka_python({"security.protocol": "SSL", "ssl.ca.location": str(pki)})
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"ssl.key.password": "wrong"}, "ssl.key"),
+        ({"ssl.key.password": None}, "encrypted"),
+        ({"ssl.key.pem": "hunter2"}, "ssl.key"),
+        ({"ssl.certificate.pem": "hunter2" * 30_000}, "ssl.certificate"),
+        ({"ssl.ca.pem": "hunter2"}, "ssl.ca.pem"),
+        ({"ssl.ca.pem": None, "ssl.ca.location": "/no/such/ca.pem"}, "ssl.ca.location.*no such file"),
+        ({"ssl.crl.location": "/no/such/crl.pem"}, "ssl.crl.location"),
+        ({"ssl.cipher.suites": "NONSENSE"}, "ssl.cipher.suites"),
+    ],
+)
+def test_unusable_certificates_are_named_and_not_shown(
+    pki: Path, changed: dict[str, str | None], said: str
+) -> None:
+    values: dict[str, str | None] = {
+        "security.protocol": "SSL",
+        "ssl.ca.pem": (pki / "cert.pem").read_text(),
+        "ssl.certificate.pem": (pki / "cert.pem").read_text(),
+        "ssl.key.pem": (pki / "encrypted.pem").read_text(),
+        "ssl.key.password": "secret",
+        **changed,
+    }
+    with pytest.raises(KafkaformError, match=said) as caught:
+        cp.to_kafka_python({name: value for name, value in values.items() if value is not None})
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.hint
+
+
+# --- Kafka's own properties file -------------------------------------------------------------------
+
+
+def from_java(text: str) -> tuple[dict[str, str], list[str]]:
+    translated, problems = from_java_properties(text, "client.properties")
+    properties, more = cp.parse(translated, translated.locate)
+    if problems or more:
+        return {}, [str(problem) for problem in (*problems, *more)]
+    return dict(cp.resolve(properties, {}, no_file)), []
+
+
+def test_a_java_file_in_our_words() -> None:
+    values, problems = from_java(
+        "# the tools' file\n"
+        "bootstrap.servers=a:9092\n"
+        "security.protocol=SASL_SSL\n"
+        "sasl.mechanism=SCRAM-SHA-256\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\\n"
+        '    username="al ice" password="p\\\\"w${x};$$";\n'
+        "ssl.truststore.type=PEM\n"
+        "ssl.truststore.location=/etc/ca.pem\n"
+        "ssl.endpoint.identification.algorithm=\n"
+        "request.timeout.ms=7000\n"
+        "send.buffer.bytes=-1\n"
+        "key.serializer=x\n"
+        "retries=3\n"
+    )
+    assert problems == []
+    assert values == {
+        "bootstrap.servers": "a:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": "al ice",
+        "sasl.password": 'p"w${x};$$',
+        "ssl.ca.location": "/etc/ca.pem",
+        "ssl.endpoint.identification.algorithm": "none",
+        "socket.timeout.ms": "7000",
+        "socket.send.buffer.bytes": "0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a=b", "client.properties:1:1: unknown client property 'a'"),
+        ("\n# x\nreqest.timeout.ms=1", "client.properties:3:1: unknown .*did you mean request.timeout.ms"),
+        ("request.timeout.ms=\\\n 500\nclient.id=\\u00zz", "client.properties:3:1: an invalid"),
+        ("request.timeout.ms=5", "client.properties:1:1: socket.timeout.ms: must be a whole number"),
+        ("client.id=a\nclient.id=b", "client.properties:2:1: client.id is set twice.*line 1"),
+        ("config.providers=env", "loads code"),
+        ("config.providers.env.class=x", "loads code"),
+        ("sasl.login.class=x", "loads code"),
+        ("sasl.kerberos.kinit.cmd=x", "runs a command"),
+        ("sasl.login.callback.handler.class=com.example.Handler", "com.example.Handler is Java code"),
+        ("bootstrap.controllers=a:9093", "not with controllers"),
+        ("security.protocol=SSL\nssl.truststore.location=t.jks", "2:1: .*JKS.*keytool -exportcert"),
+        (
+            "security.protocol=SSL\nssl.truststore.location=t\nssl.truststore.type=PKCS12",
+            "openssl pkcs12 -in t ",
+        ),
+        ("security.protocol=SSL\nssl.keystore.location=k.jks", "2:1: .*JKS.*keytool -importkeystore"),
+        ("security.protocol=SSL\nssl.enabled.protocols=TLSv1.3", "TLS 1.2"),
+        ("security.protocol=SSL\nssl.cipher.suites=TLS_AES_256_GCM_SHA384", "2:1: ssl.cipher.suites"),
+        ("security.protocol=SASL_SSL\nsasl.mechanism=AWS_MSK_IAM", "2:1: sasl.mechanism: must be one of"),
+    ],
+)
+def test_a_java_file_that_cannot_be_meant(text: str, said: str) -> None:
+    _, problems = from_java(text)
+    assert len(problems) == 1
+    assert re.search(said, problems[0])
+
+
+@pytest.mark.parametrize(
+    ("jaas", "said"),
+    [
+        ('com.example.Login required username="a";', "com.example.Login is Java code"),
+        ("org.apache.kafka.common.security.plain.PlainLoginModule required password=hunter2", "end with ;"),
+        (
+            'org.apache.kafka.common.security.plain.PlainLoginModule required password="hunter2;',
+            "never closed",
+        ),
+        ("a.B required; a.C required password=hunter2;", "exactly one"),
+        ("org.apache.kafka.common.security.plain.PlainLoginModule required secret=hunter2;", "option secret"),
+    ],
+)
+def test_a_login_that_cannot_be_translated_is_named_without_its_password(jaas: str, said: str) -> None:
+    _, problems = from_java(
+        f"client.id=x\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={jaas}"
+    )
+    assert any(said in problem and ":4:1" in problem for problem in problems)
+    assert "hunter2" not in "".join(problems)
+
+
+def test_java_kerberos_and_its_default_mechanism() -> None:
+    values, problems = from_java(
+        "security.protocol=SASL_PLAINTEXT\nsasl.kerberos.service.name=kafka\n"
+        "sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
+        'storeKey=true keyTab="/etc/k.keytab" principal="svc@REALM";\n'
+    )
+    assert problems == []
+    assert values == {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+        "sasl.kerberos.keytab": "/etc/k.keytab",
+        "sasl.kerberos.principal": "svc@REALM",
+    }
+
+
+def test_java_key_store_kinds() -> None:
+    head = "security.protocol=SSL\nssl.keystore.location=k\n"
+    assert from_java(f"{head}ssl.keystore.type=PEM")[0]["ssl.key.location"] == "k"
+    values, _ = from_java(f"{head}ssl.keystore.type=PKCS12\nssl.keystore.password=pw")
+    assert values["ssl.keystore.password"] == "pw"
+    inline = "ssl.keystore.certificate.chain=C\nssl.keystore.key=K\nssl.truststore.certificates=T"
+    values, _ = from_java(f"security.protocol=SSL\nssl.keystore.type=PEM\nssl.truststore.type=PEM\n{inline}")
+    assert (values["ssl.certificate.pem"], values["ssl.key.pem"], values["ssl.ca.pem"]) == ("C", "K", "T")
+
+
+SAFE_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1).filter(str.strip)
+
+
+@given(SAFE_TEXT, SAFE_TEXT)
+def test_what_is_written_for_java_is_read_back(username: str, password: str) -> None:
+    raw = {**SASL, "bootstrap.servers": "a:9092", "client.id": "x", "socket.timeout.ms": 5000}
+    raw |= {"sasl.username": escape(username), "ssl.ca.location": "ca.pem"}
+    values = resolved(raw, PW=password)
+    text = javaproperties.dumps(to_java(values), timestamp=None)
+    back, problems = from_java(text)
+    assert problems == []
+    assert back == {**values, "ssl.endpoint.identification.algorithm": "https"}
+
+
+def test_what_is_written_for_java_oauth_is_read_back() -> None:
+    raw = {
+        **OAUTH,
+        "sasl.oauthbearer.scope": "s",
+        "sasl.oauthbearer.extensions": "a=1",
+        "https.ca.pem": "PEM",
+    }
+    values = resolved(raw)
+    back, problems = from_java(javaproperties.dumps(to_java(values), timestamp=None))
+    assert problems == []
+    assert back == {**values, "ssl.endpoint.identification.algorithm": "https"}
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z][A-Za-z0-9_.]*", fullmatch=True), st.text()))
+def test_a_login_module_is_read_back(options: dict[str, str]) -> None:
+    module = LoginModule("a.b.C", options)
+    assert parse_jaas(str(module)) == module
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("a.B required x=y;", {"x": "y"}),
+        ("a.B REQUIRED x='y;z' // note\n;", {"x": "y;z"}),
+        (r'a.B required x="\101\n\/\"";', {"x": 'A\n/"'}),
+        ('a.B required /* c; */ x="=";', {"x": "="}),
+    ],
+)
+def test_java_tokens(text: str, options: dict[str, str]) -> None:
+    assert parse_jaas(text).options == options
+
+
+@pytest.mark.parametrize(
+    "text", ["", ";", "a.B", "a.B required", "a.B required x;", "a.B required x=a@b;", "a B;"]
+)
+def test_malformed_logins(text: str) -> None:
+    with pytest.raises(MalformedJaas):
+        parse_jaas(text)
+
+
+def test_java_names_are_in_one_list_only() -> None:
+    assert not RENAMED.keys() & JAAS_AND_STORES
+    assert not RENAMED.keys() & IGNORED
+    assert not JAAS_AND_STORES & IGNORED
+
+
+# --- the documentation -----------------------------------------------------------------------------
+
+
+def test_the_documented_matrix_is_the_one_in_the_code() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "clients.md").read_text(encoding="utf-8")
+    begin, end = "<!-- matrix: begin -->\n", "<!-- matrix: end -->"
+    assert page.count(begin) == page.count(end) == 1
+    assert page.partition(begin)[2].partition(end)[0] == matrix_markdown()
+
+
+def test_every_property_is_in_the_matrix() -> None:
+    matrix = matrix_markdown()
+    for name in (*PROPERTIES, *ALIASES, *UNAVAILABLE, *IGNORED):
+        assert f"`{name}`" in matrix

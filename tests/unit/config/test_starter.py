@@ -1,0 +1,195 @@
+"""`kafkaform init`: a starter repository that works, and that never costs anybody a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kafkaform.cli.init import init
+from kafkaform.errors import KafkaformError
+from kafkaform.kinds import KINDS
+from kafkaform.manifests.loader import load
+from kafkaform.schema_files import load_schema
+from kafkaform.settings import read_settings
+from kafkaform.starter import write_starter
+
+FILES = {
+    "kafkaform.yaml",
+    "topics/example.yaml",
+    "topics/example-group.yaml",
+    "schemas/config.schema.json",
+    "schemas/topic.schema.json",
+    "schemas/consumergroup.schema.json",
+    ".gitignore",
+}
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_writes_every_file_into_a_new_folder(tmp_path: Path) -> None:
+    starter = write_starter(tmp_path / "deep" / "new")
+    assert set(files_below(tmp_path / "deep" / "new")) == set(starter.files) == FILES
+    assert starter.ignore == ()
+
+
+def test_its_manifests_load_in_each_of_its_environments(tmp_path: Path) -> None:
+    write_starter(tmp_path)
+    settings = read_settings(tmp_path / "kafkaform.yaml")
+    assert settings.environments == ("dev", "prod")
+    replication = {}
+    for environment in settings.environments:
+        desired = load(settings.manifests, settings.context(environment))
+        topics = [d for d in desired if d.ref.kind == "Topic"]
+        assert len(topics) == 2
+        replication[environment] = {(d.state or {})["replicationFactor"] for d in topics}
+        (group,) = [d for d in desired if d.ref.kind == "ConsumerGroup"]
+        assert set(KINDS["ConsumerGroup"].reads(group.intent)) <= {topic.ref.name for topic in topics}
+    assert replication == {"dev": {1}, "prod": {3}}
+
+
+def test_its_only_cluster_is_the_one_that_its_next_commands_start(tmp_path: Path) -> None:
+    write_starter(tmp_path)
+    cluster = read_settings(tmp_path / "kafkaform.yaml").cluster(None)
+    assert cluster is not None
+    assert cluster.environment == "dev"
+    assert cluster.client.shown() == {"bootstrap.servers": "127.0.0.1:9092"}
+
+
+def test_the_id_of_the_cluster_is_a_line_to_fill_in(tmp_path: Path) -> None:
+    write_starter(tmp_path)
+    path = tmp_path / "kafkaform.yaml"
+    text = path.read_text("utf-8")
+    assert "The first line that\n    # `kafkaform plan` prints shows it" in text
+    path.write_text(text.replace("    # clusterId: ", "    clusterId: "), "utf-8")
+    assert read_settings(path).clusters["dev"].cluster_id == "4L6g3nShT-eMCtK--X86sw"
+
+
+def test_the_cluster_that_is_commented_out_can_be_switched_on(tmp_path: Path) -> None:
+    write_starter(tmp_path)
+    path = tmp_path / "kafkaform.yaml"
+    lines = path.read_text("utf-8").splitlines()
+    start = lines.index("  # prod:")
+    end = lines.index("", start)
+    lines[start:end] = [line.replace("# ", "", 1) for line in lines[start:end]]
+    path.write_text("\n".join(lines), "utf-8")
+    prod = read_settings(path).clusters["prod"]
+    assert prod.environment == "prod"
+    assert "partition-increase-compacted" in prod.forbid
+
+
+@pytest.mark.parametrize("name", ["kafkaform.yaml", "topics/example.yaml", "topics/example-group.yaml"])
+def test_editors_find_the_schema_that_the_file_names(tmp_path: Path, name: str) -> None:
+    write_starter(tmp_path)
+    first = (tmp_path / name).read_text("utf-8").splitlines()[0]
+    schema = (tmp_path / name).parent / first.removeprefix("# yaml-language-server: $schema=")
+    kind = schema.name.removesuffix(".schema.json")
+    assert json.loads(schema.read_text("utf-8")) == load_schema(kind)
+
+
+@pytest.mark.parametrize("present", sorted(FILES - {".gitignore"}))
+def test_a_file_that_exists_is_named_and_nothing_is_written(tmp_path: Path, present: str) -> None:
+    (tmp_path / present).parent.mkdir(exist_ok=True)
+    (tmp_path / present).write_text("mine", "utf-8")
+    before = files_below(tmp_path)
+    with pytest.raises(KafkaformError, match="nothing was written") as caught:
+        write_starter(tmp_path)
+    assert present in caught.value.message
+    assert files_below(tmp_path) == before
+
+
+def test_a_link_that_leads_nowhere_is_a_file_that_exists(tmp_path: Path) -> None:
+    (tmp_path / "kafkaform.yaml").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(KafkaformError, match=r"has kafkaform\.yaml already"):
+        write_starter(tmp_path)
+    assert not (tmp_path / "elsewhere").exists()
+    assert not (tmp_path / "topics").exists()
+
+
+def test_the_gitignore_of_a_repository_is_kept(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("mine\n", "utf-8")
+    starter = write_starter(tmp_path)
+    assert starter.ignore == (".kafkaform/", "plan.json")
+    assert set(starter.files) == FILES - {".gitignore"}
+    assert (tmp_path / ".gitignore").read_text("utf-8") == "mine\n"
+
+
+def test_what_was_written_is_taken_back_when_a_file_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "schemas").write_text("a file where a folder has to be", "utf-8")
+    with pytest.raises(KafkaformError, match="cannot write"):
+        write_starter(tmp_path)
+    assert set(files_below(tmp_path)) == {"schemas"}
+
+
+def test_a_file_that_comes_into_being_meanwhile_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os.path, "lexists", lambda _path: False)
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas" / "topic.schema.json").write_text("mine", "utf-8")
+    before = files_below(tmp_path)
+    with pytest.raises(KafkaformError, match=r"topic\.schema\.json: File exists"):
+        write_starter(tmp_path)
+    assert files_below(tmp_path) == before
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", "utf-8")
+    with pytest.raises(KafkaformError, match="cannot write"):
+        write_starter(tmp_path / "file")
+
+
+def test_a_second_time_changes_nothing(tmp_path: Path) -> None:
+    write_starter(tmp_path)
+    before = files_below(tmp_path)
+    with pytest.raises(KafkaformError, match="already"):
+        write_starter(tmp_path)
+    assert files_below(tmp_path) == before
+
+
+def test_the_command_says_what_it_wrote_and_what_comes_next(tmp_path: Path) -> None:
+    result = CliRunner().invoke(init, [str(tmp_path / "my repo")])
+    assert result.exit_code == 0
+    for name in FILES:
+        assert name in result.stdout
+    commands = [line.strip() for line in result.stdout.partition("Next:\n")[2].splitlines()]
+    assert commands[0] == f"cd '{tmp_path / 'my repo'}'"
+    assert [" ".join(line.split()[:2]) for line in commands[1:]] == [
+        "kafkaform validate",
+        "kafkaform dev",
+        "kafkaform plan",
+        "kafkaform apply",
+    ]
+
+
+def test_the_command_works_in_the_present_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".gitignore").touch()
+    result = CliRunner().invoke(init, [])
+    assert result.exit_code == 0
+    assert "cd " not in result.stdout
+    assert "it should have: .kafkaform/, plan.json" in result.stdout
+    assert (tmp_path / "kafkaform.yaml").exists()
+
+
+def test_the_command_ends_with_1_when_a_file_exists(tmp_path: Path) -> None:
+    write_starter(tmp_path)
+    call = subprocess.run(
+        [sys.executable, "-m", "kafkaform", "init"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert call.returncode == 1
+    assert call.stdout == ""
+    assert "this folder has kafkaform.yaml" in call.stderr
+    assert "Traceback" not in call.stderr

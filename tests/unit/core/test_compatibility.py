@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from kafkaform.compatibility import is_compatible
+from tests.support import strategies
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("0.1.0", "0.1.9", True),
+        ("0.1.0", "0.1", True),
+        ("0.1.0", "0.1.0rc1", True),
+        ("0.1.0", "0.1.0.dev4+g1234567", True),
+        ("0.1.0", "0.1.0-beta.2", True),
+        ("0.1.0", "0.2.0", False),
+        ("0.1.0", "1.1.0", False),
+        ("1.0.0", "1.9.3", True),
+        ("1.9.9", "2.0.0", False),
+        ("1.0.0", "10.0.0", False),
+        ("0.1.0", "", False),
+        ("0.1.0", "0", False),
+        ("0.1.0", "0.1x", False),
+        ("0.1.0", "v0.1.0", False),
+        ("0.1.0", "0.\u0661.0", False),  # a digit, but not one of a version
+        ("local", "local", True),
+    ],
+)
+def test_versions_that_understand_each_other(one: str, other: str, *, alike: bool) -> None:
+    assert is_compatible(one, other) is alike
+    assert is_compatible(other, one) is alike
+
+
+@given(strategies.hostile_text())
+def test_a_version_understands_itself(version: str) -> None:
+    assert is_compatible(version, version)

@@ -1,0 +1,274 @@
+"""What a checkup reads, what it says where it could not read, and how it waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkaform.checkup import (
+    Checkup,
+    Examination,
+    Untold,
+    Verdict,
+    await_health,
+    critical_findings,
+    health_rules,
+)
+from kafkaform.client_properties import ClientProperties
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.errors import ClusterError, KafkaformError, PermissionDenied, Unreachable
+from kafkaform.health import Health, Part, Quorum
+from kafkaform.model import Desired, Diagnostic, Intent, ResourceRef, Severity
+from kafkaform.settings import ClusterSettings, Settings
+from tests.support.scenes import FakeClock, Watched, absent, declared, made
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from kafkaform.groups import GroupReading
+
+
+WARNING = Diagnostic("KF306", Severity.WARNING, "w")
+NOTE = Diagnostic("KF309", Severity.INFO, "i")
+SICK = Diagnostic("KF303", Severity.ERROR, "e")
+
+
+@pytest.fixture
+def memory() -> MemoryCluster:
+    cluster = MemoryCluster()
+    made(cluster, "orders", 3, 3, min_insync_replicas="2")
+    return cluster
+
+
+@dataclass
+class Saying(Watched):
+    """A cluster that says something else of its health, or nothing of its groups."""
+
+    changes: dict[str, Any] | None = None
+    groupless: ClusterError | None = None
+    healths: int = 0
+
+    def health(self) -> Health:
+        self.healths += 1
+        return replace(self.cluster.health(), **(self.changes or {}))
+
+    def groups(self, names: Collection[str] | None = None) -> GroupReading:
+        if self.groupless is not None:
+            raise self.groupless
+        return self.cluster.groups(names)
+
+
+def target(brokers: int | None = None, cluster_id: str | None = None) -> ClusterSettings:
+    return ClusterSettings("c", ClientProperties(), cluster_id=cluster_id, brokers=brokers)
+
+
+def group(name: str, **spec: object) -> Desired:
+    return Desired(ResourceRef("ConsumerGroup", name), {}, Intent(spec=spec))
+
+
+def codes(checkup: Checkup) -> list[str]:
+    return [finding.code for finding in checkup.findings]
+
+
+# --- verdicts --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("findings", "matters", "fail_on", "verdict"),
+    [
+        ((), None, Severity.WARNING, Verdict.HEALTHY),
+        ((NOTE,), None, Severity.WARNING, Verdict.HEALTHY),
+        ((NOTE,), None, Severity.INFO, Verdict.UNHEALTHY),
+        ((WARNING,), None, Severity.WARNING, Verdict.UNHEALTHY),
+        ((WARNING,), None, Severity.ERROR, Verdict.HEALTHY),
+        ((replace(SICK, waived="meant"),), None, Severity.INFO, Verdict.HEALTHY),
+        ((), False, Severity.WARNING, Verdict.HEALTHY),
+        ((), True, Severity.WARNING, Verdict.UNKNOWN),
+        ((NOTE,), True, Severity.WARNING, Verdict.UNKNOWN),
+        ((SICK,), True, Severity.WARNING, Verdict.UNHEALTHY),
+    ],
+)
+def test_verdicts(
+    findings: tuple[Diagnostic, ...], matters: bool | None, fail_on: Severity, verdict: Verdict
+) -> None:
+    untold = () if matters is None else (Untold("KF301", "x", matters),)
+    assert Checkup(Health(1, ()), findings, untold, fail_on=fail_on).verdict is verdict
+
+
+# --- reading ---------------------------------------------------------------------------------------
+
+
+def test_a_sound_cluster_is_healthy(memory: MemoryCluster) -> None:
+    memory.commit("g", {("orders", 0): 0})
+    checkup = Examination((declared("orders", 3, 3),), target=target(brokers=3)).examine(memory)
+    assert (checkup.verdict, checkup.findings, checkup.untold) == (Verdict.HEALTHY, (), ())
+    assert list(checkup.groups) == ["g"]
+
+
+def test_a_stopped_broker_is_seen_and_the_loudest_comes_first(memory: MemoryCluster) -> None:
+    memory.stop_broker(3)
+    wanted = (declared("orders", 6, 3), group("g", members={"expected": 1}))
+    checkup = Examination(wanted, target=target(brokers=3)).examine(memory)
+    assert codes(checkup) == ["KF302", "KF303", "KF306", "KF307"]
+    assert checkup.verdict is Verdict.UNHEALTHY
+
+
+def test_only_the_chosen_rules_run_and_only_what_they_need_is_read(memory: MemoryCluster) -> None:
+    memory.stop_broker(3)
+    watched = Watched(memory)
+    chosen = Examination((declared("orders", 6, 3),), target=target(3), only=frozenset({"KF303"}))
+    assert codes(chosen.examine(watched)) == ["KF303"]
+    assert watched.readings == []
+    assert codes(replace(chosen, only=frozenset({"KF306"})).examine(watched)) == ["KF306"]
+    assert len(watched.readings) == 1
+
+
+def test_severities_of_the_project_hold_but_a_chosen_rule_is_never_off(
+    memory: MemoryCluster,
+) -> None:
+    memory.stop_broker(3)
+    settings = Settings(rules={"KF302": "off", "KF303": "info"})
+    examination = Examination(settings=settings, target=target(3))
+    checkup = examination.examine(memory)
+    assert [(f.code, f.severity) for f in checkup.findings] == [("KF303", Severity.INFO)]
+    assert checkup.verdict is Verdict.HEALTHY
+    assert codes(replace(examination, only=frozenset({"KF302"})).examine(memory)) == ["KF302"]
+
+
+def test_another_cluster_than_the_configured_one(memory: MemoryCluster) -> None:
+    with pytest.raises(KafkaformError, match="has the id memory, not other"):
+        Examination(target=target(cluster_id="other")).examine(memory)
+
+
+def test_groups_that_nobody_declares_may_be_ignored(memory: MemoryCluster) -> None:
+    for name in ("__mine", "__theirs", "g"):
+        memory.commit(name, {("orders", 0): 0})
+    checkup = Examination((group("__mine"), absent("orders"))).examine(memory)
+    assert list(checkup.groups) == ["__mine", "g"]
+
+
+# --- what could not be read ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        (Part.QUORUM, {"KF301": True}),
+        (Part.MIN_ISR, {"KF305": True}),
+        (Part.REASSIGNMENTS, {"KF309": False}),
+        (Part.PARTITIONS, {"KF303": True, "KF304": True, "KF305": True, "KF308": False}),
+    ],
+)
+def test_a_part_that_is_not_told_matters_if_its_rule_would(
+    memory: MemoryCluster, part: Part, told: dict[str, bool]
+) -> None:
+    cluster = Saying(memory, changes={"unread": {part: "denied"}})
+    checkup = Examination().examine(cluster)
+    assert {untold.code: untold.matters for untold in checkup.untold} == told
+    assert {untold.what for untold in checkup.untold} == {f"{part}: denied"}
+    assert checkup.verdict is (Verdict.UNKNOWN if any(told.values()) else Verdict.HEALTHY)
+    # Whoever has not asked for the rule need not know.
+    other = Examination(only=frozenset({"KF302"})).examine(cluster)
+    assert (other.untold, other.verdict) == ((), Verdict.HEALTHY)
+
+
+def test_declared_resources_that_are_not_shown_are_not_taken_for_missing(memory: MemoryCluster) -> None:
+    wanted = (declared("hidden"), group("g", members={"expected": 2}))
+    for one in wanted:
+        memory.hide(one.ref)
+    checkup = Examination(wanted).examine(memory)
+    assert checkup.findings == ()
+    assert [untold.code for untold in checkup.untold] == ["KF306", "KF307"]
+    assert checkup.verdict is Verdict.UNKNOWN
+
+
+def test_groups_that_cannot_be_read_at_all(memory: MemoryCluster) -> None:
+    cluster = Saying(memory, groupless=PermissionDenied("not authorised"))
+    checkup = Examination((group("g", members={"expected": 2}),)).examine(cluster)
+    assert checkup.findings == ()
+    assert checkup.untold == (Untold("KF307", "groups: not authorised", matters=True),)
+
+
+def test_nobody_is_asked_for_groups_while_no_controller_answers(memory: MemoryCluster) -> None:
+    cluster = Saying(memory, changes={"quorum": Quorum(None)}, groupless=Unreachable("asked"))
+    checkup = Examination((declared("orders", 9), group("g", members={"expected": 2}))).examine(cluster)
+    assert codes(checkup) == ["KF301"]
+    assert {untold.code for untold in checkup.untold} == {"KF306", "KF307"}
+    assert cluster.readings == []
+
+
+# --- before an apply -------------------------------------------------------------------------------
+
+
+def test_critical_findings_need_one_reading_of_health_and_nothing_else(memory: MemoryCluster) -> None:
+    cluster = Saying(memory, groupless=Unreachable("asked"))
+    assert critical_findings(cluster, Settings(), target(3)) == []
+    memory.stop_broker(3)
+    assert [f.code for f in critical_findings(cluster, Settings(), target(3))] == ["KF303"]
+    assert (cluster.healths, cluster.readings) == (2, [])
+
+
+def test_a_project_may_take_a_critical_rule_less_seriously(memory: MemoryCluster) -> None:
+    memory.stop_broker(3)
+    for severity in ("off", "warning", "info"):
+        assert critical_findings(memory, Settings(rules={"KF303": severity}), None) == []
+    assert len(critical_findings(memory, Settings(rules={"KF303": "error", "KF104": "error"}), None)) == 1
+
+
+def test_the_rules_about_health() -> None:
+    assert sorted(health_rules(Settings())) == [f"KF30{n}" for n in range(1, 10)]
+
+
+# --- waiting ---------------------------------------------------------------------------------------
+
+WELL, ILL = Checkup(Health(1, ())), Checkup(Health(1, ()), (SICK,))
+DOWN = Unreachable("no broker answered")
+
+
+def waited(
+    *outcomes: Checkup | ClusterError, timeout_s: float = 300
+) -> tuple[Checkup, list[object], FakeClock]:
+    """Wait for a cluster that answers so, the last answer again and again."""
+    left, told, clock = list(outcomes), list[object](), FakeClock()
+
+    def examine() -> Checkup:
+        outcome = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(outcome, ClusterError):
+            raise outcome
+        return outcome
+
+    return await_health(examine, timeout_s, told.append, clock.clock), told, clock
+
+
+def test_a_healthy_cluster_is_not_waited_for() -> None:
+    assert (waited(WELL)[0], waited(WELL)[2].naps) == (WELL, [])
+
+
+def test_waiting_survives_a_cluster_that_cannot_be_read() -> None:
+    last, told, clock = waited(ILL, DOWN, ILL, WELL)
+    assert (last, told) == (WELL, [ILL, DOWN, ILL])
+    assert clock.naps == [1.0, 1.5, 2.25]
+
+
+def test_waiting_ends_with_the_last_reading() -> None:
+    last, _, clock = waited(ILL, timeout_s=30)
+    assert last is ILL
+    assert sum(clock.naps) == pytest.approx(30)
+    assert max(clock.naps) == 5.0
+    with pytest.raises(Unreachable):
+        waited(ILL, DOWN, timeout_s=30)
+
+
+def test_a_wait_of_no_time_is_one_reading() -> None:
+    last, told, clock = waited(ILL, timeout_s=0)
+    assert (last, told, clock.naps) == (ILL, [], [])
+
+
+def test_another_error_is_not_waited_out() -> None:
+    def examine() -> Checkup:
+        raise KafkaformError("another cluster")
+
+    with pytest.raises(KafkaformError, match="another cluster"):
+        await_health(examine, 300, lambda _: None, FakeClock().clock)

@@ -1,0 +1,241 @@
+"""What differs between two sides: own values, values in force, and what manifests say of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkaform.comparison import (
+    Comparison,
+    Difference,
+    FieldDifference,
+    InheritedDifference,
+    Side,
+    Thing,
+    compare_sides,
+    declared_states,
+    live_things,
+)
+from kafkaform.groups import Group, Position
+from kafkaform.model import Desired, Intent, Observation, Observed, ResourceRef
+from kafkaform.report.comparison import comparison_to_json, comparison_to_markdown, render_comparison
+from tests.support.scenes import topic
+from tests.support.strategies import names, paths, states, values
+
+if TYPE_CHECKING:
+    from kafkaform.model import FieldValue, State
+
+WEEK, DAY = "604800000", "86400000"
+
+
+def state(partitions: int = 3, **configs: FieldValue) -> dict[str, FieldValue]:
+    return {"partitions": partitions} | {
+        f"config.{key.replace('_', '.')}": value for key, value in configs.items()
+    }
+
+
+def side(name: str, *, wanted: dict[str, State] | None = None, **things: Thing) -> Side:
+    declared = None if wanted is None else {topic(each): state for each, state in wanted.items()}
+    return Side(name, {topic(each): thing for each, thing in things.items()}, {}, declared)
+
+
+def fields(comparison: Comparison) -> dict[str, FieldDifference]:
+    (difference,) = comparison.differences
+    return {one.path: one for one in difference.fields}
+
+
+def test_the_same_written_in_two_ways_is_the_same() -> None:
+    comparison = compare_sides(
+        side("dev", t=Thing(state(min_cleanable_dirty_ratio="0.50", cleanup_policy="compact,delete"))),
+        side("prod", t=Thing(state(min_cleanable_dirty_ratio="0.5", cleanup_policy="delete,compact"))),
+    )
+    assert (comparison.differences, comparison.same, comparison.unexpected) == ((), 1, False)
+
+
+def test_fields_come_in_the_order_of_plans_with_what_is_in_force() -> None:
+    a = Thing(state(3, retention_ms=DAY), {"config.retention.ms": DAY, "config.segment.ms": WEEK})
+    b = Thing(state(6, segment_ms=WEEK), {"config.retention.ms": WEEK, "config.segment.ms": WEEK})
+    found = fields(compare_sides(side("dev", t=a), side("prod", t=b)))
+    assert [*found] == ["partitions", "config.retention.ms", "config.segment.ms"]
+    assert found["config.retention.ms"] == FieldDifference("config.retention.ms", DAY, None, DAY, WEEK)
+    assert found["config.segment.ms"].same_effect
+
+
+def test_an_effect_that_is_not_known_is_not_the_same() -> None:
+    found = fields(
+        compare_sides(side("dev", t=Thing(state(retention_ms=DAY))), side("prod", t=Thing(state())))
+    )
+    assert not found["config.retention.ms"].same_effect
+
+
+def test_what_differs_by_the_brokers_defaults_alone_is_said_once() -> None:
+    a = {topic(name): Thing(state(), {"config.retention.ms": DAY}) for name in "xyz"}
+    b = {topic(name): Thing(state(), {"config.retention.ms": WEEK}) for name in "xyz"}
+    comparison = compare_sides(Side("dev", a), Side("prod", b))
+    assert comparison.inherited == (InheritedDifference("Topic", "config.retention.ms", DAY, WEEK, 3),)
+    assert (comparison.same, comparison.unexpected) == (3, True)
+
+
+def test_what_the_manifests_declare_to_differ_is_marked_and_not_counted() -> None:
+    comparison = compare_sides(
+        side("dev", wanted={"t": state(3, retention_ms=DAY)}, t=Thing(state(3, retention_ms=DAY))),
+        side("prod", wanted={"t": state(12)}, t=Thing(state(12))),
+    )
+    assert all(one.as_declared for one in fields(comparison).values())
+    assert not comparison.unexpected
+    assert "Different as declared: 1 differs, 1 of these as declared." in (
+        render_comparison(comparison).plain
+    )
+
+
+def test_what_was_not_applied_yet_is_said() -> None:
+    comparison = compare_sides(
+        side("dev", wanted={"t": state(12)}, t=Thing(state(12))),
+        side("prod", wanted={"t": state(12)}, t=Thing(state(3))),
+    )
+    assert fields(comparison)["partitions"].remark == "prod not as declared"
+    assert comparison.unexpected
+
+
+def test_a_field_that_no_manifest_sets_is_not_remarked_on() -> None:
+    comparison = compare_sides(
+        side("dev", wanted={"t": state(3)}, t=Thing(state(3, retention_ms=DAY))),
+        side("prod", wanted={"t": state(3)}, t=Thing(state(3))),
+    )
+    found = fields(comparison)["config.retention.ms"]
+    assert (found.as_declared, found.remark) == (False, "")
+
+
+@pytest.mark.parametrize(
+    ("on_dev", "on_prod", "as_declared", "remark"),
+    [
+        (True, True, False, "declared for prod too, and not there yet"),
+        (True, False, True, ""),
+        (False, False, False, "no manifest declares it"),
+    ],
+)
+def test_what_only_one_side_has(on_dev: bool, on_prod: bool, as_declared: bool, remark: str) -> None:
+    comparison = compare_sides(
+        side("dev", wanted={"t": state()} if on_dev else {}, t=Thing(state())),
+        side("prod", wanted={"t": state()} if on_prod else {}),
+    )
+    assert comparison.differences == (Difference(topic("t"), True, False, (), as_declared, remark),)
+    assert "1 only in dev" in render_comparison(comparison).plain
+
+
+def test_what_cannot_be_told_is_neither_the_same_nor_missing() -> None:
+    hidden = Side("prod", {}, {topic("t"): "no right to see it"})
+    comparison = compare_sides(side("dev", t=Thing(state())), hidden)
+    assert (comparison.differences, comparison.same) == ((), 0)
+    assert comparison.unknown == {topic("t"): "prod: no right to see it"}
+    text = render_comparison(comparison).plain
+    assert text == "not read: Topic/t: prod: no right to see it\nNot known in full: 1 not known."
+
+
+# --- what is compared ------------------------------------------------------------------------------
+
+
+def test_of_a_group_its_protocol_and_configs_are_compared_and_not_its_offsets() -> None:
+    ref = ResourceRef("ConsumerGroup", "g")
+
+    def things(protocol: str, offset: int, timeout: str) -> dict[ResourceRef, Thing]:
+        group = Group("g", protocol, "Empty", positions=(Position("t", 0, offset),))
+        fields: State = {
+            "config.consumer.session.timeout.ms": timeout,
+            "offsets.t": "committed",
+            "offsets.t:0": offset,
+        }
+        return live_things(Observation({ref: Observed(ref, None, fields, group=group)}), {ref})
+
+    comparison = compare_sides(
+        Side("dev", things("classic", 1, "50000")), Side("prod", things("consumer", 99, "60000"))
+    )
+    assert [*fields(comparison)] == ["config.consumer.session.timeout.ms", "protocol"]
+
+
+def test_a_group_that_has_only_configs_has_no_protocol_to_compare() -> None:
+    ref = ResourceRef("ConsumerGroup", "g")
+    configs: State = {"config.consumer.session.timeout.ms": "50000"}
+    comparison = compare_sides(
+        Side("dev", {ref: Thing(configs)}), Side("prod", {ref: Thing({**configs, "protocol": "classic"})})
+    )
+    assert comparison.same == 1
+
+
+def test_a_throttle_and_what_was_not_chosen_are_not_compared() -> None:
+    fields: State = {"partitions": 1, "config.leader.replication.throttled.replicas": "0:1"}
+    seen = Observation({topic(name): Observed(topic(name), None, fields) for name in "ab"})
+    assert live_things(seen, {topic("a")}) == {topic("a"): Thing({"partitions": 1})}
+
+
+def test_declared_states_have_no_tombstones_and_no_nulls() -> None:
+    group = ResourceRef("ConsumerGroup", "g")
+    desired = [
+        Desired(topic("a"), {"partitions": 1, "config.segment.ms": None}),
+        Desired(topic("gone"), None),
+        Desired(group, {}, Intent(spec={"protocol": "consumer"})),
+    ]
+    assert declared_states(desired) == {topic("a"): {"partitions": 1}, group: {"protocol": "consumer"}}
+
+
+# --- laws ------------------------------------------------------------------------------------------
+
+
+def sides() -> st.SearchStrategy[dict[ResourceRef, Thing]]:
+    things = st.builds(Thing, states(), st.dictionaries(paths(), values(), max_size=4))
+    return st.dictionaries(st.builds(ResourceRef, st.just("Topic"), names()), things, max_size=4)
+
+
+@settings(max_examples=40)
+@given(sides())
+def test_nothing_differs_from_itself(things: dict[ResourceRef, Thing]) -> None:
+    comparison = compare_sides(Side("a", things), Side("b", things))
+    assert (comparison.differences, comparison.inherited, comparison.same) == ((), (), len(things))
+
+
+@settings(max_examples=40)
+@given(sides(), sides())
+def test_the_other_way_round_the_same_differs(
+    one: dict[ResourceRef, Thing], other: dict[ResourceRef, Thing]
+) -> None:
+    there = compare_sides(Side("a", one), Side("b", other))
+    back = compare_sides(Side("b", other), Side("a", one))
+    assert there.same == back.same
+    assert [(d.ref, d.in_a, d.in_b, [f.path for f in d.fields]) for d in there.differences] == [
+        (d.ref, d.in_b, d.in_a, [f.path for f in d.fields]) for d in back.differences
+    ]
+    assert len(there.differences) + there.same == len({*one, *other})
+
+
+@settings(max_examples=40)
+@given(sides(), sides())
+def test_every_format_is_safe_to_show_and_bounded(
+    one: dict[ResourceRef, Thing], other: dict[ResourceRef, Thing]
+) -> None:
+    comparison = compare_sides(Side("a|b", one), Side("c\x1b", other))
+    text = render_comparison(comparison).plain
+    assert all(char.isprintable() or char == "\n" for char in text)
+    document = json.loads(comparison_to_json(comparison))
+    assert len(document["differences"]) == len(comparison.differences)
+    markdown = comparison_to_markdown(comparison, limit=6_000)
+    assert len(markdown) <= 6_000
+    assert "\x1b" not in markdown
+
+
+def test_the_table() -> None:
+    a = Thing(state(3, retention_ms=DAY), {"config.segment.ms": WEEK})
+    b = Thing(state(12), {"config.retention.ms": WEEK, "config.segment.ms": DAY})
+    comparison = compare_sides(side("dev", t=a, u=a), side("prod", t=b))
+    assert render_comparison(comparison).plain.splitlines() == [
+        "                       field         dev         prod",
+        "(defaults of brokers)  segment.ms    default 7d  default 1d  1 topic inherits it",
+        "Topic/t                partitions    3           12",
+        "                       retention.ms  1d          default 7d",
+        "Topic/u                              there       (missing)",
+        "",
+        "Different: 1 only in dev, 1 differs, 1 inherited differs.",
+    ]

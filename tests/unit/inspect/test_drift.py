@@ -1,0 +1,324 @@
+"""Drift: what differs, what the record knows of it, and what a run comes to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkaform.adoption import adoption
+from kafkaform.audit.trail import Trail
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.drift import Cause, Drift, Form, Unmanaged, Verdict, find_drift, has_drift, past_of
+from kafkaform.model import Desired, Diagnostic, FieldChange, Plan, ResourceRef, Severity, Undeclared
+from tests.support import strategies
+from tests.support.audit_scenes import Story
+from tests.support.drift_scenes import NO_RECORD, declared_in, drift_in, drifts
+from tests.support.scenes import DAY, WEEK, Watched, absent, declared, made, topic
+
+RETENTION = "config.retention.ms"
+MONTH = "2592000000"
+
+
+@pytest.fixture
+def cluster() -> MemoryCluster:
+    return MemoryCluster()
+
+
+def forms(drift: Drift) -> dict[str, Form]:
+    return {drifted.ref.name: drifted.form for drifted in drift.resources}
+
+
+# --- what differs ----------------------------------------------------------------------------------
+
+
+def test_what_is_as_declared_is_no_drift(cluster: MemoryCluster) -> None:
+    made(cluster, "a", retention_ms=WEEK)
+    drift = drift_in(cluster, declared("a", retention_ms=WEEK), absent("b"))
+    assert (drift.resources, drift.unchanged, drift.verdict) == ((), 2, Verdict.CLEAN)
+    assert drift.unrecorded is None
+
+
+def test_a_field_is_told_from_the_live_value_to_the_declared_one(cluster: MemoryCluster) -> None:
+    made(cluster, "a", retention_ms=DAY)
+    (drifted,) = drift_in(cluster, declared("a", retention_ms=WEEK)).resources
+    (one,) = drifted.fields
+    assert (one.change.path, one.change.before, one.change.after) == (RETENTION, DAY, WEEK)
+    assert (one.declared, one.left_alone) == (True, False)
+
+
+def test_missing_and_present_are_drift_of_the_whole(cluster: MemoryCluster) -> None:
+    made(cluster, "gone")
+    drift = drift_in(cluster, declared("a"), absent("gone"))
+    assert forms(drift) == {"a": Form.MISSING, "gone": Form.PRESENT}
+    assert [drifted.size for drifted in drift.resources] == [1, 1]
+    assert all(drifted.fields == () for drifted in drift.resources)
+
+
+def test_a_config_that_nothing_declares_is_drift_and_left_alone(cluster: MemoryCluster) -> None:
+    made(cluster, "a", retention_ms=DAY, segment_ms=DAY)
+    made(cluster, "b", segment_ms=DAY)
+    drift = drift_in(cluster, declared("a", retention_ms=WEEK), declared("b"), declared("c", 3))
+    a, b, _ = drift.resources
+    assert [(one.change.path, one.left_alone) for one in a.fields] == [
+        (RETENTION, False),
+        ("config.segment.ms", True),
+    ]
+    assert a.planned is not None
+    (one,) = b.fields
+    assert (one.change.before, one.change.after, one.declared, one.left_alone) == (DAY, None, False, True)
+    assert b.planned is None
+    assert drift.unchanged == 0
+    assert has_drift(drift.plan)
+
+
+@pytest.mark.parametrize(
+    ("undeclared", "verdict"), [(Undeclared.RESET, Verdict.DRIFT), (Undeclared.KEEP, Verdict.CLEAN)]
+)
+def test_undeclared_configs_by_what_the_manifest_says_of_them(
+    cluster: MemoryCluster, undeclared: Undeclared, verdict: Verdict
+) -> None:
+    made(cluster, "a", segment_ms=DAY)
+    drift = drift_in(cluster, declared("a", undeclared=undeclared))
+    assert drift.verdict is verdict
+    for drifted in drift.resources:
+        assert [(one.declared, one.left_alone) for one in drifted.fields] == [(False, False)]
+
+
+def test_what_cannot_be_applied_is_drift_all_the_same(cluster: MemoryCluster) -> None:
+    made(cluster, "shrunk", 6)
+    made(cluster, "moved", 3, 1)
+    made(cluster, "cut", retention_ms=WEEK)
+    drift = drift_in(
+        cluster, declared("shrunk", 3), declared("moved", 3, 3), declared("cut", retention_ms=DAY)
+    )
+    assert {d.ref.name: d.planned.status.value for d in drift.resources if d.planned} == {
+        "cut": "needs_consent",
+        "moved": "planned",
+        "shrunk": "refused",
+    }
+    assert drift.verdict is Verdict.DRIFT
+
+
+def test_brokers_are_asked_for_readings_alone(cluster: MemoryCluster) -> None:
+    made(cluster, "a", retention_ms=DAY)
+    watched = Watched(cluster)
+    assert drift_in(watched, declared("a", retention_ms=WEEK), declared("b")).resources
+    assert watched.checks == []
+    assert watched.requests == []
+
+
+# --- what a run comes to ---------------------------------------------------------------------------
+
+REF = ResourceRef("Topic", "x")
+
+
+@pytest.mark.parametrize("drifted", [False, True])
+@pytest.mark.parametrize("unknown", [False, True])
+@pytest.mark.parametrize("unmanaged", [None, (), (REF,)])
+@pytest.mark.parametrize("counts", [False, True])
+def test_verdicts(
+    cluster: MemoryCluster,
+    drifted: bool,
+    unknown: bool,
+    unmanaged: tuple[ResourceRef, ...] | None,
+    counts: bool,
+) -> None:
+    """What could not be seen comes first: it may have drifted, whatever else did."""
+    resources = drift_in(cluster, declared("a")).resources if drifted else ()
+    plan = Plan("memory", unknown=(REF,) if unknown else ())
+    verdict = Drift(plan, resources, unmanaged, counts).verdict
+    if unknown:
+        assert verdict is Verdict.UNKNOWN
+    elif drifted or (counts and unmanaged):
+        assert verdict is Verdict.DRIFT
+    else:
+        assert verdict is Verdict.CLEAN
+
+
+@pytest.mark.parametrize(
+    ("unmanaged", "told", "verdict"),
+    [
+        (Unmanaged.IGNORE, None, Verdict.CLEAN),
+        (Unmanaged.REPORT, (topic("mine"),), Verdict.CLEAN),
+        (Unmanaged.ERROR, (topic("mine"),), Verdict.DRIFT),
+    ],
+)
+def test_resources_that_nobody_declares(
+    cluster: MemoryCluster,
+    unmanaged: Unmanaged,
+    told: tuple[ResourceRef, ...] | None,
+    verdict: Verdict,
+) -> None:
+    made(cluster, "mine")
+    drift = drift_in(cluster, unmanaged=unmanaged)
+    assert (drift.unmanaged, drift.verdict) == (told, verdict)
+
+
+def test_a_resource_that_cannot_be_seen_is_not_told_as_missing(cluster: MemoryCluster) -> None:
+    made(cluster, "a")
+    cluster.hide(topic("a"))
+    drift = drift_in(cluster, declared("a"))
+    assert (drift.unknown, drift.resources, drift.verdict) == ((topic("a"),), (), Verdict.UNKNOWN)
+
+
+def test_findings_about_manifests_are_left_to_the_plan() -> None:
+    said = tuple(Diagnostic(code, Severity.WARNING, "x") for code in ("KF104", "KF411", "KF417"))
+    drift = find_drift(Plan("memory", diagnostics=said), [], NO_RECORD)
+    assert [note.code for note in drift.notes] == ["KF411"]
+
+
+@settings(max_examples=50)
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z]{1,8}", fullmatch=True),
+        st.tuples(st.integers(1, 20), st.integers(1, 10**12).map(str), st.sampled_from(Undeclared)),
+        max_size=5,
+    )
+)
+def test_what_was_made_as_declared_has_not_drifted(topics: dict[str, tuple[int, str, Undeclared]]) -> None:
+    cluster = MemoryCluster()
+    desired = []
+    for name, (partitions, retention, undeclared) in topics.items():
+        made(cluster, name, partitions, retention_ms=retention)
+        desired.append(declared(name, partitions, undeclared=undeclared, retention_ms=retention))
+    drift = drift_in(cluster, *desired)
+    assert (drift.verdict, drift.resources, drift.unchanged) == (Verdict.CLEAN, (), len(topics))
+
+
+@settings(max_examples=50)
+@given(strategies.plans())
+def test_every_difference_of_a_plan_is_told_once(plan: Plan) -> None:
+    drift = find_drift(plan, declared_in(plan), NO_RECORD)
+    told = [drifted.ref for drifted in drift.resources]
+    assert len(set(told)) == len(told)
+    assert {*told} == {c.ref for c in plan.changes} | {u.ref for u in plan.undeclared}
+    assert bool(drift.resources) == has_drift(plan)
+    assert drift.unrecorded == (NO_RECORD if told else None)
+
+
+@settings(max_examples=50)
+@given(drifts())
+def test_all_that_drifted_is_adopted_or_refused(drift: Drift) -> None:
+    wanted = adoption(drift)
+    sorted_out = {edit.ref for edit in wanted.edits} | {ref for ref, _ in wanted.refused}
+    assert {drifted.ref for drifted in drift.resources} <= sorted_out
+    assert {*drift.unknown} <= sorted_out
+    fields = sum(len(drifted.fields) for drifted in drift.resources)
+    assert len(wanted.edits) <= fields
+
+
+# --- what the record knows -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("set_to", "cause", "source"),
+    [
+        ([], Cause.UNRECORDED, None),
+        ([WEEK], Cause.CLUSTER, None),
+        ([DAY], Cause.MANIFEST, None),
+        ([MONTH], Cause.BOTH, None),
+        ([DAY, WEEK], Cause.CLUSTER, "run0"),
+        ([WEEK, DAY], Cause.MANIFEST, None),
+        ([DAY, MONTH], Cause.BOTH, "run0"),
+        ([None], Cause.BOTH, None),
+    ],
+)
+def test_which_side_changed(set_to: list[str | None], cause: Cause, source: str | None) -> None:
+    """The live value is 1d, the declared one 7d."""
+    story = Story()
+    for value in set_to:
+        story.add("update", "a", {RETENTION: (None, value)})
+    past = past_of(topic("a"), FieldChange(RETENTION, DAY, WEEK), Trail(story.entries))
+    assert past.cause is cause
+    assert (past.last is None) == (not set_to)
+    assert (past.source.run if past.source else None) == source
+
+
+def test_values_are_compared_as_kafka_does() -> None:
+    story = Story()
+    story.add("update", "a", {"config.cleanup.policy": (None, "delete,compact")})
+    change = FieldChange("config.cleanup.policy", "compact,delete", "delete")
+    assert past_of(topic("a"), change, Trail(story.entries)).cause is Cause.MANIFEST
+
+
+@pytest.mark.parametrize(
+    ("actions", "live", "cause"),
+    [
+        ([], False, Cause.UNRECORDED),
+        (["create"], False, Cause.CLUSTER),
+        (["create", "delete"], False, Cause.MANIFEST),
+        (["create", "delete", "create"], False, Cause.CLUSTER),
+        ([], True, Cause.UNRECORDED),
+        (["create"], True, Cause.MANIFEST),
+        (["create", "delete"], True, Cause.CLUSTER),
+    ],
+)
+def test_which_side_changed_of_a_whole_resource(
+    cluster: MemoryCluster, actions: list[str], live: bool, cause: Cause
+) -> None:
+    story = Story()
+    for action in actions:
+        values = (None, 3) if action == "create" else (3, None)
+        story.add(action, "a", {"partitions": values, "replicationFactor": (None, 1)})
+    if live:
+        made(cluster, "a")
+    desired: Desired = absent("a") if live else declared("a")
+    (drifted,) = drift_in(cluster, desired, trail=Trail(story.entries)).resources
+    assert drifted.past is not None
+    assert drifted.past.cause is cause
+
+
+# --- adopting --------------------------------------------------------------------------------------
+
+
+def test_adopting_takes_live_values_and_leaves_what_has_none(cluster: MemoryCluster) -> None:
+    made(cluster, "a", 6, segment_ms=DAY)
+    made(cluster, "gone")
+    made(cluster, "mine")
+    drift = drift_in(
+        cluster,
+        declared("a", retention_ms=WEEK),
+        declared("b"),
+        absent("gone"),
+        unmanaged=Unmanaged.ERROR,
+    )
+    wanted = adoption(drift)
+    assert {(edit.path, edit.value) for edit in wanted.edits} == {
+        ("partitions", 6),
+        (RETENTION, None),
+        ("config.segment.ms", DAY),
+    }
+    assert [ref.name for ref, _ in wanted.refused] == ["b", "gone", "mine"]
+
+
+def test_no_manifest_says_what_differs_by_partition_or_is_committed(cluster: MemoryCluster) -> None:
+    made(cluster, "a", retention_ms=DAY)
+    (drifted,) = drift_in(cluster, declared("a", retention_ms=WEEK)).resources
+    odd = [FieldChange("replicationFactor", "1-3", 3), FieldChange("offsets.orders", None, "earliest")]
+    fields = tuple(replace(drifted.fields[0], change=change) for change in odd)
+    drift = replace(drift_in(cluster), resources=(replace(drifted, fields=fields),))
+    wanted = adoption(drift)
+    assert wanted.edits == ()
+    assert [why.split(":")[0] for _, why in wanted.refused] == ["replicationFactor", "offsets.orders"]
+
+
+# --- replicas --------------------------------------------------------------------------------------
+
+
+def placing(desired: Desired, strategy: str, static: str | None = None) -> Desired:
+    state = dict(desired.state or {}) | ({"placement": static} if static else {})
+    return replace(
+        desired, state=state, intent=replace(desired.intent, spec={"placement": {"strategy": strategy}})
+    )
+
+
+def test_replicas_are_drift_only_where_a_manifest_says_where_they_are(cluster: MemoryCluster) -> None:
+    made(cluster, "a", 2, 2)
+    (drifted,) = drift_in(cluster, declared("a", 2, 3)).resources
+    assert [one.change.path for one in drifted.fields] == ["replicationFactor"]
+    (listed,) = drift_in(cluster, placing(declared("a", 2, 2), "static", "3:1,1:3")).resources
+    assert [one.change.path for one in listed.fields] == ["placement"]
+    assert adoption(drift_in(cluster, placing(declared("a", 2, 2), "static", "3:1,1:3"))).edits == ()

@@ -1,0 +1,240 @@
+"""Manifest files from readings of a cluster: whatever it has, a plan of them is empty."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.errors import KafkaformError
+from kafkaform.groups import Group, Position
+from kafkaform.importing import By, Import, Layout, make_import
+from kafkaform.kinds import KINDS
+from kafkaform.manifests import yaml12
+from kafkaform.manifests.loader import Context, load
+from kafkaform.model import Location, Observation, Observed, ResourceRef, Undeclared
+from kafkaform.operations import AlterConfigs, CreateTopic
+from kafkaform.planner import diff
+from kafkaform.report.imports import problems_of
+from kafkaform.standing import Selection
+from tests.support.scenes import topic
+from tests.unit.report.test_report_manifest import VALUES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from kafkaform.kinds.base import Layer
+    from kafkaform.model import FieldValue, Plan
+
+EVERYTHING = Selection()
+
+
+def group(name: str) -> ResourceRef:
+    return ResourceRef("ConsumerGroup", name)
+
+
+def nothing_wrong(_: tuple[str | int, ...], message: str, hint: str | None, /, *, key: bool = False) -> None:
+    raise AssertionError(f"{message} ({hint}, {key})")
+
+
+def layer(kind: str, **spec: object) -> Layer:
+    return KINDS[kind].normalise(spec, nothing_wrong)
+
+
+def reading(cluster: MemoryCluster) -> Observation:
+    return cluster.observe((), lambda _: True, kinds=KINDS)
+
+
+def plan_of(made: Import, observation: Observation, context: Context, cluster: MemoryCluster) -> Plan:
+    """The plan of the files, as they are read from a disk."""
+    for file in made.files:
+        file.path.parent.mkdir(parents=True, exist_ok=True)
+        file.path.write_text(file.text, "utf-8")
+    return diff(load([file.path for file in made.files], context), observation, cluster.facts())
+
+
+def seen(name: str, **fields: FieldValue) -> Observed:
+    state: dict[str, FieldValue] = {"partitions": 1, "replicationFactor": 1}
+    return Observed(topic(name), "id", state | {k.replace("_", "."): v for k, v in fields.items()})
+
+
+def observation(*resources: Observed, also: Collection[ResourceRef] = ()) -> Observation:
+    found = {one.ref: one for one in resources}
+    return Observation(found, frozenset([*found, *also]))
+
+
+CONFIGS = st.fixed_dictionaries({}, optional=VALUES)
+DEFAULTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "partitions": st.integers(1, 3),
+        "replicationFactor": st.integers(1, 3),
+        "config": st.fixed_dictionaries({}, optional={key: st.none() | each for key, each in VALUES.items()}),
+        "keyed": st.booleans(),
+        "undeclared": st.sampled_from([each.value for each in Undeclared]),
+    },
+)
+GROUP_CONFIGS = st.dictionaries(
+    st.just("consumer.session.timeout.ms"), st.sampled_from(["45000", "50000", "60000"])
+)
+GROUP_DEFAULTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "config": GROUP_CONFIGS,
+        "protocol": st.sampled_from(["classic", "consumer"]),
+        "offsets": st.sampled_from([{"initial": "earliest"}, {"initial": None}]),
+    },
+)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(CONFIGS, st.integers(1, 4), st.integers(1, 3)), min_size=1, max_size=3),
+    st.lists(st.tuples(GROUP_CONFIGS, st.booleans()), max_size=2),
+    DEFAULTS,
+    GROUP_DEFAULTS,
+    st.sampled_from(By),
+)
+def test_the_plan_of_an_import_is_empty(
+    tmp_path_factory: pytest.TempPathFactory,
+    topics: list[tuple[dict[str, str], int, int]],
+    groups: list[tuple[dict[str, str], bool]],
+    under: dict[str, object],
+    under_groups: dict[str, object],
+    by: By,
+) -> None:
+    context = Context(
+        defaults={
+            "Topic": (layer("Topic", **under),),
+            "ConsumerGroup": (layer("ConsumerGroup", **under_groups),),
+        }
+    )
+    with MemoryCluster() as cluster:
+        for number, (configs, partitions, replicas) in enumerate(topics):
+            operation = CreateTopic(topic(f"t.{number}"), partitions, replicas, configs)
+            assert cluster.execute([operation]) == [None]
+        for number, (configs, active) in enumerate(groups):
+            ref = group(f"g.{number}")
+            cluster.commit(ref.name, {("t.0", 0): 0})
+            if active:
+                cluster.join(ref.name, ["t.0"], 1, protocol="consumer")
+            assert not configs or cluster.execute([AlterConfigs(ref, configs)]) == [None]
+        read = reading(cluster)
+        made = make_import(read, EVERYTHING, {}, context, Layout(tmp_path_factory.mktemp("live"), by))
+        plan = plan_of(made, read, context, cluster)
+    assert (plan.changes, plan.undeclared) == ((), ())
+    assert plan.unchanged == len(made.refs) == len(topics) + len(groups)
+    assert (made.partial, dict(made.unlike), dict(made.unread), made.idle) == ((), {}, {}, ())
+
+
+def test_a_share_group_takes_the_default_start_away(tmp_path: Path) -> None:
+    context = Context(defaults={"ConsumerGroup": (layer("ConsumerGroup", offsets={"initial": "latest"}),)})
+    share = Group("g", "share", "Empty", positions=(Position("t", 0, 5),))
+    read = observation(Observed(group("g"), None, {}, group=share))
+    made = make_import(read, EVERYTHING, {}, context, Layout(tmp_path))
+    with MemoryCluster() as cluster:
+        assert plan_of(made, read, context, cluster).unchanged == 1
+    assert "initial: null" in made.files[0].text
+
+
+def test_a_default_tombstone_does_not_delete_what_was_imported(tmp_path: Path) -> None:
+    context = Context(defaults={"Topic": (layer("Topic", state="absent"),)})
+    read = observation(seen("a"))
+    made = make_import(read, EVERYTHING, {}, context, Layout(tmp_path))
+    with MemoryCluster() as cluster:
+        assert plan_of(made, read, context, cluster).unchanged == 1
+
+
+def test_what_a_manifest_cannot_say_is_told_and_survives_a_reset(
+    tmp_path: Path,
+) -> None:
+    context = Context(undeclared=Undeclared.RESET)
+    read = observation(seen("a", config_future_config="7", config_retention_ms="5"))
+    made = make_import(read, EVERYTHING, {}, context, Layout(tmp_path))
+    with MemoryCluster() as cluster:
+        plan = plan_of(made, read, context, cluster)
+    assert (plan.changes, [one.path for one in plan.undeclared]) == ((), ["config.future.config"])
+    assert [(str(ref), line.partition(":")[0]) for ref, line in made.partial] == [
+        ("Topic/a", "future.config = 7")
+    ]
+    assert made.unlike == {}
+
+
+def test_what_a_plan_will_change_all_the_same_is_told() -> None:
+    hidden = layer("Topic", config={"segment.ms": "1d"})
+    context = Context(defaults={"Topic": (hidden,)})
+    uneven = Observed(topic("uneven"), "id", {"partitions": 2, "replicationFactor": "1-3"})
+    read = observation(seen("secret", config_segment_ms=None), uneven, seen("plain"))
+    made = make_import(read, EVERYTHING, {}, context, Layout(Path("live")))
+    assert {ref.name: why for ref, why in made.unlike.items()} == {
+        "secret": "a plan will change segment.ms",
+        "uneven": "a plan will change replicationFactor",
+    }
+    secret, other = problems_of(made)
+    assert secret == (
+        "not the same: Topic/secret: a plan will change segment.ms "
+        "(segment.ms: its value is not shown to anybody)"
+    )
+    assert other == (
+        "not the same: Topic/uneven: a plan will change replicationFactor "
+        "(replicationFactor: partitions have 1-3 replicas; the most of them is written)"
+    )
+
+
+def test_a_group_that_could_not_be_read_in_full_is_not_written() -> None:
+    half = Group("g", "classic", "Empty", positions=(Position("t", 0, 5),), unread="no committed offsets")
+    nameless = Group("", "classic", "Empty", positions=(Position("t", 0, 5),))
+    read = observation(
+        Observed(group("g"), None, {}, group=half), Observed(group(""), None, {}, group=nameless)
+    )
+    made = make_import(read, EVERYTHING, {}, Context(), Layout(Path("live")))
+    assert made.files == ()
+    assert {ref.name: why for ref, why in made.unread.items()} == {
+        "g": "no committed offsets",
+        "": "a manifest cannot name what has an empty name",
+    }
+
+
+def test_kafkas_and_kafkaforms_own_are_left_out_even_when_asked_for() -> None:
+    internal = Observed(
+        topic("__consumer_offsets"), "id", {"partitions": 50, "replicationFactor": 3}, {}, True
+    )
+    read = observation(internal, seen("__kafkaform_audit"), also=[group("__kafkaform_lock")])
+    for selection in (Selection(), Selection(tuple(ref.name for ref in read.inventory), ignore=("__*",))):
+        made = make_import(read, selection, {}, Context(), Layout(Path("live")))
+        assert made.files == ()
+        assert [ref.name for ref in made.internal] == [
+            "__kafkaform_lock",
+            "__consumer_offsets",
+            "__kafkaform_audit",
+        ]
+
+
+def test_what_is_declared_is_written_anew_only_in_its_own_file() -> None:
+    read = observation(seen("a.1"), seen("a.2"), seen("b"))
+    declared = {topic("a.1"): Location("live/a.1.yaml"), topic("b"): Location("live/team/b.yaml")}
+
+    def names(*, overwrite: bool) -> list[str]:
+        layout = Layout(Path("live"), overwrite=overwrite)
+        return [ref.name for ref in make_import(read, EVERYTHING, declared, Context(), layout).refs]
+
+    assert names(overwrite=False) == ["a.2"]
+    assert names(overwrite=True) == ["a.1", "a.2"]
+
+
+def test_a_topic_that_is_gone_meanwhile_is_no_problem() -> None:
+    made = make_import(observation(also=[topic("gone")]), EVERYTHING, {}, Context(), Layout(Path("live")))
+    assert (made.files, made.unread) == ((), {})
+
+
+def test_no_file_is_larger_than_can_be_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkaform.importing.MAX_BYTES", 300)
+    assert yaml12.MAX_BYTES > 300
+    read = observation(*(seen(f"orders.v{n}") for n in range(5)))
+    assert len(make_import(read, EVERYTHING, {}, Context(), Layout(Path("live"))).files) == 5
+    with pytest.raises(KafkaformError, match=r"live/orders.yaml would be larger .* with 5 resources"):
+        make_import(read, EVERYTHING, {}, Context(), Layout(Path("live"), By.PREFIX))

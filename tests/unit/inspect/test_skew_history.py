@@ -1,0 +1,94 @@
+"""The folder of earlier reports: nothing is overwritten, and what is damaged is told and left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.cli.output import write_file
+from kafkaform.errors import KafkaformError
+from kafkaform.skew import history
+from kafkaform.skew_report import parse_skew_report
+from spark_validation.document import to_json
+from tests.support import skew_scenes as scenes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spark_validation.results import Report
+
+
+def read(path: Path) -> Report:
+    return parse_skew_report(path.read_text("utf-8"), str(path))
+
+
+def keep(folder: Path, report: Report) -> Path:
+    return history.keep(folder, report, to_json(report), write_file)
+
+
+def report(second: int, *names: str, cluster_id: str | None = "memory") -> Report:
+    return scenes.report(
+        *(scenes.empty(name) for name in names),
+        cluster_id=cluster_id,
+        created_at=f"2026-11-01T00:00:{second:02}Z",
+    )
+
+
+def test_reports_of_the_same_cluster_and_topic_come_back_in_order(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    kept = [report(second, "a") for second in (3, 1, 2)]
+    for one in [*kept, report(4, "b"), report(5, "a", cluster_id="other"), report(6, "b", "a")]:
+        keep(folder, one)
+    found = history.earlier(folder, report(9, "a", "c"), read)
+    assert [one.created_at[-3:-1] for one in found.reports] == ["01", "02", "03", "06"]
+    assert found.reports[0] == kept[1]
+    assert not found.damaged
+
+
+def test_reports_of_files_are_apart_from_those_of_clusters(tmp_path: Path) -> None:
+    keep(tmp_path, report(1, "a", cluster_id=None))
+    assert not history.earlier(tmp_path, report(9, "a"), read).reports
+    assert history.earlier(tmp_path, report(9, "a", cluster_id=None), read).reports
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    names = [keep(tmp_path, one).name for one in (report(1, "a"), report(1, "a", "b"), report(1, "c"))]
+    stem = "skew-20261101T000001Z"
+    assert names == [f"{stem}.json", f"{stem}-2.json", f"{stem}-3.json"]
+    assert [len(read(tmp_path / name).topics) for name in names] == [1, 2, 1]
+
+
+def test_what_is_damaged_is_told_and_left_out(tmp_path: Path) -> None:
+    good = keep(tmp_path, report(1, "a"))
+    (tmp_path / "skew-0.json").write_text("{")
+    (tmp_path / "skew-1.json").write_text(good.read_text().replace('"name": "a"', '"nam": "a"'))
+    (tmp_path / "skew-2.json").write_text(
+        good.read_text().replace('"format_version": 1', '"format_version": 99')
+    )
+    (tmp_path / "notes.json").write_text("not a report, and not called one")
+    found = history.earlier(tmp_path, report(9, "a"), read)
+    assert len(found.reports) == 1
+    assert [line.partition(": ")[0].rpartition("/")[2].partition(":")[0] for line in found.damaged] == [
+        "skew-0.json",
+        "skew-1.json",
+        "skew-2.json",
+    ]
+    assert all("\n" not in line for line in found.damaged)
+
+
+def test_a_folder_that_is_not_there_has_no_reports(tmp_path: Path) -> None:
+    assert history.earlier(tmp_path / "none", report(1, "a"), read) == history.Earlier()
+    assert not (tmp_path / "none").exists()
+
+
+def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    def full(path: Path, _: str) -> None:
+        raise KafkaformError(f"cannot write {path}: no space")
+
+    with pytest.raises(KafkaformError, match="no space"):
+        history.keep(tmp_path, report(1, "a"), "{}", full)
+    assert [*tmp_path.iterdir()] == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(KafkaformError, match=r"cannot write into .*file"):
+        keep(tmp_path / "file", report(1, "a"))

@@ -1,0 +1,277 @@
+"""Reading skew reports, and judging them by the manifests."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkaform.errors import KafkaformError, SkewReportError
+from kafkaform.settings import Settings
+from kafkaform.skew_report import (
+    is_beyond_policy,
+    judged,
+    read_skew_report,
+    require_cluster,
+    skew_diagnostics,
+)
+from spark_validation.document import to_json
+from spark_validation.results import Estimate, Finding, Report, Verdict
+from tests.support.scenes import absent, declared
+from tests.support.skew_scenes import FINE, NOW, SURE, UNSURE, empty, hot, measured, policed, report
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from kafkaform.model import Desired
+
+WEEK = timedelta(days=7)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "report.json"
+
+
+def refused(file: Path, text: str | bytes, **how: Any) -> SkewReportError:
+    """The error that a report of this content ends in."""
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(SkewReportError) as raised:
+        read_skew_report(file, **{"now": NOW, "max_age": WEEK, **how})
+    error = raised.value
+    assert isinstance(error, KafkaformError)
+    assert error.exit_code == 1
+    assert error.message.startswith(f"{file}:") or how.get("cluster_id")
+    assert "\n" not in error.message
+    assert error.hint
+    return error
+
+
+def document(**more: object) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(to_json(report(measured())))
+    return {**found, **more}
+
+
+# --- reading -----------------------------------------------------------------------------------------
+
+
+def test_a_report_is_read_as_it_was_written(file: Path) -> None:
+    made = report(measured("a"), empty("b"))
+    file.write_text(to_json(made), "utf-8")
+    assert read_skew_report(file, now=NOW, max_age=WEEK, cluster_id="memory") == made
+    assert read_skew_report(file) == made  # of any age and cluster
+
+
+def test_a_report_that_names_no_cluster_is_taken(file: Path) -> None:
+    made = report(measured(), cluster_id=None)
+    file.write_text(to_json(made), "utf-8")
+    assert read_skew_report(file, now=NOW, cluster_id="memory") == made
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", ":1:1: not JSON"),
+        (to_json(report(measured()))[:-40], "not JSON"),
+        (b"\xff\xfe", "not UTF-8"),
+        ("[]", "has no format_version"),
+        ("{}", "has no format_version"),
+        ('{"format_version": true}', "has no format_version"),
+        ('{"format_version": 1}', "the document: 'tool_version' is a required property"),
+        ('{"format_version": 1e999}', "a number or a nesting that none holds"),
+        ('{"format_version": NaN}', "a number or a nesting that none holds"),
+        ("[" * 100_000, "a number or a nesting that none holds"),
+        (json.dumps(document(format_version=2)), "of format 2, and this kafkaform reads up to format 1"),
+        (json.dumps(document(topics=[1])), "topics[0]: must be object"),
+        (json.dumps(document(topics=document()["topics"] * 2)), "topic a is in it twice"),
+        (
+            json.dumps(document(created_at="2026-13-41T00:00:00Z")),
+            "there is no time 2026-13-41",
+        ),
+        (json.dumps(document(surplus=1)), "'surplus' was unexpected"),
+        (json.dumps(document(tool_version=None)), "tool_version: must be string"),
+    ],
+)
+def test_what_is_no_report_is_refused_in_one_line_that_says_where(
+    file: Path, text: str | bytes, said: str
+) -> None:
+    assert said in refused(file, text).message
+
+
+def test_a_wrong_value_deep_inside_is_named_by_its_place(file: Path) -> None:
+    damaged = document()
+    damaged["topics"][0]["partitions"][2]["share"]["low"] = "alice@example.org"
+    message = refused(file, json.dumps(damaged)).message
+    assert message.endswith("topics[0].partitions[2].share.low: must be number")
+    assert "\x1b" not in refused(file, json.dumps(document(**{"x\x1b[31m" * 1000: 1}))).message
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("diagnosis",), "alice", "diagnosis: must be balanced, hot_keys, few_keys,"),
+        (
+            ("hot_keys", 0, "key_hash"),
+            "alice",
+            "hot_keys[0].key_hash: does not have the form of one (pattern)",
+        ),
+        (("hot_keys", 0, "key"), {"alice": 1}, "hot_keys[0].key: must be string or null"),
+        (("sample", "seed"), -1, "sample.seed: must be at least 0"),
+        (("policy",), {"status": "fail"}, "policy: 'reasons' is a required property"),
+    ],
+)
+def test_what_is_wrong_is_said_without_the_value_as_that_may_be_a_key(
+    file: Path, path: tuple[str | int, ...], value: object, said: str
+) -> None:
+    made = report(measured(hot_keys=[hot("a", Estimate.exact(0.3))]))
+    damaged = json.loads(to_json(made))
+    inner = damaged["topics"][0]
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    message = refused(file, json.dumps(damaged)).message
+    assert f"topics[0].{said}" in message
+    assert "alice" not in message
+
+
+def test_an_integer_that_only_python_knows_is_refused_like_any_other(file: Path) -> None:
+    damaged = document()
+    damaged["topics"][0]["sample"]["seed"] = -(10**400)
+    assert "sample.seed: must be at least 0" in refused(file, json.dumps(damaged)).message
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SkewReportError, match=r"nowhere.json: No such file") as raised:
+        read_skew_report(tmp_path / "nowhere.json")
+    assert "kafkaform skew --format json" in (raised.value.hint or "")
+
+
+# --- age and origin ----------------------------------------------------------------------------------
+
+
+def stamped(age: timedelta) -> str:
+    return to_json(report(measured(), created_at=(NOW - age).strftime("%Y-%m-%dT%H:%M:%SZ")))
+
+
+@pytest.mark.parametrize(
+    ("age", "max_age", "said"),
+    [
+        (timedelta(days=9, hours=3), WEEK, "is 9 days old, and may be 7 days old"),
+        (timedelta(days=7, seconds=1), WEEK, "is 7 days old, and may be 7 days old"),
+        (timedelta(hours=3), timedelta(hours=1), "is 3 hours old, and may be 60 minutes old"),
+        (timedelta(seconds=1), timedelta(0), "is 1 second old, and may be 0 seconds old"),
+    ],
+)
+def test_an_old_report_is_refused(file: Path, age: timedelta, max_age: timedelta, said: str) -> None:
+    error = refused(file, stamped(age), max_age=max_age)
+    assert said in error.message
+    assert "--max-age" in (error.hint or "")
+
+
+def test_any_age_is_taken_where_none_is_asked_for(file: Path) -> None:
+    file.write_text(stamped(timedelta(days=4000)), "utf-8")
+    assert read_skew_report(file, now=NOW).topics
+    file.write_text(stamped(WEEK), "utf-8")
+    assert read_skew_report(file, now=NOW, max_age=WEEK).topics
+
+
+def test_a_report_from_the_future_is_refused_beyond_what_clocks_differ_by(file: Path) -> None:
+    file.write_text(stamped(timedelta(minutes=-4)), "utf-8")
+    assert read_skew_report(file, now=NOW, max_age=WEEK).topics
+    assert "is from the future" in refused(file, stamped(timedelta(minutes=-6))).message
+    assert "is from the future" in refused(file, stamped(timedelta(days=-9)), max_age=None).message
+
+
+def test_a_report_of_another_cluster_is_refused_by_name_and_id(file: Path) -> None:
+    made = replace(report(measured(), cluster_id="other"), cluster_name="staging")
+    error = refused(file, to_json(made), cluster_id="memory")
+    assert "is of cluster staging (other), not of memory" in error.message
+    with pytest.raises(SkewReportError, match="is of cluster other, not of memory"):
+        require_cluster(report(cluster_id="other"), "memory")
+
+
+# --- the verdict -------------------------------------------------------------------------------------
+
+
+def verdict(topic: Desired, made: Report, rules: Mapping[str, str] | None = None) -> Verdict | None:
+    return judged(made, [topic], Settings(rules=rules or {})).topics[0].policy
+
+
+LIMITED = policed(maxPartitionRatio=2.0)
+
+
+@pytest.mark.parametrize(("ratio", "status"), [(SURE, "fail"), (UNSURE, "warn"), (FINE, "pass")])
+def test_a_topic_fails_where_a_limit_is_surely_broken_and_warns_where_it_may_be(
+    ratio: Estimate, status: str
+) -> None:
+    made = judged(report(measured(ratio=ratio)), [LIMITED], Settings())
+    topic = made.topics[0]
+    assert topic.policy is not None
+    assert topic.policy.status == status
+    assert topic.policy.reasons == tuple(one.message for one in topic.findings)
+    assert len(topic.findings) == (status != "pass")
+    assert is_beyond_policy(made) == (status == "fail")
+
+
+def test_the_worst_limit_decides_and_every_limit_that_is_not_surely_kept_is_told() -> None:
+    topic = policed(maxPartitionRatio=2.0, maxKeyShare=0.05, minDistinctKeys=1)
+    keys = [hot("a", Estimate(0.05, 0.04, 0.06))]
+    found = verdict(topic, report(measured(ratio=SURE, hot_keys=keys)))
+    assert found is not None
+    assert found.status == "fail"
+    assert [reason.split()[1] for reason in found.reasons] == ["partition", "the"]
+
+
+def test_severities_and_waivers_of_the_project_decide() -> None:
+    broken = report(measured(ratio=SURE))
+    assert verdict(LIMITED, broken, {"KF501": "off"}) == Verdict("pass")
+    softened = verdict(LIMITED, broken, {"KF501": "warning"})
+    assert softened is not None
+    assert softened.status == "warn"
+    waived = verdict(policed(maxPartitionRatio=2.0, waivers={"KF501": "TICKET-1"}), broken)
+    assert waived is not None
+    assert waived.status == "pass"
+    assert waived.reasons[0].endswith("(waived: TICKET-1)")
+
+
+def test_without_a_policy_there_is_no_verdict_but_there_are_findings() -> None:
+    made = judged(report(measured(diagnosis="repartitioned", evidence="Keys moved.")), [], Settings())
+    (topic,) = made.topics
+    assert topic.policy is None
+    assert [(one.code, one.severity, one.message) for one in topic.findings] == [
+        ("KF504", "warning", "a: Keys moved")
+    ]
+    for one in (declared("a"), policed(by="bytes"), absent("a")):
+        assert verdict(one, report(measured(ratio=SURE))) is None
+
+
+def test_findings_that_are_about_no_limit_do_not_decide() -> None:
+    """KF503 has something to say of a topic that declares no least number of keys."""
+    few = measured(distinct=Estimate.exact(2.0))
+    made = judged(report(few), [LIMITED], Settings(rules={"KF503": "error"}))
+    assert made.topics[0].policy == Verdict("pass")
+    assert [one.severity for one in made.topics[0].findings] == ["error"]
+    assert is_beyond_policy(made)
+
+
+def test_a_topic_without_records_breaks_no_limit() -> None:
+    strict = policed(maxPartitionRatio=1.0, maxKeyShare=0.01, minDistinctKeys=9)
+    assert verdict(strict, report(empty())) == Verdict("pass", ("there is no record to judge",))
+
+
+def test_earlier_findings_do_not_outlive_a_new_judgement() -> None:
+    stale = replace(measured(), findings=(Finding("KF501", "error", "old"),), policy=Verdict("fail"))
+    (topic,) = judged(report(stale), [LIMITED], Settings()).topics
+    assert (topic.findings, topic.policy) == ((), Verdict("pass"))
+
+
+def test_each_topic_has_its_own_findings() -> None:
+    made = report(measured("a", ratio=SURE), measured("b", ratio=SURE))
+    desired = [LIMITED, policed("b", maxPartitionRatio=3.0)]
+    assert [len(topic.findings) for topic in judged(made, desired, Settings()).topics] == [1, 0]
+    ((ref, one),) = skew_diagnostics(made, desired, Settings())
+    assert (str(ref), one.code) == ("Topic/a", "KF501")

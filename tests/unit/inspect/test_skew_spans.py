@@ -1,0 +1,206 @@
+"""Which topics are analysed, how far their logs reach, and what manifests say of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.errors import KafkaformError, PermissionDenied
+from kafkaform.model import Broker, Desired, Intent, ResourceRef
+from kafkaform.skew.scene import Reader, choose, declared_partitions, limits, readers, with_policy
+from kafkaform.skew.spans import PartitionLog, read_logs
+from spark_validation.results import Limits
+from tests.support.scenes import absent, declared, made, topic
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from kafkaform.groups import TopicPartition
+
+POLICY = {"maxPartitionRatio": 2.0, "maxKeyShare": 0.1, "by": "bytes"}
+
+
+@pytest.fixture
+def cluster() -> MemoryCluster:
+    """Topics `orders` (3 partitions), `payments`, `_private` and one of Kafka's own."""
+    memory = MemoryCluster()
+    for name, partitions in (("orders", 3), ("payments", 1), ("_private", 1), ("__consumer_offsets", 1)):
+        made(memory, name, partitions)
+    return memory
+
+
+def policed(name: str, **policy: object) -> Desired:
+    """A declared topic with a skew policy."""
+    return Desired(topic(name), {"partitions": 3}, Intent(spec={"skew": policy or POLICY}))
+
+
+def group(name: str, *topics: str, **spec: object) -> Desired:
+    return Desired(ResourceRef("ConsumerGroup", name), {}, Intent(spec={"topics": [*topics], **spec}))
+
+
+# --- which topics ----------------------------------------------------------------------------------
+
+
+def test_names_and_globs_choose_and_kafkas_own_only_in_full(cluster: MemoryCluster) -> None:
+    ignore = ("_p*",)
+    assert choose(cluster, ["orders"], [], ignore).topics == {"orders": 3}
+    assert choose(cluster, ["*"], [], ignore).topics == {"orders": 3, "payments": 1}
+    assert choose(cluster, ["*"], [], ()).topics == {"_private": 1, "orders": 3, "payments": 1}
+    assert choose(cluster, ["_priv*"], [declared("_private")], ignore).topics == {"_private": 1}
+    chosen = choose(cluster, ["__consumer_offsets", "p*", "_private", "payments"], [], ignore)
+    assert chosen.topics == {"__consumer_offsets": 1, "_private": 1, "payments": 1}
+    assert not chosen.failed
+
+
+def test_without_names_every_topic_with_a_policy_is_chosen(cluster: MemoryCluster) -> None:
+    desired = [policed("orders"), declared("payments"), absent("old"), group("g", "orders")]
+    assert with_policy(desired) == ["orders"]
+    assert choose(cluster, [], desired, ()).topics == {"orders": 3}
+    with pytest.raises(KafkaformError, match="no declared topic has a skew policy") as caught:
+        choose(cluster, [], desired[1:], ())
+    assert "skew: {maxPartitionRatio" in (caught.value.hint or "")
+
+
+def test_a_name_that_is_not_there_is_told_with_the_nearest(cluster: MemoryCluster) -> None:
+    with pytest.raises(KafkaformError, match=r"there is no topic 'order' on the cluster") as caught:
+        choose(cluster, ["payments", "order"], [], ())
+    assert caught.value.hint == "did you mean orders?"
+    with pytest.raises(KafkaformError, match=r"no topic matches '\*x'"):
+        choose(cluster, ["payments", "*x"], [], ())
+
+
+def test_a_declared_topic_that_is_not_there_does_not_keep_the_others(cluster: MemoryCluster) -> None:
+    chosen = choose(cluster, [], [policed("orders"), policed("new")], ())
+    assert chosen.topics == {"orders": 3}
+    assert {name: error.message for name, error in chosen.failed.items()} == {
+        "new": "there is no topic 'new' on the cluster"
+    }
+
+
+def test_a_topic_that_may_not_be_seen_does_not_keep_the_others(cluster: MemoryCluster) -> None:
+    cluster.hide(topic("payments"))
+    chosen = choose(cluster, ["orders", "payments"], [], ())
+    assert chosen.topics == {"orders": 3}
+    assert "not authorised" in chosen.failed["payments"].message
+    assert "READ" in (chosen.failed["payments"].hint or "")
+
+
+# --- how far logs reach ----------------------------------------------------------------------------
+
+
+def test_spans_have_every_partition_and_its_bytes(cluster: MemoryCluster) -> None:
+    cluster.write("orders", 0, 10)
+    cluster.write("orders", 2, 5)
+    cluster.expire("orders", 2, 3)
+    cluster.fill(topic("orders"), 31)
+    reading = read_logs(cluster, {"orders": 3, "payments": 1})
+    assert reading.logs == {
+        "orders": (PartitionLog(0, 0, 10, 11), PartitionLog(1, 0, 0, 10), PartitionLog(2, 3, 5, 10)),
+        "payments": (PartitionLog(0, 0, 0, 0),),
+    }
+    assert not reading.failed
+    assert not reading.notes
+
+
+def test_spans_begin_at_a_time_and_end_before_an_open_transaction(cluster: MemoryCluster) -> None:
+    cluster.write("orders", 0, 10, 1000)
+    cluster.write("orders", 0, 10, 2000)
+    cluster.write("orders", 1, 10, 1000)
+    with cluster.transaction("orders", 0):
+        cluster.write("orders", 0, 5, 3000)
+        (first, second, third) = read_logs(cluster, {"orders": 3}, 1500).logs["orders"]
+        assert (first.start, first.end) == (10, 20)
+        assert (second.start, second.end) == (10, 10)
+        assert (third.start, third.end) == (0, 0)
+        (late, *_) = read_logs(cluster, {"orders": 3}, 2500).logs["orders"]
+        assert (late.start, late.end) == (20, 20)
+
+
+def test_a_partition_without_a_leader_fails_its_topic_alone() -> None:
+    memory = MemoryCluster(brokers=[Broker(1), Broker(2)])
+    made(memory, "orders", 4)
+    made(memory, "payments", 1)
+    leaders = {n: read_logs(memory, {"orders": 4}).logs["orders"][n] for n in range(4)}
+    assert len(leaders) == 4
+    memory.stop_broker(1)
+    reading = read_logs(memory, {"orders": 4, "payments": 1})
+    assert "orders" in reading.failed
+    assert reading.failed["orders"].message.startswith(
+        "topic orders: nobody tells the offsets of 2 partitions of 4"
+    )
+    assert "orders" not in reading.logs
+    assert {*reading.logs} | {*reading.failed} == {"orders", "payments"}
+
+
+class Untold(MemoryCluster):
+    """Log folders are for others."""
+
+    def partition_sizes(
+        self,
+        partitions: Collection[TopicPartition],  # noqa: ARG002 - as the protocol has it
+    ) -> Mapping[TopicPartition, int]:
+        raise PermissionDenied("this account may not DESCRIBE the cluster")
+
+
+class Silent(MemoryCluster):
+    """Brokers leave out what the account may not know."""
+
+    def partition_sizes(
+        self,
+        partitions: Collection[TopicPartition],  # noqa: ARG002 - as the protocol has it
+    ) -> Mapping[TopicPartition, int]:
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [(Untold, "may not DESCRIBE the cluster"), (Silent, "all partitions of orders")]
+)
+def test_without_sizes_the_rest_is_known(kind: type[MemoryCluster], told: str) -> None:
+    cluster = kind()
+    made(cluster, "orders", 1)
+    cluster.write("orders", 0, 7)
+    reading = read_logs(cluster, {"orders": 1})
+    assert reading.logs == {"orders": (PartitionLog(0, 0, 7, None),)}
+    (note,) = reading.notes
+    assert told in note
+
+
+# --- what manifests say ----------------------------------------------------------------------------
+
+
+def test_limits_and_partitions_are_those_of_the_manifest() -> None:
+    desired = [policed("orders"), declared("payments", 6), absent("old")]
+    assert limits(desired, "orders") == Limits(2.0, 0.1, None, "bytes")
+    assert limits(desired, "payments") == limits(desired, "unknown") == limits(desired, "old") == Limits()
+    assert declared_partitions(desired, "payments") == 6
+    assert declared_partitions(desired, "old") is None
+    assert declared_partitions(desired, "unknown") is None
+
+
+def test_readers_are_groups_whose_members_are_known() -> None:
+    client = "partition.assignment.strategy"
+    desired = [
+        group("classic", "orders", members={"expected": 3}),
+        group("sticky", "a", "orders", members={"expected": 4}, client={client: "sticky,range"}),
+        group("next", "orders", protocol="consumer", members={"expected": 2}),
+        group(
+            "ranged",
+            "orders",
+            protocol="consumer",
+            members={"expected": 5},
+            client={"group.remote.assignor": "range"},
+        ),
+        group("elsewhere", "payments", members={"expected": 3}),
+        group("unsaid", "orders"),
+        group("most", "orders", members={"max": 3}),
+        group("shared", "orders", protocol="share", members={"expected": 3}),
+        Desired(ResourceRef("ConsumerGroup", "gone"), None, Intent(spec={"topics": ["orders"]})),
+    ]
+    assert readers(desired, "orders") == (
+        Reader("classic", "range", 3),
+        Reader("sticky", "sticky", 4),
+        Reader("next", "uniform", 2),
+        Reader("ranged", "range", 5),
+    )

@@ -1,0 +1,215 @@
+"""How topics and groups stand: what is chosen, and what a reading is put together from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.protocol import none_besides
+from kafkaform.errors import PermissionDenied, Unreachable
+from kafkaform.groups import Group, GroupReading, Position
+from kafkaform.model import Desired, Diagnostic, Intent, Observation, Observed, ResourceRef, Severity
+from kafkaform.standing import Selection, assemble, members_of, read_standing
+from tests.support.scenes import topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+IGNORED = ("__*", "*-changelog")
+
+
+def group(name: str) -> ResourceRef:
+    return ResourceRef("ConsumerGroup", name)
+
+
+def declared(ref: ResourceRef, **spec: object) -> Desired:
+    return Desired(ref, {}, Intent(labels={"team": "checkout"}, spec=spec))
+
+
+def live(*names: str) -> Observation:
+    """Topics by name, and groups by name behind a `@`."""
+    refs = [group(name[1:]) if name.startswith("@") else topic(name) for name in names]
+    seen = {ref: Observed(ref, "id", {"partitions": 1}) for ref in refs if ref.kind == "Topic"}
+    return Observation(seen, frozenset(refs))
+
+
+def reading(*topics_by_group: tuple[str, str], **denied: str) -> GroupReading:
+    groups = {
+        name: Group(name, "classic", "Stable", positions=(Position(read, 0, 0, 0, 0),))
+        for name, read in topics_by_group
+    }
+    return GroupReading(groups, denied)
+
+
+class Answers(MemoryCluster):
+    """A cluster that answers what it is told to, and remembers what it was asked."""
+
+    def __init__(
+        self, observation: Observation, groups: GroupReading | Exception, sizes: int | Exception | None = 7
+    ) -> None:
+        super().__init__()
+        self.observation = observation
+        self.answer = groups
+        self.size = sizes
+        self.asked: list[Collection[str] | None] = []
+
+    def observe(
+        self,
+        refs: Collection[ResourceRef],
+        also: Callable[[ResourceRef], bool] = none_besides,
+        *,
+        kinds: Collection[str] = (),
+    ) -> Observation:
+        wanted = {ref for ref in self.observation.inventory if ref in refs or also(ref)}
+        seen = {ref: one for ref, one in self.observation.resources.items() if ref in wanted}
+        inventory = frozenset(ref for ref in self.observation.inventory if ref.kind in kinds)
+        return Observation(seen, inventory, self.observation.invisible, self.observation.diagnostics)
+
+    def groups(self, names: Collection[str] | None = None) -> GroupReading:
+        self.asked.append(names)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
+        if isinstance(self.size, Exception):
+            raise self.size
+        return {} if self.size is None else {one.ref: self.size for one in resources}
+
+
+@pytest.mark.parametrize(
+    ("selection", "names"),
+    [
+        (Selection(), ["__offsets", "a", "app-changelog", "b", "@a", "@g"]),
+        (Selection(ignore=IGNORED), ["a", "b", "@a", "@g"]),
+        (Selection(("a",)), ["a", "@a"]),
+        (Selection(("a*",), ignore=IGNORED), ["a", "@a"]),
+        (Selection(("A",)), []),
+        (Selection(("__offsets",), ignore=IGNORED), ["__offsets"]),
+        (Selection(kinds=("Topic",), ignore=IGNORED), ["a", "b"]),
+        (Selection(("[ag]",), kinds=("ConsumerGroup",)), ["@a", "@g"]),
+    ],
+)
+def test_what_is_chosen(selection: Selection, names: list[str]) -> None:
+    made = assemble(
+        live("a", "b", "__offsets", "app-changelog", "@a", "@g"),
+        reading(("a", "a"), ("g", "b")),
+        {},
+        None,
+        selection,
+    )
+    assert [one.name for one in made.topics] + [f"@{one.name}" for one in made.groups] == names
+
+
+def test_what_is_declared_is_shown_whatever_is_ignored() -> None:
+    desired = [declared(topic("__mine"))]
+    made = assemble(live("__mine", "__other"), reading(), {}, desired, Selection(ignore=IGNORED))
+    assert [one.name for one in made.topics] == ["__mine"]
+    assert made.hidden == 1
+
+
+def test_topics_know_their_readers_also_those_that_are_not_shown() -> None:
+    made = assemble(
+        live("orders", "@g", "@h"),
+        reading(("g", "orders"), ("h", "orders")),
+        {},
+        None,
+        Selection(("orders",)),
+    )
+    assert made.topics[0].groups == ("g", "h")
+    assert made.groups == ()
+
+
+def test_what_is_declared_and_not_there_is_told_from_what_is_there_and_not_declared() -> None:
+    desired = [declared(topic("gone")), declared(group("none"), members={"expected": 3})]
+    made = assemble(live("found", "@some"), reading(("some", "found")), {}, desired, Selection())
+    assert [(t.name, t.observed is not None, t.declared, t.team) for t in made.topics] == [
+        ("found", True, False, ""),
+        ("gone", False, True, "checkout"),
+    ]
+    assert [(g.name, g.group is not None, g.declared, g.expected) for g in made.groups] == [
+        ("none", False, True, 3),
+        ("some", True, False, None),
+    ]
+
+
+def test_a_tombstone_declares_nothing() -> None:
+    made = assemble(
+        live("a"), reading(), {}, [Desired(topic("a"), None), Desired(topic("b"), None)], Selection()
+    )
+    assert [(t.name, t.declared) for t in made.topics] == [("a", False)]
+
+
+def test_without_manifests_nobody_knows_what_is_declared() -> None:
+    made = assemble(live("a", "@g"), reading(("g", "a")), {}, None, Selection())
+    assert made.topics[0].declared is None
+    assert made.groups[0].declared is None
+
+
+def test_a_group_that_has_only_configs_does_not_exist() -> None:
+    made = assemble(live("@g"), reading(), {}, None, Selection())
+    assert made.groups[0].group is None
+    assert made.groups[0].only_configs
+
+
+def test_a_glob_that_fits_nothing_is_told_with_the_nearest_name() -> None:
+    made = assemble(live("orders.v1"), reading(), {}, None, Selection(("order.v1", "zzz", "orders*")))
+    assert made.missed == {"order.v1": "orders.v1", "zzz": None}
+
+
+def test_what_could_not_be_read_is_told_in_a_line_for_each_reason() -> None:
+    groups = reading(a="no right", b="no right", c="no right", d="no right", e="no answer")
+    whole = Group("f", "streams", "Stable", unread="the ends of its logs")
+    groups = GroupReading({"f": whole}, groups.denied)
+    seen = Observation(
+        {}, frozenset(), {topic("t"): "not yours"}, (Diagnostic("KF1", Severity.INFO, "note"),)
+    )
+    made = assemble(seen, groups, {}, [declared(topic("t"))], Selection(), ["first"])
+    assert made.unread == (
+        "first",
+        "4 groups (a, b, c, …): no right",
+        "group e: no answer",
+        "a part of group f: the ends of its logs",
+        "topic t: not yours",
+    )
+    assert made.notes == ("note",)
+    assert made.topics == ()
+    assert [one.denied for one in made.groups] == ["no right"] * 4 + ["no answer", ""]
+
+
+def test_sizes_that_nobody_tells_are_said_and_do_not_stop_the_reading() -> None:
+    seen = live("a", "b")
+    made = read_standing(Answers(seen, reading(), PermissionDenied("not authorised")), None, Selection())
+    assert made.unread == ("the sizes of topics: not authorised",)
+    assert [one.size for one in made.topics] == [None, None]
+    made = read_standing(Answers(seen, reading(), None), None, Selection())
+    assert made.unread == ("the size of 2 topics (a, b): the brokers tell this account nothing",)
+    assert [one.size for one in read_standing(Answers(seen, reading()), None, Selection()).topics] == [7, 7]
+
+
+def test_groups_that_cannot_be_read_are_said_unless_they_were_all_that_was_asked_for() -> None:
+    cluster = Answers(live("a"), Unreachable("nobody answered"))
+    assert read_standing(cluster, None, Selection()).unread == ("groups: nobody answered",)
+    with pytest.raises(Unreachable):
+        read_standing(cluster, None, Selection(kinds=("ConsumerGroup",)))
+
+
+def test_only_as_many_groups_are_asked_for_as_are_needed() -> None:
+    cluster = Answers(live("a", "@x.a", "@y"), reading())
+    desired = [declared(group("x.b"))]
+    read_standing(cluster, desired, Selection(("x.*", "a")))
+    read_standing(cluster, desired, Selection(("a",)))
+    read_standing(cluster, desired, Selection(("x.*",), ("ConsumerGroup",)))
+    read_standing(cluster, desired, Selection(("a",), ("Topic",)))
+    assert cluster.asked == [["x.a", "x.b", "y"], ["x.a", "y"], ["x.a", "x.b"], None]
+
+
+def test_whose_it_is_and_how_many_members_are_expected() -> None:
+    assert Intent(labels={"owner": "b", "team": "a"}).team == "a"
+    assert Intent(labels={"owner": "b"}).team == "b"
+    assert Intent().team == ""
+    assert members_of(Intent(spec={"members": {"expected": 6}})) == 6
+    assert members_of(Intent(spec={"members": {"max": 6}})) is None
+    assert members_of(Intent()) is None

@@ -1,0 +1,457 @@
+"""Where replicas are to be, in plans for a cluster of three racks, and what stands against it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kafkaform.client_properties import ClientProperties
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.errors import PermissionDenied, Unreachable
+from kafkaform.executor import apply
+from kafkaform.kinds import KINDS
+from kafkaform.layout import parse_assignment
+from kafkaform.model import Broker, FieldChange, Plan, Status, Update
+from kafkaform.moves.options import MoveOptions
+from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, Reassign
+from kafkaform.outcome import Result
+from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json
+from kafkaform.planner import narrow
+from kafkaform.planning import Request, judged_again, make_plan
+from kafkaform.report.summary import summary_sentence
+from kafkaform.settings import ClusterSettings, Settings
+from tests.support.kafka_fixtures import connect, eventually
+from tests.support.scenes import FakeClock, Watched, declared, made, plan_for, topic
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from kafkaform.devcluster.cluster import DevCluster
+    from kafkaform.groups import TopicPartition
+    from kafkaform.layout import Assignment, Layout
+    from kafkaform.model import Desired
+    from kafkaform.operations import Operation
+
+
+@pytest.fixture
+def memory() -> MemoryCluster:
+    return racked()
+
+
+def racked(brokers: int = 3) -> MemoryCluster:
+    cluster = MemoryCluster(brokers=[Broker(n, f"rack-{n}") for n in range(1, brokers + 1)])
+    cluster.pace(1000)
+    return cluster
+
+
+def placed(cluster: MemoryCluster, name: str, *replicas: Sequence[int]) -> None:
+    """Make a topic with its replicas on these brokers."""
+    assignment = tuple(map(tuple, replicas))
+    operation = CreateTopic(topic(name), len(assignment), len(assignment[0]), {}, assignment)
+    assert cluster.execute([operation]) == [None]
+
+
+def where(cluster: MemoryCluster, name: str) -> Assignment:
+    return cluster.layout().assignment(name)
+
+
+def strategic(desired: Desired, strategy: str, static: str | None = None) -> Desired:
+    """A topic whose manifest says how its replicas are placed."""
+    state = dict(desired.state or {}) | ({"placement": static} if static else {})
+    spec = {"placement": {"strategy": strategy, "replicas": static}}
+    return replace(desired, state=state, intent=replace(desired.intent, spec=spec))
+
+
+def fields_of(plan: Plan) -> dict[str, FieldChange]:
+    (planned,) = plan.changes
+    assert isinstance(planned.change, Update)
+    return {field.path: field for field in planned.change.fields}
+
+
+def target(plan: Plan) -> Assignment:
+    return parse_assignment(str(fields_of(plan)["placement"].after))
+
+
+def codes(plan: Plan) -> list[str]:
+    """What the plan says of its own making."""
+    return [found.code for found in plan.diagnostics if found.code.startswith("KF4")]
+
+
+class Counting(Watched):
+    """Counts how often the layout is read."""
+
+    layouts = 0
+
+    def layout(self) -> Layout:
+        self.layouts += 1
+        return self.cluster.layout()
+
+
+# --- what is placed --------------------------------------------------------------------------------
+
+
+def test_a_higher_replication_factor_is_planned_with_its_brokers(memory: MemoryCluster) -> None:
+    placed(memory, "a", [1], [2], [3], [1])
+    watched = Counting(memory)
+    plan = plan_for(watched, declared("a", 4, 3))
+    (planned,) = plan.changes
+    assert planned.status is Status.PLANNED
+    assert plan.broker_validated
+    found = fields_of(plan)
+    assert list(found) == ["replicationFactor", "placement"]
+    assert found["placement"].before == "1,2,3,1"
+    for old, new in zip(((1,), (2,), (3,), (1,)), target(plan), strict=True):
+        assert (new[0], {*new}) == (old[0], {1, 2, 3})
+    assert not any(field.deferred for field in found.values())
+    assert found["placement"].judgement.hazard == "replica-move"
+    assert watched.layouts == 1
+
+
+def test_what_is_placed_as_it_should_be_is_not_looked_at(memory: MemoryCluster) -> None:
+    placed(memory, "a", [1, 2], [2, 1])
+    watched = Counting(memory)
+    same = declared("a", 2, 2)
+    plan = plan_for(watched, same, strategic(declared("new", 3, 3), "rack-aware"), declared("other", 6, 3))
+    assert [planned.ref.name for planned in plan.changes] == ["new", "other"]
+    assert watched.layouts == 0
+    fewer = plan_for(watched, declared("a", 1, 3))
+    assert fewer.changes[0].status is Status.REFUSED
+    assert watched.layouts == 0
+
+
+def test_partitions_that_are_added_are_placed_by_the_plan(memory: MemoryCluster) -> None:
+    placed(memory, "a", [1, 2], [2, 3])
+    plan = plan_for(memory, declared("a", 4, 2))
+    found = fields_of(plan)
+    assert list(found) == ["partitions", "placement"]
+    assert target(plan)[:2] == ((1, 2), (2, 3))
+    assert found["placement"].judgement.hazard == ""
+    assert carried_out(memory, plan) == [AddPartitions(topic("a"), 2, 4, target(plan)[2:])]
+    assert where(memory, "a") == target(plan)
+
+
+def carried_out(memory: MemoryCluster, plan: Plan) -> list[Operation]:
+    """What a plan asks for; what can be done at once is done."""
+    operations = [o for p in plan.changes for o in KINDS[p.ref.kind].operations(p.change)]
+    for operation in operations:
+        assert isinstance(operation, Reassign) or memory.execute([operation]) == [None]
+    return operations
+
+
+def test_partitions_that_differ_are_brought_to_one_number(memory: MemoryCluster) -> None:
+    placed(memory, "a", [1, 2], [2, 3])
+    memory.replicate(topic("a"), (2, 1))
+    plan = plan_for(memory, declared("a", 2, 2))
+    found = fields_of(plan)
+    assert found["replicationFactor"].before == "1-2"
+    assert [len(replicas) for replicas in target(plan)] == [2, 2]
+
+
+def test_partitions_that_find_no_place_are_left_to_the_controller(memory: MemoryCluster) -> None:
+    placed(memory, "a", [1, 2, 3])
+    memory.stop_broker(3)
+    plan = plan_for(memory, declared("a", 2, 3))
+    (planned,) = plan.changes
+    assert planned.status is Status.PLANNED
+    assert KINDS["Topic"].operations(planned.change) == (AddPartitions(topic("a"), 1, 2),)
+    (note,) = [found for found in plan.diagnostics if found.code == "KF423"]
+    assert note.message.startswith("the controller is to place the new partitions of a: ")
+
+
+def test_no_partition_is_added_while_the_others_differ(memory: MemoryCluster) -> None:
+    placed(memory, "a", [1, 2], [2, 3])
+    memory.replicate(topic("a"), (2, 1))
+    (planned,) = plan_for(memory, declared("a", 3, 2)).changes
+    assert planned.status is Status.REFUSED
+    assert planned.reason == (
+        "its partitions have 1 to 2 replicas: no partition is added before all have as many "
+        "(declare partitions: 2 first)"
+    )
+
+
+def test_rack_awareness_moves_what_lies_badly_and_balance_does_not() -> None:
+    racks = {1: "a", 2: "a", 3: "b", 4: "b"}
+    memory = MemoryCluster(brokers=[Broker(n, rack) for n, rack in racks.items()])
+    placed(memory, "a", [1, 2], [3, 1])
+    assert plan_for(memory, declared("a", 2, 2)).changes == ()
+    plan = plan_for(memory, strategic(declared("a", 2, 2), "rack-aware"))
+    assert list(fields_of(plan)) == ["placement"]
+    (moved, kept) = target(plan)
+    assert {racks[broker] for broker in moved} == {"a", "b"}
+    assert kept == (3, 1)
+
+
+def test_static_placement_is_taken_as_it_is_listed(memory: MemoryCluster) -> None:
+    placed(memory, "a", [1, 2], [2, 3])
+    plan = plan_for(memory, strategic(declared("a", 2, 2), "static", "1:2,3:1"))
+    assert fields_of(plan)["placement"].after == "1:2,3:1"
+    assert plan_for(memory, strategic(declared("a", 2, 2), "static", "1:2,2:3")).changes == ()
+    order = plan_for(memory, strategic(declared("a", 2, 2), "static", "2:1,2:3"))
+    assert fields_of(order)["placement"].judgement.hazard == ""
+
+
+def test_a_static_topic_is_created_where_it_is_listed(memory: MemoryCluster) -> None:
+    desired = strategic(declared("a", 2, 2), "static", "1:3,3:2")
+    plan = plan_for(memory, desired)
+    assert plan.changes[0].status is Status.PLANNED
+    carried_out(memory, plan)
+    assert where(memory, "a") == ((1, 3), (3, 2))
+    assert plan_for(memory, desired).changes == ()
+
+
+def test_a_raise_of_min_insync_replicas_comes_after_the_replicas(memory: MemoryCluster) -> None:
+    placed(memory, "a", [1], [2])
+    plan = plan_for(memory, declared("a", 2, 3, min_insync_replicas="2", segment_ms="60000"))
+    operations = carried_out(racked_like(memory), plan)
+    assert [type(operation) for operation in operations] == [AlterConfigs, Reassign, AlterConfigs]
+    assert operations[-1] == AlterConfigs(topic("a"), {"min.insync.replicas": "2"}, least_in_sync=2)
+    assert plan.broker_validated
+
+
+def racked_like(memory: MemoryCluster) -> MemoryCluster:
+    """A cluster of the same contents, in which a test may do what a plan would not."""
+    other = racked()
+    for name, partitions in memory.layout().topics.items():
+        placed(other, name, *(partition.replicas for partition in partitions))
+    return other
+
+
+def test_the_plan_says_how_much_is_copied_and_for_how_long(memory: MemoryCluster) -> None:
+    placed(memory, "a", [1], [1])
+    memory.fill(topic("a"), 2_000_000_000)
+    plan = plan_for(memory, declared("a", 2, 2))
+    reason = fields_of(plan)["placement"].judgement.reason
+    assert reason.startswith("2 replicas are copied (1.9 GiB, about ")
+    assert reason.endswith(" at 50 MB/s per broker)")
+
+
+def test_what_several_topics_copy_is_added_up(memory: MemoryCluster) -> None:
+    for name, replicas in (("a", [1]), ("b", [2]), ("c", [1, 2])):
+        placed(memory, name, replicas)
+        memory.fill(topic(name), 1_000_000_000)
+    plan = plan_for(memory, declared("a", 1, 3), declared("b", 1, 2), declared("c", 1, 2))
+    (note,) = [found for found in plan.diagnostics if found.code == "KF429"]
+    assert note.message.startswith("2 topics together: 3 replicas are copied (2.8 GiB, about ")
+    # Broker 1 sends both of the first topic's; broker 2 sends the second's, or the first's was sent to it.
+    assert note.message.endswith("about 40 seconds at 50 MB/s per broker)")
+    assert summary_sentence(plan).startswith(f"Plan: 2 to update, 1 unchanged. {note.message}. ")
+    assert codes(narrow(plan, ["Topic/a"])) == []
+    assert codes(narrow(plan, ["Topic/*"])) == ["KF429"]
+    assert codes(plan_for(memory, declared("a", 1, 3))) == []
+
+
+def test_a_saved_plan_is_told_how_long_it_takes_at_the_throttle_in_force(memory: MemoryCluster) -> None:
+    for name in ("a", "b"):
+        placed(memory, name, [1], [1])
+        memory.fill(topic(name), 2_000_000_000)
+    plan = plan_for(memory, declared("a", 2, 2), declared("b", 2, 2))
+    text = plan_to_json(plan, PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z"))
+    assert " at 50 MB/s per broker" in text
+    read, _ = plan_from_json(text, "plan.json")
+    for moves, said in (
+        (MoveOptions(throttle=5_000_000), "(1.9 GiB, about 6 minutes at 5 MB/s per broker)"),
+        (MoveOptions(throttle=None), "(1.9 GiB, without a throttle)"),
+    ):
+        target = ClusterSettings("prod", ClientProperties(), moves=moves)
+        now, _ = judged_again(read, memory, Settings(), target, memory.facts(), intents={})
+        first, second = now.changes
+        assert isinstance(first.change, Update)
+        assert isinstance(second.change, Update)
+        assert [field.judgement.reason for field in (*first.change.fields, *second.change.fields)].count(
+            f"2 replicas are copied {said}"
+        ) == 2
+        (note,) = [found for found in now.diagnostics if found.code == "KF429"]
+        rate = "at 5 MB/s per broker)" if moves.throttle else "without a throttle)"
+        assert note.message.startswith("2 topics together: 4 replicas are copied (3.7 GiB, ")
+        assert note.message.endswith(rate)
+
+
+def test_target_sets_survive_being_saved(memory: MemoryCluster) -> None:
+    placed(memory, "a", [1], [2])
+    plan = plan_for(memory, declared("a", 3, 2))
+    header = PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z")
+    assert plan_from_json(plan_to_json(plan, header), "plan.json")[0].changes == plan.changes
+
+
+# --- what stands against it ------------------------------------------------------------------------
+
+
+def test_more_replicas_than_live_brokers_have_no_place(memory: MemoryCluster) -> None:
+    placed(memory, "a", [1, 2], [2, 1])
+    memory.stop_broker(3)
+    plan = plan_for(memory, declared("a", 2, 3), declared("b"))
+    assert [planned.status for planned in plan.changes] == [Status.REFUSED, Status.PLANNED]
+    assert plan.changes[0].reason
+
+
+def test_a_foreign_reassignment_of_the_topic_refuses_it(memory: MemoryCluster) -> None:
+    placed(memory, "a", [1], [2])
+    placed(memory, "b", [1], [2])
+    assert not any(memory.reassign({("a", 0): (3,)}).values())
+    plan = plan_for(memory, declared("a", 2, 2), declared("b", 2, 2))
+    assert [planned.status for planned in plan.changes] == [Status.REFUSED, Status.PLANNED]
+    assert "reassign" in str(plan.changes[0].reason)
+    assert codes(plan) == ["KF427"]
+
+
+def test_a_layout_that_cannot_be_read_defers_replicas_and_nothing_else(memory: MemoryCluster) -> None:
+    class Blind(Watched):
+        def layout(self) -> Layout:
+            raise Unreachable("no answer in time")
+
+    placed(memory, "a", [1], [2])
+    placed(memory, "b", [1], [2])
+    desired = declared("a", 4, 2, min_insync_replicas="2"), strategic(declared("b", 2, 1), "static", "1,3")
+    plan = plan_for(Blind(memory), *desired)
+    assert codes(plan) == ["KF423"]
+    grown, static = plan.changes
+    assert isinstance(grown.change, Update)
+    assert {field.path: bool(field.deferred) for field in grown.change.fields} == {
+        "partitions": False,
+        "replicationFactor": True,
+        "config.min.insync.replicas": True,
+    }
+    assert (grown.status, static.status) == (Status.PLANNED, Status.REFUSED)
+
+
+def test_reassignments_that_cannot_be_seen_refuse_moves(memory: MemoryCluster) -> None:
+    class Veiled(Watched):
+        def layout(self) -> Layout:
+            return replace(self.cluster.layout(), reassigning=None)
+
+    for name in ("grows", "moves", "racks"):
+        placed(memory, name, [1, 2], [2, 3])
+    plan = plan_for(
+        Veiled(memory),
+        declared("grows", 3, 2),
+        declared("moves", 2, 3),
+        strategic(declared("racks", 2, 2), "rack-aware"),
+    )
+    assert {planned.ref.name: planned.status for planned in plan.changes} == {
+        "grows": Status.PLANNED,
+        "moves": Status.REFUSED,
+    }
+    assert "grant Describe on the cluster" in str(plan.changes[1].reason)
+    assert codes(plan) == ["KF423"]
+
+
+def test_replicas_without_known_sizes_are_planned_all_the_same(memory: MemoryCluster) -> None:
+    class Weightless(Watched):
+        def partition_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+            raise PermissionDenied(f"not for {len(partitions)} of yours")
+
+    placed(memory, "a", [1], [2])
+    plan = plan_for(Weightless(memory), declared("a", 2, 2))
+    assert fields_of(plan)["placement"].judgement.reason == "2 replicas are copied"
+    assert codes(plan) == ["KF416"]
+
+
+def test_replicas_that_moved_while_the_plan_was_made_refuse_it(memory: MemoryCluster) -> None:
+    class Moving(Watched):
+        def layout(self) -> Layout:
+            self.cluster.execute([AddPartitions(topic("a"), 2, 3)])
+            return self.cluster.layout()
+
+    placed(memory, "a", [1], [2])
+    plan = plan_for(Moving(memory), declared("a", 2, 2))
+    assert plan.changes[0].reason == "its replicas were moved while the plan was made: plan again"
+
+
+# --- what is on its way ----------------------------------------------------------------------------
+
+
+def test_what_a_killed_apply_left_running_is_waited_for(memory: MemoryCluster) -> None:
+    placed(memory, "a", [1], [2], [3])
+    first = target(plan_for(memory, declared("a", 3, 2)))
+    assert not any(memory.reassign({("a", 0): first[0], ("a", 1): first[1]}).values())
+    plan = plan_for(memory, declared("a", 3, 2))
+    (planned,) = plan.changes
+    assert planned.status is Status.PLANNED
+    assert fields_of(plan)["placement"].before == "1,2,3"
+    assert target(plan)[:2] == first[:2]
+    assert codes(plan) == []
+
+
+def test_a_plan_that_only_reads_waits_for_nothing(memory: MemoryCluster) -> None:
+    placed(memory, "a", [1])
+    assert not any(memory.reassign({("a", 0): (1, 2)}).values())
+    watched = Counting(memory)
+    plan = make_plan(Request([declared("a", 1, 2)], reading=True), watched, Settings(), None)
+    assert (plan.changes, watched.layouts) == ((), 0)
+    plan = make_plan(Request([declared("a", 1, 2)]), watched, Settings(), None)
+    assert fields_of(plan)["placement"].before == "1"
+
+
+def test_replicas_that_others_move_about_are_no_change(memory: MemoryCluster) -> None:
+    placed(memory, "a", [1])
+    assert not any(memory.reassign({("a", 0): (2,)}).values())
+    plan = plan_for(memory, declared("a", 1, 1))
+    assert plan.changes == ()
+
+
+# --- laws ------------------------------------------------------------------------------------------
+
+FACTORS = st.integers(1, 3)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 4), FACTORS, st.integers(0, 2), FACTORS, st.booleans()),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_an_applied_plan_leaves_nothing_to_plan(topics: list[tuple[int, int, int, int, bool]]) -> None:
+    memory = racked(4)
+    memory.pace(2)
+    desired = []
+    for number, (partitions, factor, more, wanted, spread) in enumerate(topics):
+        made(memory, f"t{number}", partitions, factor)
+        least = str(max(1, wanted - 1))
+        meant = {f"replication-factor-cut from {factor}": "meant"} if wanted == 1 < factor else None
+        one = declared(f"t{number}", partitions + more, wanted, allow=meant, min_insync_replicas=least)
+        desired.append(strategic(one, "rack-aware") if spread else one)
+    plan = plan_for(memory, *desired)
+    assert all(planned.status is Status.PLANNED for planned in plan.changes)
+    report = apply(plan, memory, clock=FakeClock().clock)
+    assert [one.message for one in report.results if one.result is not Result.APPLIED] == []
+    assert plan_for(memory, *desired).changes == ()
+    again = apply(plan, memory, clock=FakeClock().clock)
+    assert {one.result for one in again.results} <= {Result.ALREADY}
+    for planned in plan.changes:
+        wanted_there = {f.path: f.after for f in getattr(planned.change, "fields", ())}.get("placement")
+        if wanted_there is not None:
+            assert where(memory, planned.ref.name) == parse_assignment(str(wanted_there))
+
+
+def test_a_plan_for_three_real_brokers_is_carried_out_as_it_was_made(kafka3: DevCluster, prefix: str) -> None:
+    with connect(kafka3.bootstrap_servers) as cluster:
+        names = [f"{prefix}{letter}" for letter in "abc"]
+        made_by_hand = [
+            CreateTopic(topic(names[0]), 2, 1, {}, ((1,), (2,))),
+            CreateTopic(topic(names[1]), 2, 3, {}, ((1, 2, 3), (2, 3, 1))),
+            CreateTopic(topic(names[2]), 2, 2, {}, ((1, 2), (2, 3))),
+        ]
+        assert cluster.execute(made_by_hand) == [None] * 3
+        eventually(lambda: len(cluster.layout().topics.keys() & {*names}), lambda there: there == 3)
+        desired = (
+            declared(names[0], 3, 3, min_insync_replicas="2"),
+            declared(names[1], 4, 2),
+            strategic(declared(names[2], 2, 2), "static", "2:1,3:1"),
+        )
+        plan = plan_for(cluster, *desired)
+        assert plan.broker_validated
+        assert [planned.status for planned in plan.changes] == [Status.PLANNED] * 3
+        report = apply(plan, cluster)
+        assert [(one.result, one.message) for one in report.results] == [(Result.APPLIED, "")] * 3
+        assert plan_for(cluster, *desired).changes == ()
+        layout = cluster.layout()
+        for planned in plan.changes:
+            assert isinstance(planned.change, Update)
+            (placement,) = (f for f in planned.change.fields if f.path == "placement")
+            assert layout.assignment(planned.ref.name) == parse_assignment(str(placement.after))

@@ -1,0 +1,110 @@
+"""What an unhealthy cluster holds back, and what a rule can."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkaform.consent import Grant
+from kafkaform.errors import UsageError
+from kafkaform.gates import hold_back, idle_grants, moves_data, refusal_by
+from kafkaform.model import (
+    Change,
+    Create,
+    Delete,
+    Diagnostic,
+    FieldChange,
+    Judgement,
+    Plan,
+    PlannedChange,
+    ResourceRef,
+    Risk,
+    Severity,
+    Status,
+    Update,
+)
+from tests.support.scenes import topic
+
+SICK = Diagnostic("KF303", Severity.ERROR, "3 partitions of 1 topic are under-replicated")
+LOSS = Judgement(Risk.DESTRUCTIVE, "retention-cut", "records go")
+
+
+def update(
+    path: str, judgement: Judgement, deferred: str | None = None, ref: ResourceRef | None = None
+) -> Update:
+    return Update(ref or topic("a"), "id", (FieldChange(path, 1, 2, 1, 2, judgement, deferred),))
+
+
+GROUP = ResourceRef("ConsumerGroup", "g")
+MOVING: dict[str, Change] = {
+    "delete": Delete(topic("a"), "id", {}, LOSS),
+    "delete group": Delete(GROUP, None, {}, LOSS),
+    "cut": update("config.retention.ms", LOSS),
+    "safe increase": update("partitions", Judgement()),
+    "move": update("placement", Judgement(Risk.DISRUPTIVE, "replica-move", "2 replicas are copied")),
+    "reset": update("offsets.a:0", Judgement(Risk.DESTRUCTIVE, "offset-reset", "read again"), ref=GROUP),
+}
+STAYING: dict[str, Change] = {
+    "create": Create(topic("a"), {"partitions": 3}),
+    "raise": update("config.retention.ms", Judgement()),
+    "disruptive": update("config.min.insync.replicas", Judgement(Risk.DISRUPTIVE, "min-isr-raise")),
+    "deferred": update("partitions", Judgement(), deferred="later"),
+    "deferred move": update("placement", Judgement(), deferred="later"),
+}
+
+
+@pytest.mark.parametrize("change", MOVING.values(), ids=MOVING)
+def test_what_destroys_or_places_data_waits_until_the_cluster_is_healthy(change: Change) -> None:
+    assert moves_data(change)
+    (held,) = hold_back(Plan("c", (PlannedChange(change, Status.PLANNED),)), [SICK]).changes
+    assert held.status is Status.REFUSED
+    assert held.reason == f"the cluster is not healthy: KF303: {SICK.message}"
+    assert held.remedy is not None
+    assert "kafkaform doctor --wait" in held.remedy
+
+
+@pytest.mark.parametrize("change", STAYING.values(), ids=STAYING)
+def test_the_rest_goes_on(change: Change) -> None:
+    assert not moves_data(change)
+    plan = Plan("c", (PlannedChange(change, Status.PLANNED),))
+    assert hold_back(plan, [SICK]) == plan
+
+
+def test_a_healthy_cluster_holds_nothing_back() -> None:
+    plan = Plan("c", tuple(PlannedChange(change, Status.PLANNED) for change in MOVING.values()))
+    assert hold_back(plan, []) is plan
+
+
+@pytest.mark.parametrize("status", [Status.REFUSED, Status.NEEDS_CONSENT])
+def test_what_is_held_back_already_keeps_its_own_reason(status: Status) -> None:
+    plan = Plan("c", (PlannedChange(MOVING["delete"], status, reason="for another reason"),))
+    assert hold_back(plan, [SICK]) == plan
+
+
+def test_a_refusal_by_many_rules_quotes_two_and_names_the_rest() -> None:
+    codes = (101, 102, 103, 103)
+    found = [Diagnostic(f"KF{n}", Severity.ERROR, f"wrong {n}", suggestion=f"mend {n}") for n in codes]
+    assert refusal_by(found[:1]) == ("KF101: wrong 101", "mend 101")
+    reason = "KF101: wrong 101; KF102: wrong 102; and KF103, see the findings"
+    assert refusal_by(found) == (reason, "mend 101; mend 102")
+
+
+def test_consents_that_nothing_needs_are_told() -> None:
+    cut = FieldChange("config.retention.ms", "2", "1", judgement=Judgement(Risk.DESTRUCTIVE, "retention-cut"))
+    devices = topic("identity.devices.v1")
+    plan = Plan("c", (PlannedChange(Update(devices, None, (cut,)), Status.NEEDS_CONSENT),))
+
+    def told(*texts: str) -> list[str]:
+        return [*idle_grants(map(Grant.parse, texts), plan, [topic("quiet")])]
+
+    exact = "Topic/identity.devices.v1:retention-cut"
+    assert told("destructive", "Topic/*:destructive", "Topic/identity.*:retention-*", exact) == []
+    assert told("Topic/payments.*:delete") == [
+        "--allow 'Topic/payments.*:delete' matches no resource of this plan: write KIND/NAME as the plan does"
+    ]
+    assert told("Topic/quiet:delete") == ["nothing in this plan needs --allow Topic/quiet:delete"]
+    assert told("Topic/*:delete") == [
+        "nothing in this plan needs --allow 'Topic/*:delete'; what it matches needs retention-cut"
+    ]
+    with pytest.raises(UsageError, match="this plan covers no Topic") as raised:
+        told("Topic/identity.device.v1:retention-cut")
+    assert raised.value.hint == "did you mean Topic/identity.devices.v1?"

@@ -1,0 +1,382 @@
+"""Laws of the placement, over layouts with and without racks, brokers that are down and lagging replicas."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from kafkaform.layout import Layout
+from kafkaform.placement import Strategy, Want, balance, moves, place, rebalance
+from tests.support import layouts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hypothesis.strategies import DrawFn
+
+    from kafkaform.health import PartitionState
+    from kafkaform.layout import Assignment, Replicas
+    from kafkaform.model import Broker
+
+SETTINGS = settings(max_examples=60, deadline=None)
+MOVABLE = st.sampled_from((Strategy.BALANCED, Strategy.RACK_AWARE))
+
+
+@st.composite
+def scenes(draw: DrawFn, strategies: st.SearchStrategy[Strategy] = MOVABLE) -> tuple[Layout, list[Want]]:
+    """A layout, and wants for some of its topics and for new ones."""
+    found = draw(layouts.layouts())
+    wants = []
+    for topic in sorted(draw(st.sets(st.sampled_from((*layouts.NAMES, "new"))))):
+        present = len(found.topics.get(topic, ()))
+        partitions = draw(st.integers(max(1, present), present + 4))
+        wants.append(Want(topic, partitions, draw(st.integers(1, 5)), draw(strategies)))
+    return found, wants
+
+
+def placed(found: Layout, wants: Sequence[Want]) -> Mapping[str, Assignment]:
+    """What is placed; every want is either placed or refused."""
+    result = place(wants, found)
+    assert {want.topic for want in wants} == {*result.assignments, *result.refused}
+    assert not set(result.assignments) & set(result.refused)
+    return result.assignments
+
+
+def partitions(
+    found: Layout, wants: Sequence[Want]
+) -> list[tuple[Want, PartitionState | None, Replicas, Replicas]]:
+    """Every placed partition: its want, its state if it exists, its replicas before and after."""
+    assignments = placed(found, wants)
+    result = []
+    for want in wants:
+        states = found.topics.get(want.topic, ())
+        for number, after in enumerate(assignments.get(want.topic, ())):
+            state = states[number] if number < len(states) else None
+            result.append((want, state, state.replicas if state else (), after))
+    return result
+
+
+def used(found: Layout, replicas: Replicas) -> int:
+    """How many racks live replicas use; brokers are racks where not all have one."""
+    racks = {broker.id: broker.rack for broker in found.brokers}
+    if not all(racks.values()):
+        return len(set(replicas) & set(racks))
+    return len({racks[broker] for broker in replicas if broker in racks})
+
+
+def rack_count(found: Layout) -> int:
+    """How many racks there are to use."""
+    racks = [broker.rack for broker in found.brokers]
+    return len(set(racks)) if all(racks) else len(racks)
+
+
+def live(found: Layout) -> set[int]:
+    """The ids of the live brokers."""
+    return {broker.id for broker in found.brokers}
+
+
+@SETTINGS
+@given(scenes())
+def test_every_partition_has_as_many_replicas_as_wanted_and_no_broker_twice(
+    scene: tuple[Layout, list[Want]],
+) -> None:
+    found, wants = scene
+    assignments = placed(found, wants)
+    for want in wants:
+        if want.topic in assignments:
+            assert len(assignments[want.topic]) == want.partitions
+            for replicas in assignments[want.topic]:
+                assert len(replicas) == len(set(replicas)) == want.replication_factor
+
+
+@SETTINGS
+@given(scenes())
+def test_what_is_refused_has_too_few_brokers(scene: tuple[Layout, list[Want]]) -> None:
+    found, wants = scene
+    for topic in place(wants, found).refused:
+        (want,) = (want for want in wants if want.topic == topic)
+        present: list[Replicas] = list(found.assignment(topic)) if topic in found.topics else []
+        new: list[Replicas] = [()] * (want.partitions - len(present))
+        assert any(
+            len(live(found) | set(replicas)) < want.replication_factor for replicas in (*present, *new)
+        )
+
+
+@SETTINGS
+@given(scenes())
+def test_only_live_brokers_get_a_replica(scene: tuple[Layout, list[Want]]) -> None:
+    found, wants = scene
+    for _, _, before, after in partitions(found, wants):
+        assert set(after) - set(before) <= live(found)
+
+
+@SETTINGS
+@given(scenes(st.just(Strategy.BALANCED)))
+def test_nothing_moves_that_need_not_move(scene: tuple[Layout, list[Want]]) -> None:
+    found, wants = scene
+    for want, _, before, after in partitions(found, wants):
+        if len(before) <= want.replication_factor:
+            assert after[: len(before)] == before
+        else:
+            assert set(after) < set(before)
+
+
+@SETTINGS
+@given(scenes())
+def test_the_present_leader_keeps_its_replica_and_the_preferred_one_the_first_place(
+    scene: tuple[Layout, list[Want]],
+) -> None:
+    found, wants = scene
+    for _, state, before, after in partitions(found, wants):
+        if state is None:
+            continue
+        if state.leader is not None:
+            assert state.leader in after
+        if before[0] in after:
+            assert after[0] == before[0]
+        elif state.leader is not None:
+            assert after[0] == state.leader
+
+
+@SETTINGS
+@given(scenes(st.just(Strategy.BALANCED)))
+def test_what_is_out_of_sync_goes_first(scene: tuple[Layout, list[Want]]) -> None:
+    found, wants = scene
+    for want, state, before, after in partitions(found, wants):
+        if state is not None and len(before) > want.replication_factor:
+            dropped = set(before) - set(after)
+            if dropped & set(state.isr):
+                assert set(after) <= set(state.isr)
+
+
+@SETTINGS
+@given(scenes(st.just(Strategy.BALANCED)))
+def test_new_replicas_use_as_many_racks_as_can_be(scene: tuple[Layout, list[Want]]) -> None:
+    found, wants = scene
+    for want, _, before, after in partitions(found, wants):
+        added = want.replication_factor - len(before)
+        if added > 0:
+            assert used(found, after) == min(used(found, before) + added, rack_count(found))
+
+
+@SETTINGS
+@given(layouts.healthy(), st.data())
+def test_what_is_kept_uses_as_many_racks_as_can_be(found: Layout, data: st.DataObject) -> None:
+    assume(found.topics)
+    topic = data.draw(st.sampled_from(sorted(found.topics)))
+    factor = data.draw(st.integers(1, 3))
+    want = Want(topic, len(found.topics[topic]), factor)
+    for _, state, before, after in partitions(found, [want]):
+        assert state is not None
+        if len(before) > factor:
+            others = set(before) - {state.leader}
+            choices = itertools.combinations(sorted(others), factor - 1)
+            assert used(found, after) == max(used(found, (*rest, state.leader or 0)) for rest in choices)
+
+
+@SETTINGS
+@given(scenes(st.just(Strategy.RACK_AWARE)))
+def test_rack_aware_uses_every_rack_it_could_with_the_fewest_moves(
+    scene: tuple[Layout, list[Want]],
+) -> None:
+    found, wants = scene
+    for want, _, before, after in partitions(found, wants):
+        up = len(set(after) & live(found))
+        assert used(found, after) == min(up, rack_count(found))
+        if len(before) == want.replication_factor:
+            assert len(set(after) - set(before)) == used(found, after) - used(found, before)
+
+
+@SETTINGS
+@given(scenes())
+def test_what_is_placed_stays(scene: tuple[Layout, list[Want]]) -> None:
+    found, wants = scene
+    assignments = placed(found, wants)
+    topics = dict(found.topics)
+    for topic, assignment in assignments.items():
+        states = list(topics.get(topic, ()))
+        blank = layouts.layout(found.brokers, {topic: assignment}).topics[topic]
+        topics[topic] = (
+            *(replace(state, replicas=assignment[state.partition]) for state in states),
+            *blank[len(states) :],
+        )
+    after = Layout(found.brokers, topics)
+    kept = [want for want in wants if want.topic in assignments]
+    assert placed(after, kept) == assignments
+
+
+@SETTINGS
+@given(scenes(), st.randoms(use_true_random=False))
+def test_the_order_of_the_input_does_not_matter(scene: tuple[Layout, list[Want]], chance: object) -> None:
+    found, wants = scene
+    assert place(*_shuffled(found, wants, chance)) == place(wants, found)
+
+
+def _shuffled(found: Layout, wants: Sequence[Want], chance: object) -> tuple[list[Want], Layout]:
+    shuffle = chance.shuffle  # type: ignore[attr-defined]
+    brokers, topics, mixed = list(found.brokers), list(found.topics), list(wants)
+    for each in (brokers, topics, mixed):
+        shuffle(each)
+    return mixed, Layout(tuple(brokers), {topic: found.topics[topic] for topic in topics}, found.reassigning)
+
+
+@SETTINGS
+@given(
+    layouts.fleets(racks=False, least=2),
+    st.lists(st.integers(1, 12), min_size=1, max_size=4),
+    st.integers(1, 3),
+)
+def test_new_topics_without_racks_are_as_even_as_can_be(
+    live_brokers: tuple[Broker, ...], counts: list[int], factor: int
+) -> None:
+    assume(factor <= len(live_brokers))
+    empty = Layout(live_brokers, {})
+    result = place([Want(f"t{number}", count, factor) for number, count in enumerate(counts)], empty)
+    measured = balance(result.assignments, live_brokers)
+    assert measured.replica_spread <= 1
+    assert measured.leader_spread <= 1
+
+
+@SETTINGS
+@given(layouts.healthy(racks=False, least=2), st.integers(2, 4))
+def test_raised_without_racks_nothing_is_more_even(found: Layout, factor: int) -> None:
+    """Compared with all that could have been chosen, in small layouts."""
+    assume(factor <= len(found.brokers) <= 4)
+    ids = sorted(live(found))
+    rows = [(t, n, r) for t in sorted(found.topics) for n, r in enumerate(found.assignment(t))]
+    rows = rows[:4]
+    small = layouts.layout(
+        found.brokers,
+        {t: found.assignment(t)[: 1 + max(n for u, n, _ in rows if u == t)] for t, _, _ in rows},
+    )
+    choices = [
+        [
+            (*replicas, *extra)
+            for extra in itertools.combinations(
+                [broker for broker in ids if broker not in replicas], max(0, factor - len(replicas))
+            )
+        ]
+        for _, _, replicas in rows
+    ]
+    assume(all(len(replicas) <= factor for _, _, replicas in rows))
+    least = min(_squares(ids, option) for option in itertools.product(*choices))
+    result = placed(small, [Want(topic, len(small.topics[topic]), factor) for topic in small.topics])
+    assert _squares(ids, [r for assignment in result.values() for r in assignment]) == least
+
+
+def _squares(ids: Sequence[int], rows: Sequence[Replicas]) -> int:
+    counts = Counter(broker for replicas in rows for broker in replicas)
+    return sum(counts[broker] ** 2 for broker in ids)
+
+
+# --- rebalancing -----------------------------------------------------------------------------------
+
+
+def rebalanced(found: Layout, **options: object) -> tuple[Mapping[str, Assignment], Layout]:
+    """Everything after a rebalance, and the layout then."""
+    result = rebalance(found.topics, found, **options)  # type: ignore[arg-type]
+    assert not result.refused
+    return {**layouts.state_of(found), **result.assignments}, layouts.moved(found, result.assignments)
+
+
+@SETTINGS
+@given(layouts.healthy())
+def test_a_rebalance_keeps_the_number_of_replicas_and_the_use_of_racks(found: Layout) -> None:
+    after, _ = rebalanced(found)
+    for topic in found.topics:
+        for old, new in zip(found.assignment(topic), after[topic], strict=True):
+            assert len(new) == len(set(new)) == len(old)
+            assert used(found, new) >= used(found, old)
+
+
+@SETTINGS
+@given(layouts.healthy())
+def test_a_rebalance_never_makes_anything_less_even(found: Layout) -> None:
+    before = balance(layouts.state_of(found), found.brokers)
+    after = balance(rebalanced(found)[0], found.brokers)
+    assert after.replica_spread <= before.replica_spread
+    assert after.leader_spread <= before.leader_spread
+    assert after.narrow <= before.narrow
+
+
+@SETTINGS
+@given(layouts.healthy(), st.data())
+def test_a_second_rebalance_moves_nothing(found: Layout, data: st.DataObject) -> None:
+    add = data.draw(st.sets(st.sampled_from(sorted(live(found))), max_size=2))
+    _, after = rebalanced(found, add=add)
+    assert not rebalance(after.topics, after, add=add).assignments
+
+
+@SETTINGS
+@given(layouts.healthy(racks=False, least=2))
+def test_without_racks_a_rebalance_is_even_with_the_fewest_moves(found: Layout) -> None:
+    before = balance(layouts.state_of(found), found.brokers)
+    after, _ = rebalanced(found)
+    assert balance(after, found.brokers).replica_spread <= 1
+    share, more = divmod(sum(before.replicas.values()), len(found.brokers))
+    fullest = sorted(before.replicas.values(), reverse=True)
+    excess = sum(max(0, count - share - (rank < more)) for rank, count in enumerate(fullest))
+    assert moves(layouts.state_of(found), after).replicas == excess
+
+
+@SETTINGS
+@given(layouts.healthy(least=3), st.data())
+def test_a_removed_broker_holds_nothing_and_only_its_replicas_move(
+    found: Layout, data: st.DataObject
+) -> None:
+    remove = data.draw(st.sets(st.sampled_from(sorted(live(found))), min_size=1, max_size=2))
+    result = rebalance(found.topics, found, remove=remove)
+    left = [broker for broker in found.brokers if broker.id not in remove]
+    remaining = Layout(tuple(left), found.topics)
+    for topic in found.topics:
+        old_assignment = found.assignment(topic)
+        if topic in result.refused:
+            assert any(len(old) > len(left) for old in old_assignment)
+            continue
+        for old, new in zip(old_assignment, result.assignments.get(topic, old_assignment), strict=True):
+            assert not set(new) & remove
+            assert len(new) == len(set(new)) == len(old)
+            assert set(old) - remove <= set(new)
+            kept, came = tuple(set(old) - remove), len(set(old) & remove)
+            assert used(remaining, new) == min(
+                used(remaining, kept) + came, max(rack_count(remaining), used(remaining, kept))
+            )
+            if not set(old) & remove:
+                assert new == old
+
+
+@SETTINGS
+@given(layouts.healthy(least=2), st.data())
+def test_only_an_added_broker_gets_replicas_and_no_more_than_its_share(
+    found: Layout, data: st.DataObject
+) -> None:
+    added = data.draw(st.sampled_from(sorted(live(found))))
+    before = balance(layouts.state_of(found), found.brokers)
+    after, _ = rebalanced(found, add=[added])
+    share = -(-sum(before.replicas.values()) // len(found.brokers))
+    assert balance(after, found.brokers).replicas[added] <= max(share, before.replicas[added])
+    for topic in found.topics:
+        for old, new in zip(found.assignment(topic), after[topic], strict=True):
+            assert set(new) - set(old) <= {added}
+
+
+@SETTINGS
+@given(layouts.layouts(), st.randoms(use_true_random=False))
+def test_the_order_of_the_input_does_not_matter_to_a_rebalance(found: Layout, chance: object) -> None:
+    _, mixed = _shuffled(found, [], chance)
+    assert rebalance(list(mixed.topics), mixed) == rebalance(sorted(found.topics), found)
+
+
+@SETTINGS
+@given(layouts.layouts())
+def test_a_rebalance_leaves_partitions_with_a_broker_that_is_down(found: Layout) -> None:
+    after = rebalance(found.topics, found).assignments
+    for topic, assignment in after.items():
+        for old, new in zip(found.assignment(topic), assignment, strict=True):
+            if not set(old) <= live(found):
+                assert new == old

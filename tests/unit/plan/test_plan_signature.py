@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from base64 import b64decode
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from kafkaform.errors import PlanFileError
+from kafkaform.model import Create, Plan, PlannedChange, ResourceRef, Status
+from kafkaform.plan_file import PlanHeader, digest_of, plan_from_json, plan_to_json, sign
+from kafkaform.plan_signature import Purpose, SignedFor, covered, fingerprint, require_signed
+from kafkaform.report.printable import is_plain
+from kafkaform.schema_files import load_schema
+from tests.support import strategies
+from tests.support.json_places import places
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = Ed25519PrivateKey.generate()
+OTHER = Ed25519PrivateKey.generate()
+HEADER = PlanHeader("0.1.0", "1a2b3c", "prod", "prod", "2025-06-01T12:00:00Z")
+PLAN = Plan(
+    "cluster-1",
+    (PlannedChange(Create(ResourceRef("Topic", "a\U0001f600\x7f"), {"partitions": 6}), Status.PLANNED),),
+)
+MERGED = SignedFor(Purpose.APPLY, "refs/heads/main")
+SIGNED = sign(plan_to_json(PLAN, HEADER), KEY, MERGED)
+
+
+def verify(text: str, *keys: Ed25519PrivateKey) -> None:
+    _, header = plan_from_json(text, "plan.json")
+    require_signed(header.signature, [key.public_key() for key in keys], "plan.json")
+
+
+def refusal(text: str, *keys: Ed25519PrivateKey) -> str:
+    with pytest.raises(PlanFileError) as caught:
+        verify(text, *keys)
+    assert caught.value.hint
+    assert caught.value.message.isprintable()
+    return caught.value.message
+
+
+@settings(max_examples=40)
+@given(strategies.plans(max_changes=2), strategies.headers())
+def test_a_signed_plan_is_the_same_plan(plan: Plan, header: PlanHeader) -> None:
+    unsigned = plan_to_json(plan, header)
+    signed = sign(unsigned, KEY, MERGED)
+    verify(signed, KEY)
+    read, made = plan_from_json(signed, "plan.json")
+    assert (read, replace(made, signature=None, signed_for=None)) == (plan, header)
+    assert made.signed_for == MERGED
+    assert made.signature is not None
+    assert made.signature.key == fingerprint(KEY.public_key())
+    assert plan_to_json(read, made) == signed
+    assert all(char == "\n" or is_plain(char) for char in signed)
+    Draft202012Validator(load_schema("plan")).validate(json.loads(signed))
+
+
+def test_signing_again_replaces_the_signature() -> None:
+    assert sign(SIGNED, KEY, MERGED) == SIGNED
+    again = sign(SIGNED, OTHER, MERGED)
+    verify(again, OTHER)
+    assert again.count('"signature"') == 1
+
+
+def test_one_of_several_keys_will_do() -> None:
+    verify(SIGNED, OTHER, KEY)
+
+
+def test_the_layout_of_the_file_does_not_count() -> None:
+    document = json.loads(SIGNED)
+    verify(json.dumps(dict(reversed(document.items())), indent=7, ensure_ascii=True), KEY)
+
+
+def test_an_unsigned_plan() -> None:
+    assert "plan.json: the plan is not signed" in refusal(plan_to_json(PLAN, HEADER), KEY)
+
+
+def test_a_plan_signed_with_another_key() -> None:
+    message = refusal(SIGNED, OTHER)
+    assert f"signed with the key {fingerprint(KEY.public_key())}, which is not trusted here" in message
+    assert "not trusted" in refusal(SIGNED)  # no key at all trusts nobody
+
+
+def test_a_key_that_says_it_is_another() -> None:
+    document = json.loads(sign(plan_to_json(PLAN, HEADER), OTHER, MERGED))
+    document["signature"]["key"] = fingerprint(KEY.public_key())
+    assert "the signature does not fit" in refusal(json.dumps(document), KEY)
+
+
+def test_a_signature_of_another_plan() -> None:
+    document = json.loads(plan_to_json(replace(PLAN, cluster_id="cluster-2"), HEADER))
+    document["signature"] = json.loads(SIGNED)["signature"]
+    assert "the signature does not fit" in refusal(json.dumps(document), KEY)
+
+
+def test_a_signature_of_something_that_is_no_plan() -> None:
+    """The key may sign other things too, which must not be taken for plans."""
+    document = json.loads(SIGNED)
+    bare = covered(document).removeprefix(b"kafkaform plan v1\n")
+    assert json.loads(bare) == {key: value for key, value in document.items() if key != "signature"}
+    KEY.public_key().verify(b64decode(document["signature"]["value"]), b"kafkaform plan v1\n" + bare)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("created_at",), "2031-01-01T00:00:00Z"),
+        (("commit",), "ffffff"),
+        (("commit",), None),
+        (("tool_version",), "0.1.1"),
+        (("environment",), "dev"),
+        (("cluster", "name"), "dev"),
+        (("cluster", "id"), "cluster-2"),
+        (("broker_validated",), True),
+        (("signed_for", "purpose"), "review"),
+        (("signed_for", "ref"), "refs/heads/other"),
+        (("signed_for", "ref"), None),
+        (("changes", 0, "name"), "b"),
+        (("changes", 0, "fields", 0, "after"), 7),
+        (("diagnostics",), [{"code": "KF1", "severity": "info", "message": "m", "source": None,
+                             "suggestion": None, "waived": None}]),
+    ],
+)  # fmt: skip
+def test_the_signature_covers_everything(path: tuple[str | int, ...], value: Any) -> None:
+    document = json.loads(SIGNED)
+    *parents, last = path
+    node = document
+    for step in parents:
+        node = node[step]
+    node[last] = value
+    document["digest"] = digest_of(document)  # as somebody who means harm would leave it
+    assert "the signature does not fit" in refusal(json.dumps(document), KEY)
+
+
+def test_what_it_is_signed_for_cannot_be_taken_away() -> None:
+    document = json.loads(SIGNED)
+    del document["signed_for"]
+    assert "the signature does not fit" in refusal(json.dumps(document), KEY)
+
+
+def test_signing_again_for_something_else_replaces_what_it_was_signed_for() -> None:
+    again = sign(SIGNED, KEY, SignedFor(Purpose.REVIEW))
+    verify(again, KEY)
+    assert json.loads(again)["signed_for"] == {"purpose": "review", "ref": None}
+
+
+@given(st.data())
+def test_no_edit_goes_unseen(data: st.DataObject) -> None:
+    document: Any = json.loads(SIGNED)
+    *parents, key = data.draw(st.sampled_from([path for path in places(document) if path]))
+    node = document
+    for step in parents:
+        node = node[step]
+    before = node[key]
+    node[key] = data.draw(
+        st.sampled_from([None, True, 0, 1, 7, "", "x", "planned", [], {}]).filter(
+            lambda value: (type(value), value) != (type(before), before)
+        )
+    )
+    document["digest"] = document["digest"] if key == "digest" else _digest(document)
+    refusal(json.dumps(document), KEY)
+
+
+def _digest(document: Any) -> Any:
+    try:
+        return digest_of(document)
+    except (AttributeError, KeyError, TypeError):  # what is no plan any more has none
+        return document.get("digest")
+
+
+@pytest.mark.parametrize(
+    ("member", "where"),
+    [
+        (None, "signature: not an object"),
+        ([], "signature: not an object"),
+        ({}, "signature.algorithm: missing"),
+        ({"algorithm": "none"}, "signature.algorithm: not ed25519"),
+        ({"key": "sha256:" + "A" * 64}, "signature.key: not the SHA-256"),
+        ({"key": 7}, "signature.key: not a string"),
+        ({"value": "A" * 86}, "signature.value: not 64 bytes"),
+        ({"value": "A" * 87 + "="}, "signature.value: not 64 bytes"),
+        ({"value": "A" * 86 + "==\n"}, "signature.value: not 64 bytes"),
+        ({"extra": 1}, "signature: unknown key 'extra'"),
+    ],
+)
+def test_a_signature_that_is_none(member: Any, where: str) -> None:
+    document = json.loads(SIGNED)
+    document["signature"] = {**document["signature"], **member} if member else member
+    assert f"plan.json: not a valid plan: {where}" in refusal(json.dumps(document), KEY)
+
+
+@pytest.mark.parametrize(
+    ("member", "where"),
+    [
+        (None, "signed_for: not an object"),
+        ({"purpose": "apply"}, "signed_for.ref: missing"),
+        ({"purpose": "destroy", "ref": None}, "signed_for.purpose: not one of review, apply"),
+        ({"purpose": None, "ref": None}, "signed_for.purpose: not one of"),
+        ({"purpose": "apply", "ref": 7}, "signed_for.ref: neither a string nor null"),
+        ({"purpose": "apply", "ref": ""}, "signed_for.ref: empty"),
+        ({"purpose": "apply", "ref": None, "x": 1}, "signed_for: unknown key 'x'"),
+    ],
+)
+def test_a_purpose_that_is_none(member: Any, where: str) -> None:
+    document = {**json.loads(SIGNED), "signed_for": member}
+    assert f"plan.json: not a valid plan: {where}" in refusal(json.dumps(document), KEY)
+    assert not Draft202012Validator(load_schema("plan")).is_valid(document)
+
+
+def test_a_purpose_without_a_signature_says_nothing() -> None:
+    document = json.loads(SIGNED)
+    del document["signature"]
+    assert "signed_for: not signed for anything: there is no signature" in refusal(json.dumps(document), KEY)
+    assert not Draft202012Validator(load_schema("plan")).is_valid(document)
+
+
+@pytest.mark.parametrize("which", ["the first", "the last"])
+def test_a_plan_that_readers_would_see_differently_is_refused(which: str) -> None:
+    """Of two equal keys, some readers take the first and some the last."""
+    member = '"created_at": "2025-06-01T12:00:00Z"'
+    assert SIGNED.count(member) == 1
+    later = member.replace("2025", "2031")
+    both = f"{member}, {later}" if which == "the first" else f"{later}, {member}"
+    assert "the key 'created_at' is there twice" in refusal(SIGNED.replace(member, both), KEY)
+
+
+def test_openssl_and_jq_verify_it_too(tmp_path: Path) -> None:
+    """What docs/saved-plans.md shows: nobody needs to take kafkaform's word for it."""
+    (tmp_path / "plan.json").write_text(SIGNED)
+    pem = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    (tmp_path / "verify.pem").write_bytes(pem)
+    script = """
+        { echo 'kafkaform plan v1'; jq -jcSa 'del(.signature)' plan.json; } > signed
+        jq -r .signature.value plan.json | base64 -d > signature
+        openssl pkeyutl -verify -pubin -inkey verify.pem -rawin -in signed -sigfile signature
+    """
+    done = subprocess.run(["bash", "-euc", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Verified Successfully" in done.stdout

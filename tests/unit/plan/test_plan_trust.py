@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkaform import __version__
+from kafkaform.errors import PlanFileError
+from kafkaform.freshness import CLOCKS_DIFFER
+from kafkaform.model import Plan
+from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json, sign
+from kafkaform.plan_signature import Purpose, SignedFor, signature_member
+from kafkaform.plan_trust import Checkout, Terms, check_trust
+from kafkaform.repository import Repository
+from tests.support.git_work import Work
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAD = "0123456789abcdef0123456789abcdef01234567"
+OTHER = "f" * 40
+NOW = datetime(2025, 6, 8, 12, 0, 0, tzinfo=UTC)
+MADE = PlanHeader(__version__, HEAD, "prod", "prod", "2025-06-08T11:00:00Z")
+KEY = Ed25519PrivateKey.generate()
+
+
+def check(made: PlanHeader, terms: Terms) -> None:
+    check_trust(made, terms, now=NOW, file="plan.json")
+
+
+def refusal(made: PlanHeader, terms: Terms) -> PlanFileError:
+    with pytest.raises(PlanFileError) as caught:
+        check(made, terms)
+    assert caught.value.message.startswith("plan.json: ")
+    assert caught.value.message.isprintable()
+    assert caught.value.hint
+    return caught.value
+
+
+def test_without_terms_anything_of_this_version_will_do() -> None:
+    check(replace(MADE, commit=None, created_at="1999-01-01T00:00:00Z"), Terms())
+
+
+# --- signature -------------------------------------------------------------------------------------
+
+
+def test_the_signature_comes_before_everything_that_it_covers() -> None:
+    bad = replace(MADE, tool_version="9.0.0", created_at="2031-13-01T00:00:00Z", commit=OTHER)
+    terms = Terms((KEY.public_key(),), max_age=timedelta(0), checkout=Checkout(HEAD))
+    assert "the plan is not signed" in refusal(bad, terms).message
+
+
+def test_a_signed_plan_meets_all_terms() -> None:
+    made = signed(Purpose.APPLY)
+    check(made, Terms(KEYS, max_age=timedelta(hours=1), checkout=Checkout(HEAD)))
+    with pytest.raises(PlanFileError, match="not trusted here"):
+        check(made, Terms(()))
+
+
+# --- purpose ---------------------------------------------------------------------------------------
+
+KEYS = (KEY.public_key(),)
+
+
+def signed(purpose: Purpose, made: PlanHeader = MADE, ref: str | None = "refs/heads/main") -> PlanHeader:
+    """What a plan with this header says once it is signed."""
+    return plan_from_json(sign(plan_to_json(Plan("c"), made), KEY, SignedFor(purpose, ref)), "plan.json")[1]
+
+
+def test_a_plan_that_is_signed_for_review_is_not_applied_as_it_is() -> None:
+    error = refusal(signed(Purpose.REVIEW), Terms(KEYS))
+    assert "the plan is signed for review, and not to be applied as it is" in error.message
+    assert "apply --reviewed" in str(error.hint)
+    check(signed(Purpose.REVIEW), Terms(KEYS, frozenset(Purpose)))
+    check(signed(Purpose.APPLY), Terms(KEYS, frozenset(Purpose)))
+
+
+def test_a_signature_of_before_there_were_purposes_will_not_do() -> None:
+    text = plan_to_json(Plan("c"), MADE)
+    document = json.loads(text)
+    member = signature_member(document, KEY)
+    made = plan_from_json(json.dumps({**document, "signature": member}), "plan.json")[1]
+    for purposes in (frozenset({Purpose.APPLY}), frozenset(Purpose)):
+        assert "is signed, but does not say what for" in refusal(made, Terms(KEYS, purposes)).message
+    check(made, Terms())  # where nobody asks for a signature
+
+
+def test_a_plan_to_be_applied_is_of_a_commit_that_is_merged_here(tmp_path: Path) -> None:
+    work = Work(tmp_path)
+    first = work.commit(**{"topics/a.yaml": "a"})
+    work.git("checkout", "-q", "-b", "other")
+    unmerged = work.commit(**{"topics/a.yaml": "b"})
+    work.git("checkout", "-q", "main")
+    head = work.commit(**{"topics/b.yaml": "b"})
+    terms = Terms(KEYS, repository=Repository.at(tmp_path))
+    for commit in (first, head):
+        check(signed(Purpose.APPLY, replace(MADE, commit=commit)), terms)
+    # Whatever ref the plan says that it is of: that is its signer's word.
+    error = refusal(signed(Purpose.APPLY, replace(MADE, commit=unmerged), "refs/heads/main"), terms)
+    assert f"from commit {unmerged[:12]}, which is not part of {head[:12]}" in error.message
+    for commit, told in {
+        "f" * 40: "is no commit in the Git repository",
+        "other": "from commit other, which is not part of",
+        "main": "from commit main, which is not part of",
+        "--all": "is no commit in the Git repository",
+        f"{head}-dirty": "from files that are not as commit",
+    }.items():
+        assert told in refusal(signed(Purpose.APPLY, replace(MADE, commit=commit)), terms).message, commit
+    assert (
+        "does not say from which" in refusal(signed(Purpose.APPLY, replace(MADE, commit=None)), terms).message
+    )
+    check(replace(MADE, commit=unmerged), Terms(repository=terms.repository))  # nobody asks for a signature
+
+
+def test_the_ref_that_is_checked_out(tmp_path: Path) -> None:
+    work = Work(tmp_path)
+    work.commit(a="1")
+    repository = Repository.at(tmp_path)
+    assert repository.ref() == "refs/heads/main"
+    work.commit(a="2")
+    work.git("checkout", "-q", "--detach")
+    assert repository.ref() == "refs/heads/main"
+    work.git("update-ref", "refs/remotes/pull/12/merge", "HEAD")
+    assert repository.ref() is None  # either could be meant
+    work.git("checkout", "-q", "--detach", "HEAD^")
+    assert repository.ref() is None
+    work.git("update-ref", "refs/remotes/pull/13/merge", "HEAD")
+    assert repository.ref() == "refs/remotes/pull/13/merge"
+
+
+# --- version ---------------------------------------------------------------------------------------
+
+
+def test_a_plan_of_another_version_is_refused_by_name() -> None:
+    error = refusal(replace(MADE, tool_version="7.2.1\x1b[2J"), Terms())
+    assert rf"made by kafkaform 7.2.1\x1b[2J, and this is {__version__}" in error.message
+
+
+# --- age -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("created", "max_age", "message"),
+    [
+        ("2025-06-08T11:00:00Z", timedelta(minutes=59), "the plan is 60 minutes old, and may be 59 minutes"),
+        ("2025-06-01T12:00:00Z", timedelta(hours=24), "the plan is 7 days old, and may be 24 hours old"),
+        ("2025-06-08T11:59:58.5Z", timedelta(seconds=1), "the plan is 1 second old, and may be 1 second"),
+        ("1999-01-01T00:00:00Z", timedelta(days=3000), "days old, and may be 3,000 days old"),
+    ],
+)
+def test_a_plan_that_is_too_old(created: str, max_age: timedelta, message: str) -> None:
+    error = refusal(replace(MADE, created_at=created), Terms(max_age=max_age))
+    assert message in error.message
+    assert "--max-age" in str(error.hint)
+
+
+def test_a_plan_that_is_just_young_enough() -> None:
+    check(MADE, Terms(max_age=timedelta(hours=1)))
+
+
+def test_clocks_may_differ_a_little() -> None:
+    ahead = (NOW + CLOCKS_DIFFER).strftime("%Y-%m-%dT%H:%M:%SZ")
+    check(replace(MADE, created_at=ahead), Terms(max_age=timedelta(0)))
+    later = (NOW + CLOCKS_DIFFER + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    error = refusal(replace(MADE, created_at=later), Terms(max_age=timedelta(days=1)))
+    assert f"the plan is from the future: it was made at {later}" in error.message
+
+
+@pytest.mark.parametrize("created", ["2025-13-01T00:00:00Z", "2025-06-08T24:00:00Z", "0000-01-01T00:00:00Z"])
+def test_a_time_that_there_is_not(created: str) -> None:
+    error = refusal(replace(MADE, created_at=created), Terms(max_age=timedelta(days=1)))
+    assert f"how old the plan is cannot be told: there is no time {created}" in error.message
+
+
+@given(st.timedeltas(timedelta(0), timedelta(days=700)), st.timedeltas(timedelta(0), timedelta(days=700)))
+def test_a_plan_is_refused_from_its_age_on(age: timedelta, max_age: timedelta) -> None:
+    created = (NOW - age).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    made = replace(MADE, created_at=created)
+    if age > max_age:
+        refusal(made, Terms(max_age=max_age))
+    else:
+        check(made, Terms(max_age=max_age))
+
+
+# --- commit ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("commit", "checkout", "message"),
+    [
+        (None, Checkout(HEAD), "does not say from which commit it was made"),
+        (OTHER, Checkout(HEAD), "was made from commit ffffffffffff, and 0123456789ab is checked out"),
+        (HEAD[:12], Checkout(HEAD), "was made from commit 0123456789ab, and 0123456789ab is checked out"),
+        (f"{HEAD}-dirty", Checkout(HEAD), "was made from files that are not as commit 0123456789ab has them"),
+        (f"{HEAD}-dirty", Checkout(f"{HEAD}-dirty"), "was made from files that are not"),
+        ("", Checkout(HEAD), "was made from commit , and"),
+        ("\x1b[2J" + HEAD, Checkout(HEAD), r"was made from commit \x1b[2J01234567, and"),
+        (
+            HEAD,
+            Checkout(HEAD, ("a.yaml", "b\n.yaml", "c", "d", "e", "f", "g")),
+            r"these files are not as commit 0123456789ab has them: a.yaml, b\n.yaml, c, d, e and 2 more",
+        ),
+    ],
+)
+def test_a_plan_from_another_commit(commit: str | None, checkout: Checkout, message: str) -> None:
+    error = refusal(replace(MADE, commit=commit), Terms(checkout=checkout))
+    assert message in error.message
+
+
+def test_what_is_checked_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    work = Work(tmp_path)
+    commit = work.commit(**{"topics/a.yaml": "a", "kafkaform.yaml": "c", "README.md": "r"})
+    paths = [tmp_path / "topics", tmp_path / "kafkaform.yaml"]
+    work.write("README.md", "edited")
+    assert Checkout.of(Repository.at(tmp_path), paths) == Checkout(commit)
+    work.write("kafkaform.yaml", "edited")
+    work.write("topics/b.yaml", "new")
+    here = Checkout.of(Repository.at(tmp_path), paths)
+    assert here == Checkout(commit, ("kafkaform.yaml", "topics/b.yaml"))

@@ -1,0 +1,409 @@
+"""Plans and applies of groups beside the topics they read, on a cluster in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform import planning
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.consent import Grant
+from kafkaform.errors import RequestRejected, Unreachable
+from kafkaform.executor import apply
+from kafkaform.limits import Limits
+from kafkaform.model import (
+    Create,
+    Delete,
+    Desired,
+    FieldValue,
+    Intent,
+    Plan,
+    ResourceRef,
+    Severity,
+    Status,
+    Update,
+)
+from kafkaform.operations import AddPartitions, AlterConfigs, CommitInitialOffsets, CreateTopic, DeleteGroup
+from kafkaform.outcome import Result
+from kafkaform.planning import Request, make_plan
+from kafkaform.settings import Settings
+from tests.support.scenes import DAY, QUIET, WEEK, FakeClock, Watched, absent, declared, made, topic
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.groups import GroupReading
+
+GROUP = ResourceRef("ConsumerGroup", "g")
+
+
+@pytest.fixture(autouse=True)
+def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "WATCH_S", 0.0)
+
+
+@pytest.fixture
+def memory() -> MemoryCluster:
+    return MemoryCluster()
+
+
+def reader(*topics: str, start: str | None = "earliest", **configs: str) -> Desired:
+    """The group g as a manifest wants it."""
+    state: dict[str, FieldValue] = {
+        f"config.{name.replace('_', '.')}": value for name, value in configs.items()
+    }
+    if start is not None:
+        state |= {f"offsets.{name}": start for name in topics}
+    return Desired(GROUP, state, Intent(spec={"topics": list(topics), "protocol": "consumer"}))
+
+
+def gone() -> Desired:
+    return Desired(GROUP, None, Intent(allow={"delete": "TICKET-1"}))
+
+
+def plan_for(cluster: Cluster, *desired: Desired, **settings: object) -> Plan:
+    return make_plan(Request(desired), cluster, Settings(rules=QUIET, **settings), None)  # type: ignore[arg-type]
+
+
+def carried_out(plan: Plan, cluster: Cluster) -> dict[str, Result]:
+    report = apply(plan, cluster, clock=FakeClock().clock)
+    return {one.planned.ref.name: one.result for one in report.results}
+
+
+def committed(cluster: Cluster) -> dict[tuple[str, int], int]:
+    return cluster.groups(["g"]).groups["g"].committed
+
+
+def found(plan: Plan) -> set[str]:
+    return {note.code for note in plan.diagnostics}
+
+
+# --- making a group --------------------------------------------------------------------------------
+
+
+def test_first_offsets_in_a_topic_that_nothing_makes_are_refused(memory: MemoryCluster) -> None:
+    made(memory, "there")
+    plan = plan_for(
+        memory, declared("new"), reader("there", "new", "thre", consumer_session_timeout_ms="45000")
+    )
+    change = next(change for change in plan.changes if change.ref == GROUP)
+    assert change.status is Status.REFUSED
+    assert "first offsets cannot be committed in thre: it does not exist" in (change.reason or "")
+    (note,) = [note for note in plan.diagnostics if note.code == "KF215"]
+    assert (note.severity, note.suggestion) == (Severity.ERROR, "did you mean 'there'?")
+    assert carried_out(plan, memory) == {"new": Result.APPLIED, "g": Result.REFUSED}
+    assert memory.groups(["g"]).groups == {}
+
+
+def test_a_topic_whose_creation_is_refused_or_that_is_absent_is_none_to_start_in(
+    memory: MemoryCluster,
+) -> None:
+    plan = make_plan(
+        Request((declared("new", 0), reader("new", "old"), absent("old"))),
+        memory,
+        Settings(rules={code: level for code, level in QUIET.items() if code != "KF101"}),
+        None,
+    )
+    notes = [note.message for note in plan.diagnostics if note.code == "KF215"]
+    assert "old: it does not exist, and it is declared absent" in notes[-1]
+
+
+def test_where_first_offsets_are_no_question(memory: MemoryCluster) -> None:
+    """Without offsets.initial nothing is committed; a topic that is hidden from this account may exist."""
+    assert "KF215" not in found(
+        plan_for(memory, reader("nowhere", start=None, consumer_session_timeout_ms="45000"))
+    )
+    made(memory, "hidden")
+    memory.hide(ResourceRef("Topic", "hidden"))
+    plan = plan_for(memory, reader("hidden"))
+    (note,) = [note for note in plan.diagnostics if note.code == "KF215"]
+    assert note.severity is Severity.WARNING
+    assert [change.status for change in plan.changes] == [Status.PLANNED]
+
+
+def test_a_group_begins_in_the_topics_of_the_same_plan(memory: MemoryCluster) -> None:
+    made(memory, "grown", partitions=1)
+    memory.write("grown", 0, 7)
+    watched = Watched(memory)
+    desired = [declared("grown", 4), declared("new", 2), reader("grown", "new", start="latest")]
+    plan = plan_for(watched, *desired)
+    assert [type(change.change) for change in plan.changes] == [Update, Create, Create]
+    assert set(carried_out(plan, watched).values()) == {Result.APPLIED}
+    assert committed(memory) == {("grown", n): 7 if n == 0 else 0 for n in range(4)} | {
+        ("new", 0): 0,
+        ("new", 1): 0,
+    }
+    assert plan_for(watched, *desired).changes == ()
+
+
+def test_topics_are_read_back_before_offsets_are_committed_in_them(memory: MemoryCluster) -> None:
+    """Partitions that a broker has not heard of yet would get none."""
+    made(memory, "grown", partitions=1)
+    memory.lag(3)
+    watched = Watched(memory)
+    plan = plan_for(watched, declared("grown", 4), declared("new"), reader("grown", "new"))
+    order: list[str] = []
+    watched.before = lambda operations: order.append(type(operations[0]).__name__)
+    watched.reading = lambda: order.append("read")
+    carried_out(plan, watched)
+    start = order.index("CommitInitialOffsets")
+    assert {"CreateTopic", "AddPartitions"} <= set(order[:start])
+    assert order[order.index("AddPartitions") + 1 : start].count("read") >= 3
+    assert set(committed(memory)) == {
+        (name, n) for name, count in (("grown", 4), ("new", 3)) for n in range(count)
+    }
+
+
+def test_the_order_of_work(memory: MemoryCluster) -> None:
+    made(memory, "grown", partitions=1)
+    memory.commit("h", {("grown", 0): 0})
+    doomed = Desired(ResourceRef("ConsumerGroup", "h"), None, Intent(allow={"delete": "TICKET-1"}))
+    watched = Watched(memory)
+    desired = [
+        declared("grown", 4),
+        declared("new"),
+        reader("new", consumer_session_timeout_ms="50000"),
+        doomed,
+    ]
+    carried_out(plan_for(watched, *desired), watched)
+    sorts = [type(operations[0]) for operations in watched.requests]
+    assert sorts == [CreateTopic, AlterConfigs, AddPartitions, CommitInitialOffsets, DeleteGroup]
+
+
+def test_an_existing_offset_is_never_moved(memory: MemoryCluster) -> None:
+    made(memory, "a", partitions=2)
+    memory.write("a", 0, 9)
+    memory.commit("g", {("a", 0): 5})
+    plan = plan_for(memory, declared("a", 2), reader("a", start="latest"))
+    assert plan.changes == ()
+    assert "KF406" in found(plan)
+    assert committed(memory) == {("a", 0): 5}
+
+
+def test_a_group_with_members_starts_where_they_did(memory: MemoryCluster) -> None:
+    made(memory, "a")
+    memory.join("g", ["a"])
+    plan = plan_for(memory, declared("a"), reader("a", consumer_session_timeout_ms="50000"))
+    (change,) = plan.changes
+    assert isinstance(change.change, Update)
+    assert [field.path for field in change.change.fields] == ["config.consumer.session.timeout.ms"]
+    assert carried_out(plan, memory) == {"g": Result.APPLIED}
+
+
+def test_members_that_came_since_the_plan_are_left_alone(memory: MemoryCluster) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a"), reader("a"))
+    memory.join("g", ["a"])
+    assert carried_out(plan, memory) == {"g": Result.MOVED}
+    assert committed(memory) == {}
+
+
+def test_a_group_that_has_only_configs_gets_its_first_offsets(memory: MemoryCluster) -> None:
+    made(memory, "a", partitions=1)
+    memory.execute([AlterConfigs(GROUP, {"consumer.session.timeout.ms": "50000"})])
+    plan = plan_for(memory, declared("a", 1), reader("a", consumer_session_timeout_ms="50000"))
+    (change,) = plan.changes
+    assert isinstance(change.change, Update)
+    assert carried_out(plan, memory) == {"g": Result.APPLIED}
+    assert committed(memory) == {("a", 0): 0}
+
+
+def test_a_topic_that_could_not_be_made_fails_its_group_and_says_so(memory: MemoryCluster) -> None:
+    plan = plan_for(memory, declared("new"), reader("new"))
+    memory.fail_next(RequestRejected("no", code="POLICY_VIOLATION"), topic("new"))
+    report = apply(plan, memory, clock=FakeClock().clock)
+    assert {one.planned.ref.name: one.result for one in report.results} == {
+        "new": Result.FAILED,
+        "g": Result.FAILED,
+    }
+    assert "new" in report.results[1].message
+    assert carried_out(plan_for(memory, declared("new"), reader("new")), memory) == {
+        "new": Result.APPLIED,
+        "g": Result.APPLIED,
+    }
+
+
+def test_a_config_that_brokers_refuse_is_refused_in_the_plan(memory: MemoryCluster) -> None:
+    (change,) = plan_for(memory, reader("a", start=None, consumer_nonsense_ms="1")).changes
+    assert change.status is Status.REFUSED
+    assert "INVALID_CONFIG" in (change.reason or "")
+
+
+def test_undeclared_configs_of_groups_are_reported(memory: MemoryCluster) -> None:
+    memory.execute([AlterConfigs(GROUP, {"consumer.session.timeout.ms": "50000"})])
+    (undeclared,) = plan_for(memory, reader(start=None)).undeclared
+    assert (undeclared.ref, undeclared.path) == (GROUP, "config.consumer.session.timeout.ms")
+
+
+# --- taking one away -------------------------------------------------------------------------------
+
+
+def test_a_tombstone_takes_offsets_and_configs(memory: MemoryCluster) -> None:
+    made(memory, "a")
+    memory.commit("g", {("a", 0): 5})
+    memory.execute([AlterConfigs(GROUP, {"consumer.session.timeout.ms": "50000"})])
+    plan = plan_for(memory, declared("a"), gone())
+    (change,) = plan.changes
+    assert isinstance(change.change, Delete)
+    assert carried_out(plan, memory) == {"g": Result.APPLIED}
+    assert GROUP not in memory.observe([GROUP]).inventory
+    assert plan_for(memory, declared("a"), gone()).changes == ()
+
+
+def test_not_while_it_has_members(memory: MemoryCluster) -> None:
+    made(memory, "a")
+    memory.join("g", ["a"])
+    (change,) = plan_for(memory, declared("a"), gone()).changes
+    assert change.status is Status.REFUSED
+    assert "member" in (change.reason or "")
+
+
+def test_without_consent_it_waits(memory: MemoryCluster) -> None:
+    memory.commit("g", {})
+    (change,) = plan_for(memory, Desired(GROUP, None)).changes
+    assert change.status is Status.NEEDS_CONSENT
+
+
+def test_a_consumer_by_assign_is_noticed(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(memory, "a")
+    memory.commit("g", {("a", 0): 5})
+    naps: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        memory.commit("g", {("a", 0): 6})
+
+    monkeypatch.setattr("kafkaform.planning.time.sleep", sleep)
+    plan = plan_for(memory, declared("a"), gone())
+    assert "KF407" in found(plan)
+    assert len(naps) == 1
+
+
+def test_nobody_waits_where_no_group_is_to_go(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(memory, "a")
+
+    def sleep(_: float) -> None:
+        pytest.fail("it waited")
+
+    monkeypatch.setattr("kafkaform.planning.time.sleep", sleep)
+    plan_for(memory, declared("a", 6), reader("a"))
+    plan_for(memory, gone())
+
+
+def test_pruning_never_takes_a_group(memory: MemoryCluster) -> None:
+    memory.commit("g", {})
+    other = Desired(ResourceRef("ConsumerGroup", "h"), {})
+    request = Request([other], prune=True, allow=(Grant.parse("destructive"),))
+    plan = make_plan(request, memory, Settings(owns=("*",), rules=QUIET), None)
+    assert plan.unmanaged == (GROUP,)
+    assert [change.ref.name for change in plan.changes if isinstance(change.change, Delete)] == []
+
+
+# --- topics, and the groups that read them ---------------------------------------------------------
+
+
+def test_a_partition_increase_names_the_groups_it_puts_at_risk(memory: MemoryCluster) -> None:
+    made(memory, "a")
+    memory.join("g", ["a"])
+    plan = plan_for(memory, declared("a", 6))
+    (note,) = [note for note in plan.diagnostics if note.code == "KF405"]
+    assert "group g" in note.message
+
+
+def test_groups_are_not_read_for_a_plan_that_concerns_none(memory: MemoryCluster) -> None:
+    class Deaf(Watched):
+        def groups(self, names: Collection[str] | None = None) -> GroupReading:
+            pytest.fail(f"groups were asked for: {names}")
+
+    made(memory, "a", retention_ms=WEEK)
+    plan_for(Deaf(memory), declared("a", retention_ms=DAY), declared("new"))
+
+
+def test_a_plan_stands_without_groups(memory: MemoryCluster) -> None:
+    class Blind(Watched):
+        def groups(self, names: Collection[str] | None = None) -> GroupReading:
+            raise Unreachable(f"no answer about {names}")
+
+    made(memory, "a")
+    plan = plan_for(Blind(memory), declared("a", 6))
+    assert [change.status for change in plan.changes] == [Status.PLANNED]
+    assert "KF419" in found(plan)
+
+
+def test_a_group_that_is_not_visible_is_not_made(memory: MemoryCluster) -> None:
+    made(memory, "a")
+    memory.hide(GROUP)
+    plan = plan_for(memory, declared("a"), reader("a"))
+    assert plan.unknown == (GROUP,)
+    assert plan.changes == ()
+
+
+# --- rules that hold a plan back -------------------------------------------------------------------
+
+
+def test_too_many_risky_changes_at_once_are_refused_and_safe_ones_are_not(memory: MemoryCluster) -> None:
+    names = [f"t{number:02}" for number in range(12)]
+    for name in names:
+        made(memory, name, retention_ms=WEEK)
+    cut = [
+        replace(declared(name, retention_ms=DAY), intent=Intent(keyed=False, allow={"retention-cut": "T-1"}))
+        for name in names[:5]
+    ]
+    grown = [declared(name, 6, retention_ms=WEEK) for name in names[5:]]
+    plan = plan_for(memory, *cut, *grown)
+    assert {change.ref.name for change in plan.with_status(Status.REFUSED)} == set(names[:5])
+    assert all("KF404" in (change.reason or "") for change in plan.with_status(Status.REFUSED))
+    assert {change.ref.name for change in plan.with_status(Status.PLANNED)} == set(names[5:])
+    wider = plan_for(memory, *cut, *grown, limits=Limits(blast_radius=0.5))
+    assert wider.with_status(Status.REFUSED) == ()
+    warned = make_plan(Request([*cut, *grown]), memory, Settings(rules={**QUIET, "KF404": "warning"}), None)
+    assert warned.with_status(Status.REFUSED) == ()
+    assert "KF404" in found(warned)
+
+
+def test_a_rule_about_changes_can_be_made_to_refuse(memory: MemoryCluster) -> None:
+    made(memory, "a")
+    keyed = replace(declared("a", 6, retention_ms=WEEK), intent=Intent(keyed=True))
+    settings = Settings(rules={**QUIET, "KF401": "error"})
+    (change,) = make_plan(Request([keyed]), memory, settings, None).changes
+    assert change.status is Status.REFUSED
+    assert "KF401" in (change.reason or "")
+
+
+def test_every_rule_that_refuses_is_told(memory: MemoryCluster) -> None:
+    wrong = declared("a b", 3, 1, min_insync_replicas="2")
+    (change,) = plan_for(memory, wrong).changes
+    assert change.status is Status.REFUSED
+    assert {"KF101", "KF109"} <= {word.strip(":") for word in (change.reason or "").split()}
+
+
+def test_a_waived_rule_does_not_refuse(memory: MemoryCluster) -> None:
+    wrong = declared("a", 3, 1, min_insync_replicas="2")
+    waived = replace(wrong, intent=replace(wrong.intent, waivers={"KF109": "a test topic"}))
+    plan = plan_for(memory, waived)
+    assert [change.status for change in plan.changes] == [Status.PLANNED]
+    assert [note.waived for note in plan.diagnostics if note.code == "KF109"] == ["a test topic"]
+
+
+def test_the_deletion_of_a_topic_takes_the_offsets_in_it(memory: MemoryCluster) -> None:
+    meant = absent("a", uid=made(memory, "a"))
+    memory.commit("g", {("a", 0): 5})
+    plan = plan_for(memory, meant)
+    assert "KF405" in found(plan)
+    assert carried_out(plan, memory) == {"a": Result.APPLIED}
+
+
+def test_an_error_of_the_coordinator_leaves_the_rest(memory: MemoryCluster) -> None:
+    made(memory, "a")
+    plan = plan_for(
+        memory, declared("a", 6), reader("a", start="earliest", consumer_session_timeout_ms="50000")
+    )
+    memory.fail_next(RequestRejected("it is loading", code="COORDINATOR_LOAD_IN_PROGRESS"), GROUP)
+    report = apply(plan, memory, clock=FakeClock().clock)
+    results = {one.planned.ref.name: one.result for one in report.results}
+    assert results["a"] is Result.APPLIED
+    assert carried_out(plan, memory)["g"] in {Result.APPLIED, Result.ALREADY}
+    assert committed(memory) == {("a", number): 0 for number in range(6)}

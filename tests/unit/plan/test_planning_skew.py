@@ -1,0 +1,292 @@
+"""What a skew report adds to a plan: predictions, refusals, findings, and what it does not say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.errors import SkewReportError
+from kafkaform.model import Plan, Risk, Severity, Status, Update
+from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json
+from kafkaform.planning import Request, make_plan
+from kafkaform.settings import Settings
+from spark_validation.results import Estimate
+from tests.support.scenes import DAY, QUIET, WEEK, made
+from tests.support.skew_scenes import FINE, SURE, UNSURE, empty, hot, measured, policed, report, what_if
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.model import Desired, Diagnostic, PlannedChange
+    from spark_validation.results import TopicResult
+
+HEADER = PlanHeader("0.1.0", None, None, None, "2026-11-20T12:00:00Z")
+
+
+@pytest.fixture
+def memory() -> MemoryCluster:
+    """A topic `a` of 3 partitions."""
+    cluster = MemoryCluster()
+    made(cluster, "a", 3)
+    return cluster
+
+
+def planned(
+    cluster: MemoryCluster, topic: Desired, *results: TopicResult, rules: Mapping[str, str] | None = None
+) -> Plan:
+    request = Request([topic], skew=report(*results))
+    return make_plan(request, cluster, Settings(rules={**QUIET, "KF401": "off", **(rules or {})}), None)
+
+
+def only_change(plan: Plan) -> PlannedChange:
+    (change,) = plan.changes
+    return change
+
+
+def reason(plan: Plan) -> str:
+    """What the plan says of the partition count."""
+    change = only_change(plan).change
+    assert isinstance(change, Update)
+    (field,) = [one for one in change.fields if one.path == "partitions"]
+    return field.judgement.reason
+
+
+def about_skew(plan: Plan) -> list[Diagnostic]:
+    return [one for one in plan.diagnostics if one.code.startswith("KF5")]
+
+
+def codes(plan: Plan) -> list[tuple[str, str]]:
+    return [(one.code, one.severity.value) for one in about_skew(plan)]
+
+
+# --- the prediction ----------------------------------------------------------------------------------
+
+
+def test_an_increase_is_told_with_what_moves_and_what_the_ratio_becomes(memory: MemoryCluster) -> None:
+    topic = measured(ratio=FINE, what_ifs=[what_if(6, Estimate(1.4, 1.35, 1.47)), what_if(9, SURE)])
+    plan = planned(memory, policed(partitions=6), topic)
+    assert reason(plan) == (
+        "50 % of keys move to another partition (if records have keys): order per key is broken between "
+        "records before and after the change (the topic holds no data); as measured, 48.2 % of the sampled "
+        "keys with 61 % (57 to 65 %) of the records move and the fullest partition goes from 1.2 (1.1 to "
+        "1.3) to 1.4 (1.35 to 1.47) times the mean"
+    )
+    assert only_change(plan).status is Status.PLANNED
+    assert codes(plan) == []
+
+
+def test_a_hot_key_is_told_as_what_no_count_divides(memory: MemoryCluster) -> None:
+    keys = [hot("a", Estimate(0.3, 0.28, 0.32))]
+    topic = measured(diagnosis="hot_keys", hot_keys=keys, what_ifs=[what_if(6, SURE)])
+    found = reason(planned(memory, policed(partitions=6), topic))
+    assert found.endswith("times the mean; one key has 30 % (28 to 32 %), which no partition count divides")
+    assert "which no partition count divides" not in reason(
+        planned(memory, policed(partitions=6), replace(topic, causes=measured().causes))
+    )
+
+
+def test_bytes_are_predicted_where_the_policy_counts_bytes(memory: MemoryCluster) -> None:
+    topic = measured(byte_ratio=UNSURE, what_ifs=[what_if(6, FINE, SURE)])
+    found = reason(planned(memory, policed(partitions=6, by="bytes"), topic))
+    assert "from 2.1 (1.9 to 2.3) to 2.4 (2.3 to 2.5) times the mean" in found
+
+
+def test_an_increase_that_is_safe_is_told_too_and_stays_safe(memory: MemoryCluster) -> None:
+    plan = planned(memory, policed(partitions=6, keyed=False), measured(what_ifs=[what_if(6, FINE)]))
+    change = only_change(plan)
+    assert isinstance(change.change, Update)
+    assert change.change.fields[0].judgement.risk is Risk.SAFE
+    assert reason(plan).startswith("as measured, 48.2 % of the sampled keys")
+    assert codes(plan) == [("KF508", "info")]
+    assert "a goes from 3 to 6 partitions: as measured" in about_skew(plan)[0].message
+
+
+def test_a_report_of_another_count_says_nothing_of_what_moves(memory: MemoryCluster) -> None:
+    """Somebody has added partitions since: where keys go on 6 partitions holds, where they come from not."""
+    found = reason(
+        planned(memory, policed(partitions=6), measured(partitions=2, what_ifs=[what_if(6, FINE)]))
+    )
+    assert found.endswith("as measured, the fullest partition goes to 1.2 (1.1 to 1.3) times the mean")
+    both = measured(partitions=2, ratio=SURE, what_ifs=[what_if(3, UNSURE), what_if(6, FINE)])
+    assert "goes from 2.1 (1.9 to 2.3) to 1.2" in reason(planned(memory, policed(partitions=6), both))
+
+
+@pytest.mark.parametrize(
+    ("results", "why"),
+    [
+        ([], "is not in the skew report"),
+        ([measured("b", what_ifs=[what_if(6, FINE)])], "is not in the skew report"),
+        ([empty()], "is not in the skew report"),
+        ([measured(what_ifs=[what_if(9, FINE)])], "was not measured for 6"),
+    ],
+)
+def test_what_the_report_does_not_say_is_said_with_the_command_that_computes_it(
+    memory: MemoryCluster, results: list[TopicResult], why: str
+) -> None:
+    plan = planned(memory, policed(partitions=6, maxPartitionRatio=1.0), *results)
+    assert "as measured" not in reason(plan)
+    (one,) = [one for one in about_skew(plan) if one.code == "KF507"]
+    assert one.severity is Severity.WARNING
+    assert one.message == f"a goes from 3 to 6 partitions, and {why}: what that comes to is not known"
+    assert one.suggestion == "kafkaform skew a --what-if 6"
+    assert only_change(plan).status is Status.PLANNED
+
+
+def test_nothing_is_said_of_topics_that_do_not_grow(memory: MemoryCluster) -> None:
+    topic = policed(configs={"config.retention.ms": WEEK})
+    assert codes(planned(memory, topic, measured("b", ratio=SURE))) == []
+    assert codes(planned(memory, policed("new", 6))) == []
+    shrinking = planned(memory, policed(partitions=2), measured(what_ifs=[what_if(2, FINE)]))
+    assert "as measured" not in reason(shrinking)
+    assert codes(shrinking) == []
+
+
+def test_without_a_report_a_plan_is_as_it_was(memory: MemoryCluster) -> None:
+    topic = policed(partitions=6, maxPartitionRatio=1.0)
+    plan = make_plan(Request([topic]), memory, Settings(rules=QUIET), None)
+    assert about_skew(plan) == []
+    assert "as measured" not in reason(plan)
+
+
+# --- what the policy forbids -------------------------------------------------------------------------
+
+LIMIT = 2.0
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "status", "said"),
+    [
+        (FINE, SURE, Status.REFUSED, [("KF506", "error")]),
+        (FINE, UNSURE, Status.PLANNED, [("KF506", "warning")]),
+        (FINE, FINE, Status.PLANNED, []),
+        (FINE, Estimate(2.1, 2.0, 2.2), Status.PLANNED, [("KF506", "warning")]),
+        (FINE, Estimate(1.8, 1.7, 2.0), Status.PLANNED, []),
+        # Beyond the limit already: worse is refused, better is let through with a warning.
+        (SURE, Estimate(3.4, 3.1, 3.7), Status.REFUSED, [("KF506", "error"), ("KF501", "warning")]),
+        (Estimate.exact(4.0), SURE, Status.PLANNED, [("KF506", "warning"), ("KF501", "warning")]),
+        (Estimate.exact(2.4), SURE, Status.REFUSED, [("KF506", "error"), ("KF501", "warning")]),
+    ],
+)
+def test_an_increase_is_refused_where_it_surely_breaks_the_policy_and_is_no_improvement(
+    memory: MemoryCluster, now: Estimate, then: Estimate, status: Status, said: list[tuple[str, str]]
+) -> None:
+    topic = measured(ratio=now, what_ifs=[what_if(6, then)])
+    plan = planned(memory, policed(partitions=6, maxPartitionRatio=LIMIT), topic)
+    assert only_change(plan).status is status
+    assert codes(plan) == said
+
+
+def test_a_refusal_has_its_reason_and_a_count_that_keeps_the_policy(memory: MemoryCluster) -> None:
+    topic = measured(ratio=FINE, what_ifs=[what_if(2, FINE), what_if(6, SURE), what_if(8, FINE)])
+    change = only_change(planned(memory, policed(partitions=6, maxPartitionRatio=LIMIT), topic))
+    assert change.reason == (
+        "KF506: a: with 6 partitions the fullest is predicted to have 2.4 (2.3 to 2.5) times the mean "
+        "records; the policy allows 2, and it has 1.2 (1.1 to 1.3) with 3 now"
+    )
+    assert change.remedy == (
+        "write partitions: 8, which is predicted to keep it; or raise skew.maxPartitionRatio in a "
+        "reviewed commit"
+    )
+
+
+def test_a_refusal_because_of_a_hot_key_says_that_no_count_helps(memory: MemoryCluster) -> None:
+    keys = [hot("a", Estimate(0.3, 0.28, 0.32))]
+    topic = measured(
+        diagnosis="hot_keys", hot_keys=keys, what_ifs=[what_if(6, SURE), what_if(8, Estimate.exact(2.5))]
+    )
+    change = only_change(planned(memory, policed(partitions=6, maxPartitionRatio=LIMIT), topic))
+    assert (change.remedy or "").startswith("split the hot key first: no partition count divides it")
+    other = measured(what_ifs=[what_if(6, SURE)])
+    change = only_change(planned(memory, policed(partitions=6, maxPartitionRatio=LIMIT), other))
+    assert "kafkaform skew a --what-if" in (change.remedy or "")
+
+
+def test_an_increase_that_helps_but_not_enough_says_so(memory: MemoryCluster) -> None:
+    topic = measured(ratio=Estimate.exact(4.0), what_ifs=[what_if(6, SURE)])
+    plan = planned(memory, policed(partitions=6, maxPartitionRatio=LIMIT), topic)
+    (one,) = [one for one in about_skew(plan) if one.code == "KF506"]
+    assert one.message.endswith("the policy allows 2, and it has 4 with 3 now, which is worse")
+
+
+def test_an_increase_is_held_to_its_ratio_even_if_the_count_is_another_by_now(memory: MemoryCluster) -> None:
+    topic = measured(partitions=2, what_ifs=[what_if(6, SURE)])
+    plan = planned(memory, policed(partitions=6, maxPartitionRatio=LIMIT), topic)
+    assert only_change(plan).status is Status.REFUSED
+
+
+def test_a_refused_increase_takes_nothing_else_with_it_but_its_own_resource(memory: MemoryCluster) -> None:
+    made(memory, "b", retention_ms=DAY)
+    grown = policed(partitions=6, maxPartitionRatio=LIMIT, configs={"config.retention.ms": WEEK})
+    other = policed("b", configs={"config.retention.ms": WEEK})
+    request = Request([grown, other], skew=report(measured(what_ifs=[what_if(6, SURE)])))
+    plan = make_plan(request, memory, Settings(rules=QUIET), None)
+    assert {one.ref.name: one.status for one in plan.changes} == {"a": Status.REFUSED, "b": Status.PLANNED}
+
+
+def test_the_project_can_soften_or_waive_the_refusal(memory: MemoryCluster) -> None:
+    topic = measured(what_ifs=[what_if(6, SURE)])
+    grown = policed(partitions=6, maxPartitionRatio=LIMIT)
+    for severity, said in {"warning": [("KF506", "warning")], "off": []}.items():
+        plan = planned(memory, grown, topic, rules={"KF506": severity})
+        assert (only_change(plan).status, codes(plan)) == (Status.PLANNED, said)
+    waived = policed(partitions=6, maxPartitionRatio=LIMIT, waivers={"KF506": "TICKET-1"})
+    plan = planned(memory, waived, topic)
+    assert only_change(plan).status is Status.PLANNED
+    assert [(one.code, one.waived) for one in about_skew(plan)] == [("KF506", "TICKET-1")]
+
+
+# --- the topic as it is ------------------------------------------------------------------------------
+
+
+def test_a_broken_policy_is_a_warning_that_refuses_no_other_change(memory: MemoryCluster) -> None:
+    longer = policed(maxPartitionRatio=LIMIT, configs={"config.retention.ms": WEEK})
+    for rules in ({}, {"KF501": "error"}):
+        plan = planned(memory, longer, measured(ratio=SURE), rules=rules)
+        assert only_change(plan).status is Status.PLANNED
+        assert codes(plan) == [("KF501", "warning")]
+    assert codes(planned(memory, longer, measured(ratio=SURE), rules={"KF501": "info"})) == [
+        ("KF501", "info")
+    ]
+
+
+def test_topics_that_do_not_change_are_judged_and_others_of_the_report_are_not(memory: MemoryCluster) -> None:
+    broken = measured("b", ratio=SURE, diagnosis="repartitioned")
+    plan = planned(memory, policed(maxPartitionRatio=LIMIT), measured(ratio=UNSURE), broken)
+    assert plan.changes == ()
+    assert codes(plan) == [("KF501", "warning")]
+
+
+@pytest.mark.parametrize("code", ["KF501", "KF504", "KF506"])
+def test_a_waiver_is_not_called_idle_because_one_sample_does_not_need_it(
+    memory: MemoryCluster, code: str
+) -> None:
+    topic = policed(maxPartitionRatio=LIMIT, waivers={code: "TICKET-1"})
+    plan = planned(memory, topic, measured())
+    assert [one.code for one in plan.diagnostics] == []
+
+
+# --- which report ------------------------------------------------------------------------------------
+
+
+def test_a_report_of_another_cluster_is_refused(memory: MemoryCluster) -> None:
+    request = Request([policed()], skew=report(measured(), cluster_id="other"))
+    with pytest.raises(SkewReportError, match="is of cluster other, not of memory"):
+        make_plan(request, memory, Settings(), None)
+
+
+def test_a_report_that_names_no_cluster_is_taken_and_said_to_be_so(memory: MemoryCluster) -> None:
+    request = Request([policed()], skew=report(measured(), cluster_id=None))
+    assert codes(make_plan(request, memory, Settings(rules=QUIET), None)) == [("KF509", "info")]
+
+
+def test_a_saved_plan_keeps_all_of_it(memory: MemoryCluster) -> None:
+    for then in (SURE, FINE):
+        topic = measured(ratio=FINE, what_ifs=[what_if(6, then)])
+        plan = planned(memory, policed(partitions=6, maxPartitionRatio=LIMIT, keyed=False), topic)
+        saved, _ = plan_from_json(plan_to_json(plan, HEADER), "plan.json")
+        assert saved.changes == plan.changes
+        assert saved.diagnostics == plan.diagnostics
+        assert "as measured" in reason(saved)

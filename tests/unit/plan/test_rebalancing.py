@@ -1,0 +1,154 @@
+"""Planning rebalances, on a cluster in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkaform.client_properties import ClientProperties
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.errors import KafkaformError, UsageError
+from kafkaform.executor import apply
+from kafkaform.layout import parse_assignment
+from kafkaform.model import Broker, Desired, Status, Update
+from kafkaform.moves.options import MoveOptions
+from kafkaform.outcome import Result
+from kafkaform.rebalancing import Rebalance, RebalanceRequest, make_rebalance, static_topics
+from kafkaform.settings import ClusterSettings
+from tests.support.move_scenes import laid_out, now_on
+from tests.support.scenes import FakeClock, topic
+
+
+@pytest.fixture
+def cluster() -> MemoryCluster:
+    """Four brokers in two racks; nothing of topic a is on broker 4, of topic b everything is on 1 and 2."""
+    racks = {1: "x", 2: "y", 3: "x", 4: "y"}
+    memory = MemoryCluster(brokers=[Broker(number, rack) for number, rack in racks.items()])
+    laid_out(memory, "a", ((1, 2), (2, 3), (3, 2), (1, 2)))
+    laid_out(memory, "b", ((1, 2), (1, 2), (1, 2), (1, 2)))
+    memory.fill(topic("b"), 400)
+    return memory
+
+
+def rebalanced(cluster: MemoryCluster, **asked: object) -> Rebalance:
+    return make_rebalance(RebalanceRequest(**asked), cluster, None)  # type: ignore[arg-type]
+
+
+def said(made: Rebalance) -> list[str]:
+    return [found.message for found in made.plan.diagnostics]
+
+
+def places(made: Rebalance) -> dict[str, tuple[str, str]]:
+    """Where the replicas of each topic are, and where the plan has them."""
+    found = {}
+    for planned in made.plan.changes:
+        assert isinstance(planned.change, Update)
+        (field,) = planned.change.fields
+        assert field.path == "placement"
+        found[planned.ref.name] = str(field.before), str(field.after)
+    return found
+
+
+def test_replicas_and_leaders_are_spread(cluster: MemoryCluster) -> None:
+    made = rebalanced(cluster)
+    assert made.before.replicas == {1: 6, 2: 8, 3: 2, 4: 0}
+    assert made.after.replica_spread <= 1
+    assert made.after.leader_spread <= 1
+    assert made.after.narrow == 0
+    assert made.moves.replicas >= 6
+    for before, after in places(made).values():
+        assert [len(replicas) for replicas in parse_assignment(after)] == [2] * 4
+        assert before != after
+    report = apply(made.plan, cluster, clock=FakeClock().clock)
+    assert [one.result for one in report.results] == [Result.APPLIED] * len(made.plan.changes)
+    again = rebalanced(cluster)
+    assert again.plan.changes == ()
+    assert (again.before, again.moves.replicas) == (made.after, 0)
+
+
+def test_a_broker_is_emptied(cluster: MemoryCluster) -> None:
+    made = rebalanced(cluster, remove=frozenset({2}))
+    assert made.not_emptied == ()
+    assert made.after.replicas[2] == 0
+    assert made.after.narrow == 0
+    # What was not on it stays.
+    assert places(made)["a"][0] == "1:2,2:3,3:2,1:2"
+    apply(made.plan, cluster, clock=FakeClock().clock)
+    assert all(2 not in replicas for name in "ab" for replicas in now_on(cluster, name))
+
+
+def test_a_new_broker_gets_its_share_and_nothing_else_moves(cluster: MemoryCluster) -> None:
+    made = rebalanced(cluster, add=frozenset({4}))
+    assert made.after.replicas[4] == 4
+    assert made.moves.replicas == 4
+
+
+def test_only_what_is_asked_for(cluster: MemoryCluster) -> None:
+    made = rebalanced(cluster, globs=("b*",))
+    assert places(made).keys() == {"b"}
+    made = rebalanced(cluster, globs=("b*",), remove=frozenset({2}))
+    assert made.not_emptied == ()
+    assert said(made) == ["broker 2 is not empty afterwards: it holds replicas of a"]
+    made = rebalanced(cluster, static=frozenset({"b"}))
+    assert places(made).keys() == {"a"}
+    assert said(made) == ["b: the manifest places every replica (strategy: static), so none is moved"]
+
+
+def test_a_broker_that_cannot_be_emptied_is_named(cluster: MemoryCluster) -> None:
+    laid_out(cluster, "wide", ((1, 2, 3, 4),))
+    laid_out(cluster, "wider", ((1, 2, 3, 4),))
+    made = rebalanced(cluster, remove=frozenset({2}), static=frozenset({"b"}))
+    assert made.not_emptied == (2,)
+    assert said(made) == [
+        (
+            "wide, wider stay where they are: partition 0 has 4 replicas, and 3 brokers would be left: "
+            "lower its replicationFactor first"
+        ),
+        "broker 2 is not empty afterwards: it holds replicas of b, wide, wider",
+        "b: the manifest places every replica (strategy: static), so none is moved",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"remove": frozenset({9})}, "--remove-broker 9: there is no such broker"),
+        ({"add": frozenset({9})}, "--add-broker 9: no such broker is running"),
+        ({"add": frozenset({1}), "remove": frozenset({1})}, "broker 1 cannot be added and removed"),
+        ({"remove": frozenset({1, 2, 3, 4})}, "no broker would be left"),
+        ({"globs": ("c*", "d")}, "--topics c*, d matches no topic of the cluster"),
+    ],
+)
+def test_what_cannot_be_meant(cluster: MemoryCluster, asked: dict[str, object], message: str) -> None:
+    with pytest.raises(KafkaformError) as caught:
+        rebalanced(cluster, **asked)
+    assert caught.value.message == message
+
+
+def test_a_broker_that_is_down_for_good_is_removed(cluster: MemoryCluster) -> None:
+    cluster.stop_broker(2)
+    made = rebalanced(cluster, remove=frozenset({2}))
+    assert made.not_emptied == ()
+    assert {broker.id for broker in made.brokers} == {1, 3, 4}
+    with pytest.raises(UsageError):
+        rebalanced(cluster, add=frozenset({2}))
+
+
+def test_the_cluster_may_forbid_it_and_its_throttle_counts(cluster: MemoryCluster) -> None:
+    target = ClusterSettings(
+        "prod", ClientProperties(), forbid=("replica-move",), moves=MoveOptions(throttle=100)
+    )
+    made = make_rebalance(RebalanceRequest(globs=("b",)), cluster, target)
+    (planned,) = made.plan.changes
+    assert planned.status is Status.REFUSED
+    assert isinstance(planned.change, Update)
+    (field,) = planned.change.fields
+    assert "about 6 seconds at 100 bytes/s per broker" in field.judgement.reason
+
+
+def test_static_topics() -> None:
+    declared = [
+        Desired(topic("a"), {"partitions": 1, "placement": "1:2"}),
+        Desired(topic("b"), {"partitions": 1}),
+        Desired(topic("c"), None),
+    ]
+    assert static_topics(declared) == {"a"}

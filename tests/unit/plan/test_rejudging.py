@@ -1,0 +1,304 @@
+"""A saved plan when it is applied: judged by what is live then, whatever it says of itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform import planning
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.consent import Grant
+from kafkaform.executor import apply
+from kafkaform.kinds import KINDS
+from kafkaform.limits import Limits
+from kafkaform.model import SAFE, Delete, Intent, Judgement, Risk, Status, Update
+from kafkaform.operations import AlterConfigs, DeleteTopic
+from kafkaform.outcome import Result
+from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json
+from kafkaform.planner import narrow
+from kafkaform.planning import Request, judged_again, make_plan
+from kafkaform.rejudging import rejudged
+from kafkaform.settings import Settings
+from tests.support.scenes import DAY, QUIET, WEEK, Watched, absent, declared, made, plan_for, state_of, topic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.model import Change, Observation, Plan, PlannedChange, ResourceRef
+    from kafkaform.rejudging import Grounds
+
+HEADER = PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z")
+
+
+@pytest.fixture
+def memory() -> MemoryCluster:
+    return MemoryCluster()
+
+
+def saved(plan: Plan) -> Plan:
+    """The plan as it is read back from its file."""
+    return plan_from_json(plan_to_json(plan, HEADER), "plan.json")[0]
+
+
+def taken(
+    plan: Plan,
+    cluster: MemoryCluster,
+    *grants: str,
+    settings: Settings | None = None,
+    intents: Mapping[ResourceRef, Intent] | None = None,
+) -> tuple[Plan, Grounds]:
+    given = tuple(map(Grant.parse, grants))
+    settings = settings or Settings(rules=QUIET)
+    return judged_again(plan, cluster, settings, None, cluster.facts(), intents=intents or {}, allow=given)
+
+
+def one(plan: Plan) -> PlannedChange:
+    (change,) = plan.changes
+    return change
+
+
+def test_it_is_judged_as_often_as_something_new_is_known(
+    memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("safe", "cut"):
+        made(memory, name, retention_ms=WEEK)
+    judged: list[Plan] = []
+
+    def counted(plan: Plan, observation: Observation, grounds: Grounds) -> Plan:
+        judged.append(plan)
+        return rejudged(plan, observation, grounds)
+
+    monkeypatch.setattr(planning, "rejudged", counted)
+    taken(saved(plan_for(memory, declared("safe", retention_ms="1209600000"))), memory)
+    assert len(judged) == 1
+    cut = saved(plan_for(memory, declared("cut", retention_ms=DAY), allow="Topic/cut:retention-cut"))
+    taken(cut, memory)
+    assert len(judged) == 3, "the size of what would be lost is known by then"
+
+
+def said_safe(plan: Plan) -> Plan:
+    """The plan, edited: it says that everything is safe and to be done."""
+    changes = tuple(
+        replace(planned, change=_harmless(planned.change), status=Status.PLANNED, reason=None)
+        for planned in plan.changes
+    )
+    return saved(replace(plan, changes=changes, consents=()))
+
+
+def _harmless(change: Change) -> Change:
+    match change:
+        case Update(fields=fields):
+            return replace(change, fields=tuple(replace(field, judgement=SAFE) for field in fields))
+        case _:
+            return replace(change, judgement=SAFE)
+
+
+def alter(cluster: MemoryCluster, name: str, key: str, value: str) -> None:
+    assert cluster.execute([AlterConfigs(topic(name), {key: value}, ())]) == [None]
+
+
+# --- what a plan says of itself counts for nothing ---------------------------------------------------
+
+
+@pytest.mark.parametrize("wanted", [absent("t"), declared("t", retention_ms=DAY)])
+def test_a_plan_that_calls_a_loss_safe_is_refused(memory: MemoryCluster, wanted: object) -> None:
+    made(memory, "t", retention_ms=WEEK)
+    plan = said_safe(plan_for(memory, wanted))  # type: ignore[arg-type]
+    assert one(plan).status is Status.PLANNED
+    change = one(taken(plan, memory)[0])
+    assert change.status is Status.REFUSED
+    assert (change.reason or "").startswith("riskier than in the plan: ")
+    assert "is destructive" in (change.reason or "")
+    assert "and safe in the plan" in (change.reason or "")
+
+
+def test_it_is_judged_once_more_by_the_reading_before_the_first_request(memory: MemoryCluster) -> None:
+    made(memory, "t", retention_ms=WEEK, cleanup_policy="compact")
+    plan = saved(plan_for(memory, declared("t", retention_ms=DAY, cleanup_policy="compact")))
+    now, grounds = taken(plan, memory)
+    assert one(now).status is Status.PLANNED
+    alter(memory, "t", "cleanup.policy", "delete")  # while somebody was asked
+    watched = Watched(memory)
+    report = apply(now, watched, judge=partial(rejudged, grounds=grounds))
+    assert [one.result for one in report.results] == [Result.REFUSED]
+    assert watched.requests == []
+    assert len(watched.readings) == 1
+
+
+def test_a_refusal_of_the_plan_stays(memory: MemoryCluster) -> None:
+    made(memory, "t", 3)
+    plan = saved(plan_for(memory, declared("t", 1)))
+    assert taken(plan, memory, "destructive")[0] == plan
+
+
+def test_the_plan_can_be_stricter_than_what_is_found(memory: MemoryCluster) -> None:
+    made(memory, "t", retention_ms=WEEK)
+    plan = saved(plan_for(memory, declared("t", retention_ms=DAY)))
+    alter(memory, "t", "cleanup.policy", "compact")  # nothing would be lost by it now
+    assert one(taken(plan, memory)[0]).status is Status.NEEDS_CONSENT
+    assert one(taken(plan, memory, "Topic/t:retention-cut")[0]).status is Status.PLANNED
+
+
+# --- what has become riskier -------------------------------------------------------------------------
+
+
+def test_a_cut_that_became_a_loss(memory: MemoryCluster) -> None:
+    made(memory, "t", retention_ms=WEEK, cleanup_policy="compact")
+    plan = saved(plan_for(memory, declared("t", retention_ms=DAY, cleanup_policy="compact")))
+    assert one(plan).change.fields[0].judgement == SAFE  # type: ignore[union-attr]
+    alter(memory, "t", "cleanup.policy", "delete")
+    change = one(taken(plan, memory)[0])
+    assert change.status is Status.REFUSED
+    assert (change.reason or "").startswith(
+        "riskier than in the plan: retention.ms is destructive (retention-cut) now, as cleanup.policy is "
+        "delete and segment.ms is 7d, and safe in the plan: retention.ms is cut from 7d to 1d"
+    )
+    assert change.remedy == (
+        "make a new plan, and review it; or consent to it as it is now: --allow Topic/t:retention-cut"
+    )
+    assert one(taken(plan, memory, "Topic/t:retention-cut")[0]).status is Status.PLANNED
+    assert one(taken(plan, memory, "Topic/t:cleanup-policy")[0]).status is Status.REFUSED
+
+
+def test_an_increase_that_became_one_of_a_compacted_topic(memory: MemoryCluster) -> None:
+    made(memory, "t", 2)
+    plan = saved(plan_for(memory, declared("t", 5)))
+    assert one(taken(plan, memory)[0]).status is Status.PLANNED
+    alter(memory, "t", "cleanup.policy", "compact")
+    change = one(taken(plan, memory)[0])
+    assert change.status is Status.REFUSED
+    assert "partitions is destructive (partition-increase-compacted) now, as cleanup.policy is compact" in (
+        change.reason or ""
+    )
+
+
+def test_what_is_riskier_and_not_a_loss_needs_a_new_plan(memory: MemoryCluster) -> None:
+    made(memory, "t", 2)
+    plan = saved(plan_for(memory, declared("t", 5)))
+    assert one(plan).keyed is False
+    change = one(taken(plan, memory, intents={topic("t"): Intent(keyed=True)})[0])
+    assert change.status is Status.REFUSED
+    assert change.remedy == "make a new plan, and review it"
+    # A plan that does not say it is taken for the worst.
+    silent = replace(plan, changes=(replace(one(plan), keyed=None),))
+    assert one(taken(silent, memory)[0]).status is Status.REFUSED
+
+
+def test_a_consent_of_the_plan_is_for_the_loss_that_it_was_given_for(memory: MemoryCluster) -> None:
+    made(memory, "t")
+    plan = saved(plan_for(memory, declared("t", retention_ms=DAY), allow="Topic/t:retention-cut"))
+    assert one(taken(plan, memory)[0]).status is Status.PLANNED
+    facts = memory.facts()
+    defaults = {**(facts.defaults or {}), "retention.ms": str(30 * int(DAY))}
+    observed = memory.observe([topic("t")])
+    live = observed.resources[topic("t")]
+    raised = replace(live, effective={**live.effective, "config.retention.ms": str(30 * int(DAY))})
+    _, grounds = taken(plan, memory)
+    now = rejudged(
+        plan,
+        replace(observed, resources={topic("t"): raised}),
+        replace(grounds, facts=replace(facts, defaults=defaults)),
+    )
+    assert one(now).status is Status.REFUSED
+    assert "the value of retention.ms in force before the change is 30d now, and 7d in the plan" in (
+        one(now).reason or ""
+    )
+
+
+# --- what is allowed now -----------------------------------------------------------------------------
+
+
+def test_what_is_forbidden_and_protected_now(memory: MemoryCluster) -> None:
+    for name in ("cut", "gone"):
+        made(memory, name, retention_ms=WEEK)
+    plan = saved(plan_for(memory, declared("cut", retention_ms=DAY), absent("gone"), allow="destructive"))
+    assert {c.status for c in taken(plan, memory)[0].changes} == {Status.PLANNED}
+    settings = Settings(protected=("g*",), rules=QUIET)
+    cut, gone = taken(plan, memory, "destructive", settings=settings)[0].changes
+    assert (cut.status, gone.status) == (Status.PLANNED, Status.REFUSED)
+    assert gone.reason == "its name is protected in kafkaform.yaml"
+    manifests = {topic("gone"): Intent(deletion_protection=True)}
+    _, gone = taken(plan, memory, intents=manifests)[0].changes
+    assert gone.reason == "spec.deletionProtection is true"
+    _, gone = taken(plan, memory, settings=Settings(rules={**QUIET, "KF403": "error"}))[0].changes
+    assert gone.status is Status.PLANNED
+    cut, _ = taken(plan, memory, settings=Settings(rules={**QUIET, "KF403": "error"}))[0].changes
+    assert (cut.status, (cut.reason or "")[:6]) == (Status.REFUSED, "KF403:")
+
+
+def test_the_brake_holds_for_a_plan_of_everything_and_not_for_a_part(memory: MemoryCluster) -> None:
+    names = [f"t{number:02}" for number in range(12)]
+    for name in names:
+        made(memory, name, retention_ms=WEEK)
+    desired = [declared(name, retention_ms=DAY if n < 6 else WEEK) for n, name in enumerate(names)]
+    wide = Settings(rules=QUIET, limits=Limits(blast_radius=0.5))
+    grants = (Grant.parse("destructive"),)
+    plan = saved(make_plan(Request(desired, allow=grants), memory, wide, None))
+    assert {c.status for c in taken(plan, memory, settings=wide)[0].changes} == {Status.PLANNED}
+    held = taken(plan, memory)[0]
+    assert {c.status for c in held.changes} == {Status.REFUSED}
+    assert (held.changes[0].reason or "").startswith("KF404: 6 of 12 topics (50 %)")
+    part = saved(make_plan(Request(desired, subset=True, allow=grants), memory, Settings(rules=QUIET), None))
+    assert part.subset
+    assert {c.status for c in taken(part, memory)[0].changes} == {Status.PLANNED}
+    assert narrow(plan, ["Topic/t00"]).subset
+
+
+# --- what is done, or does not fit, is left to the executor ------------------------------------------
+
+
+def test_what_is_done_already_is_not_judged(memory: MemoryCluster) -> None:
+    made(memory, "t", retention_ms=WEEK)
+    plan = said_safe(plan_for(memory, declared("t", retention_ms=DAY)))
+    alter(memory, "t", "retention.ms", DAY)
+    now, grounds = taken(plan, memory)
+    assert now == plan
+    report = apply(now, memory, judge=partial(rejudged, grounds=grounds))
+    assert [one.result for one in report.results] == [Result.ALREADY]
+
+
+def test_the_rest_of_a_half_applied_plan(memory: MemoryCluster) -> None:
+    made(memory, "t", retention_ms=WEEK, min_insync_replicas="2")
+    wanted = declared("t", retention_ms=DAY, min_insync_replicas="1")
+    plan = saved(plan_for(memory, wanted, allow="destructive"))
+    alter(memory, "t", "min.insync.replicas", "1")
+    now, grounds = taken(plan, memory)
+    assert one(now).status is Status.PLANNED
+    assert one(now).change == one(plan).change
+    apply(now, memory, judge=partial(rejudged, grounds=grounds))
+    assert (state_of(memory, "t") or {})["retention.ms"] == DAY
+
+
+def test_a_plan_of_refusals_reads_nothing(memory: MemoryCluster) -> None:
+    made(memory, "t", 3)
+    plan = saved(plan_for(memory, declared("t", 1)))
+    watched = Watched(memory)
+    assert judged_again(plan, watched, Settings(), None, memory.facts(), intents={})[0] == plan
+    assert watched.readings == []
+
+
+def test_a_thousand_changes_take_one_reading(memory: MemoryCluster) -> None:
+    names = [f"t{number:04}" for number in range(1000)]
+    for name in names:
+        made(memory, name, retention_ms=DAY)
+    plan = saved(plan_for(memory, *(declared(name, retention_ms=WEEK) for name in names)))
+    watched = Watched(memory)
+    now, _ = judged_again(plan, watched, Settings(rules=QUIET), None, memory.facts(), intents={})
+    assert {change.status for change in now.changes} == {Status.PLANNED}
+    assert len(watched.readings) == 1
+    assert watched.weighed == []
+
+
+def test_a_deletion_is_judged_by_what_is_there(memory: MemoryCluster) -> None:
+    uid = made(memory, "t", 3)
+    delete = Delete(topic("t"), uid, {}, Judgement(Risk.SAFE))
+    made(memory, "u")
+    plan = saved(plan_for(memory, absent("t")))
+    assert isinstance(one(plan).change, Delete)
+    lied = replace(plan, changes=(replace(one(plan), change=delete),), consents=())
+    change = one(taken(lied, memory)[0])
+    assert "all records in the 3 partitions of t are destroyed" in (change.reason or "")
+    assert KINDS["Topic"].operations(change.change) == (DeleteTopic(topic("t"), uid or ""),)

@@ -1,0 +1,318 @@
+"""What became of an apply, for a reader in the middle of the night and for programs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from threading import Event
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.errors import OutcomeUnknown, RequestRejected, Unreachable
+from kafkaform.executor import apply
+from kafkaform.model import Location, ResourceRef
+from kafkaform.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CreateTopic,
+    DeleteTopic,
+    Operation,
+    Reassign,
+)
+from kafkaform.outcome import ApplyReport, ResourceResult, Result
+from kafkaform.report.apply import apply_to_json, describe, render_apply
+from kafkaform.report.printable import is_plain
+from tests.support import strategies
+from tests.support.scenes import DAY, WEEK, FakeClock, Watched, absent, declared, made, plan_for, topic
+
+if TYPE_CHECKING:
+    from kafkaform.layout import Layout
+    from kafkaform.model import Plan
+
+A = topic("a")
+NO = RequestRejected("not enough brokers (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask the owners")
+
+
+@pytest.fixture
+def memory() -> MemoryCluster:
+    return MemoryCluster()
+
+
+def report_of(plan: Plan, memory: MemoryCluster) -> ApplyReport:
+    return apply(plan, memory, clock=FakeClock().clock)
+
+
+def lines_of(report: ApplyReport) -> list[str]:
+    return render_apply(report).plain.split("\n")
+
+
+class Blind(Watched):
+    """A cluster that does not say where its replicas are: none is moved then."""
+
+    def layout(self) -> Layout:
+        raise Unreachable("no answer")
+
+
+def everything() -> ApplyReport:
+    """An apply in which each sort of thing happens once or twice."""
+    memory = MemoryCluster()
+    for name in ("changed", "cut", "doomed", "fewer", "half", "moved", "late"):
+        made(memory, name, retention_ms=WEEK)
+    desired = [
+        declared("changed", 6, 3, retention_ms="1209600000"),
+        declared("cut", retention_ms=DAY, cleanup_policy="compact"),
+        absent("doomed"),
+        declared("failed"),
+        declared("fewer", 1),
+        declared("half", 6, retention_ms=None, segment_ms=DAY, allow={"retention-cut": "meant"}),
+        declared("moved", 6, retention_ms=WEEK),
+        declared("late", 6, retention_ms=WEEK),
+        declared("new", 12),
+        declared("same"),
+    ]
+    plan = plan_for(Blind(memory), *(replace(d, location=Location("topics/x.yaml", 7)) for d in desired))
+    made(memory, "same")
+    memory.execute([AddPartitions(topic("moved"), 3, 4)])
+    memory.fail_next(NO, topic("failed"))
+    memory.fail_next(OutcomeUnknown("no answer in time"), topic("half"), carried_out=True)
+    stop = Event()
+
+    def after(_: object) -> None:
+        if len(watched.requests) == 2:
+            stop.set()
+
+    watched = Watched(memory, after=after)
+    return apply(plan, watched, stop=stop, clock=FakeClock().clock)
+
+
+# --- text ------------------------------------------------------------------------------------------
+
+
+def test_what_needs_somebody_comes_last_and_what_to_do_after_it() -> None:
+    lines = lines_of(everything())
+    heads = [line.split()[:2] for line in lines if line.startswith("  ") and line[2] in "+~-=!"]
+    assert heads == [
+        ["+", "Topic/new"],
+        ["=", "Topic/same"],
+        ["!", "Topic/doomed"],
+        ["!", "Topic/late"],
+        ["!", "Topic/cut"],
+        ["!", "Topic/fewer"],
+        ["!", "Topic/moved"],
+        ["!", "Topic/changed"],
+        ["!", "Topic/failed"],
+        ["!", "Topic/half"],
+    ]
+    summary = next(number for number, line in enumerate(lines) if line.startswith("Interrupted: "))
+    assert lines[summary - 1] == ""
+    assert lines[summary] == (
+        "Interrupted: 1 created, 1 done already, 1 moved since the plan, 3 FAILED, 1 refused, "
+        "1 needs consent, 2 not tried, 1 field not carried out yet. Not complete."
+    )
+    assert all(line.startswith("  next: ") for line in lines[summary + 1 :])
+    assert len(lines) == summary + 5
+
+
+def test_lines_fit_a_terminal() -> None:
+    report = report_of(plan_for(MemoryCluster(), declared("t" * 60)), MemoryCluster())
+    assert render_apply(report, width=80).plain.split("\n")[:2] == [
+        f"  + Topic/{'t' * 60}  created",
+        "      3 partitions, 1 replica each",
+    ]
+    memory = MemoryCluster()
+    made(memory, "a")
+    lines = render_apply(
+        report_of(
+            plan_for(memory, declared("a", segment_ms=DAY, retention_ms=DAY, max_message_bytes="2000000")),
+            memory,
+        ),
+        width=80,
+    ).plain
+    assert max(map(len, lines.split("\n"))) <= 80
+    assert max(map(len, render_apply(everything(), width=80).plain.split("\n"))) <= 80
+
+
+def block(name: str) -> list[str]:
+    """The lines about one resource, without indents."""
+    lines = lines_of(everything())
+    start = next(number for number, line in enumerate(lines) if f" Topic/{name}  " in line)
+    end = next(number for number in range(start + 1, len(lines)) if not lines[number].startswith("      "))
+    return [line.strip() for line in lines[start:end]]
+
+
+def test_what_was_half_done_says_which_half() -> None:
+    assert block("half") == [
+        "! Topic/half  update FAILED  topics/x.yaml:7",
+        "no answer in time",
+        "done: retention.ms = (unset), segment.ms = 1d (86400000)",
+        "not done: partitions 3 → 6",
+    ]
+
+
+def test_what_is_not_carried_out_yet_is_named() -> None:
+    assert block("changed")[-1].startswith("replicationFactor not carried out yet: ")
+
+
+def test_missing_consent_is_asked_for_in_words_that_can_be_copied() -> None:
+    assert block("cut")[1:] == [
+        "needs consent to cleanup-policy, retention-cut",
+        "consent: --allow Topic/cut:cleanup-policy --allow Topic/cut:retention-cut",
+    ]
+
+
+def test_refusals_failures_and_moves_say_why_and_what_to_do() -> None:
+    refused = block("fewer")
+    assert refused[0] == "! Topic/fewer  update refused  topics/x.yaml:7"
+    assert refused[2].startswith("instead: create a new topic")
+    assert block("failed")[1:] == [NO.message, "hint: ask the owners"]
+    assert block("moved")[1:3] == [
+        "partitions is 4 by now; the plan saw 3 and wants 6",
+        "hint: make a new plan, and review it",
+    ]
+    assert block("doomed")[1:] == ["stopped before its turn"]
+    assert block("new") == ["+ Topic/new  created: 12 partitions, 1 replica each"]
+    assert block("same") == ["= Topic/same  exists already"]
+
+
+def test_success_is_short_and_says_that_it_was_proven(memory: MemoryCluster) -> None:
+    for name in ("changed", "doomed"):
+        made(memory, name)
+    plan = plan_for(memory, declared("new"), declared("changed", 6, retention_ms=WEEK), absent("doomed"))
+    assert lines_of(report_of(plan, memory)) == [
+        "  ~ Topic/changed  updated: retention.ms = 7d (604800000), partitions 3 → 6",
+        "  - Topic/doomed  deleted",
+        "  + Topic/new  created: 3 partitions, 1 replica each",
+        "",
+        "Apply: 1 created, 1 updated, 1 deleted. Verified by reading back.",
+    ]
+    assert lines_of(report_of(plan, memory)) == [
+        "  = Topic/changed  was so already",
+        "  = Topic/doomed  gone already",
+        "  = Topic/new  exists already",
+        "",
+        "Apply: 3 done already. Verified by reading back.",
+    ]
+
+
+def test_nothing_to_do() -> None:
+    assert lines_of(ApplyReport(())) == ["Apply: nothing to do."]
+    assert lines_of(ApplyReport((), interrupted=True)) == ["Interrupted: nothing to do."]
+
+
+@pytest.mark.parametrize(
+    ("operation", "words"),
+    [
+        (CreateTopic(A, 1, 3, {}), "1 partition, 3 replicas each"),
+        (CreateTopic(A, 1200, 1, {}), "1,200 partitions, 1 replica each"),
+        (
+            AlterConfigs(A, {"retention.ms": "-1"}, ("flush.ms",)),
+            "flush.ms = (unset), retention.ms = unlimited (-1)",
+        ),
+        (AlterConfigs(A, {"vendor.key": "a\nb\x1b"}), r"vendor.key = a\nb\x1b"),
+        (AddPartitions(A, 6, 12), "partitions 6 → 12"),
+        (DeleteTopic(A, "id"), "all of it"),
+        (Reassign(A, {0: (1,), 3: (2,)}, {0: (1, 2, 3), 3: (2, 1)}), "2 partitions: 3 replicas added"),
+        (Reassign(A, {0: (1, 2)}, {0: (1, 3)}), "1 partition: replica moves from broker 2 to 3"),
+        (Reassign(A, {0: (1, 2)}, {0: (1,)}), "1 partition: replica dropped from broker 2"),
+        (Reassign(A, {0: (1, 2)}, {0: (2, 1)}), "1 partition: another preferred leader"),
+    ],
+)
+def test_operations_in_words(operation: Operation, words: str) -> None:
+    assert describe(operation) == words
+
+
+# --- JSON ------------------------------------------------------------------------------------------
+
+
+def test_json_has_all_of_it_under_stable_keys() -> None:
+    data = json.loads(apply_to_json(everything()))
+    assert list(data) == ["format_version", "complete", "interrupted", "unknown", "summary", "results"]
+    assert (data["format_version"], data["complete"], data["interrupted"]) == (1, False, True)
+    assert data["summary"] == {
+        "applied": 1,
+        "already_done": 1,
+        "moved_since_plan": 1,
+        "failed": 3,
+        "refused": 1,
+        "needs_consent": 1,
+        "not_tried": 2,
+    }
+    assert [one["name"] for one in data["results"]] == sorted(one["name"] for one in data["results"])
+    (half,) = (one for one in data["results"] if one["name"] == "half")
+    assert half == {
+        "kind": "Topic",
+        "name": "half",
+        "action": "update",
+        "result": "failed",
+        "message": "no answer in time",
+        "hint": None,
+        "done": ["retention.ms = (unset), segment.ms = 1d (86400000)"],
+        "not_done": ["partitions 3 → 6"],
+        "not_carried_out": [],
+    }
+    (changed,) = (one for one in data["results"] if one["name"] == "changed")
+    assert changed["not_carried_out"] == ["replicationFactor"]
+    assert apply_to_json(everything()) == apply_to_json(everything())
+
+
+# --- hostile text ----------------------------------------------------------------------------------
+
+
+def operations() -> st.SearchStrategy[Operation]:
+    text = strategies.hostile_text()
+    ref = strategies.refs()
+    return st.one_of(
+        st.builds(CreateTopic, ref, st.integers(1, 9), st.integers(1, 9), st.just({})),
+        st.builds(AlterConfigs, ref, st.dictionaries(text, text, max_size=2), st.just(("x",))),
+        st.builds(AddPartitions, ref, st.integers(1, 9), st.integers(1, 9)),
+        st.builds(DeleteTopic, ref, st.none()),
+    )
+
+
+def reports() -> st.SearchStrategy[ApplyReport]:
+    one = st.builds(
+        ResourceResult,
+        strategies.planned_changes(),
+        st.sampled_from(Result),
+        strategies.hostile_text(),
+        st.none() | strategies.hostile_text(),
+        st.lists(operations(), max_size=2).map(tuple),
+        st.lists(operations(), max_size=2).map(tuple),
+        st.lists(strategies.field_changes(), max_size=2).map(tuple),
+    )
+    return st.builds(ApplyReport, st.lists(one, max_size=4).map(tuple), st.booleans())
+
+
+@settings(max_examples=40)
+@given(reports())
+def test_nothing_foreign_reaches_the_terminal_as_more_than_text(report: ApplyReport) -> None:
+    text = render_apply(report).plain
+    assert all(is_plain(char) for line in text.split("\n") for char in line)
+    heads = sum(line.startswith(("  + ", "  ~ ", "  - ", "  = ", "  ! ")) for line in text.split("\n"))
+    assert heads == len(report.results)
+
+
+@settings(max_examples=40)
+@given(reports())
+def test_counts_add_up_and_json_is_json(report: ApplyReport) -> None:
+    data = json.loads(apply_to_json(report))
+    assert sum(data["summary"].values()) == len(report.results) == len(data["results"])
+    assert data["complete"] is report.complete
+    for one, result in zip(data["results"], report.results, strict=True):
+        assert (one["name"], one["result"]) == (result.planned.ref.name, result.result)
+    fine = {"applied", "already_done"}
+    assert report.complete == (
+        not report.interrupted
+        and all(one["result"] in fine and not one["not_carried_out"] for one in data["results"])
+    )
+
+
+def test_a_resource_nobody_can_tell_of_makes_an_apply_incomplete() -> None:
+    report = ApplyReport((), unknown=(ResourceRef("Topic", "hidden"),))
+    assert not report.complete
+    assert json.loads(apply_to_json(report))["unknown"] == [{"kind": "Topic", "name": "hidden"}]
+    assert "1 not visible to this account. Not complete." in render_apply(report).plain

@@ -1,0 +1,486 @@
+"""Drift in every format: what it says, that foreign text breaks none of them, and that none runs away."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from jsonschema import Draft202012Validator
+from prometheus_client.parser import text_string_to_metric_families
+
+from kafkaform.audit.trail import Trail
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.drift import Drift, Unmanaged, find_drift
+from kafkaform.manifests.loader import Context, load
+from kafkaform.model import Plan, ResourceRef
+from kafkaform.plan_file import PlanHeader
+from kafkaform.report.drift_github import drift_commands
+from kafkaform.report.drift_json import drift_to_json
+from kafkaform.report.drift_markdown import render_drift_markdown
+from kafkaform.report.drift_prometheus import drift_metrics
+from kafkaform.report.drift_text import render_drift
+from kafkaform.report.drift_ways import Reach, accepting, restoring
+from kafkaform.report.drift_wording import since_field, since_whole, summary_sentence
+from kafkaform.report.findings import Workspace
+from kafkaform.report.markdown import LEAST, LIMIT
+from kafkaform.report.printable import is_plain
+from kafkaform.schema_files import load_schema
+from tests.support.audit_scenes import Story
+from tests.support.drift_scenes import ELSEWHERE, HERE, NO_RECORD, drift_in, drifts
+from tests.support.scenes import DAY, WEEK, absent, declared, made, topic
+from tests.unit.report.test_report_markdown import REFERENCES, parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kafkaform.model import Desired
+
+HEADER = PlanHeader("0.1.0", "1a2b3c4d5e6f7890", "prod", "live", "2026-11-03T12:00:00Z")
+WORKSPACE = Workspace("/repo", "/repo")
+RETENTION = "config.retention.ms"
+MONTH = "2592000000"
+
+MANIFEST = """\
+apiVersion: kafkaform/v1
+kind: Topic
+metadata:
+  name: orders
+spec:
+  partitions: 3
+  replicationFactor: 1
+  keyed: false
+  retention: 7d
+"""
+
+
+@pytest.fixture
+def cluster() -> MemoryCluster:
+    return MemoryCluster()
+
+
+@pytest.fixture
+def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desired:
+    """A topic with a manifest of its own."""
+    monkeypatch.chdir(tmp_path)
+    return loaded(tmp_path, MANIFEST)
+
+
+def loaded(folder: Path, text: str, context: Context | None = None) -> Desired:
+    file = folder / "orders.yaml"
+    file.write_text(text)
+    (desired,) = load([file.relative_to(folder)], context or Context())
+    return desired
+
+
+def text(drift: Drift, reach: Reach = HERE, **more: Any) -> str:
+    return render_drift(drift, HEADER, reach, **more).plain
+
+
+def some_drift(cluster: MemoryCluster, *, trail: Trail | str = NO_RECORD) -> Drift:
+    """One of each sort."""
+    made(cluster, "cut", retention_ms=WEEK)
+    made(cluster, "extra", segment_ms=DAY)
+    gone = made(cluster, "gone")
+    made(cluster, "mine")
+    made(cluster, "shrunk", 6)
+    return drift_in(
+        cluster,
+        declared("cut", retention_ms=DAY),
+        declared("extra"),
+        absent("gone", uid=gone),
+        declared("missing"),
+        declared("shrunk"),
+        trail=trail,
+    )
+
+
+# --- text ------------------------------------------------------------------------------------------
+
+
+def test_nothing_drifted(cluster: MemoryCluster) -> None:
+    made(cluster, "a")
+    assert text(drift_in(cluster, declared("a"))) == (
+        "kafkaform drift · cluster prod (memory) · environment live\n"
+        "No drift: 1 declared resource, all as declared."
+    )
+
+
+def test_a_field_with_both_values_and_both_ways(cluster: MemoryCluster, orders: Desired) -> None:
+    made(cluster, "orders", retention_ms=MONTH, segment_ms=DAY)
+    story = Story()
+    story.add("update", "orders", {RETENTION: (None, WEEK)})
+    shown = text(drift_in(cluster, orders, trail=Trail(story.entries)), width=80)
+    assert (
+        shown
+        == """\
+kafkaform drift · cluster prod (memory) · environment live
+
+  Topic/orders
+      retention.ms  manifest  7d (604800000)   orders.yaml:9
+                    live      30d (2592000000)
+                    since     an apply of 2026-11-03 12:00 UTC by alice (commit
+                              0123456789ab) set 7d; changed since, not by an
+                              apply on record
+      segment.ms    manifest  (not declared)
+                    live      1d (86400000)
+                    since     not known: no apply on record is known to have set
+                              it
+      restore: kafkaform apply --target Topic/orders --allow Topic/orders:retention-cut
+               needs consent to retention-cut
+               destructive: retention.ms is cut from 30d to 7d: older records
+               are deleted permanently, within minutes if their whole segment is
+               older, else at an age of up to 8d (the topic holds no data)
+               First write this, which removes what is not declared:
+                 orders.yaml:5, in spec.config:  segment.ms: null
+       accept: kafkaform drift --adopt --target Topic/orders
+               Or by hand:
+                 orders.yaml:9:  retention: 30d
+                 orders.yaml:5, in spec.config:  segment.ms: 1d
+
+Drift: 1 resource differs in 2 fields; 0 as declared."""
+    )
+
+
+def test_one_of_each_sort(cluster: MemoryCluster) -> None:
+    shown = text(some_drift(cluster))
+    assert "Since when is not known: nothing was recorded" in shown
+    assert "Topic/missing  missing" in shown
+    assert "Topic/gone  not gone" in shown
+    assert "restore: refused: Kafka cannot take partitions away" in shown
+    assert "--target Topic/gone\n" in shown, "the manifest consents"
+    assert "kafkaform get topic gone" in shown
+    assert shown.endswith(
+        "Drift: 3 resources differ in 3 fields, 1 missing, 1 not gone; 0 as declared. Also 1 unmanaged topic."
+    )
+
+
+def test_paragraphs_are_wrapped_and_commands_are_not(cluster: MemoryCluster) -> None:
+    lines = text(some_drift(cluster), ELSEWHERE, width=70).splitlines()
+    verbatim = [line for line in lines if "kafkaform" in line or "spec." in line]
+    assert all(len(line) <= 70 for line in lines if line not in verbatim and "Drift:" not in line)
+    assert any(len(line) > 70 for line in verbatim)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "sentence"),
+    [
+        ({"unknown": 1}, "Could not tell: 0 declared resources, as declared. Also 1 resource not visible to"),
+        ({"unmanaged": 2}, "No drift: 0 declared resources, all as declared. Also 2 unmanaged topics."),
+    ],
+)
+def test_asides_of_the_verdict(numbers: dict[str, int], sentence: str) -> None:
+    refs = {name: tuple(topic(f"t{i}") for i in range(number)) for name, number in numbers.items()}
+    plan = Plan("memory", unknown=refs.get("unknown", ()))
+    assert summary_sentence(Drift(plan, unmanaged=refs.get("unmanaged"))).startswith(sentence)
+
+
+# --- since when ------------------------------------------------------------------------------------
+
+AT_NOON = "an apply of 2026-11-03 12:00 UTC by alice (commit 0123456789ab)"
+A_MINUTE_LATER = AT_NOON.replace("12:00", "12:01")
+OTHERWISE = "not by an apply on record"
+
+
+@pytest.mark.parametrize(
+    ("set_to", "said"),
+    [
+        ([], "not known: no apply on record is known to have set it"),
+        ([WEEK], f"{AT_NOON} set 7d; changed since, {OTHERWISE}"),
+        ([DAY], f"{AT_NOON} set the live value; the manifest says otherwise"),
+        ([MONTH], f"{AT_NOON} set 30d; changed since, {OTHERWISE}; the manifest says otherwise, too"),
+        ([None], f"{AT_NOON} did not set it; changed since, {OTHERWISE}; the manifest"),
+        (
+            [DAY, WEEK],
+            f"{A_MINUTE_LATER} set 7d; changed since, {OTHERWISE}; the live value is the one that {AT_NOON}",
+        ),
+    ],
+)
+def test_since_when_a_value_is_live(cluster: MemoryCluster, set_to: list[str | None], said: str) -> None:
+    made(cluster, "a", retention_ms=DAY)
+    story = Story()
+    for value in set_to:
+        story.add("update", "a", {RETENTION: (None, value)})
+    (drifted,) = drift_in(cluster, declared("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
+    assert (since_field(drifted.ref, drifted.fields[0]) or "").startswith(said)
+
+
+def test_a_value_that_was_taken_away(cluster: MemoryCluster) -> None:
+    made(cluster, "a")
+    story = Story()
+    story.add("update", "a", {RETENTION: (None, WEEK)}, commit=None, at="yesterday")
+    (drifted,) = drift_in(cluster, declared("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
+    said = since_field(drifted.ref, drifted.fields[0])
+    assert said == f"an apply of yesterday by alice set 7d; taken away since, {OTHERWISE}"
+
+
+@pytest.mark.parametrize(
+    ("earlier", "wanted", "said"),
+    [
+        ([], DAY, f"{AT_NOON}, of which no result is known, may have set the live value; the manifest"),
+        ([WEEK], DAY, f"{A_MINUTE_LATER}, of which no result is known, may have set the live value; the"),
+        ([WEEK], MONTH, f"{AT_NOON} set 7d; changed since, {OTHERWISE}"),
+        ([], MONTH, "not known: no apply on record is known to have set it"),
+    ],
+)
+def test_an_apply_without_a_result_may_have_set_what_is_live(
+    cluster: MemoryCluster, earlier: list[str], wanted: str, said: str
+) -> None:
+    made(cluster, "a", retention_ms=DAY)
+    story = Story()
+    for value in earlier:
+        story.add("update", "a", {RETENTION: (None, value)})
+    story.add("update", "a", {RETENTION: (None, wanted)}, result=None)
+    (drifted,) = drift_in(cluster, declared("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
+    assert (since_field(drifted.ref, drifted.fields[0]) or "").startswith(said)
+
+
+def test_an_imported_topic_that_was_changed_after_an_apply(cluster: MemoryCluster) -> None:
+    """The record says nothing of the field, so nothing is said of when it was set."""
+    made(cluster, "a", retention_ms=DAY)
+    story = Story()
+    story.add("update", "a", {"config.segment.ms": (None, DAY)})
+    (drifted,) = drift_in(cluster, declared("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
+    said = since_field(drifted.ref, drifted.fields[0])
+    assert said == "not known: no apply on record is known to have set it"
+
+
+@pytest.mark.parametrize(
+    ("actions", "live", "said"),
+    [
+        (["create"], False, "not known: no apply on record is known to have made it"),
+        (["create"], True, f"{AT_NOON}, of which no result is known, may have made or changed it; the manif"),
+        (
+            ["delete"],
+            False,
+            f"{AT_NOON}, of which no result is known, may have deleted it; the manifest decl",
+        ),
+        (["delete"], True, "not known: no apply on record is known to have made it"),
+    ],
+)
+def test_an_apply_without_a_result_may_have_made_or_deleted_a_resource(
+    cluster: MemoryCluster, actions: list[str], live: bool, said: str
+) -> None:
+    if live:
+        made(cluster, "a")
+    story = Story()
+    for action in actions:
+        story.add(action, "a", {"partitions": (None, 3) if action == "create" else (3, None)}, result=None)
+    desired = absent("a") if live else declared("a")
+    (drifted,) = drift_in(cluster, desired, trail=Trail(story.entries)).resources
+    assert (since_whole(drifted) or "").startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("actions", "live", "said"),
+    [
+        ([], False, "not known: no apply on record is known to have made it"),
+        (["create"], False, f"{AT_NOON} made or changed it; deleted since, {OTHERWISE}"),
+        (
+            ["create", "delete"],
+            False,
+            "an apply deleted it (kafkaform history Topic/a); the manifest declares it",
+        ),
+        ([], True, "not known: no apply on record is known to have made it"),
+        (["create"], True, f"{AT_NOON} made or changed it; the manifest says otherwise"),
+        (["delete"], True, f"an apply deleted it (kafkaform history Topic/a); made again since, {OTHERWISE}"),
+    ],
+)
+def test_since_when_a_resource_is_missing_or_there(
+    cluster: MemoryCluster, actions: list[str], live: bool, said: str
+) -> None:
+    if live:
+        made(cluster, "a")
+    story = Story()
+    for action in actions:
+        story.add(action, "a", {"partitions": (None, 3) if action == "create" else (3, None)})
+    desired = absent("a") if live else declared("a")
+    (drifted,) = drift_in(cluster, desired, trail=Trail(story.entries)).resources
+    assert (since_whole(drifted) or "").startswith(said)
+
+
+# --- how it is settled -----------------------------------------------------------------------------
+
+
+def test_commands_lead_to_the_same_manifests_and_cluster(cluster: MemoryCluster) -> None:
+    drift = some_drift(cluster)
+    for drifted in drift.resources:
+        for way in (restoring(drifted, drift, ELSEWHERE), accepting(drifted, ELSEWHERE)):
+            if way.command is not None:
+                words = shlex.split(way.command)
+                assert words[-2:] == ["--bootstrap-server", "kafka:9092"]
+                assert ("my topics" in words) == (words[1] != "get")
+
+
+def test_a_name_that_is_a_pattern_is_meant_as_it_stands(cluster: MemoryCluster) -> None:
+    (drifted,) = drift_in(cluster, declared("a")).resources
+    drifted = replace(drifted, desired=replace(drifted.desired, ref=ResourceRef("ConsumerGroup", "a*[b]?")))
+    command = restoring(drifted, drift_in(cluster), HERE).command
+    assert command == "kafkaform apply --target 'ConsumerGroup/a[*][[]b][?]'"
+
+
+OVERRIDDEN = MANIFEST + "  overrides:\n    prod: {config: {retention.bytes: 1GiB}}\n"
+
+
+def test_what_one_environment_has_is_written_down_for_it_alone(
+    cluster: MemoryCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    desired = loaded(tmp_path, OVERRIDDEN, Context(("dev", "prod"), "prod"))
+    made(cluster, "orders", retention_ms=MONTH, retention_bytes="2147483648")
+    (drifted,) = drift_in(cluster, desired).resources
+    there = accepting(drifted, Reach(override="prod")).lines
+    assert [(".".join(line.keys), line.new, line.place and line.place.line) for line in there] == [
+        ("spec.overrides.prod.config.retention.bytes", False, 11),
+        ("spec.overrides.prod.config.retention.ms", True, 11),
+    ]
+    everywhere = accepting(drifted, HERE).lines
+    assert [".".join(line.keys) for line in everywhere][1:] == ["spec.retention"]
+
+
+# --- JSON ------------------------------------------------------------------------------------------
+
+
+def test_json_says_it_all_to_programs(cluster: MemoryCluster) -> None:
+    story = Story()
+    story.add("update", "cut", {RETENTION: (None, DAY)})
+    document = json.loads(drift_to_json(some_drift(cluster, trail=Trail(story.entries)), HEADER, HERE))
+    assert (document["verdict"], document["format_version"]) == ("drift", 1)
+    assert document["summary"] == {
+        "drifted": 5,
+        "differs": 3,
+        "missing": 1,
+        "present": 1,
+        "fields": 5,
+        "undeclared": 1,
+        "unchanged": 0,
+        "unmanaged": 1,
+        "unknown": 0,
+    }
+    cut = document["resources"][0]
+    (field,) = cut["fields"]
+    assert (field["manifest"], field["live"], field["hazard"]) == (DAY, WEEK, "retention-cut")
+    assert field["since"]["cause"] == "cluster_changed"
+    assert field["since"]["last"]["who"] == "alice"
+    assert cut["apply"]["status"] == "needs_consent"
+    assert cut["accept"]["lines"][0]["yaml"] == "retention.ms: 7d"
+
+
+@settings(max_examples=50)
+@given(drifts())
+def test_any_drift_fits_the_schema_and_is_safe_to_show(drift: Drift) -> None:
+    written = drift_to_json(drift, HEADER, ELSEWHERE)
+    Draft202012Validator(load_schema("drift")).validate(json.loads(written))
+    assert written.isascii()
+    assert all(char.isprintable() or char == "\n" for char in written)
+
+
+# --- Markdown --------------------------------------------------------------------------------------
+
+
+def test_an_issue_has_the_values_and_what_to_do(cluster: MemoryCluster) -> None:
+    written = render_drift_markdown(some_drift(cluster), HEADER, HERE)
+    found = parse(written)
+    assert found.headings[:2] == ["kafkaform drift: drift in 5 resources", "Not as declared"]
+    assert {"Topic/cut", "1d (86400000)", "7d (604800000)"} <= {*found.spans}
+    assert "kafkaform apply --target Topic/cut --allow Topic/cut:retention-cut" in found.spans
+    assert "kafkaform drift --adopt --target Topic/cut" in found.spans
+    assert "Not managed by any manifest: 1" in written
+
+
+def test_many_are_cut_with_a_word_on_how_many(cluster: MemoryCluster) -> None:
+    drift = drift_in(cluster, *(declared(f"topic-{i:04}") for i in range(3_000)))
+    written = render_drift_markdown(drift, HEADER, HERE)
+    assert len(written) <= LIMIT
+    assert "more resources left out; `kafkaform drift` lists them" in written
+    short = render_drift_markdown(drift, HEADER, HERE, limit=LEAST)
+    assert len(short) <= LEAST
+    with pytest.raises(ValueError, match="too few"):
+        render_drift_markdown(drift, HEADER, HERE, limit=LEAST - 1)
+
+
+@settings(max_examples=50)
+@given(drifts())
+def test_foreign_text_stays_text_in_markdown(drift: Drift) -> None:
+    written = render_drift_markdown(drift, HEADER, HERE)
+    assert len(written) <= LIMIT
+    assert all(char == "\n" or is_plain(char) for char in written)
+    found = parse(written)
+    assert not {"link_open", "image", "html_inline", "hr", "ordered_list_open"} & found.types
+    assert [tag for tag in found.html if "<details>" not in tag and "</details>" not in tag] == []
+    assert not [text for text in found.texts if REFERENCES.search(text)]
+    assert all(len(row) == 4 for row in found.rows)
+
+
+# --- the others ------------------------------------------------------------------------------------
+
+
+@settings(max_examples=50)
+@given(drifts())
+def test_foreign_text_reaches_no_terminal(drift: Drift) -> None:
+    assert all(char == "\n" or is_plain(char) for char in text(drift, verbose=True, width=80))
+
+
+@settings(max_examples=50)
+@given(drifts())
+def test_foreign_text_is_no_workflow_command(drift: Drift) -> None:
+    *lines, verdict, end = drift_commands(drift, HERE, WORKSPACE).replace("\r", "\n").split("\n")
+    assert end == ""
+    assert all(line.startswith(("::error ", "::warning ", "::notice ")) for line in lines)
+    assert not verdict.startswith("::")
+
+
+def test_annotations_stand_on_the_lines_of_manifests(cluster: MemoryCluster, orders: Desired) -> None:
+    made(cluster, "orders", retention_ms=DAY)
+    first, verdict = drift_commands(drift_in(cluster, orders), HERE, WORKSPACE).splitlines()
+    assert first.startswith(
+        "::warning file=orders.yaml,line=9,col=3,title=drift::Topic/orders: retention.ms is 1d"
+    )
+    assert first.endswith("%0Arestore: kafkaform apply --target Topic/orders")
+    assert verdict.startswith("Drift: 1 resource differs")
+
+
+def samples(written: str) -> dict[tuple[str, ...], float]:
+    """By name and the values of the labels that are not empty."""
+    return {
+        (sample.name, *(value for _, value in sorted(sample.labels.items()) if value)): sample.value
+        for family in text_string_to_metric_families(written)
+        for sample in family.samples
+    }
+
+
+def test_metrics(cluster: MemoryCluster) -> None:
+    told = samples(drift_metrics(some_drift(cluster), "prod", 12.5))
+    assert told == {
+        ("kafkaform_drift_success", "prod"): 1,
+        ("kafkaform_drift_last_run_timestamp_seconds", "prod"): 12.5,
+        ("kafkaform_drift_resources", "prod", "Topic"): 5,
+        ("kafkaform_drift_resources", "prod", "ConsumerGroup"): 0,
+        ("kafkaform_drift_fields", "prod", "differs", "Topic", "cut"): 1,
+        ("kafkaform_drift_fields", "prod", "differs", "Topic", "extra"): 1,
+        ("kafkaform_drift_fields", "prod", "present", "Topic", "gone"): 1,
+        ("kafkaform_drift_fields", "prod", "missing", "Topic", "missing"): 1,
+        ("kafkaform_drift_fields", "prod", "differs", "Topic", "shrunk"): 1,
+        ("kafkaform_unmanaged", "prod", "Topic"): 1,
+        ("kafkaform_unmanaged", "prod", "ConsumerGroup"): 0,
+    }
+
+
+def test_the_name_of_a_resource_is_the_label_of_its_kind(cluster: MemoryCluster) -> None:
+    families = text_string_to_metric_families(drift_metrics(some_drift(cluster), "prod", 1))
+    labels = [s.labels for f in families for s in f.samples if s.name == "kafkaform_drift_fields"]
+    assert labels[0] == {"cluster": "prod", "kind": "Topic", "topic": "cut", "group": "", "drift": "differs"}
+
+
+def test_metrics_say_nothing_of_what_nobody_looked_for() -> None:
+    nobody = find_drift(Plan("memory"), [], NO_RECORD, unmanaged=Unmanaged.IGNORE)
+    assert not [key for key in samples(drift_metrics(nobody, "prod", 1)) if key[0] == "kafkaform_unmanaged"]
+
+
+@pytest.mark.parametrize("drift", [None, Drift(Plan("memory", unknown=(topic("a"),)))])
+def test_a_run_that_could_not_tell_is_no_success(drift: Drift | None) -> None:
+    told = samples(drift_metrics(drift, "prod", 1))
+    assert told["kafkaform_drift_success", "prod"] == 0

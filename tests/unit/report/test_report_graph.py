@@ -1,0 +1,219 @@
+"""The graph of who reads what: what is in it, and that no name breaks out of a drawing."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkaform.groups import Group, Position
+from kafkaform.model import Desired, Intent, ResourceRef
+from kafkaform.report.graph import Live, graph_of, graph_to_json, render_dot, render_mermaid
+from kafkaform.report.printable import printable
+from tests.support.scenes import topic
+from tests.support.strategies import hostile_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kafkaform.report.graph import Graph
+
+
+def group(name: str) -> ResourceRef:
+    return ResourceRef("ConsumerGroup", name)
+
+
+def declared(ref: ResourceRef, *topics: str, team: str = "") -> Desired:
+    labels = {"team": team} if team else {}
+    return Desired(ref, {}, Intent(labels=labels, spec={"topics": list(topics)} if topics else {}))
+
+
+def live(groups: Iterable[Group], *topics: str) -> Live:
+    by_name = {one.name: one for one in groups}
+    return Live(frozenset([*map(topic, topics), *map(group, by_name)]), by_name)
+
+
+def reader(name: str, *lags: tuple[str, int | None]) -> Group:
+    ends = [Position(read, i, None if lag is None else 0, 0, lag) for i, (read, lag) in enumerate(lags)]
+    return Group(name, "classic", "Stable", positions=tuple(ends))
+
+
+SHOP = [
+    declared(topic("orders.v1"), team="checkout"),
+    declared(topic("carts.v1")),
+    declared(group("shop"), "orders.v1", "slip.v1", team="shop"),
+    declared(group("audit"), "orders.v1"),
+]
+
+
+def edges(graph: Graph) -> list[tuple[str, str, bool, bool | None, int | None]]:
+    return [(e.topic, e.group, e.declared, e.live, e.lag) for e in graph.edges]
+
+
+def test_manifests_alone() -> None:
+    graph = graph_of(SHOP)
+    assert [(str(n.ref), n.team, n.declared, n.live) for n in graph.nodes] == [
+        ("Topic/carts.v1", "", True, None),
+        ("Topic/orders.v1", "checkout", True, None),
+        ("Topic/slip.v1", "", False, None),
+        ("ConsumerGroup/audit", "", True, None),
+        ("ConsumerGroup/shop", "shop", True, None),
+    ]
+    assert edges(graph) == [
+        ("orders.v1", "audit", True, None, None),
+        ("orders.v1", "shop", True, None, None),
+        ("slip.v1", "shop", True, None, None),
+    ]
+
+
+def test_the_order_of_manifests_does_not_matter() -> None:
+    assert graph_of(SHOP) == graph_of(reversed(SHOP))
+
+
+def test_a_tombstone_is_no_part_of_it() -> None:
+    assert graph_of([Desired(topic("gone"), None), Desired(group("gone"), None)]).nodes == ()
+
+
+def test_what_the_cluster_has_besides() -> None:
+    groups = [
+        reader("shop", ("orders.v1", 5), ("orders.v1", 7), ("orders.v1", None)),
+        reader("stray", ("orders.v1", 1), ("found.v1", None), ("app-changelog", 3)),
+    ]
+    graph = graph_of(SHOP, live(groups, "orders.v1", "found.v1", "app-changelog"), ["*-changelog"])
+    assert [(n.ref.name, n.declared, n.live) for n in graph.nodes] == [
+        ("carts.v1", True, False),
+        ("found.v1", False, True),
+        ("orders.v1", True, True),
+        ("slip.v1", False, False),
+        ("audit", True, False),
+        ("shop", True, True),
+        ("stray", False, True),
+    ]
+    assert edges(graph) == [
+        ("found.v1", "stray", False, True, None),
+        ("orders.v1", "audit", True, False, None),
+        ("orders.v1", "shop", True, True, 12),
+        ("orders.v1", "stray", False, True, 1),
+        ("slip.v1", "shop", True, False, None),
+    ]
+
+
+def test_a_topic_that_a_manifest_names_is_drawn_as_live_though_it_is_ignored() -> None:
+    desired = [declared(group("g"), "app-changelog")]
+    graph = graph_of(desired, live([reader("g", ("app-changelog", 2))], "app-changelog"), ["*-changelog"])
+    assert edges(graph) == [("app-changelog", "g", True, True, 2)]
+    assert graph.nodes[0].live
+
+
+def test_mermaid() -> None:
+    groups = [reader("shop", ("orders.v1", 1200)), reader("stray", ("orders.v1", 0))]
+    graph = graph_of([SHOP[0], SHOP[2]], live(groups, "orders.v1"))
+    assert render_mermaid(graph).split("\n") == [
+        "flowchart LR",
+        '  topic_orders_v1[("orders.v1<br/>checkout")]',
+        '  topic_slip_v1[("slip.v1<br/>declared by nobody<br/>does not exist")]:::undeclared',
+        '  consumergroup_shop(["shop<br/>shop"])',
+        '  consumergroup_stray(["stray<br/>declared by nobody"]):::undeclared',
+        '  topic_orders_v1 -->|"lag 1,200"| consumergroup_shop',
+        '  topic_orders_v1 -.->|"lag 0"| consumergroup_stray',
+        '  topic_slip_v1 -->|"reads nothing"| consumergroup_shop',
+        "  classDef undeclared stroke-dasharray: 5 5",
+    ]
+
+
+MISSING = r"declared by nobody\ndoes not exist"
+
+
+def test_dot() -> None:
+    graph = graph_of([SHOP[0], SHOP[2]], live([reader("shop", ("orders.v1", 1200))], "orders.v1"))
+    assert render_dot(graph).split("\n") == [
+        "digraph kafka {",
+        "  rankdir=LR;",
+        "  node [fontname=Helvetica];",
+        "  edge [fontname=Helvetica];",
+        r'  topic_orders_v1 [shape=cylinder, label="orders.v1\ncheckout"];',
+        rf'  topic_slip_v1 [shape=cylinder, label="slip.v1\n{MISSING}", style=dashed];',
+        r'  consumergroup_shop [shape=box, label="shop\nshop"];',
+        '  topic_orders_v1 -> consumergroup_shop [label="lag 1,200"];',
+        '  topic_slip_v1 -> consumergroup_shop [label="reads nothing"];',
+        "}",
+    ]
+
+
+def test_json() -> None:
+    data = json.loads(graph_to_json(graph_of([SHOP[0], declared(group("g"), "orders.v1")])))
+    assert data == {
+        "nodes": [
+            {
+                "id": "Topic/orders.v1",
+                "kind": "Topic",
+                "name": "orders.v1",
+                "team": "checkout",
+                "declared": True,
+                "live": None,
+            },
+            {
+                "id": "ConsumerGroup/g",
+                "kind": "ConsumerGroup",
+                "name": "g",
+                "team": None,
+                "declared": True,
+                "live": None,
+            },
+        ],
+        "edges": [{"topic": "orders.v1", "group": "g", "declared": True, "live": None, "lag": None}],
+    }
+
+
+def test_names_that_look_alike_stay_apart() -> None:
+    shown = render_mermaid(graph_of([declared(topic(name)) for name in ("p.q", "p_q", "p-q", "p_q_2")]))
+    ids = [line.split("[")[0].strip() for line in shown.split("\n")[1:]]
+    assert ids == ["topic_p_q", "topic_p_q_2", "topic_p_q_3", "topic_p_q_2_2"]
+
+
+# What each language takes between quotes without ending them, or reading anything into it.
+MERMAID_TEXT = r"(?:[\w .,-]|#[0-9]+;)*"
+MERMAID_LABEL = rf"{MERMAID_TEXT}(?:<br/>{MERMAID_TEXT})*"
+MERMAID_LINE = re.compile(
+    rf'  (?:\w+(?:\[\("{MERMAID_LABEL}"\)\]|\(\["{MERMAID_LABEL}"\]\))(?::::undeclared)?'
+    rf'|\w+ (?:-->|-\.->)(?:\|"{MERMAID_LABEL}"\|)? \w+|classDef undeclared stroke-dasharray: 5 5)'
+)
+DOT_LINE = re.compile(
+    r'  (?:\w+ \[shape=(?:cylinder|box), label="((?:[^"\\]|\\.)*)"(?:, style=dashed)?\]'
+    r'|\w+ -> \w+(?: \[(?:label="(?:[^"\\]|\\.)*")?(?:, )?(?:style=dashed)?\])?);'
+)
+
+
+def mermaid_labels(shown: str) -> list[str]:
+    found = re.findall(r'^  \w+[\[(]{2}"(.*)"[\])]{2}(?::::undeclared)?$', shown, re.MULTILINE)
+    return [re.sub(r"#([0-9]+);", lambda code: chr(int(code[1])), label.split("<br/>")[0]) for label in found]
+
+
+@given(st.lists(st.tuples(hostile_text(min_size=1), hostile_text(min_size=1), hostile_text()), max_size=4))
+def test_no_name_breaks_out_of_a_drawing(found: list[tuple[str, str, str]]) -> None:
+    desired = [declared(group(name), read, team=team) for name, read, team in found]
+    graph = graph_of(desired, live([reader(name, (read, 3)) for name, read, _ in found], "other"))
+    names = [printable(node.ref.name) for node in graph.nodes]
+
+    shown = render_mermaid(graph)
+    first, *lines = shown.split("\n")
+    assert first == "flowchart LR"
+    assert all(MERMAID_LINE.fullmatch(line) for line in lines), shown
+    assert mermaid_labels(shown) == names
+    assert len({line.split("[")[0].split("(")[0] for line in lines[: len(names)]}) == len(names)
+
+    lines = render_dot(graph).split("\n")
+    assert (lines[0], lines[-1]) == ("digraph kafka {", "}")
+    matches = [DOT_LINE.fullmatch(line) for line in lines[4:-1]]
+    assert all(matches), lines
+    labels = [match[1] for match in matches if match is not None and match[1] is not None]
+    told = [re.split(r"(?<!\\)((?:\\\\)*)\\n", label) for label in labels]
+    first_lines = ["".join(parts[:2]) for parts in told]
+    assert [html.unescape(re.sub(r"\\(.)", r"\1", line)) for line in first_lines] == names
+
+    nodes = json.loads(graph_to_json(graph))["nodes"]
+    assert [node["name"] for node in nodes] == [node.ref.name for node in graph.nodes]

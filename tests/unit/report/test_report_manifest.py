@@ -1,0 +1,273 @@
+"""Live resources as manifests: kafkaform reads them back without finding a difference."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkaform import kafka_configs
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.kafka_configs import ConfigType
+from kafkaform.manifests.loader import Context, load
+from kafkaform.model import FieldValue, Observed, ResourceRef
+from kafkaform.operations import CreateTopic
+from kafkaform.planner import diff
+from kafkaform.report.manifest import live_manifest
+from kafkaform.report.printable import printable
+from tests.support.scenes import made, plan_for, topic
+from tests.support.strategies import hostile_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hypothesis.strategies import SearchStrategy
+
+    from kafkaform.config_values import ConfigKey
+    from kafkaform.model import Desired
+
+DECLARABLE = {
+    name: key
+    for name, key in kafka_configs.topic_configs().items()
+    if not key.internal and name not in kafka_configs.REASSIGNMENT_KEYS
+}
+
+
+def observed(**configs: str) -> Observed:
+    state: dict[str, FieldValue] = {"partitions": 3, "replicationFactor": 3}
+    state |= {f"config.{key.replace('_', '.')}": value for key, value in configs.items()}
+    return Observed(topic("orders.v1"), "id", state)
+
+
+def spec(one: Observed) -> Any:
+    return live_manifest(one).data["spec"]
+
+
+def read_back(text: str, folder: Path) -> Desired:
+    file = folder / "live.yaml"
+    file.write_text(text, "utf-8")
+    (desired,) = load([file], Context())
+    return desired
+
+
+def test_a_topic_with_its_own_configs_in_human_units() -> None:
+    manifest = live_manifest(
+        observed(
+            retention_ms="604800000",
+            retention_bytes="53687091200",
+            cleanup_policy="compact,delete",
+            min_insync_replicas="2",
+            unclean_leader_election_enable="false",
+            min_cleanable_dirty_ratio="0.50",
+            max_message_bytes="1048588",
+            segment_ms="9223372036854775807",
+        )
+    )
+    assert manifest.left_out == ()
+    assert manifest.to_yaml() == (
+        "apiVersion: kafkaform/v1\n"
+        "kind: Topic\n"
+        "metadata:\n"
+        "  name: orders.v1\n"
+        "spec:\n"
+        "  partitions: 3\n"
+        "  replicationFactor: 3\n"
+        "  retention:\n"
+        "    time: 7d\n"
+        "    bytes: 50GiB\n"
+        "  config:\n"
+        "    cleanup.policy: compact,delete\n"
+        "    max.message.bytes: 1048588\n"
+        '    min.cleanable.dirty.ratio: "0.5"\n'
+        "    min.insync.replicas: 2\n"
+        "    segment.ms: 9223372036854775807\n"
+        "    unclean.leader.election.enable: false\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("configs", "retention"),
+    [
+        ({"retention_ms": "5400000"}, "90m"),
+        ({"retention_ms": "-1"}, "unlimited"),
+        ({"retention_ms": "0"}, 0),
+        ({"retention_bytes": "1000"}, {"bytes": 1000}),
+        ({"retention_ms": "1", "retention_bytes": "-1"}, {"time": "1ms", "bytes": "unlimited"}),
+    ],
+)
+def test_the_shorthand_for_retention(configs: dict[str, str], retention: object) -> None:
+    assert spec(observed(**configs)) == {"partitions": 3, "replicationFactor": 3, "retention": retention}
+
+
+def test_a_topic_without_own_configs_has_none() -> None:
+    assert spec(observed()) == {"partitions": 3, "replicationFactor": 3}
+
+
+def test_what_no_manifest_can_say_is_left_out_and_told() -> None:
+    state: dict[str, FieldValue] = {
+        "partitions": 1,
+        "replicationFactor": "1-3",
+        "config.retention.ms": "-5",
+        "config.future.config": "7",
+        "config.leader.replication.throttled.replicas": "0:1",
+        "config.segment.bytes": None,
+        "config.confluent.tier.enable": "true",
+    }
+    manifest = live_manifest(Observed(topic("t"), "id", state))
+    assert manifest.data["spec"] == {
+        "partitions": 1,
+        "replicationFactor": 3,
+        "config": {"confluent.tier.enable": "true"},
+    }
+    assert [line.partition(":")[0] for line in manifest.left_out] == [
+        "future.config = 7",
+        "retention.ms = -5",
+        "segment.bytes",
+        "replicationFactor",
+    ]
+    assert "unknown Kafka config 'future.config'" in manifest.left_out[0]
+    assert "below the least value -1" in manifest.left_out[1]
+
+
+def valid(key: ConfigKey) -> SearchStrategy[str]:
+    """Values that brokers hold for a key, in the spelling that somebody happened to use."""
+    if key.type is ConfigType.BOOLEAN:
+        return st.sampled_from(["true", "false", "TRUE"])
+    if key.valid_values:
+        members = st.sampled_from(key.valid_values)
+        several = st.lists(members, min_size=1, max_size=3).map(" ,".join)
+        return several if key.type is ConfigType.LIST else members
+    if key.type is ConfigType.DOUBLE:
+        return st.floats(0.0, 1.0).map(repr) | st.sampled_from(["0.50", "1", "1e-7", ".5"])
+    low, high = key.ranges[-1]
+    limits = {ConfigType.LONG: 2**63 - 1, ConfigType.SHORT: 2**15 - 1}
+    most = limits.get(key.type, 2**31 - 1) if high is None else int(high)
+    least = -most if low is None else int(low)
+    round_ones = st.sampled_from([10**6, 86_400_000, 2**30, 3_600_000, most, max(least, -1)])
+    return (st.integers(least, most) | round_ones.filter(lambda n: least <= n <= most)).map(str)
+
+
+VALUES = {
+    name: valid(key)
+    for name, key in DECLARABLE.items()
+    if key.ranges or key.valid_values or key.type in {ConfigType.BOOLEAN, ConfigType.DOUBLE}
+}
+
+
+@given(st.fixed_dictionaries({}, optional=VALUES), st.integers(1, 50), st.integers(1, 3))
+def test_a_plan_of_what_was_written_is_empty(
+    tmp_path_factory: pytest.TempPathFactory, configs: dict[str, str], partitions: int, replicas: int
+) -> None:
+    with MemoryCluster() as cluster:
+        assert cluster.execute([CreateTopic(topic("t"), partitions, replicas, configs)]) == [None]
+        manifest = live_manifest(cluster.observe([topic("t")]).resources[topic("t")])
+        assert manifest.left_out == ()
+        for text in (manifest.to_yaml(), manifest.to_json()):
+            plan = plan_for(cluster, read_back(text, tmp_path_factory.mktemp("live")))
+            assert (plan.changes, plan.undeclared, plan.unchanged) == ((), (), 1)
+
+
+ODD = [
+    *(
+        "null",
+        "~",
+        "true",
+        "no",
+        "0x10",
+        "0o17",
+        "010",
+        "1e3",
+        "1_000",
+        "12:30",
+        ".5",
+        "-1",
+        "+1",
+        ".inf",
+        "7d",
+    ),
+    *(
+        "1d2",
+        "2026-11-01",
+        "a: b",
+        "a #b",
+        "- a",
+        "[a]",
+        "{a}",
+        "*a",
+        "&a",
+        "!a",
+        "%a",
+        "@a",
+        "`a",
+        "'a'",
+        '"a"',
+    ),
+    *("a\\b", "${HOME}", "$${env:X}", "\\${x}", "a\nb", "a\tb", "\x1b[31m", "\u202eabc", "\u2028", "\x85"),
+    *(
+        "\ufeff",
+        "日本",
+        "é",
+        "\U0001f600",
+        "<<",
+        "=",
+        "?",
+        ":",
+        "-",
+        "a,",
+        "",
+        "x" * 300,
+        "a b " * 60,
+        "Null",
+    ),
+    *("OFF", "y", "a:", "# a"),
+]
+
+
+@pytest.mark.parametrize("value", ODD)
+def test_odd_values_come_back_as_they_were(value: str, tmp_path: Path) -> None:
+    check_value(value, tmp_path)
+
+
+@given(hostile_text())
+def test_hostile_values_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory, value: str) -> None:
+    if not any("\ud800" <= char <= "\udfff" for char in value):  # which no answer of a broker can hold
+        check_value(value, tmp_path_factory.mktemp("live"))
+
+
+def check_value(value: str, folder: Path) -> None:
+    """A vendor's config can hold anything: then the plan is empty, and nothing reaches the terminal raw."""
+    ref = topic("t")
+    state: dict[str, FieldValue] = {"partitions": 1, "replicationFactor": 1, "config.confluent.x": value}
+    one = Observed(ref, "id", state, state)
+    manifest = live_manifest(one)
+    with MemoryCluster() as cluster:
+        made(cluster, "t", 1)
+        seen = cluster.observe([ref])
+        facts = cluster.facts()
+    as_json = manifest.to_json()
+    assert json.loads(as_json) == manifest.data
+    # JSON has two escapes for one character beyond U+FFFF, of which YAML makes two characters.
+    beyond = any(char > "\uffff" and printable(char) != char for char in value)
+    for text in (manifest.to_yaml(), *(() if beyond else (as_json,))):
+        assert all(printable(line) == line for line in text.split("\n"))
+        desired = read_back(text, folder)
+        plan = diff([desired], type(seen)({ref: one}, seen.inventory), facts)
+        assert (plan.changes, plan.undeclared) == ((), ())
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_names_come_back_as_they_were_in_either_yaml(name: str) -> None:
+    one = Observed(ResourceRef("Topic", name), "id", {"partitions": 1, "replicationFactor": 1})
+    text = live_manifest(one).to_yaml()
+    assert yaml.safe_load(text)["metadata"]["name"] == name
+    assert json.loads(live_manifest(one).to_json())["metadata"]["name"] == name
+
+
+@pytest.mark.parametrize("name", [name for name in ODD if name])
+def test_odd_names_come_back_as_they_were_through_the_loader(name: str, tmp_path: Path) -> None:
+    one = Observed(ResourceRef("Topic", name), "id", {"partitions": 1, "replicationFactor": 1})
+    assert read_back(live_manifest(one).to_yaml(), tmp_path).ref.name == name

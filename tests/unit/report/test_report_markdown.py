@@ -1,0 +1,607 @@
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from kafkaform.model import (
+    Consent,
+    Create,
+    Delete,
+    Diagnostic,
+    FieldChange,
+    FieldValue,
+    Judgement,
+    Location,
+    Origin,
+    Plan,
+    PlannedChange,
+    Reader,
+    ResourceRef,
+    Risk,
+    Severity,
+    Status,
+    UndeclaredConfig,
+    Update,
+)
+from kafkaform.plan_file import PlanHeader
+from kafkaform.report.markdown import LEAST, LIMIT, render_markdown
+from kafkaform.report.markdown_escape import code, code_block, html, prose
+from kafkaform.report.printable import clipped, is_plain, printable
+from tests.support import strategies
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+HEADER = PlanHeader("0.1.0", "1a2b3c4d5e6f7890", "prod", "live", "2025-06-01T12:00:00Z")
+CUT = Judgement(Risk.DESTRUCTIVE, "retention-cut", "what is older than 1d is deleted", "copy it first")
+GITHUB = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+WITHOUT_HTML = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+HEADINGS = {
+    "Held back",
+    "Consent given",
+    "Not from this branch",
+    "Not visible to this account",
+    "Findings",
+    "Changes",
+    "Risks",
+}
+OUR_HTML = re.compile(
+    r"</?details>"
+    r"|<summary>(?:Notes|Not managed by any manifest|Configs that no manifest declares): [0-9,]+</summary>"
+    r"|<summary>All fields of [0-9,]+ changes?</summary>"
+)
+# What GitHub makes of plain text after the Markdown is parsed.
+REFERENCES = re.compile(
+    r"@\w|#[0-9]|\bGH-[0-9]|://|www\.|:[a-z_]+:|\$|\b(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b|\b[0-9]{7,40}\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass
+class Parsed:
+    """What a Markdown parser finds in a report."""
+
+    headings: list[str] = field(default_factory=list)
+    rows: list[list[list[Token]]] = field(default_factory=list)
+    html: list[str] = field(default_factory=list)
+    fences: list[str] = field(default_factory=list)
+    spans: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    types: set[str] = field(default_factory=set)
+
+
+def parse(markdown: str, parser: MarkdownIt = GITHUB) -> Parsed:
+    found = Parsed()
+    last = ""
+    for token in parser.parse(markdown):
+        found.types.add(token.type)
+        if token.type == "tr_open":
+            found.rows.append([])
+        elif token.type == "html_block":
+            found.html.append(token.content)
+        elif token.type == "fence":
+            found.fences.append(token.content)
+        elif token.type == "inline":
+            children = token.children or []
+            found.types.update(child.type for child in children)
+            found.spans += [child.content for child in children if child.type == "code_inline"]
+            found.texts += [child.content for child in children if child.type == "text"]
+            if last == "heading_open":
+                found.headings.append(token.content)
+            elif last in ("th_open", "td_open"):
+                found.rows[-1].append(children)
+        last = token.type
+    return found
+
+
+def topic(name: str) -> ResourceRef:
+    return ResourceRef("Topic", name)
+
+
+def planned(name: str, action: str = "create", status: Status = Status.PLANNED) -> PlannedChange:
+    place = Location("topics/t.yaml", 7)
+    match action:
+        case "create":
+            return PlannedChange(
+                Create(topic(name), {"partitions": 12, "config.retention.ms": "604800000"}), status, place
+            )
+        case "update":
+            cut = FieldChange("config.retention.ms", "604800000", "86400000", judgement=CUT)
+            return PlannedChange(Update(topic(name), "id", (cut,)), status, place)
+        case _:
+            return PlannedChange(Delete(topic(name), "id", {"partitions": 6}, CUT), status, place)
+
+
+def section(markdown: str, title: str) -> str:
+    """The text under a heading."""
+    parts = re.split(r"^#+ (.*)\n", markdown, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True)).get(title, "")
+
+
+def folded(markdown: str, title: str) -> str:
+    """The text of a fold."""
+    found = re.search(rf"<summary>{title}[^<]*</summary>\n\n(.*?)\n</details>", markdown, re.DOTALL)
+    return found[1] if found else ""
+
+
+def left_out(text: str) -> int:
+    """How many things the notes of a section say were left out."""
+    return sum(
+        int(n.replace(",", "")) for n in re.findall(r"^… (?:details of )?([0-9,]+) more", text, re.MULTILINE)
+    )
+
+
+# --- what a reviewer sees --------------------------------------------------------------------------
+
+
+def test_the_verdict_is_the_first_line() -> None:
+    changes = (
+        planned("a", "update", Status.REFUSED),
+        planned("b", "update", Status.NEEDS_CONSENT),
+        planned("c"),
+    )
+    first = render_markdown(Plan("c", changes), HEADER).splitlines()[0]
+    assert first == "## kafkaform plan: 1 refused, 1 needs consent, 1 change to apply"
+    assert render_markdown(Plan("c")).splitlines()[0] == "## kafkaform plan: no changes"
+    unknown = render_markdown(Plan("c", unknown=(topic("t"),)))
+    assert unknown.splitlines()[0] == "## kafkaform plan: nothing to apply, but see below"
+
+
+def test_context_and_summary_follow() -> None:
+    markdown = render_markdown(Plan("c1", (planned("a"),), broker_validated=True), HEADER)
+    assert "Cluster `prod` (`c1`) · environment `live` · commit `1a2b3c4d5e6f`" in markdown
+    assert "**Plan: 1 to create, 0 unchanged. Validated by the brokers.**" in markdown
+    dirty = replace(HEADER, commit=f"{HEADER.commit}-dirty")
+    assert "commit `1a2b3c4d5e6f-dirty`" in render_markdown(Plan("c1", (planned("a"),)), dirty)
+
+
+def test_held_back_changes_come_first_with_reasons_and_ways_out() -> None:
+    refused = replace(
+        planned("no", "update", Status.REFUSED), reason="it is protected", remedy="ask the owner"
+    )
+    plan = Plan("c", (planned("a"), planned("wait", "update", Status.NEEDS_CONSENT), refused))
+    markdown = render_markdown(plan, HEADER)
+    assert parse(markdown).headings[1] == "Held back"
+    held = section(markdown, "Held back")
+    assert "- **refused**: update `Topic/no` (`topics/t.yaml:7`): it is protected." in held
+    assert "- Instead: ask the owner." in held
+    assert "- **needs consent**: update `Topic/wait` (`topics/t.yaml:7`): `retention-cut`" in held
+    assert "destructive `retention-cut`. Why: what is older than 1d is deleted. Safer: copy it first." in held
+    assert '`--allow Topic/wait:retention-cut`, or in `metadata.annotations`: `kafkaform/allow: "ret' in held
+    assert held.count("Nothing of this resource is applied") == 2
+
+
+def test_the_table_has_a_row_for_every_change() -> None:
+    plan = Plan("c", (planned("a"), planned("b", "update"), planned("d", "delete", Status.REFUSED)))
+    rows = [["".join(t.content for t in cell) for cell in row] for row in parse(render_markdown(plan)).rows]
+    assert rows == [
+        ["", "Resource", "Change", "Risk", "Manifest"],
+        ["!", "Topic/d", "delete", "refused, destructive, retention-cut", "topics/t.yaml:7"],
+        ["+", "Topic/a", "create partitions: 12, retention.ms: 7d", "safe", "topics/t.yaml:7"],
+        ["~", "Topic/b", "update retention.ms: 7d → 1d", "destructive, retention-cut", "topics/t.yaml:7"],
+    ]
+
+
+def test_what_the_table_does_not_show_is_folded_in_a_line_for_each_change() -> None:
+    many = Create(topic("many"), {f"config.k{i}": str(i) for i in range(5)})
+    plan = Plan(
+        "c",
+        (planned("a", "update"), planned("b"), planned("d", "delete"), PlannedChange(many, Status.PLANNED)),
+        consents=(Consent("Topic/a", "retention-cut", "legal hold ended"),),
+    )
+    markdown = render_markdown(plan)
+    assert "<details><summary>All fields of 2 changes</summary>" in markdown
+    assert folded(markdown, "All fields").splitlines() == [
+        "- delete `Topic/d`: `partitions: 6`",
+        "- create `Topic/many`: `k0: 0`, `k1: 1`, `k2: 2`, `k3: 3`, `k4: 4`",
+    ]
+
+
+def test_why_a_change_is_risky_is_said_once() -> None:
+    found = Diagnostic("KF403", Severity.WARNING, f"a: {CUT.reason}", None, CUT.remedy, ref=topic("a"))
+    plan = Plan("c", (planned("a", "update"),), diagnostics=(found,))
+    markdown = render_markdown(plan)
+    assert section(markdown, "Risks").splitlines()[1] == (
+        "- `Topic/a` `retention.ms: 7d → 1d`: destructive `retention-cut`. Why: what is older than 1d is "
+        "deleted. Safer: copy it first. (`KF403`)"
+    )
+    held = render_markdown(replace(plan, changes=(planned("a", "update", Status.NEEDS_CONSENT),)))
+    assert "Risks" not in parse(held).headings
+    for text in (markdown, held):
+        assert text.count(CUT.reason) == 1
+        assert text.count("copy it first") == 1
+
+
+def test_deferred_fields_are_said_to_be() -> None:
+    change = Update(
+        topic("t"), "id", (FieldChange("replicationFactor", 2, 3, 2, 3, deferred="moves come later"),)
+    )
+    markdown = render_markdown(Plan("c", (PlannedChange(change, Status.PLANNED),)))
+    assert "not carried out in full yet" in section(markdown, "Changes")
+    assert "`replicationFactor` does not change yet: moves come later." in section(markdown, "Risks")
+
+
+def test_replicas_are_counted_in_the_table_and_listed_in_the_details() -> None:
+    before, after = ",".join(["1"] * 200), ",".join(["1:2"] * 200)
+    judgement = Judgement(Risk.DISRUPTIVE, "replica-move", "200 replicas are copied (1.2 GiB)")
+    change = Update(topic("t"), "id", (FieldChange("placement", before, after, before, after, judgement),))
+    markdown = render_markdown(Plan("c", (PlannedChange(change, Status.PLANNED),)))
+    assert "`placement: 200 partitions: replica added on broker 2`" in section(markdown, "Changes")
+    assert "200 replicas are copied (1.2 GiB)" in section(markdown, "Risks")
+    assert "`placement: partitions 0, 1, 2, " in folded(markdown, "All fields")
+    assert len(folded(markdown, "All fields")) < 800
+
+
+def test_everything_else_has_its_section() -> None:
+    plan = Plan(
+        "c",
+        unmanaged=(topic("m"),),
+        undeclared=(UndeclaredConfig(topic("u"), "config.retention.ms", "86400000"),),
+        unknown=(topic("s"),),
+        diagnostics=(
+            Diagnostic(
+                "KF109", Severity.WARNING, "min.insync.replicas is odd", Location("a.yaml", 9), "set it to 2"
+            ),
+            Diagnostic("KF104", Severity.INFO, "few divisors", None, "12 has more", "TICKET-2"),
+            Diagnostic("KF401", Severity.INFO, "keys move"),
+        ),
+    )
+    markdown = render_markdown(plan)
+    assert "- waived `KF104`: few divisors. Because: TICKET-2." in section(markdown, "Findings")
+    assert "KF401" not in section(markdown, "Findings")
+    assert "<details><summary>Notes: 1</summary>\n\n- info `KF401`: keys move.\n\n</details>" in markdown
+    finding = "- warning `KF109` `a.yaml:9`: `min.insync.replicas` is odd. Suggestion: set it to 2."
+    assert finding in section(markdown, "Findings")
+    assert "- `Topic/s`" in section(markdown, "Not visible to this account")
+    undeclared = folded(markdown, "Configs that no manifest declares")
+    assert "- `Topic/u` `retention.ms = 1d (86400000)`" in undeclared
+    assert (
+        "<details><summary>Not managed by any manifest: 1</summary>\n\n`Topic/m` \n\n</details>" in markdown
+    )
+
+
+# --- length ----------------------------------------------------------------------------------------
+
+
+def test_5000_changes_fit_and_the_notes_add_up() -> None:
+    changes = [planned(f"t{i:04}", ("create", "update", "delete")[i % 3]) for i in range(5_000)]
+    markdown = render_markdown(Plan("c", tuple(changes)), HEADER)
+    assert LIMIT * 0.9 < len(markdown) <= LIMIT
+    rows = len(parse(markdown).rows) - 1
+    assert rows > 100
+    assert rows + left_out(section(markdown, "Changes")) == 5_000
+    details = folded(markdown, "All fields of 1,666 changes")
+    assert details.count("\n- delete") + details.startswith("- ") + left_out(details) == 1_666
+    risks = section(markdown, "Risks").partition("\n<details>")[0]
+    assert risks.count("\n- `Topic/") + left_out(risks) == 3_333
+    notes = re.findall(r"^… .*changes left out.*$", markdown, re.MULTILINE)
+    assert len(notes) == 2
+    for note in notes:
+        counts = re.fullmatch(
+            r"… (?:details of )?([0-9,]+) more changes left out: (?:([0-9,]+) creates, ([0-9,]+) updates, )?"
+            r"([0-9,]+) deletes; see plan.json or run `kafkaform show plan.json`",
+            note,
+        )
+        assert counts
+        total, *parts = (int(n.replace(",", "")) for n in counts.groups() if n)
+        assert total == sum(parts)
+
+
+def test_what_is_held_back_is_cut_last() -> None:
+    held = [planned(f"h{i:04}", "update", Status.NEEDS_CONSENT) for i in range(300)]
+    others = [planned(f"t{i:04}") for i in range(5_000)]
+    markdown = render_markdown(Plan("c", (*others, *held)))
+    assert len(markdown) <= LIMIT
+    text = section(markdown, "Held back")
+    assert left_out(text) == 0
+    assert all(f"`Topic/h{i:04}`" in text for i in range(300))
+
+
+def test_more_held_back_than_fits_is_counted() -> None:
+    held = [planned(f"h{i:04}", "update", Status.REFUSED) for i in range(5_000)]
+    markdown = render_markdown(Plan("c", tuple(held)))
+    assert len(markdown) <= LIMIT
+    text = section(markdown, "Held back")
+    shown = text.count("**refused**")
+    assert shown > 500
+    assert shown + left_out(text) == 5_000
+
+
+def test_one_huge_value_is_cut_with_its_length() -> None:
+    change = Create(topic("t"), {"config.huge": "x" * 1_000_000, "partitions": 1, "replicationFactor": 1})
+    plan = Plan("c", (PlannedChange(change, Status.PLANNED), planned("u")))
+    markdown = render_markdown(plan)
+    assert len(markdown) < 3_000
+    assert "`partitions: 1`" in markdown
+    assert "(999,760 more characters)" in markdown
+
+
+def test_a_resource_too_big_for_the_details_does_not_hide_the_others() -> None:
+    wide = Create(topic("wide"), {f"config.key{i}": "v" * 200 for i in range(400)})
+    others = [
+        PlannedChange(replace(wide, ref=topic(n), state={"config.huge": "v" * 99}), Status.PLANNED)
+        for n in "ab"
+    ]
+    plan = Plan("c", (PlannedChange(wide, Status.PLANNED), *others))
+    details = folded(render_markdown(plan), "All fields")
+    assert "Topic/a" in details
+    assert "Topic/b" in details
+    assert "… details of 1 more change left out: 1 create;" in details
+
+
+def test_lists_that_do_not_fit_are_counted() -> None:
+    many = tuple(topic(f"{'x' * 150}{i:05}") for i in range(5_000))
+    plan = Plan(
+        "c",
+        (planned("a"),),
+        unmanaged=many,
+        unknown=many,
+        undeclared=tuple(UndeclaredConfig(ref, "config.k", "1") for ref in many),
+        diagnostics=tuple(Diagnostic("KF1", Severity.WARNING, f"word {i} " * 50) for i in range(1_000)),
+    )
+    markdown = render_markdown(plan)
+    assert len(markdown) <= LIMIT
+    assert "Topic/a" in section(markdown, "Changes")
+    unknown = section(markdown, "Not visible to this account").partition("\n<details>")[0]
+    assert unknown.count("- `") + left_out(unknown) == 5_000
+    assert section(markdown, "Findings").rstrip("\n").splitlines()[-1] == "- warning `KF1`: 998 more"
+
+
+@given(strategies.plans(), strategies.headers(), st.integers(LEAST, 20_000))
+def test_no_report_is_longer_than_its_limit(plan: Plan, header: PlanHeader, limit: int) -> None:
+    assert len(render_markdown(plan, header, limit=limit)) <= limit
+
+
+def test_a_limit_that_notes_alone_would_break_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match="at least 6,000"):
+        render_markdown(Plan("c"), limit=5_999)
+
+
+# --- noise -----------------------------------------------------------------------------------------
+
+
+def noisy(count: int) -> Plan:
+    """A plan of many changes of three teams, with findings on all they touch and on 38 other topics."""
+    names = [f"orders.stream-{i:02}.v1" for i in range(count)]
+    moved = Judgement(Risk.DISRUPTIVE, "partition-increase", "50 % of keys move", "make a new topic")
+    changes = []
+    for number, name in enumerate(names):
+        full: dict[str, FieldValue] = {f"config.k{i}": "1" for i in range(7)}
+        full["partitions"] = 6
+        increase = FieldChange("partitions", 6, 12, 6, 12, moved)
+        change = Create(topic(name), full) if number % 2 else Update(topic(name), "id", (increase,))
+        team = ("checkout", "payments", "platform")[number % 3]
+        changes.append(PlannedChange(change, Status.PLANNED, Location(f"topics/{name}.yaml", 4), team=team))
+
+    def warned(name: str, code: str, severity: Severity) -> Diagnostic:
+        return Diagnostic(code, severity, f"{code} on {name}", Location("a.yaml"), "mend it", ref=topic(name))
+
+    others = [*names, *(f"other-{i}" for i in range(38))]
+    return Plan(
+        "c",
+        tuple(changes),
+        unchanged=38,
+        unmanaged=tuple(topic(f"unmanaged-{i}") for i in range(40)),
+        undeclared=tuple(UndeclaredConfig(topic(f"other-{i}"), "config.k", "1") for i in range(3)),
+        diagnostics=(
+            *(warned(name, "KF111", Severity.WARNING) for name in others),
+            *(warned(name, "KF212", Severity.WARNING) for name in others[count:]),
+            *(warned(name, "KF104", Severity.INFO) for name in others[count:]),
+            *(
+                replace(warned(name, "KF401", Severity.INFO), message=f"{name}: 50 % of keys move")
+                for name in names[::2]
+            ),
+        ),
+        readers=tuple(
+            Reader(ResourceRef("ConsumerGroup", f"group-{i}"), (names[0],), "analytics") for i in range(12)
+        ),
+    )
+
+
+def seen(markdown: str) -> list[str]:
+    """The lines that a reader sees before anything is unfolded, blank ones included."""
+    return re.sub(r"</summary>.*?</details>", "", markdown, flags=re.DOTALL).splitlines()
+
+
+@pytest.mark.parametrize(("count", "most"), [(1, 32), (20, 60)])
+def test_a_comment_is_as_long_as_its_changes(count: int, most: int) -> None:
+    markdown = render_markdown(noisy(count), HEADER)
+    assert len(seen(markdown)) <= most, markdown
+    assert len(markdown.splitlines()) <= most + 45
+    for change in noisy(count).changes:
+        assert f"`{change.ref}`" in section(markdown, "Changes")
+    assert markdown.index("### Changes") < markdown.index("### Risks") < markdown.index("### Findings")
+    findings = section(markdown, "Findings")
+    assert "- warning `KF111` on 38 unchanged topics: `kafkaform validate` lists them." in findings
+    assert "- 38 notes on unchanged resources: `kafkaform plan --verbose` lists them." in findings
+    assert markdown.count("KF111 on orders") <= 2
+    increases = (count + 1) // 2
+    assert markdown.count("50 % of keys move") == increases
+
+
+def test_the_comment_of_one_safe_change_fits_a_screen() -> None:
+    plan = noisy(1)
+    safe = Update(topic("orders.stream-00.v1"), "id", (FieldChange("config.retention.ms", "1", "2"),))
+    plan = replace(
+        plan,
+        changes=(replace(plan.changes[0], change=safe),),
+        undeclared=(),
+        diagnostics=tuple(d for d in plan.diagnostics if d.code != "KF401" and d.ref != safe.ref),
+    )
+    markdown = render_markdown(plan, HEADER)
+    assert len(seen(markdown)) <= 25, markdown
+
+
+def test_owners_and_readers_are_named() -> None:
+    markdown = render_markdown(noisy(3))
+    assert (
+        "Owned by `checkout` (1 change), `payments` (1 change), `platform` (1 change); "
+        "read by `group-0` (`analytics`), " in markdown
+    )
+    assert "`group-7` (`analytics`) and 4 more." in markdown
+
+
+# --- consent, and what is not from the branch -------------------------------------------------------
+
+
+def test_consents_stand_at_the_top_with_their_reasons() -> None:
+    consent = Consent("Topic/a", "retention-cut", "legal hold ended, TICKET-1")
+    markdown = render_markdown(Plan("c", (planned("a"),), consents=(consent,)))
+    assert "`Topic/a`: `retention-cut`. legal hold ended" in section(markdown, "Consent given")
+    assert markdown.index("### Consent given") < markdown.index("### Changes")
+
+
+def test_what_is_not_from_the_branch_is_named_before_the_changes() -> None:
+    own = replace(planned("own"), origin=Origin.BRANCH)
+    drift = replace(planned("drifted"), origin=Origin.DRIFT)
+    mixed = replace(planned("mixed"), origin=Origin.MIXED, earlier=("partitions",))
+    markdown = render_markdown(Plan("c", (drift, mixed, own)))
+    foreign = section(markdown, "Not from this branch")
+    assert "`Topic/drifted`" in foreign
+    assert "`Topic/mixed`: `partitions`" in foreign
+    assert "own" not in foreign.replace("known", "")
+    assert markdown.index("### Not from this branch") < markdown.index("### Changes")
+    rows = [line for line in markdown.splitlines() if line.startswith("| `")]
+    assert ["this branch" in row for row in rows] == ["Topic/own" in row for row in rows]
+    assert "2 of them are not from this branch" in markdown
+
+
+def test_without_a_branch_nothing_is_said_of_one() -> None:
+    assert "branch" not in render_markdown(Plan("c", (planned("a"),)))
+
+
+# --- what foreign text cannot do -------------------------------------------------------------------
+
+
+def shown_in_code(text: str) -> str:
+    shown = clipped(text, 200)
+    return shown if shown.strip() else f'"{shown}"'
+
+
+def assert_harmless(found: Parsed) -> None:
+    assert set(found.headings[1:]) <= HEADINGS
+    assert len(set(found.headings)) == len(found.headings)
+    assert found.headings[0].startswith("kafkaform plan: ")
+    assert not found.types & {"link_open", "image", "em_open", "s_open", "html_inline", "hr", "code_block"}
+    assert not found.types & {
+        "blockquote_open",
+        "ordered_list_open",
+        "lheading_open",
+        "softbreak",
+        "hardbreak",
+    }
+    for text in found.texts:
+        assert not REFERENCES.search(text), text
+
+
+@settings(max_examples=150)
+@given(strategies.plans(), strategies.headers())
+def test_hostile_text_changes_nothing_of_the_structure(plan: Plan, header: PlanHeader) -> None:
+    markdown = render_markdown(plan, header)
+    assert all(char == "\n" or is_plain(char) for char in markdown)
+    found = parse(markdown)
+    assert_harmless(found)
+    for line in "".join(found.html).splitlines():
+        assert OUR_HTML.sub("", line).strip() == "", line
+
+    assert len(found.rows) == (len(plan.changes) + 1 if plan.changes else 0)
+    ordered = [c for status in reversed(Status) for c in plan.with_status(status)]
+    cells = 6 if any(change.origin for change in ordered) else 5
+    for row, change in zip(found.rows[1:], ordered, strict=True):
+        assert len(row) == cells
+        assert [token.content for token in row[1]] == [shown_in_code(str(change.ref))]
+        place = change.location
+        source = [shown_in_code(f"{place.file}:{place.line}")] if place else []
+        assert [token.content for token in row[-1]] == source
+    assert found.fences == []
+    for name in (*plan.unknown, *plan.unmanaged):
+        assert shown_in_code(str(name)) in found.spans
+
+
+@settings(max_examples=60)
+@given(strategies.plans(), strategies.headers())
+def test_hostile_text_is_harmless_also_where_html_is_off(plan: Plan, header: PlanHeader) -> None:
+    markdown = render_markdown(plan, header)
+    found = parse(markdown, WITHOUT_HTML)
+    assert set(found.headings[1:]) <= HEADINGS
+    assert not found.types & {"link_open", "image", "s_open", "html_inline", "html_block", "hr"}
+    assert len(found.rows) == (len(plan.changes) + 1 if plan.changes else 0)
+    assert "<img" not in WITHOUT_HTML.render(markdown)
+
+
+@given(st.text() | strategies.hostile_text(), st.booleans())
+def test_a_code_span_holds_exactly_its_text(text: str, cell: bool) -> None:
+    span = code(text, cell=cell)
+    if cell:
+        tokens = parse(f"| a | b |\n| --- | --- |\n| {span} | x |\n").rows[1][0]
+        assert [t.type for t in tokens] == ["code_inline"]
+        content = tokens[0].content
+    else:
+        (content,) = parse(f"before {span} after\n").spans
+    assert content == shown_in_code(text)
+
+
+@example(["before", "```", "````", "after"])
+@given(st.lists(strategies.hostile_text(), max_size=8))
+def test_a_code_block_holds_exactly_its_lines(lines: list[str]) -> None:
+    expected = "\n".join(map(printable, lines)) + "\n"
+    assert parse(code_block("diff", lines) + "\n\nafter\n").fences == [expected]
+
+
+@given(st.lists(st.sampled_from(strategies.HOSTILE) | st.text(max_size=12), max_size=8).map(" ".join))
+def test_prose_is_words_and_code_only(text: str) -> None:
+    found = parse(f"- Why: {prose(text)}\n")
+    assert found.types <= {
+        *("bullet_list_open", "bullet_list_close", "list_item_open", "list_item_close"),
+        *("paragraph_open", "paragraph_close", "inline", "text", "code_inline"),
+    }
+    for plain in found.texts:
+        assert not REFERENCES.search(plain), plain
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("50 % of keys move (6 → 12): order breaks.", "50 % of keys move (6 → 12): order breaks."),
+        ("set retention.ms to 7d", "set `retention.ms` to 7d"),
+        ('he said "no", twice', 'he said "no", twice'),
+        ("ask @octocat about #12", "ask `@octocat` about `#12`"),
+        ("see https://evil.example/x.", "see `https://evil.example/x`."),
+        ("<img src=x>", "`<img` `src=x>`"),
+        ("4,312 records; 0.5 %", "4,312 records; 0.5 %"),
+        ("86400000 ms", "`86400000` ms"),
+        ("TICKET-1 and GH-1", "TICKET-1 and `GH-1`"),
+        ("keep it with `state: absent`, or (`a`)", "keep it with `state: absent`, or (`a`)"),
+        ("one ` alone, and `` two", "one `` ` `` alone, and ``` `` ``` two"),
+    ],
+)
+def test_prose(text: str, shown: str) -> None:
+    assert prose(text) == shown
+
+
+def test_html_is_escaped_for_browsers_and_for_markdown() -> None:
+    shown = html("</code></summary><img>*a*_b_`c`@me#1|&lt;")
+    assert not set(shown) & set("<>*_`@|")
+    assert html("Topic/orders-v1.x") == "Topic/orders-v1.x"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("write config: {segment.ms: 6h} or less", "write `config: {segment.ms: 6h}` or less"),
+        ("write retention: {time: 7d}, or more.", "write `retention: {time: 7d}`, or more."),
+        (
+            "keep them first: kafkaform reset 'a  b' --to current.",
+            "keep them first: `kafkaform reset 'a  b' --to current`.",
+        ),
+    ],
+)
+def test_what_is_to_be_pasted_is_one_code_span(text: str, shown: str) -> None:
+    assert prose(text) == shown

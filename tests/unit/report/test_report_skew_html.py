@@ -1,0 +1,519 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass, field, replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.report.printable import is_plain
+from kafkaform.report.skew_html import LIMIT, render_skew_html
+from spark_validation.results import Estimate
+from tests.support import skew_samples as samples
+from tests.support.browser import contrast
+
+if TYPE_CHECKING:
+    from spark_validation.results import Report, TopicResult
+
+VOID = {"meta", "br"}
+DRAWN = {"line", "rect", "path", "circle"}
+TAGS = VOID | DRAWN | {
+    "html", "head", "title", "style", "body", "header", "main", "nav", "section", "footer",
+    "h1", "h2", "h3", "h4",
+    "p", "b", "i", "a", "time", "code", "span", "div", "dl", "dt", "dd", "ul", "li", "figure", "figcaption",
+    "svg", "g", "text", "table", "thead", "tbody", "tr", "th", "td", "details", "summary",
+}  # fmt: skip
+ATTRIBUTES = {
+    "aria-label", "aria-labelledby", "charset", "class", "content", "datetime", "href", "http-equiv", "id",
+    "lang", "name", "role", "scope", "tabindex",
+    "cx", "cy", "d", "dy", "height", "preserveaspectratio", "r", "transform", "viewbox", "width", "x", "x1",
+    "x2", "y", "y1", "y2",
+}  # fmt: skip
+
+
+@dataclass
+class Element:
+    tag: str
+    attributes: dict[str, str]
+    children: list[Element | str] = field(default_factory=list)
+
+    def all(self, *tags: str) -> list[Element]:
+        """Every element of these tags below this one, in the page's order."""
+        inner = [one for one in self.children if isinstance(one, Element)]
+        return [found for one in inner for found in ([one] if one.tag in tags else []) + one.all(*tags)]
+
+    @property
+    def text(self) -> str:
+        parts = (one if isinstance(one, str) else one.text for one in self.children)
+        return re.sub(r"\s+", " ", "".join(parts)).strip()
+
+
+class Reader(HTMLParser):
+    """A tree of a page whose every element is closed where it must be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = Element("", {})
+        self.open = [self.root]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len({name for name, _ in attrs}) == len(attrs)
+        element = Element(tag, {name: value or "" for name, value in attrs})
+        self.open[-1].children.append(element)
+        if tag not in VOID:
+            self.open.append(element)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in DRAWN
+        self.handle_starttag(tag, attrs)
+        self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop().tag == tag
+
+    def handle_data(self, data: str) -> None:
+        self.open[-1].children.append(data)
+
+
+def read(html: str) -> Element:
+    reader = Reader()
+    reader.feed(html)
+    reader.close()
+    assert reader.open == [reader.root]
+    return reader.root
+
+
+def past(*shares: float) -> list[Report]:
+    """Earlier reports of payments.v1, a day apart, with these shares of the hottest key."""
+    made = []
+    for day, share in enumerate(shares, 1):
+        topic = samples.hot()
+        topic = replace(topic, hot_keys=(replace(topic.hot_keys[0], share=Estimate.exact(share)),))
+        made.append(samples.report(topic, created_at=f"2026-10-{day:02}T00:00:00Z"))
+    return made
+
+
+SCENES: dict[str, tuple[Report, list[Report]]] = {
+    "one": (samples.report(samples.failing(samples.hot())), []),
+    "one with its past": (samples.report(samples.hot()), past(0.1, 0.2)),
+    "all": (samples.report(*samples.everything()), []),
+    "hostile": (samples.report(samples.hostile()), []),
+    "empty": (samples.report(samples.empty()), []),
+    "none": (samples.report(), []),
+}
+
+
+@pytest.fixture(params=SCENES)
+def html(request: pytest.FixtureRequest) -> str:
+    return render_skew_html(*SCENES[request.param])
+
+
+def sections(page: Element) -> dict[str, Element]:
+    """Each topic's part by its name."""
+    return {one.all("h2")[0].text: one for one in page.all("section")}
+
+
+def of_topic(topic: TopicResult, *history: Report) -> Element:
+    (section,) = read(render_skew_html(samples.report(topic), history)).all("section")
+    return section
+
+
+def chart(section: Element, title: str) -> Element:
+    (found,) = [one for one in section.all("figure") if one.all("b")[0].text.startswith(title)]
+    return found
+
+
+# --- the page ----------------------------------------------------------------------------------------
+
+
+def test_a_page_has_only_known_elements_and_attributes(html: str) -> None:
+    page = read(html)
+    assert html.startswith("<!DOCTYPE html>\n")
+    every = page.all(*TAGS, "script", "img", "link", "iframe", "object", "form")
+    assert {one.tag for one in every} <= TAGS
+    assert {name for one in every for name in one.attributes} <= ATTRIBUTES
+    assert len(re.findall(r"<[a-z]", html)) == len(every)
+
+
+def test_a_page_needs_nothing_but_itself(html: str) -> None:
+    page = read(html)
+    for one in page.all("a"):
+        assert one.attributes["href"].startswith("#")
+    (style,) = page.all("style")
+    assert not re.search(r"url\(|@import|https?:|//", style.text)
+    for one in page.all(*TAGS):
+        for name, value in one.attributes.items():
+            # What a picture shows in words is text and may hold anything.
+            assert name == "aria-label" or not re.search(r"\w:|//|url\(", value.replace(samples.CREATED, ""))
+
+
+def test_the_policy_allows_the_style_of_the_page_and_nothing_else(html: str) -> None:
+    (style,) = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    (policy,) = [one for one in read(html).all("meta") if "http-equiv" in one.attributes]
+    assert policy.attributes == {
+        "http-equiv": "Content-Security-Policy",
+        "content": f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
+    }
+    assert html.index("Content-Security-Policy") < html.index("<style>")
+
+
+def test_headings_are_in_order_and_links_lead_somewhere(html: str) -> None:
+    page = read(html)
+    assert [one.attributes["lang"] for one in page.all("html")] == ["en"]
+    levels = [int(one.tag[1]) for one in page.all("h1", "h2", "h3", "h4")]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    ids = [one.attributes["id"] for one in page.all(*TAGS) if "id" in one.attributes]
+    assert len(set(ids)) == len(ids)
+    assert {one.attributes["href"][1:] for one in page.all("a")} <= {*ids}
+    assert {one.attributes["aria-labelledby"] for one in page.all("section")} == {*ids}
+
+
+def test_every_picture_is_told_in_words(html: str) -> None:
+    page = read(html)
+    pictures = [one for figure in page.all("figure", "td") for one in figure.all("svg")]
+    outer = [one for one in pictures if "viewbox" not in one.attributes]
+    for one in outer:
+        assert one.attributes["role"] == "img"
+        assert one.attributes["aria-label"]
+    for table in page.all("table"):
+        assert all(one.attributes["scope"] in {"col", "row"} for one in table.all("th"))
+        (head,) = table.all("thead")
+        for row in table.all("tbody")[0].all("tr"):
+            assert len(row.all("th", "td")) == len(head.all("th"))
+
+
+def test_the_title_names_the_cluster_and_the_time() -> None:
+    page = read(render_skew_html(*SCENES["one"]))
+    assert page.all("title")[0].text == "Key skew: prod, 2026-11-01T06:30:00Z"
+    assert "Zk3cB9xkQ1mW0o7y5V2a1g" in page.all("header")[0].text
+    assert page.all("time")[0].attributes["datetime"] == "2026-11-01T06:30:00Z"
+
+
+def test_records_from_files_have_no_cluster() -> None:
+    report = replace(SCENES["one"][0], cluster_id=None, cluster_name=None)
+    page = read(render_skew_html(report))
+    assert page.all("title")[0].text == "Key skew: records from files, 2026-11-01T06:30:00Z"
+    assert "None" not in page.text
+
+
+def test_a_report_without_topics_says_so() -> None:
+    assert "The report has no topic." in read(render_skew_html(samples.report())).text
+
+
+def test_topics_come_with_the_most_skewed_first_and_are_linked() -> None:
+    page = read(render_skew_html(samples.report(*samples.everything())))
+    (index,) = page.all("nav")
+    names = [one.all("th")[0].text for one in index.all("tbody")[0].all("tr")]
+    assert names[:3] == ["payments.v1", "imports.v1", "events.v1"]
+    assert names[-1] == "orders.v1"
+    assert list(sections(page)) == names
+    targets = {one.attributes["id"]: one.text for one in page.all("h2") if "id" in one.attributes}
+    assert [targets[one.attributes["href"][1:]] for one in index.all("a")] == names
+    row = index.all("tbody")[0].all("tr")[0]
+    assert [one.text for one in row.all("td")] == [
+        "breaks its policy", "hot keys", "4.30", "30.0 %", "200,000", "12",
+    ]  # fmt: skip
+
+
+def test_one_topic_needs_no_index() -> None:
+    assert not read(render_skew_html(*SCENES["one"])).all("nav")
+
+
+# --- a topic -----------------------------------------------------------------------------------------
+
+
+def test_verdict_diagnosis_evidence_advice_and_findings_are_on_top() -> None:
+    section = of_topic(samples.failing(samples.hot()))
+    text = section.text
+    places = [
+        text.index(part)
+        for part in (
+            "breaks its policy",
+            "The hottest key has 30.0 % of the records",
+            "1 key has 30.0 % of the records, all on partition 4.",
+            "Split the hottest key into 4 salts",
+            "KF501 error",
+            "split the hottest key, or raise the limit",
+            "Partitions",
+        )
+    ]
+    assert places == sorted(places)
+    assert "explains 97.0 % of the skew" in text
+
+
+def test_a_reason_that_no_finding_words_is_shown() -> None:
+    topic = samples.failing(samples.hot())
+    reason = topic.policy.reasons[0] if topic.policy else ""
+    assert of_topic(topic).text.count(reason) == 1
+    assert of_topic(replace(topic, findings=())).text.count(reason) == 1
+
+
+@pytest.mark.parametrize("topic", samples.everything(), ids=lambda topic: topic.diagnosis)
+def test_every_diagnosis_has_its_page(topic: TopicResult) -> None:
+    section = of_topic(topic)
+    for cause in topic.causes:
+        assert cause.evidence in section.text
+    for line in topic.advice:
+        assert line in section.text
+
+
+def test_code_of_advice_is_an_element() -> None:
+    advice = "Set `partitioner=murmur2_random`, or declare `keyed: <false>`."
+    section = of_topic(replace(samples.hot(), advice=(advice,)))
+    assert [one.text for one in section.all("code")][:2] == ["partitioner=murmur2_random", "keyed: <false>"]
+    assert "Set partitioner=murmur2_random, or declare keyed: <false>." in section.text
+    assert "`" not in section.text
+
+
+def test_shares_are_drawn_to_scale_with_mean_and_intervals() -> None:
+    section = of_topic(samples.hot())
+    for title in ("By records", "By bytes"):
+        figure = chart(section, title)
+        bars = figure.all("rect")
+        assert len(bars) == 12
+        heights = [float(one.attributes["height"].rstrip("%")) for one in bars]
+        # 43 of 120 weights lie on partition 4, and 7 on each other one.
+        assert heights[4] / heights[0] == pytest.approx(43 / 7, rel=0.01)
+        assert [one.attributes["class"] for one in bars].count("hot") == 1
+        assert bars[4].attributes["class"] == "hot"
+        assert bars[4].text == "partition 4: 35.8 %"
+        ground = [
+            float(one.attributes["y"].rstrip("%")) + height for one, height in zip(bars, heights, strict=True)
+        ]
+        assert ground == pytest.approx([100] * 12, abs=0.11)
+        (mean,) = [one for one in figure.all("line") if one.attributes["class"] == "level"]
+        assert 100 - float(mean.attributes["y1"].rstrip("%")) == pytest.approx(heights[0] * 10 / 7, rel=0.01)
+        (whiskers,) = [one for one in figure.all("path") if one.attributes["class"] == "whisker"]
+        assert whiskers.attributes["d"].count("M") == 12
+        assert "4.30 times the mean" in figure.text
+
+
+def test_what_was_counted_whole_has_no_intervals() -> None:
+    section = of_topic(samples.compacted())
+    assert not [one for one in section.all("path", "line") if one.attributes["class"] == "whisker"]
+    assert "95 % interval" not in chart(section, "By records").text
+    assert "counted" in section.all("dl")[0].text
+
+
+def test_the_lorenz_curve_goes_from_corner_to_corner_below_the_diagonal() -> None:
+    for topic in (samples.hot(), samples.large(partitions=1000)):
+        figure = chart(of_topic(topic), "Lorenz curve")
+        (line,) = [one for one in figure.all("path") if one.attributes["class"] == "line"]
+        numbers = [float(one) for one in re.findall(r"[\d.]+", line.attributes["d"])]
+        points = list(zip(numbers[::2], numbers[1::2], strict=True))
+        assert (points[0], points[-1]) == ((0, 1000), (1000, 0))
+        assert all(1000 - y <= x + 1 for x, y in points)
+        assert [x for x, _ in points] == sorted(x for x, _ in points)
+        assert [y for _, y in points] == sorted((y for _, y in points), reverse=True)
+    assert "Gini 0.28" in chart(of_topic(samples.hot()), "Lorenz curve").text
+
+
+def test_the_prediction_marks_the_present_count_and_has_its_table() -> None:
+    topic = replace(samples.hot(), what_if=samples.what_if(24, 48, 96, ratio=3.0))
+    section = of_topic(topic)
+    figure = chart(section, "Predicted")
+    assert "now: 12" in figure.text
+    assert [one.text for one in figure.all("circle")] == [
+        "24 partitions: 3.00", "48 partitions: 3.01", "96 partitions: 3.02", "measured now: 4.30",
+    ]  # fmt: skip
+    (mark,) = [one for one in figure.all("line") if one.attributes["class"] == "mark"]
+    measured = figure.all("circle")[-1]
+    assert mark.attributes["x1"] == measured.attributes["cx"]
+    (table,) = [one for one in section.all("table") if "Keys moved" in one.text]
+    rows = [[cell.text for cell in row.all("th", "td")] for row in table.all("tr")[1:]]
+    assert rows[1] == ["48", "3.01 2.98 to 3.04", "3.01", "50.0 %", "50.0 %"]
+
+
+def test_hot_keys_have_bars_with_their_intervals() -> None:
+    (table,) = [
+        one for one in of_topic(samples.bursty()).all("table") if one.attributes.get("class") == "keys"
+    ]
+    (row,) = table.all("tbody")[0].all("tr")
+    topic = samples.bursty()
+    assert [one.text for one in row.all("th", "td")] == [
+        topic.hot_keys[0].key_hash, "8 B", "5.00 %", "", "3.75 to 6.25 %", "5.00 %", "11",
+        "2 of 10, peak 4.80 times",
+    ]  # fmt: skip
+    assert row.all("rect")[0].attributes["width"] == "80%"
+    (whisker,) = row.all("line")
+    assert (whisker.attributes["x1"], whisker.attributes["x2"]) == ("60%", "100%")
+
+
+def test_groups_show_what_each_member_gets() -> None:
+    section = of_topic(samples.large())
+    assert "fleet" in [one.text for one in section.all("h4")]
+    figure = chart(section, "Records by member")
+    assert "122 members with uniform" in section.text
+    assert "2 members would be idle" in section.text
+    assert "member" in figure.all("p")[0].text
+
+
+def test_how_the_numbers_came_about_is_told() -> None:
+    topic = samples.hot()
+    topic = replace(
+        topic, sample=replace(topic.sample, since_ms=1_790_000_000_000, precision=0.01, notes=("Lo!",))
+    )
+    facts = of_topic(topic).all("dl")[-1].text
+    for part in (
+        "1,000,000 records",
+        "120 windows",
+        "seed 7",
+        "2026-09-21",
+        "wanted ± 1.00 %",
+        "Lo!",
+        "murmur2 100 %",
+    ):
+        assert part in facts
+
+
+def test_a_topic_without_records_has_no_charts() -> None:
+    section = of_topic(samples.empty())
+    assert not section.all("figure", "table")
+    assert "There is no record to judge." in section.text
+
+
+# --- the trend ---------------------------------------------------------------------------------------
+
+
+def test_the_past_is_drawn_oldest_first_and_ends_with_the_report() -> None:
+    section = of_topic(samples.hot(), *reversed(past(0.1, 0.2, 0.15)))
+    figure = chart(section, "Hottest key")
+    dots = figure.all("circle")
+    assert [one.text for one in dots] == [
+        "2026-10-01 00:00 UTC: 10.0 %", "2026-10-02 00:00 UTC: 20.0 %", "2026-10-03 00:00 UTC: 15.0 %",
+        "2026-11-01 06:30 UTC: 30.0 %",
+    ]  # fmt: skip
+    places = [float(one.attributes["cx"].rstrip("%")) for one in dots]
+    # A month lies between the third and the last, and a day between the others.
+    assert places == pytest.approx([0, 100 / 31.27, 200 / 31.27, 100], abs=0.1)
+    heights = [100 - float(one.attributes["cy"].rstrip("%")) for one in dots]
+    assert [one / heights[0] for one in heights] == pytest.approx([1, 2, 1.5, 3], rel=0.01)
+    assert "Over time" in [one.text for one in section.all("h3")]
+
+
+def test_only_the_past_of_this_topic_on_this_cluster_counts() -> None:
+    other = replace(past(0.1)[0], cluster_id="another")
+    later = replace(past(0.1)[0], created_at="2027-01-01T00:00:00Z")
+    same = replace(past(0.1)[0], created_at=samples.CREATED)
+    nothing = samples.report(samples.empty("payments.v1"), created_at="2026-10-05T00:00:00Z")
+    stranger = samples.report(samples.balanced("else"), created_at="2026-10-05T00:00:00Z")
+    section = of_topic(samples.hot(), other, later, same, nothing, stranger)
+    assert "Over time" not in [one.text for one in section.all("h3")]
+
+
+def test_a_long_past_keeps_its_worst_moments() -> None:
+    history = []
+    for day in range(300):
+        topic = samples.balanced("payments.v1") if day != 137 else samples.few("payments.v1")
+        stamp = f"2025-{1 + day // 28:02}-{1 + day % 28:02}T00:00:00Z"
+        history.append(samples.report(topic, created_at=stamp))
+    section = of_topic(samples.balanced("payments.v1"), *history)
+    figure = chart(section, "Fullest / mean")
+    (line,) = [one for one in figure.all("path") if one.attributes["class"] == "line"]
+    numbers = [float(one) for one in re.findall(r"[\d.]+", line.attributes["d"])]
+    assert 40 <= len(numbers) / 2 <= 60
+    # 2.4 of the axis' 3, once; nearly 1 everywhere else.
+    assert sum(1 for y in numbers[1::2] if y < 300) == 1
+    assert "the most skewed of each stretch is shown" in section.text
+
+
+# --- what is foreign ---------------------------------------------------------------------------------
+
+
+def test_hostile_text_stays_text() -> None:
+    html = render_skew_html(samples.report(samples.hostile(), samples.balanced()), past(0.1))
+    page = read(html)
+    assert "<img src=x onerror=alert(1)>" in page.text
+    assert not page.all("script", "img")
+    assert all(is_plain(char) or char == "\n" for char in html)
+    assert {one.attributes.get("href", "#")[0] for one in page.all("a")} == {"#"}
+
+
+def test_keys_are_shown_only_where_the_report_has_them() -> None:
+    hidden, shown = samples.hot(), samples.hot()
+    shown = replace(shown, hot_keys=(samples.key("customer-4711", 0.3, [4], shown=True),))
+    hidden = replace(hidden, hot_keys=(samples.key("customer-4711", 0.3, [4]),))
+    assert "customer-4711" not in render_skew_html(samples.report(hidden))
+    assert "customer-4711" in render_skew_html(samples.report(shown))
+    assert hidden.hot_keys[0].key_hash in render_skew_html(samples.report(hidden))
+
+
+# --- how much ----------------------------------------------------------------------------------------
+
+
+def test_fifty_topics_fit_with_all_their_charts() -> None:
+    topics = [replace(samples.failing(samples.hot()), name=f"topic-{number}") for number in range(50)]
+    history = [samples.report(*topics, created_at=f"2026-10-{day:02}T00:00:00Z") for day in range(1, 29)]
+    html = render_skew_html(samples.report(*topics), history)
+    assert len(html.encode()) < LIMIT
+    found = sections(read(html))
+    assert len(found) == 50
+    for section in found.values():
+        assert {"Lorenz curve", "Predicted", "Hottest key", "By records"} <= {
+            title
+            for one in section.all("figure")
+            for title in ("Lorenz curve", "Predicted", "Hottest key", "By records")
+            if one.all("b")[0].text.startswith(title)
+        }
+
+
+def test_many_partitions_are_drawn_in_groups_and_the_page_says_so() -> None:
+    html = render_skew_html(samples.report(samples.large(partitions=1000)))
+    assert len(html.encode()) < 200_000
+    (section,) = read(html).all("section")
+    figure = chart(section, "By records")
+    assert "A column stands for up to 17 neighbouring partitions" in figure.text
+    bars = figure.all("rect")
+    assert len(bars) == 2 * 59
+    (hot,) = [one for one in bars if one.attributes["class"] == "hot peak"]
+    assert hot.text.startswith("partitions 68-84: fullest ")
+    assert "The 200 fullest of 1,000 partitions as a table" in section.text
+
+
+def test_what_does_not_fit_is_left_out_from_the_end_and_the_page_says_so() -> None:
+    topics = [replace(samples.failing(samples.hot()), name=f"topic-{number:04}") for number in range(1500)]
+    html = render_skew_html(samples.report(*topics))
+    assert len(html.encode()) < LIMIT
+    page = read(html)
+    found = sections(page)
+    assert 10 < len(found) < 200
+    (index,) = page.all("nav")
+    assert len(index.all("a")) == len(found)
+    assert len(index.all("tr")) == 1001
+    note = f"The page has room for the {len(found)} most skewed topics; {1500 - len(found)} more are left out"
+    assert note in index.text
+
+
+# --- colours -----------------------------------------------------------------------------------------
+
+
+def palettes() -> dict[str, dict[str, tuple[int, int, int]]]:
+    """The colours of both schemes and of paper, by name."""
+    (style,) = read(render_skew_html(samples.report())).all("style")
+    found = [
+        {
+            name: (int(code[:2], 16), int(code[2:4], 16), int(code[4:], 16))
+            for name, code in re.findall(r"--([\w-]+): #([0-9a-f]{6})", block)
+        }
+        for block in re.findall(r":root \{(.*?)\}", style.text)
+    ]
+    return dict(zip(("light", "dark", "paper"), found, strict=True))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark", "paper"])
+def test_contrasts_are_those_of_wcag_aa(scheme: str) -> None:
+    colours = palettes()[scheme]
+    for ground in ("card", "bg"):
+        for text in ("ink", "dim", "link"):
+            assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+    for verdict in ("pass", "warn", "fail", "none"):
+        assert contrast(colours[verdict], colours[f"{verdict}-bg"]) >= 4.5, verdict
+    for mark in ("bar", "hot", "ink", "dim"):
+        assert contrast(colours[mark], colours["card"]) >= 3.0, mark

@@ -1,0 +1,341 @@
+"""What a terminal shows of a skew report."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from kafkaform.report.printable import is_plain
+from kafkaform.report.skew_bars import MARK, Scale, selected
+from kafkaform.report.skew_text import render_skew
+from spark_validation.results import Cause, Estimate, Finding, Verdict
+from tests.support import skew_samples as samples
+from tests.support.strategies import hostile_text
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from spark_validation.results import TopicResult
+
+BAR = re.compile(r"[█▌▏│ ]+$")
+
+
+def rendered(*topics: TopicResult, width: int | None = 80, verbose: bool = False) -> Text:
+    return render_skew(samples.report(*topics), width=width, verbose=verbose)
+
+
+def lines(*topics: TopicResult, width: int | None = 80, verbose: bool = False) -> list[str]:
+    return rendered(*topics, width=width, verbose=verbose).plain.split("\n")
+
+
+def body(shown: list[str], header: str) -> list[list[str]]:
+    """The words of the lines between a table's header and the next empty line."""
+    start = next(number for number, line in enumerate(shown) if line.strip().startswith(header))
+    rows = []
+    for line in shown[start + 1 :]:
+        if not line.strip():
+            break
+        rows.append(line.split())
+    return rows
+
+
+# --- what is said ----------------------------------------------------------------------------------
+
+
+def test_a_topic_begins_with_diagnosis_verdict_and_what_was_read() -> None:
+    assert lines(samples.failing(samples.hot()), width=120)[:6] == [
+        "kafkaform skew · cluster prod (Zk3cB9xkQ1mW0o7y5V2a1g) · 2026-11-01 06:30 UTC",
+        "",
+        "payments.v1: hot keys, breaks its policy",
+        "  The hottest key has 30.0 % of the records; the fullest of 12 partitions has 4.30 times the mean.",
+        (
+            "  Read: 1,000,000 of 30,000,000 records in 120 windows, seed 7, "
+            "shares to within 0.72 percentage points."
+        ),
+        "",
+    ]
+
+
+def test_advice_is_last_because_one_acts_on_it() -> None:
+    made = samples.failing(samples.hot())
+    shown = lines(made, width=None)
+    assert shown[-len(made.advice) :] == [f"  Advice: {one}" for one in made.advice]
+
+
+def test_an_empty_topic_has_two_lines() -> None:
+    assert lines(samples.empty())[2:] == ["audit.v1: empty", "  There is no record to judge."]
+
+
+def test_an_empty_topic_keeps_its_notes_and_findings() -> None:
+    made = samples.failing(samples.empty())
+    made = replace(made, sample=replace(made.sample, notes=("retention deleted everything",)))
+    shown = "\n".join(lines(made))
+    assert "audit.v1: empty, breaks its policy" in shown
+    assert "Note: retention deleted everything" in shown
+    assert "error KF501" in shown
+
+
+def test_several_topics_end_with_a_summary() -> None:
+    assert lines(samples.failing(samples.hot()), samples.balanced())[-1] == (
+        "2 topics: 1 breaks its policy, 1 not judged."
+    )
+
+
+def test_a_report_of_files_has_no_cluster() -> None:
+    report = replace(samples.report(samples.empty()), cluster_id=None, cluster_name=None)
+    assert render_skew(report, width=80).plain.startswith("kafkaform skew · records from files · 2026")
+    unnamed = replace(samples.report(samples.empty()), cluster_name=None)
+    assert render_skew(unnamed, width=80).plain.startswith(
+        "kafkaform skew · cluster Zk3cB9xkQ1mW0o7y5V2a1g · "
+    )
+
+
+def test_causes_come_with_their_evidence_and_what_they_explain() -> None:
+    shown = lines(samples.hot(), width=None)
+    assert (
+        "  Hot keys: 1 key has 30.0 % of the records, all on partition 4. It explains 97 % of the skew."
+        in shown
+    )
+
+
+def test_findings_come_with_code_and_suggestion_the_worst_first() -> None:
+    shown = lines(samples.failing(samples.warned(samples.hot())), width=None)
+    first = next(number for number, line in enumerate(shown) if "KF501" in line)
+    assert shown[first] == (
+        "  error KF501  payments.v1: the fullest partition has 4.30 times the mean (at least 4.21); "
+        "maxPartitionRatio is 2.0"
+    )
+    assert shown[first + 1] == "      split the hottest key, or raise the limit"
+    assert shown[first + 2].startswith("  warning KF502  ")
+
+
+def test_a_reason_that_no_finding_states_is_said() -> None:
+    judged = replace(samples.hot(), policy=Verdict("warn", ("nobody can tell",)))
+    assert "  Policy: nobody can tell." in lines(judged)
+    found = replace(judged, findings=(Finding("KF501", "warning", "t: nobody can tell yet"),))
+    assert not any("Policy:" in line for line in lines(found))
+
+
+def test_partitioners_are_named_where_not_one_places_everything() -> None:
+    sentence = (
+        "  Partitioners: records with a key lie where each would put them: murmur2 54.2 %, crc32 54.1 %"
+    )
+    assert any(line.startswith(sentence) for line in lines(samples.mixed(), width=None))
+    assert not any("Partitioners" in line for line in lines(samples.hot()))
+    assert any("Partitioners" in line for line in lines(samples.hot(), verbose=True))
+
+
+def test_colour_follows_the_verdict() -> None:
+    for made, style in (
+        (samples.failing(samples.hot()), "bold red"),
+        (samples.warned(samples.hot()), "bold yellow"),
+        (samples.passing(samples.hot()), "bold green"),
+        (samples.hot(), "bold"),
+    ):
+        text = rendered(made)
+        place = text.plain.index("hot keys")
+        assert [str(span.style) for span in text.spans if span.start == place] == [style]
+
+
+# --- tables ----------------------------------------------------------------------------------------
+
+
+def test_a_partition_has_its_figures_and_a_bar_cut_by_the_mean() -> None:
+    shown = lines(samples.hot())
+    table = shown[shown.index(next(line for line in shown if "PARTITION " in line)) :]
+    assert table[0] == "  PARTITION   SHARE     RECORDS      BYTES    ON DISK  │ mean 8.3 %"
+    assert table[1] == "          0   5.8 %   1,750,000  357.2 MiB  238.1 MiB  ████ │"
+    assert table[5] == "          4  35.8 %  10,750,000    2.1 GiB    1.4 GiB  █████│███████████████████"
+
+
+def test_offsets_are_shown_where_they_are_not_records() -> None:
+    rows = body(lines(samples.compacted()), "PARTITION")
+    assert rows[0][:5] == ["0", "23.8", "%", "952,381", "1,269,841"]
+    assert "OFFSETS" not in "\n".join(lines(samples.hot()))
+    assert "ON DISK" not in "\n".join(lines(samples.compacted()))
+
+
+def test_intervals_of_shares_need_a_wide_terminal_and_an_estimate() -> None:
+    def header(made: TopicResult, width: int) -> str:
+        return next(line for line in lines(made, width=width) if "PARTITION " in line)
+
+    assert "INTERVAL" in header(samples.hot(), 120)
+    assert "INTERVAL" not in header(samples.hot(), 80)
+    assert "INTERVAL" not in header(samples.compacted(), 120)
+
+
+def test_of_many_partitions_the_fullest_and_the_emptiest_are_shown() -> None:
+    rows = body(lines(samples.large()), "PARTITION")
+    assert len(rows) == 17
+    assert rows[0][:2] == ["77", "6.39"]
+    assert rows[12][:5] == ["…", "104", "more", "81.30", "%"]
+    assert rows[12][-5:] == ["0.71", "to", "0.85", "%", "each"]
+    assert [row[0] for row in rows[13:]] == ["46", "69", "92", "115"]
+    shares = [float(row[1]) for row in rows if row[0] != "…"]
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_verbose_shows_every_partition_by_number() -> None:
+    shown = lines(samples.large(), verbose=True)
+    assert [row[0] for row in body(shown, "PARTITION")] == [str(number) for number in range(120)]
+    assert len(body(shown, "MEMBER")) == 122
+
+
+def test_what_is_summed_up_is_said_in_records_too() -> None:
+    made = samples.large()
+    rows = body(lines(made), "PARTITION")
+    total = sum(int(row[5 if row[0] == "…" else 3].replace(",", "")) for row in rows)
+    assert total == pytest.approx(sum(one.records.value for one in made.partitions), abs=20)
+
+
+def test_at_most_ten_hot_keys_are_listed() -> None:
+    made = replace(samples.hot(), hot_keys=tuple(samples.key(f"k{one}", 0.02) for one in range(14)))
+    shown = lines(made)
+    assert len(body(shown, "KEY SHA-256")) == 11
+    assert "  … 4 more keys (--verbose lists them)" in shown
+    assert len(body(lines(made, verbose=True), "KEY SHA-256")) == 14
+
+
+def test_an_exact_share_is_said_to_be_exact_beside_estimates() -> None:
+    made = samples.hot()
+    sure = replace(made.hot_keys[0], share=Estimate.exact(0.3))
+    assert "exact" in body(lines(replace(made, hot_keys=(sure, *made.hot_keys[1:]))), "KEY SHA-256")[0]
+
+
+def test_a_key_is_shown_only_if_the_report_has_it() -> None:
+    hidden = samples.hot()
+    assert " KEY " not in next(line for line in lines(hidden) if "KEY SHA-256" in line).replace("KEY SHA", "")
+    shown = replace(hidden, hot_keys=(samples.key("tenant-0", 0.3, [4], shown=True), hidden.hot_keys[1]))
+    rows = body(lines(shown), "KEY SHA-256")
+    assert rows[0][3] == "tenant-0"
+    assert rows[1][3] == "-"
+
+
+def test_a_bursty_key_has_its_peak() -> None:
+    assert " ".join(body(lines(samples.bursty()), "KEY SHA-256")[0]).endswith(" 11 4.80 x")
+
+
+def test_the_what_if_marks_the_present_count() -> None:
+    rows = body(lines(samples.hot()), "PARTITIONS")
+    assert rows[0] == ["12", "(now)", "4.30", "(4.10", "to", "4.50)", "4.30", "0", "%", "0", "%"]
+    assert rows[1] == ["24", "4.31", "(4.11", "to", "4.51)", "4.31", "50.0", "%", "50.0", "%"]
+
+
+def test_a_group_shows_what_each_member_gets() -> None:
+    shown = lines(samples.large(), width=None)
+    assert (
+        "  Group fleet: 122 members with the assignor uniform; the busiest gets 7.79 times the mean; "
+        "2 would be idle." in shown
+    )
+    rows = body(shown, "MEMBER")
+    assert rows[0][:4] == ["78", "6.4", "%", "77"]
+    assert rows[-1] == ["122", "0", "%", "-", MARK]
+
+
+def test_a_group_without_members_is_no_error() -> None:
+    made = samples.hot()
+    nobody = replace(made.groups[0], members=(), max_mean_ratio=0.0)
+    shown = lines(replace(made, groups=(nobody,)), width=None)
+    assert "  Group checkout-aggregator: 0 members with the assignor range." in shown
+    assert not any("MEMBER" in line for line in shown)
+
+
+# --- widths and hostile text -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    topics = [*samples.everything(), samples.topic("one.v1", [1], population=5, read=5, keys=1)]
+    for line in lines(*topics, width=width):
+        assert cell_len(line) <= width, line
+
+
+def test_a_percent_sign_stays_with_its_number() -> None:
+    for width in range(80, 121):
+        for line in lines(*samples.everything(), width=width):
+            assert not line.strip().startswith("%"), line
+
+
+def test_without_a_terminal_prose_is_in_whole_lines() -> None:
+    long = replace(samples.hot(), causes=(Cause("hot_keys", "word " * 100),))
+    assert any(line.count("word") == 100 for line in lines(long, width=None))
+    assert not any(line.count("word") == 100 for line in lines(long, width=80))
+
+
+@pytest.mark.parametrize("width", [None, 10, 80])
+def test_hostile_text_is_harmless(width: int | None) -> None:
+    shown = rendered(samples.hostile(), width=width, verbose=True).plain
+    assert all(char == "\n" or is_plain(char) for char in shown)
+
+
+@settings(max_examples=60)
+@given(hostile_text(), hostile_text(), st.sampled_from([None, 30, 80]))
+def test_no_text_gets_through_unescaped(name: str, prose: str, width: int | None) -> None:
+    made = samples.hot(name)
+    made = replace(
+        made,
+        diagnosis=name,
+        causes=(Cause(name, prose),),
+        advice=(prose,),
+        sample=replace(made.sample, notes=(prose,)),
+        groups=(replace(made.groups[0], name=name, assignor=prose),),
+        hot_keys=(samples.key(prose, 0.5, shown=True),),
+        findings=(Finding("KF501", "error", prose, name),),
+        partitioners={name: 0.5},
+    )
+    report = replace(samples.report(made), cluster_name=name, cluster_id=prose, created_at=prose)
+    shown = render_skew(report, width=width, verbose=True).plain
+    assert all(char == "\n" or is_plain(char) for char in shown)
+
+
+def test_one_partition_has_one_full_bar() -> None:
+    shown = lines(samples.topic("one.v1", [1], population=5, read=5, keys=1))
+    row = next(line for line in shown if line.strip().startswith("0 "))
+    assert row.split()[:3] == ["0", "100", "%"]
+    assert row.endswith(MARK)
+
+
+def test_nothing_is_shown_as_nan() -> None:
+    for made in (*samples.everything(), samples.topic("t", [1, 1e9], population=10**12, read=3)):
+        assert "nan" not in rendered(made, verbose=True).plain.lower().split()
+        assert "inf" not in rendered(made, verbose=True).plain.lower().split()
+
+
+# --- bars ------------------------------------------------------------------------------------------
+
+
+@given(st.floats(0, 1), st.floats(0.001, 1), st.integers(1, 60))
+def test_a_bar_fits_its_room_and_shows_every_share(share: float, top: float, room: int) -> None:
+    value = min(share, top)
+    bar = Scale(top, top / 2, room).bar(value)
+    assert len(bar) <= room
+    assert BAR.fullmatch(bar)
+    assert MARK in bar
+
+
+def test_bars_grow_with_their_shares() -> None:
+    scale = Scale(1.0, 0.5, 10)
+    assert [scale.bar(value) for value in (0, 0.01, 0.05, 0.1, 0.5, 1.0)] == [
+        "     │",
+        "▏    │",
+        "▌    │",
+        "█    │",
+        "█████│",
+        "█████│████",
+    ]
+    assert Scale(0.0, 0.0, 10).bar(0.0) == ""
+
+
+@given(st.lists(st.floats(0, 1), max_size=60), st.integers(8, 40))
+def test_a_selection_has_everything_once(values: list[float], most: int) -> None:
+    chosen = selected(values, lambda one: one, most=most, last=3)
+    assert sorted([*chosen.first, *chosen.left_out, *chosen.last]) == sorted(values)
+    if len(values) > most:
+        assert len(chosen.first) + len(chosen.last) == most // 2
+        assert min(chosen.first) >= max(chosen.left_out) >= min(chosen.left_out) >= max(chosen.last)

@@ -1,0 +1,257 @@
+"""How topics and groups are shown: as tables and as JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkaform.groups import Group, Member, Position
+from kafkaform.model import FieldValue, Observed
+from kafkaform.report.printable import printable
+from kafkaform.report.status import render_status, status_to_json
+from kafkaform.standing import GroupStanding, Standing, TopicStanding
+from tests.support.scenes import topic
+from tests.support.strategies import hostile_text
+
+LONG = "checkout.orders.of.a.shop.with.a.very.long.name.v1"
+
+
+def observed(name: str = "orders.v1", replicas: FieldValue = 3, **configs: str) -> Observed:
+    effective = {"config.cleanup.policy": "delete", "config.retention.ms": "604800000"}
+    effective |= {f"config.{key.replace('_', '.')}": value for key, value in configs.items()}
+    state: dict[str, FieldValue] = {"partitions": 12, "replicationFactor": replicas}
+    return Observed(topic(name), "id", state, effective)
+
+
+def member(number: int, *partitions: int, static: str | None = None) -> Member:
+    held = frozenset(("orders.v1", partition) for partition in partitions)
+    return Member(f"id-{number}", f"app-{number}", f"/10.0.0.{number}", static, held)
+
+
+GROUP = Group(
+    "shop",
+    "consumer",
+    "Stable",
+    assignor="uniform",
+    coordinator=2,
+    members=(member(1, 0, 2), member(2, 1, static="pod-2"), member(3)),
+    positions=(
+        Position("orders.v1", 0, 100, 0, 1100),
+        Position("orders.v1", 1, 5, 0, 5),
+        Position("orders.v1", 2, None, 0, 70),
+    ),
+)
+
+
+def text(*ones: TopicStanding | GroupStanding, width: int | None = None, partitions: bool = False) -> str:
+    standing = Standing(
+        tuple(one for one in ones if isinstance(one, TopicStanding)),
+        tuple(one for one in ones if isinstance(one, GroupStanding)),
+    )
+    return render_status(standing, width=width, partitions=partitions).plain
+
+
+def row(one: TopicStanding | GroupStanding) -> str:
+    return " ".join(text(one).split("\n")[1].split())
+
+
+def test_a_topic() -> None:
+    standing = TopicStanding("orders.v1", observed(), True, "checkout", 1395864371, ("a", "b"))
+    assert text(standing).split("\n") == [
+        "TOPIC      PARTITIONS  RF  RETENTION     SIZE  GROUPS  TEAM",
+        "orders.v1          12   3  7d         1.3 GiB  a, b    checkout",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("configs", "shown"),
+    [
+        ({}, "7d"),
+        ({"retention_bytes": "-1"}, "7d"),
+        ({"retention_bytes": "53687091200"}, "7d or 50 GiB"),
+        ({"retention_ms": "-1", "retention_bytes": "53687091200"}, "50 GiB"),
+        ({"retention_ms": "-1"}, "unlimited"),
+        ({"retention_ms": "0"}, "0"),
+        ({"retention_ms": "90061001"}, "1d 1h 1m 1.001s"),
+        ({"cleanup_policy": "compact"}, "compact"),
+        ({"cleanup_policy": "compact,delete"}, "7d"),
+    ],
+)
+def test_retention_is_what_is_in_force(configs: dict[str, str], shown: str) -> None:
+    assert row(TopicStanding("t", observed(**configs))) == f"t 12 3 {shown} - -"
+
+
+def test_a_topic_whose_configs_nobody_tells_has_no_retention() -> None:
+    bare = Observed(topic("t"), "id", {"partitions": 1, "replicationFactor": "1-3"})
+    assert row(TopicStanding("t", bare, size=0)) == "t 1 1-3 - no data -"
+
+
+def test_a_topic_that_is_declared_and_not_there() -> None:
+    assert row(TopicStanding("t", None, True)) == "t - - does not exist - -"
+
+
+def test_a_group() -> None:
+    assert text(GroupStanding("shop", GROUP, declared=True, team="checkout", expected=4)).split("\n") == [
+        "GROUP  PROTOCOL  STATE   MEMBERS         PARTITIONS              LAG  TEAM",
+        "shop   consumer  Stable  3 of 4, 1 idle           3  1,000 in 2 of 3  checkout",
+    ]
+
+
+def test_groups_that_are_not_there_are_not_shown_as_if_they_were() -> None:
+    assert row(GroupStanding("g", None, declared=True)) == "g - does not exist - - -"
+    assert row(GroupStanding("g", None, declared=True, expected=2)) == "g - does not exist 0 of 2 - -"
+    assert row(GroupStanding("g", None, only_configs=True)) == "g - only configs - - -"
+    assert row(GroupStanding("g", None, expected=2, denied="no")) == "g - not visible - - -"
+
+
+def test_a_group_whose_lag_nobody_knows_has_none() -> None:
+    group = Group("g", "share", "Empty", positions=(Position("t", 0, None, 0, 9),))
+    assert row(GroupStanding("g", group)) == "g share Empty 0 1 -"
+
+
+def test_what_nobody_declares_is_marked_only_where_manifests_were_read() -> None:
+    assert "undeclared" in text(TopicStanding("t", observed(), declared=False))
+    assert "TEAM" not in text(TopicStanding("t", observed(), declared=None))
+    assert "TEAM" not in text(TopicStanding("t", observed(), declared=True))
+
+
+def test_the_partitions_of_a_group_and_who_has_them() -> None:
+    shown = text(GroupStanding("shop", GROUP), partitions=True).split("\n\n", 1)[1]
+    assert shown.split("\n") == [
+        "shop: assignor uniform, coordinator broker 2",
+        "TOPIC      PARTITION  COMMITTED    END    LAG  MEMBER  HOST",
+        "orders.v1          0        100  1,100  1,000  app-1   10.0.0.1",
+        "orders.v1          1          5      5      0  pod-2   10.0.0.2",
+        "orders.v1          2          -     70      -  app-1   10.0.0.1",
+        "",
+        "IDLE MEMBER  HOST      ID",
+        "app-3        10.0.0.3  id-3",
+    ]
+
+
+def test_a_group_without_any_partition() -> None:
+    shown = text(GroupStanding("g", Group("g", "classic", "Empty")), partitions=True)
+    assert shown.endswith("\n\ng\nno partition has an offset or a member")
+
+
+def test_names_are_whole_in_a_pipe_and_on_a_narrow_terminal() -> None:
+    readers = tuple(f"{LONG}.reader-{i}" for i in range(5))
+    standing = TopicStanding(LONG, observed(LONG), True, "", 1, readers)
+    assert f"{LONG}  " in text(standing)
+    assert ", ".join(readers) in text(standing)
+    narrow = text(standing, width=80).split("\n")
+    assert max(map(len, narrow)) <= 80
+    assert narrow[1] == LONG
+    assert sum(reader in line for line in narrow for reader in readers) == 2
+    assert "3 more" in text(standing, width=300)
+
+
+def test_eighty_columns_are_enough_for_every_table() -> None:
+    group = GroupStanding("shop." + LONG, GROUP, declared=False, expected=12_000)
+    missing = GroupStanding("none", None, declared=True, team="customer-care")
+    shown = text(TopicStanding(LONG, observed(), False, "", 1), group, missing, width=80, partitions=True)
+    assert max(map(len, shown.split("\n"))) <= 80
+
+
+def test_what_is_hidden_is_counted_and_nothing_is_said_to_be_nothing() -> None:
+    assert render_status(Standing()).plain == "There is nothing to show."
+    assert render_status(Standing(hidden=2)).plain.endswith(
+        "2 names hidden by ignore patterns; --all shows all"
+    )
+
+
+def test_json_has_everything_and_null_for_what_is_not_known() -> None:
+    standing = Standing(
+        (
+            TopicStanding("orders.v1", observed(), True, "checkout", 12, ("shop",)),
+            TopicStanding("gone", None, True),
+        ),
+        (
+            GroupStanding("shop", GROUP, declared=False, expected=4),
+            GroupStanding("secret", None, denied="no"),
+        ),
+        ("group secret: no",),
+    )
+    data = json.loads(status_to_json(standing))
+    assert data["unread"] == ["group secret: no"]
+    assert data["topics"] == [
+        {
+            "name": "orders.v1",
+            "exists": True,
+            "declared": True,
+            "team": "checkout",
+            "partitions": 12,
+            "replication_factor": 3,
+            "cleanup_policy": "delete",
+            "retention_ms": 604800000,
+            "retention_bytes": None,
+            "size_bytes": 12,
+            "groups": ["shop"],
+        },
+        {
+            "name": "gone",
+            "exists": False,
+            "declared": True,
+            "team": None,
+            "partitions": None,
+            "replication_factor": None,
+            "cleanup_policy": None,
+            "retention_ms": None,
+            "retention_bytes": None,
+            "size_bytes": None,
+            "groups": [],
+        },
+    ]
+    shop, secret = data["groups"]
+    assert (secret["exists"], secret["state"], secret["lag"], secret["partitions"]) == (None, None, None, [])
+    assert shop["members"][0] == {
+        "id": "id-1",
+        "client_id": "app-1",
+        "host": "/10.0.0.1",
+        "instance_id": None,
+        "assignment": [{"topic": "orders.v1", "partition": 0}, {"topic": "orders.v1", "partition": 2}],
+    }
+    assert shop["members"][1]["instance_id"] == "pod-2"
+    assert shop["partitions"][0] == {
+        "topic": "orders.v1",
+        "partition": 0,
+        "committed": 100,
+        "end": 1100,
+        "lag": 1000,
+    }
+    del shop["members"], shop["partitions"]
+    assert shop == {
+        "name": "shop",
+        "exists": True,
+        "declared": False,
+        "team": None,
+        "state": "Stable",
+        "protocol": "consumer",
+        "assignor": "uniform",
+        "coordinator": 2,
+        "only_configs": False,
+        "expected_members": 4,
+        "idle_members": ["id-3"],
+        "lag": 1000,
+    }
+
+
+@given(hostile_text(min_size=1), hostile_text(), st.none() | st.integers(40, 200))
+def test_no_name_reaches_the_terminal_as_it_is(name: str, client: str, width: int | None) -> None:
+    group = Group(name, "classic", name, members=(Member("m", client, client),), assignor=name)
+    held = (Position(name, 0, 1, 0, 2),)
+    shown = text(
+        TopicStanding(name, observed(), True, client, 1, (name,)),
+        GroupStanding(name, Group(name, "classic", name, members=group.members, positions=held)),
+        GroupStanding(name, group, team=client),
+        width=width,
+        partitions=True,
+    )
+    assert all(printable(line) == line for line in shown.split("\n"))
+    assert (
+        json.loads(status_to_json(Standing(groups=(GroupStanding(name, group),))))["groups"][0]["name"]
+        == name
+    )

@@ -1,0 +1,93 @@
+"""Tables: what is folded where the room is short, and that nothing is ever lost."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from kafkaform.report.printable import printable
+from kafkaform.report.tables import Cell, Column, table
+from tests.support.strategies import hostile_text
+
+COLUMNS = (Column("NAME", least=8), Column("COUNT", right=True), Column("NOTE", least=6))
+ROWS: list[tuple[str | Cell, ...]] = [
+    ("orders.v1", "12", "first"),
+    ("a-very-long-name.with.parts", "3", Cell("second one", "red")),
+]
+
+
+def lines(width: int | None) -> list[str]:
+    return table(COLUMNS, ROWS, width).plain.split("\n")
+
+
+def test_columns_stand_below_their_headers_and_numbers_to_the_right() -> None:
+    assert lines(None) == [
+        "NAME                         COUNT  NOTE",
+        "orders.v1                       12  first",
+        "a-very-long-name.with.parts      3  second one",
+    ]
+
+
+def test_a_width_that_is_enough_changes_nothing() -> None:
+    assert lines(47) == lines(None)
+
+
+def test_a_name_that_is_too_wide_has_a_line_of_its_own() -> None:
+    assert lines(36) == [
+        "NAME               COUNT  NOTE",
+        "orders.v1             12  first",
+        "a-very-long-name.with.parts",
+        "                       3  second one",
+    ]
+
+
+def test_names_in_other_columns_stand_below_their_row() -> None:
+    columns = (Column("TOPIC", least=8), Column("GROUPS", least=8), Column("TEAM", least=4))
+    rows = [("orders.v1", "consumer-of-orders, b", "shop"), ("x", "a, b", "shop")]
+    assert table(columns, rows, 26).plain.split("\n") == [
+        "TOPIC     GROUPS      TEAM",
+        "orders.v1",
+        "                      shop",
+        "     consumer-of-orders, b",
+        "x         a, b        shop",
+    ]
+
+
+def test_a_text_is_folded_at_blanks_rather_than_within_words() -> None:
+    assert table((Column("A", least=6),), [("not visible",)], 9).plain == "A\nnot\nvisible"
+
+
+def test_a_column_is_not_folded_below_its_least_width() -> None:
+    name = str(ROWS[1][0])
+    assert max(len(line) for line in lines(5) if line != name) == 8 + 2 + 5 + 2 + 6
+
+
+def test_headers_and_cells_keep_their_styles() -> None:
+    text = table(COLUMNS, ROWS)
+    styles = {text.plain[span.start : span.end]: str(span.style) for span in text.spans}
+    assert styles == {"NAME": "bold", "COUNT": "bold", "NOTE": "bold", "second one": "red"}
+
+
+@pytest.mark.parametrize("width", [None, 10, 40, 200])
+def test_a_table_without_rows_is_its_header(width: int | None) -> None:
+    assert table(COLUMNS, [], width).plain == "NAME  COUNT  NOTE"
+
+
+@given(
+    st.lists(st.tuples(hostile_text(), st.integers().map(str), hostile_text()), max_size=6),
+    st.integers(20, 120),
+)
+def test_whatever_the_texts_all_of_them_is_shown_within_the_width(
+    rows: list[tuple[str, str, str]], width: int
+) -> None:
+    shown = table(COLUMNS, rows, width).plain
+    assert printable(shown.replace("\n", "")) == shown.replace("\n", "")
+    least = 8 + 2 + max(5, *(len(count) for _, count, _ in rows)) + 2 + 13 if rows else 0
+    words = [word for row in rows for text in row for word in printable(text).split(" ")]
+    least = max([least, *map(cell_len, words)])
+    # A wide character may stand where there is room for half of it.
+    assert max(map(cell_len, shown.split("\n"))) <= max(width, least)
+    letters = sorted("".join(printable(text) for row in rows for text in row).replace(" ", ""))
+    assert sorted(shown.replace("\n", "").replace(" ", "").removeprefix("NAMECOUNTNOTE")) == letters

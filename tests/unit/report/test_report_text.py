@@ -1,0 +1,569 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkaform.model import (
+    Change,
+    Consent,
+    Create,
+    Delete,
+    Diagnostic,
+    FieldChange,
+    FieldValue,
+    Judgement,
+    Location,
+    Plan,
+    PlannedChange,
+    Reader,
+    ResourceRef,
+    Risk,
+    Severity,
+    Status,
+    UndeclaredConfig,
+    Update,
+)
+from kafkaform.plan_file import PlanHeader
+from kafkaform.report.printable import clipped, is_plain, plain_quotes, printable, wrapped
+from kafkaform.report.summary import headline, summary_sentence
+from kafkaform.report.text import render_plan, render_provenance
+from kafkaform.report.values import LONGEST, label, single, worded
+from tests.support import strategies
+
+DAY = 86_400_000
+HEADER = PlanHeader("0.1.0", "1a2b3c", "prod", "live", "2025-06-01T12:00:00Z")
+CUT = Judgement(Risk.DESTRUCTIVE, "retention-cut", "what is older than 1d is deleted", "copy it first")
+DECREASE = Judgement(
+    Risk.IMPOSSIBLE, "partition-decrease", "partitions cannot be taken away", "make a new topic"
+)
+
+
+def topic(name: str) -> ResourceRef:
+    return ResourceRef("Topic", name)
+
+
+def update(*fields: FieldChange, name: str = "t") -> Update:
+    return Update(topic(name), None, fields)
+
+
+def retention(before: FieldValue, after: FieldValue, judgement: Judgement = CUT) -> FieldChange:
+    return FieldChange("config.retention.ms", before, after, before, after, judgement)
+
+
+def plan_of(
+    change: Change, status: Status = Status.PLANNED, reason: str | None = None, remedy: str | None = None
+) -> Plan:
+    return Plan("c1", (PlannedChange(change, status, Location("topics/t.yaml", 7), reason, remedy),))
+
+
+def lines_of(plan: Plan, *, verbose: bool = False, width: int | None = None) -> list[str]:
+    return render_plan(plan, HEADER, verbose=verbose, width=width).plain.split("\n")
+
+
+def has_line(lines: list[str], *parts: str) -> bool:
+    return any(all(part in line for part in parts) for line in lines)
+
+
+# --- what a reader sees ----------------------------------------------------------------------------
+
+
+def test_a_create_lists_its_fields_in_natural_order_with_human_and_raw_values() -> None:
+    state: dict[str, FieldValue] = {
+        "config.retention.ms": str(7 * DAY),
+        "config.cleanup.policy": "compact",
+        "partitions": 12,
+    }
+    lines = lines_of(plan_of(Create(topic("orders.v1"), state)))
+    assert lines[0] == "kafkaform plan · cluster prod (c1) · environment live"
+    assert lines[2].split() == ["+", "Topic/orders.v1", "topics/t.yaml:7"]
+    assert [line.split(maxsplit=1) for line in lines[3:6]] == [
+        ["partitions", "12"],
+        ["cleanup.policy", "compact"],
+        ["retention.ms", "7d (604800000)"],
+    ]
+    assert lines[-1] == "Plan: 1 to create, 0 unchanged. Not validated by the broker."
+
+
+def test_an_update_shows_before_and_after_with_risk_and_reason() -> None:
+    lines = lines_of(plan_of(update(retention(str(30 * DAY), str(DAY)))))
+    assert has_line(lines, "~ Topic/t")
+    assert has_line(lines, "retention.ms", "30d → 1d (2592000000 → 86400000)", "destructive: retention-cut")
+    assert has_line(lines, "what is older than 1d is deleted")
+    assert has_line(lines, "safer: copy it first")
+
+
+def test_a_delete_shows_what_is_lost_and_who_consented() -> None:
+    judgement = Judgement(Risk.DESTRUCTIVE, "delete", "all records are lost")
+    plan = plan_of(Delete(topic("t"), "id", {"partitions": 6}, judgement))
+    lines = lines_of(replace(plan, consents=(Consent("Topic/t", "delete", "TICKET-1"),)))
+    assert has_line(lines, "- Topic/t")
+    assert has_line(lines, "destructive: delete")
+    assert has_line(lines, "all records are lost")
+    assert has_line(lines, "partitions", "6")
+    assert has_line(lines, "consent given to delete: TICKET-1")
+
+
+def test_missing_consent_is_asked_for_in_words_that_can_be_copied() -> None:
+    lines = lines_of(plan_of(update(retention(str(30 * DAY), str(DAY))), Status.NEEDS_CONSENT))
+    assert has_line(lines, "! Topic/t")
+    assert has_line(lines, "without it, nothing of this resource is applied")
+    assert has_line(lines, "consent: --allow Topic/t:retention-cut")
+    assert has_line(lines, 'kafkaform/allow: "retention-cut from 30d: <why>"')
+    assert lines[-1].startswith("Plan: 1 to update (1 needs consent), ")
+
+
+def test_a_consent_that_was_given_is_not_asked_for_again() -> None:
+    other = Judgement(Risk.DESTRUCTIVE, "cleanup-policy", "compaction deletes")
+    change = update(
+        retention("2", "1"), FieldChange("config.cleanup.policy", "delete", "compact", judgement=other)
+    )
+    plan = replace(
+        plan_of(change, Status.NEEDS_CONSENT), consents=(Consent("Topic/t", "retention-cut", "yes"),)
+    )
+    lines = lines_of(plan)
+    assert has_line(lines, "consent: --allow Topic/t:cleanup-policy")
+    assert not has_line(lines, "--allow", "retention-cut")
+
+
+def test_the_allow_flag_is_quoted_for_a_shell() -> None:
+    change = update(retention("2", "1"), name="x; rm -rf $HOME")
+    assert has_line(
+        lines_of(plan_of(change, Status.NEEDS_CONSENT)), "--allow 'Topic/x; rm -rf $HOME:retention-cut'"
+    )
+
+
+def test_a_refusal_says_why_once_what_instead_and_that_nothing_is_applied() -> None:
+    change = update(FieldChange("partitions", 12, 6, 12, 6, DECREASE), retention("1", "2", Judgement()))
+    plan = plan_of(change, Status.REFUSED, reason=DECREASE.reason, remedy=DECREASE.remedy)
+    lines = lines_of(plan)
+    assert has_line(lines, "! Topic/t")
+    assert has_line(lines, "update refused: partitions cannot be taken away")
+    assert has_line(lines, "instead: make a new topic")
+    assert has_line(lines, "nothing of this resource is applied")
+    assert has_line(lines, "partitions", "12 → 6", "impossible: partition-decrease")
+    assert "\n".join(lines).count(DECREASE.reason) == 1
+    assert lines[-1].startswith("Plan: nothing to apply, 1 refused, ")
+
+
+def test_what_is_held_back_comes_after_the_rest() -> None:
+    names = {"a": Status.REFUSED, "b": Status.PLANNED, "c": Status.NEEDS_CONSENT, "d": Status.PLANNED}
+    plan = Plan("c", tuple(PlannedChange(update(retention("2", "1"), name=n), s) for n, s in names.items()))
+    titles = [line.split()[1] for line in lines_of(plan) if line.startswith(("  ~", "  !"))]
+    assert titles == ["Topic/b", "Topic/d", "Topic/c", "Topic/a"]
+
+
+def test_a_deferred_field_is_marked_with_its_reason() -> None:
+    plan = plan_of(
+        update(FieldChange("replicationFactor", 2, 3, 2, 3, deferred="moving replicas comes later"))
+    )
+    lines = lines_of(plan)
+    assert has_line(lines, "replicationFactor", "2 → 3", "not carried out yet")
+    assert has_line(lines, "moving replicas comes later")
+    assert "Also 1 change not carried out in full yet." in lines[-1]
+
+
+def test_long_lists_are_short_unless_verbose_and_say_how_much_is_missing() -> None:
+    plan = Plan(
+        "c",
+        unmanaged=tuple(topic(f"m{i:03}") for i in range(12)),
+        undeclared=tuple(UndeclaredConfig(topic(f"u{i:03}"), "config.k", "1") for i in range(30)),
+        unknown=tuple(topic(f"s{i:03}") for i in range(25)),
+        diagnostics=(
+            Diagnostic("KF1", Severity.WARNING, "careful", Location("a.yaml", 2, 3), "do that"),
+            Diagnostic("KF2", Severity.INFO, "by the way"),
+            Diagnostic("KF3", Severity.INFO, "overlooked", None, "do this instead", "TICKET-2"),
+        ),
+    )
+    short, long = lines_of(plan), lines_of(plan, verbose=True)
+    assert has_line(short, "Topic/m004, … 7 more")
+    assert has_line(short, "… 10 more")
+    assert has_line(short, "… 5 more")
+    assert has_line(short, "warning KF1", "a.yaml:2:3", "careful")
+    assert has_line(short, "do that")
+    assert has_line(short, "waived KF3", "overlooked")
+    assert has_line(short, "because: TICKET-2")
+    assert not has_line(short, "do this instead")
+    assert has_line(short, "1 more note")
+    assert not has_line(short, "by the way")
+    for ref in (*plan.unmanaged, *plan.unknown, *(u.ref for u in plan.undeclared)):
+        assert has_line(long, str(ref))
+    assert has_line(long, "by the way")
+    assert not has_line(long, "…")
+
+
+def warned(name: str, code: str = "KF111", severity: Severity = Severity.WARNING) -> Diagnostic:
+    place = Location(f"topics/{name}.yaml", 9, 5)
+    return Diagnostic(code, severity, f"{code} on {name}", place, "set segment.ms", ref=topic(name))
+
+
+def test_findings_of_what_does_not_change_are_a_line_for_each_rule() -> None:
+    group = ResourceRef("ConsumerGroup", "g")
+    plan = replace(
+        plan_of(update(retention("1", "2", Judgement()))),
+        unchanged=39,
+        diagnostics=(
+            *(warned(f"other{i}") for i in range(38)),
+            warned("t", "KF105"),
+            Diagnostic("KF212", Severity.WARNING, "latest", ref=group),
+            Diagnostic("KF213", Severity.WARNING, "reads nothing", ref=group),
+            *(warned(f"other{i}", "KF104", Severity.INFO) for i in range(13)),
+            Diagnostic("KF411", Severity.WARNING, "brokers differ"),
+        ),
+    )
+    lines = lines_of(plan)
+    assert len(lines) <= 16
+    assert [line.strip() for line in lines[5:]] == [
+        "warning KF105  topics/t.yaml:9:5: KF105 on t",
+        "set segment.ms",
+        "warning KF411  brokers differ",
+        "",
+        "warning KF111  on 38 unchanged topics: kafkaform validate lists them",
+        "warning KF212  on 1 unchanged consumer group: kafkaform validate lists it",
+        "warning KF213  on 1 unchanged consumer group: kafkaform plan --verbose lists it",
+        "",
+        "13 more notes (--verbose lists them)",
+        "",
+        lines[-1],
+    ]
+    verbose = lines_of(plan, verbose=True)
+    assert all(has_line(verbose, found.message) for found in plan.diagnostics)
+
+
+def test_an_error_on_what_does_not_change_is_shown_in_full() -> None:
+    errors = [warned(f"other{i}", "KF109", Severity.ERROR) for i in range(3)]
+    waived = replace(warned("other", "KF110", Severity.ERROR), waived="TICKET-1")
+    plan = replace(plan_of(update(retention("1", "2", Judgement()))), diagnostics=(*errors, waived))
+    lines = lines_of(plan)
+    assert all(has_line(lines, "error KF109", found.message) for found in errors)
+    assert not has_line(lines, "KF110")
+    assert has_line(lines, "1 more note")
+
+
+def test_a_finding_that_is_the_reason_of_its_change_is_said_once() -> None:
+    plan = plan_of(update(retention(str(30 * DAY), str(DAY))))
+    found = Diagnostic("KF403", Severity.WARNING, f"t: {CUT.reason}", None, "copy it first", ref=topic("t"))
+    refused = plan_of(update(retention("1", "2", Judgement())), Status.REFUSED, "KF109: it is 4")
+    because = Diagnostic("KF109", Severity.ERROR, "it is 4", ref=topic("t"))
+    for shown, reason in (
+        (replace(plan, diagnostics=(found,)), CUT.reason),
+        (replace(refused, diagnostics=(because,)), "it is 4"),
+    ):
+        assert sum(reason in line for line in lines_of(shown)) == 1
+
+
+def test_who_owns_and_who_reads_what_changes_takes_a_line() -> None:
+    changes = [
+        PlannedChange(Create(topic(name), {"partitions": 1}), Status.PLANNED, team=team)
+        for name, team in (("a", "checkout"), ("b", "payments"), ("c", "checkout"), ("d", ""))
+    ]
+    readers = [Reader(ResourceRef("ConsumerGroup", f"g{i}"), ("a",), "shop") for i in range(10)]
+    (line,) = (x for x in lines_of(Plan("c", tuple(changes), readers=tuple(readers))) if "owned by" in x)
+    assert line.strip() == (
+        "owned by checkout (2 changes), payments (1 change), no team (1 change); read by "
+        + ", ".join(f"g{i} (shop)" for i in range(8))
+        + " and 2 more"
+    )
+
+
+def test_a_saved_plan_says_where_it_is_from() -> None:
+    line = "Saved plan of 2025-06-01 12:00 UTC, kafkaform 0.1.0, commit 1a2b3c."
+    assert render_provenance(HEADER).plain == line
+    assert "commit" not in render_provenance(replace(HEADER, commit=None)).plain
+
+
+def test_prose_is_wrapped_under_its_lead_where_a_width_is_given() -> None:
+    judgement = Judgement(Risk.DISRUPTIVE, "h", "many words " * 40, "other words " * 40)
+    plan = plan_of(update(retention("1", "2", judgement)))
+    whole, wrapped = lines_of(plan), lines_of(plan, width=80)
+    prose = [line for line in wrapped if "words" in line]
+    assert len(prose) > 10
+    assert max(map(len, prose)) <= 80
+    assert " ".join("\n".join(wrapped).split()) == " ".join("\n".join(whole).split())
+    assert sum("words" in line for line in whole) == 2
+
+
+def test_lines_that_a_terminal_would_break_are_divided_between_words() -> None:
+    group = Create(
+        ResourceRef("ConsumerGroup", "consumer-of-settlement-instructions"),
+        {"offsets.payments.generated.settlement-instructions-of-merchants-and-others.v1": "earliest"},
+    )
+    place = Location("topics/payments/groups/settlement.yaml", 7)
+    plan = Plan("c", (PlannedChange(group, Status.PLANNED, place),))
+    assert [line.strip() for line in lines_of(plan, width=80)[2:6]] == [
+        "+ ConsumerGroup/consumer-of-settlement-instructions",
+        "topics/payments/groups/settlement.yaml:7",
+        "offsets.payments.generated.settlement-instructions-of-merchants-and-others.v1",
+        "earliest",
+    ]
+    assert len(lines_of(plan)) == len(lines_of(plan, width=80)) - 2
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "style"),
+    [
+        (Create(topic("t"), {"partitions": 1}), Status.PLANNED, "green"),
+        (update(retention("1", "2", Judgement())), Status.PLANNED, "yellow"),
+        (Delete(topic("t"), None, {}, Judgement()), Status.PLANNED, "red"),
+        (Create(topic("t"), {"partitions": 1}), Status.REFUSED, "red"),
+    ],
+)
+def test_the_symbol_has_the_colour_of_its_meaning(change: Change, status: Status, style: str) -> None:
+    text = render_plan(plan_of(change, status))
+    symbol = next(i for i, char in enumerate(text.plain) if char in "+~-!")
+    assert any(span.start == symbol and style in str(span.style) for span in text.spans)
+
+
+# --- the last line ---------------------------------------------------------------------------------
+
+
+def test_nothing_to_do_takes_two_lines() -> None:
+    lines = lines_of(Plan("c", unchanged=1_200))
+    assert lines[1:] == ["No changes: 1,200 declared resources, all as declared."]
+    assert lines_of(Plan("c"))[1:] == ["No changes."]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Plan("c", undeclared=(UndeclaredConfig(topic("t"), "config.k", "1"),)),
+        Plan("c", unknown=(topic("t"),)),
+        plan_of(update(retention("2", "1")), Status.REFUSED),
+        plan_of(update(FieldChange("replicationFactor", 2, 3, deferred="later"))),
+        Plan("c", diagnostics=(Diagnostic("KF1", Severity.ERROR, "could not read"),)),
+    ],
+)
+def test_no_changes_is_never_said_where_something_is_open(plan: Plan) -> None:
+    assert "no changes" not in render_plan(plan).plain.lower()
+    assert headline(plan) != "no changes"
+
+
+def test_the_summary_counts_what_is_there() -> None:
+    changes = [
+        *(PlannedChange(Create(topic(f"c{i}"), {}), Status.PLANNED) for i in range(3)),
+        *(PlannedChange(update(retention("1", "2"), name=f"u{i}"), Status.PLANNED) for i in range(2)),
+        *(PlannedChange(Delete(topic(f"d{i}"), None, {}, CUT), Status.NEEDS_CONSENT) for i in range(2)),
+        PlannedChange(update(retention("1", "2"), name="r"), Status.REFUSED),
+    ]
+    plan = Plan("c", tuple(changes), unchanged=14, broker_validated=True, unknown=(topic("s"),))
+    assert summary_sentence(plan) == (
+        "Plan: 3 to create, 2 to update, 2 to delete (2 need consent), 1 refused, 14 unchanged."
+        " Also 1 resource not visible to this account. Validated by the brokers."
+    )
+    assert headline(plan) == "1 refused, 2 need consent, 5 changes to apply"
+
+
+# --- values ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ((str(7 * DAY), None), (str(DAY), None), "7d → 1d (604800000 → 86400000)"),
+        ((None, str(7 * DAY)), (str(DAY), str(DAY)), "default 7d → 1d (604800000 → 86400000)"),
+        ((str(DAY), str(DAY)), (None, str(7 * DAY)), "1d → default 7d (86400000 → 604800000)"),
+        ((None, str(DAY)), (str(DAY), str(DAY)), "set explicitly to the default 1d (86400000)"),
+        ((str(DAY), str(DAY)), (None, str(DAY)), "no longer set; the default is 1d (86400000), too"),
+        ((None, None), (str(DAY), None), "(unset) → 1d ((unset) → 86400000)"),
+        (("-1", None), ("", None), 'unlimited → "" (-1 → "")'),
+        (("null", None), (" 1", None), 'null → " 1"'),
+        (("(unset)", None), (None, None), '"(unset)" → (unset)'),
+        (("default 1d", None), ("x", None), '"default 1d" → x'),
+    ],
+)
+def test_transitions(
+    before: tuple[FieldValue, FieldValue], after: tuple[FieldValue, FieldValue], shown: str
+) -> None:
+    field = FieldChange("config.retention.ms", before[0], after[0], before[1], after[1])
+    assert str(worded(update(field), field)) == shown
+
+
+def test_counts_and_unknown_keys_are_shown_as_they_are() -> None:
+    assert str(single("Topic", "partitions", 12)) == "12"
+    assert str(single("Topic", "config.vendor.key.ms", "1000")) == "1000"
+    assert str(single("ConsumerGroup", "config.consumer.session.timeout.ms", "50000")) == "50s (50000)"
+    assert label("config.retention.ms") == "retention.ms"
+
+
+def test_long_values_are_cut_around_their_difference() -> None:
+    common = "x" * 5_000
+    field = FieldChange("config.k", common + "A" + common, common + "B" + common)
+    shown = worded(update(field), field)
+    assert shown.before is not None
+    assert shown.after is not None
+    assert "A" in shown.before.short
+    assert "B" in shown.after.short
+    assert len(str(shown)) < 4 * LONGEST
+    assert "more characters" in str(shown)
+
+
+@given(strategies.field_changes())
+def test_values_that_differ_look_different(field: FieldChange) -> None:
+    shown = worded(update(field), field)
+    assert shown.before is not None
+    assert shown.after is not None
+    if str(field.before) != str(field.after):
+        different = str(shown.before) != str(shown.after)
+        assert different or printable(str(field.before)) == printable(str(field.after))
+
+
+# --- what foreign text cannot do -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("\x1b[31m", r"\x1b[31m"),
+        ("\x9b", r"\x9b"),
+        ("a\r\n\tb", r"a\r\n\tb"),
+        ("\u202e", r"\u202e"),
+        ("\u200b\ufeff", r"\u200b\ufeff"),
+        ("\u2028", r"\u2028"),
+        ("\u00a0", r"\xa0"),
+        ("\u3164\u2800", r"\u3164\u2800"),
+        ("\U000e0041", r"\U000e0041"),
+        ("\ud800", r"\ud800"),
+        ("größe 日本 😀 50 %", "größe 日本 😀 50 %"),
+    ],
+)
+def test_printable(raw: str, shown: str) -> None:
+    assert printable(raw) == shown
+
+
+@given(st.text() | strategies.hostile_text())
+def test_printable_is_plain_and_stays_as_it_is(text: str) -> None:
+    shown = printable(text)
+    assert all(map(is_plain, shown))
+    assert printable(shown) == shown
+
+
+@given(st.text() | strategies.hostile_text(), st.integers(1, 20))
+def test_clipping_counts_what_is_missing(text: str, limit: int) -> None:
+    shown = clipped(text, limit)
+    if shown != printable(text):
+        head, _, note = shown.rpartition("… (")
+        assert len(head) <= limit
+        assert printable(text[: len(text) - int(note.split()[0].replace(",", ""))]) == head
+
+
+@given(strategies.plans(), strategies.headers(), st.booleans(), st.none() | st.integers(1, 120))
+def test_no_text_reaches_the_terminal_raw(
+    plan: Plan, header: PlanHeader, verbose: bool, width: int | None
+) -> None:
+    text = render_plan(plan, header, verbose=verbose, width=width)
+    assert all(char == "\n" or is_plain(char) for char in text.plain)
+    assert all(map(is_plain, render_provenance(header).plain))
+
+
+@given(strategies.plans(), strategies.headers())
+def test_no_name_can_forge_a_change_or_a_summary(plan: Plan, header: PlanHeader) -> None:
+    lines = render_plan(plan, header).plain.split("\n")
+    titles = [line for line in lines if line.startswith(("  + ", "  ~ ", "  - ", "  ! "))]
+    assert len(titles) == len(plan.changes)
+    assert [line for line in lines if line.startswith(("Plan:", "No changes", "Nothing to apply"))] == lines[
+        -1:
+    ]
+
+
+# --- replicas --------------------------------------------------------------------------------------
+
+BEFORE = "1,2,3,1,2,3,1,2,3,1,2,3"
+AFTER = "1:2,2:3,3:1,1:2,2:3,3:1,1:2,2:3,3:1,1:2,2:3,3,1:3"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("1,2", "1:2,2:3", "2 partitions: 2 replicas added"),
+        ("1,1,1,1,1,1", "1,1,3,1,3,1", "2 partitions: replica moves from broker 1 to 3"),
+        ("1,1", "1:2:3,1:3:2", "2 partitions: 4 replicas added"),
+        (
+            "1:2,1:2",
+            "1:3:4,1:2",
+            "1 partition: replicas added on brokers 3, 4, replica dropped from broker 2",
+        ),
+        ("1:2,1:2", "2:1,1:2", "1 partition: another preferred leader"),
+    ],
+)
+def test_what_happens_to_replicas_is_said_in_words(before: str, after: str, told: str) -> None:
+    lines = lines_of(plan_of(update(FieldChange("placement", before, after, before, after))))
+    assert has_line(lines, "placement", told)
+    assert not has_line(lines, "→")
+
+
+def test_the_replicas_of_each_partition_are_listed_if_asked() -> None:
+    plan = plan_of(update(FieldChange("placement", BEFORE, AFTER, BEFORE, AFTER)))
+    told = "11 partitions: 11 replicas added; 1 new partition placed"
+    assert has_line(lines_of(plan), "placement", told)
+    verbose = lines_of(plan, verbose=True)
+    assert has_line(verbose, "placement", told)
+    assert [line.strip() for line in verbose if "→" in line] == [
+        "partitions 0, 3, 6, 9: 1 → 1:2",
+        "partitions 1, 4, 7, 10: 2 → 2:3",
+        "partitions 2, 5, 8: 3 → 3:1",
+        "partition 12: new → 1:3",
+    ]
+
+
+def test_a_size_that_no_unit_divides_is_rounded_and_shown_exactly() -> None:
+    field = FieldChange("config.retention.bytes", "2073741824", str(2 * 2**30))
+    assert str(worded(update(field), field)) == "1.9 GiB (2073741824) → 2 GiB"
+    assert str(single("Topic", "config.retention.bytes", "2073741824")) == "1.9 GiB (2073741824)"
+    assert str(single("Topic", "config.retention.ms", "1234567")) == "20m 34.567s (1234567)"
+
+
+def test_what_is_to_be_copied_is_never_wrapped_and_fields_keep_to_a_line() -> None:
+    name = "orders-of-the-whole-region.v1"
+    change = update(FieldChange("partitions", 6, 9), retention("604800000", "86400000"), name=name)
+    lines = lines_of(plan_of(change, Status.NEEDS_CONSENT, "needs consent to retention-cut"), width=80)
+    assert f"  ! Topic/{name}    topics/t.yaml:7" in lines
+    assert "      partitions            6 → 9" in lines
+    at = lines.index("      retention.ms          7d → 1d (604800000 → 86400000)")
+    assert lines[at + 1] == "        destructive: retention-cut"
+    flags = lines.index(f"      consent: --allow Topic/{name}:retention-cut")
+    assert lines[flags + 1 : flags + 3] == [
+        "           or: in metadata.annotations:",
+        '        kafkaform/allow: "retention-cut from 7d: <why>"',
+    ]
+
+
+def test_replicas_of_a_new_topic_are_counted_and_listed_if_asked_for() -> None:
+    state: dict[str, FieldValue] = {"partitions": 3, "replicationFactor": 2, "placement": "1:2,2:3,1:2"}
+    plan = plan_of(Create(topic("t"), state))
+    lines = lines_of(plan)
+    assert "      placement             3 partitions on brokers 1, 2, 3; --verbose lists them" in lines
+    assert not has_line(lines, "1:2")
+    verbose = lines_of(plan, verbose=True)
+    assert verbose[-5:-2] == [
+        "      placement             3 partitions on brokers 1, 2, 3",
+        "        partitions 0, 2: 1:2",
+        "        partition 1: 2:3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        (
+            "keep its manifest with `state: absent`; plan again",
+            "keep its manifest with 'state: absent'; plan again",
+        ),
+        ("(or `retention.ms`), librdkafka's `none`.", "(or retention.ms), librdkafka's none."),
+        ("write `a: 'b c'`", "write \"a: 'b c'\""),
+        ("no `pair", "no `pair"),
+        ("kafkaform reset 'a `touch p` b' --to current", "kafkaform reset 'a `touch p` b' --to current"),
+        ("a`b`c", "a`b`c"),
+    ],
+)
+def test_backticks_are_not_shown_to_readers_of_text(message: str, shown: str) -> None:
+    assert plain_quotes(message) == shown
+    plan = plan_of(Delete(ResourceRef("Topic", "t"), None, {}, judgement=replace(CUT, remedy=message)))
+    assert f"safer: {shown}\n" in render_plan(plan).plain
+
+
+def test_prose_is_broken_between_words_and_never_within_a_name_or_an_argument() -> None:
+    name = "a" * 90
+    lines = wrapped(f"look at {name}, or kafkaform reset 'one two three' --to earliest", 30, "  ")
+    assert lines == ["look at", f"  {name},", "  or kafkaform reset", "  'one two three' --to", "  earliest"]

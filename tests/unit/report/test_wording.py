@@ -1,0 +1,238 @@
+"""Commands that messages print: a shell takes each word for what it is, wherever a name comes from."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kafkaform
+from kafkaform import planning, rules
+from kafkaform.audit.reversal import reversal
+from kafkaform.cli.main import COMMANDS
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.consent import Grant
+from kafkaform.kinds import KINDS
+from kafkaform.kinds.consumer_group.risk import judge_delete
+from kafkaform.manifests.loader import VERBATIM
+from kafkaform.manifests.structure import structure_problems
+from kafkaform.manifests.yaml12 import read_documents
+from kafkaform.model import Desired, Facts, Intent, Plan, ResourceRef
+from kafkaform.report.drift_json import drift_to_json
+from kafkaform.report.drift_markdown import render_drift_markdown
+from kafkaform.report.drift_text import render_drift
+from kafkaform.report.drift_ways import Reach, accepting, restoring
+from kafkaform.report.markdown import render_markdown
+from kafkaform.report.text import render_plan
+from kafkaform.settings import Settings
+from kafkaform.wording import command, setting, spans
+from tests.support.audit_scenes import HEADER, Story
+from tests.support.drift_scenes import drift_in
+from tests.support.scenes import QUIET, made, topic
+from tests.unit.report.test_report_markdown import GITHUB
+
+if TYPE_CHECKING:
+    from kafkaform.errors import Problem
+
+HOSTILE = [
+    "x;touch p;#",
+    "a  b",
+    "$(touch p)",
+    "`touch p`",
+    "it's",
+    'a"b',
+    "*",
+    "[x]",
+    "-x",
+    "--help",
+    "~",
+    "a|b",
+]
+"""What a group may be called: Kafka allows any text."""
+
+names = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S", "Zs")), min_size=1).filter(
+    lambda name: name.isprintable() and name.strip()
+)
+hostile = pytest.mark.parametrize("name", HOSTILE)
+
+
+@given(names, names)
+def test_a_shell_reads_a_command_as_its_words(name: str, value: str) -> None:
+    words = shlex.split(command("reset", name, options=("--to", value)))
+    assert words[:2] == ["kafkaform", "reset"]
+    assert sorted(words[2:]) == sorted([*(["--"] if name.startswith("-") else []), name, "--to", value])
+    assert not name.startswith("-") or words[-2:] == ["--", name]
+
+
+def test_spans() -> None:
+    assert spans([]) == ""
+    assert spans([3]) == "3"
+    assert spans([7, 0, 1, 2, 9, 10]) == "0-2,7,9-10"
+
+
+def test_no_message_puts_a_value_into_a_command_by_itself() -> None:
+    """Each command with a value in it is made by `command`, which quotes."""
+    bare = re.compile(rf"\bkafkaform (?:{'|'.join(COMMANDS)})(?: [a-z.-]+)* ['\"]?$")
+    found = []
+    for file in sorted(Path(kafkaform.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                for part, after in zip(node.values, node.values[1:], strict=False):
+                    text = str(part.value) if isinstance(part, ast.Constant) else ""
+                    if isinstance(after, ast.FormattedValue) and bare.search(text):
+                        found.append(f"{file.name}:{node.lineno}: {text}")
+    assert found == []
+
+
+@pytest.fixture(autouse=True)
+def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody commits in these tests."""
+    monkeypatch.setattr(planning, "WATCH_S", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [("partitions", 12), ("config.segment.ms", "6h"), ("config.segment.bytes", "256 MiB"), ("keyed", "true")],
+)
+def test_a_setting_is_what_the_spec_of_a_manifest_takes(path: str, value: object) -> None:
+    problems: list[Problem] = []
+    (document,) = read_documents(setting(path, value).encode(), "f", problems.append, verbatim=VERBATIM)
+    assert problems == []
+    assert structure_problems(document, "topic", part="spec") == []
+    KINDS["Topic"].normalise(cast("dict[str, object]", document.data), document.reporter((), problems))
+    assert problems == []
+
+
+def words_of(text: str) -> list[str]:
+    """The words of the command that a message ends with, as a shell reads them."""
+    return shlex.split(text[text.index("kafkaform ") :])
+
+
+def group(name: str) -> ResourceRef:
+    return ResourceRef("ConsumerGroup", name)
+
+
+def with_offsets(name: str) -> MemoryCluster:
+    memory = MemoryCluster()
+    made(memory, "a", partitions=3)
+    memory.write("a", 0, 10, 0)
+    memory.commit(name, {("a", 0): 5})
+    return memory
+
+
+def tombstone(name: str) -> tuple[MemoryCluster, Desired]:
+    return with_offsets(name), Desired(group(name), None, Intent())
+
+
+@hostile
+def test_the_remedy_of_a_deletion(name: str) -> None:
+    remedy = judge_delete(group(name), {"offsets.a:0": 5}, Facts("c")).remedy
+    assert remedy is not None
+    assert name in words_of(remedy)
+
+
+@hostile
+def test_the_way_back_of_an_offset(name: str) -> None:
+    story = Story()
+    change = story.add("update", name, {"offsets.a:2": (41, 7)}, kind="ConsumerGroup")
+    (reason,) = reversal([change], story.entries, {}).refused
+    assert name in words_of(reason)
+
+
+@hostile
+def test_the_suggestion_of_a_rule(name: str) -> None:
+    desired = Desired(group(name), {}, Intent(spec={"topics": ["a"]}))
+    observed = with_offsets(name).observe([group(name), topic("a")]).resources
+    scene = rules.Scene((desired,), live=observed)
+    (found,) = [one for _, one in rules.check(scene, {}, (rules.Stage.CHANGES,)) if one.code == "KF406"]
+    assert name in words_of(str(found.suggestion))
+
+
+def deletion(name: str) -> Plan:
+    memory, desired = tombstone(name)
+    return planning.make_plan(planning.Request([desired]), memory, Settings(rules=QUIET), None)
+
+
+def allowed(text: str) -> list[str]:
+    """The values of --allow in a text that has nothing else behind them in the line."""
+    lines = [line[line.index("--allow") :] for line in text.splitlines() if "--allow" in line]
+    return [word for line in lines for word in shlex.split(line)[1::2]]
+
+
+@hostile
+def test_the_consents_of_a_plan_are_for_this_resource_and_no_other(name: str) -> None:
+    plan = deletion(name)
+    (flag,) = allowed(render_plan(plan, width=80).plain)
+    grant = Grant.parse(flag)
+    assert grant.covers(group(name), "delete")
+    assert not grant.covers(group("other"), "delete")
+    assert flag in [value for span in code_spans(render_markdown(plan)) for value in allowed(span)]
+
+
+@hostile
+def test_the_remedy_of_a_plan_keeps_the_name_whole_at_80_columns_and_in_markdown(name: str) -> None:
+    plan = deletion(name)
+    text = render_plan(plan, width=80).plain
+    start = text.index("kafkaform reset")
+    assert name in shlex.split(text[start : text.index("consent:", start)])
+    commands = [span for span in code_spans(render_markdown(plan)) if span.startswith("kafkaform ")]
+    assert any(name in shlex.split(span) for span in commands)
+
+
+class _Code(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.spans: list[str] = []
+        self._inside = False
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
+        self._inside = tag == "code"
+        if self._inside:
+            self.spans.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = self._inside and tag != "code"
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.spans[-1] += data
+
+
+def code_spans(markdown: str) -> list[str]:
+    """The text of each code span, as a reader sees and copies it."""
+    parser = _Code()
+    parser.feed(GITHUB.render(markdown))
+    return parser.spans
+
+
+@hostile
+def test_the_ways_out_of_drift_in_every_format(name: str) -> None:
+    cluster, desired = tombstone(name)
+    drift = drift_in(cluster, desired)
+    (drifted,) = drift.resources
+    reach = Reach(("my topics",), ("--cluster", "a;b"))
+    restore, accept = restoring(drifted, drift, reach).command, accepting(drifted, reach).command
+    assert restore is not None
+    assert accept is not None
+    for text, options in ((restore, ["my topics", "a;b"]), (accept, [name, "a;b"])):
+        words = shlex.split(text)
+        assert {*options} <= {*words}
+    assert Grant.parse(shlex.split(restore)[shlex.split(restore).index("--allow") + 1]).covers(
+        group(name), "delete"
+    )
+    for shown in (
+        render_drift(drift, HEADER, reach, verbose=True, width=80).plain,
+        *code_spans(render_drift_markdown(drift, HEADER, reach)),
+    ):
+        for line in shown.splitlines():
+            if "kafkaform get" in line:
+                assert name in words_of(line)
+    assert json.dumps(accept) in drift_to_json(drift, HEADER, reach)

@@ -1,0 +1,152 @@
+"""The schema of ConsumerGroup manifests, and what its mistakes are answered with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from kafkaform import kafka_configs
+from kafkaform.groups import PROTOCOLS
+from kafkaform.kinds import KINDS
+from kafkaform.kinds.consumer_group.client import ASSIGNMENT, ASSIGNORS, is_taken
+from kafkaform.schema_files import load_schema
+from kafkaform.settings import read_settings
+from tests.unit.resources.test_group_spec import normal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kafkaform.settings import Settings
+
+SCHEMA = load_schema("consumergroup")
+PARTS = SCHEMA["$defs"]
+
+
+def fits(spec: dict[str, Any]) -> bool:
+    document = {
+        "apiVersion": "kafkaform/v1",
+        "kind": "ConsumerGroup",
+        "metadata": {"name": "g"},
+        "spec": spec,
+    }
+    return Draft202012Validator(SCHEMA).is_valid(document)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"topics": ["a", "b"]},
+        {"members": {"expected": 0}},
+        {"members": {"max": None}},
+        {"config": {"consumer.session.timeout.ms": "50s", "made.up": None}},
+        {"client": {"max.poll.records": 200, ASSIGNMENT: ["range"], "made.up": True}},
+        {"processing": {"maxTimePerRecord": "200ms"}},
+        {"processing": {"maxTimePerRecord": 200}},
+        {"offsets": {"initial": "6h ago"}},
+        {"lag": {"maxRecords": 0, "maxTime": "10m"}},
+        {"guarantees": {"delivery": "exactly-once"}},
+        {"downtime": {"max": "2d"}},
+        {"state": "absent", "deletionProtection": False, "undeclared": "keep"},
+        {"overrides": {"dev": {"members": {"expected": 1}}}},
+        *({"protocol": protocol} for protocol in PROTOCOLS),
+    ],
+    ids=str,
+)
+def test_fits(spec: dict[str, Any]) -> None:
+    assert fits(spec)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"topic": "a"},
+        {"topics": "a"},
+        {"topics": []},
+        {"topics": ["a", "a"]},
+        {"topics": [1]},
+        {"protocol": "Consumer"},
+        {"members": 3},
+        {"members": {"expected": -1}},
+        {"members": {"max": 0}},
+        {"members": {"min": 1}},
+        {"processing": {"maxTimePerRecord": 0.5}},
+        {"processing": {"concurrency": 1}},
+        {"offsets": {"initial": 17}},
+        {"offsets": {"a": "earliest"}},
+        {"lag": {"maxRecords": "many"}},
+        {"guarantees": {"delivery": "at_least_once"}},
+        {"state": "gone"},
+        {"client": ["max.poll.records"]},
+        {"overrides": {"dev": {"overrides": {}}}},
+        {"overrides": {"dev": {"partitions": 3}}},
+    ],
+    ids=str,
+)
+def test_does_not_fit(spec: dict[str, Any]) -> None:
+    assert not fits(spec)
+
+
+def test_an_override_may_hold_all_that_a_spec_holds() -> None:
+    assert set(PARTS["spec"]["properties"]) == {*PARTS["override"]["properties"], "overrides"}
+
+
+def test_the_protocols_are_those_of_kafka() -> None:
+    assert tuple(PARTS["protocol"]["enum"]) == PROTOCOLS
+    assert KINDS["ConsumerGroup"].schema == "consumergroup"
+
+
+def test_editors_know_every_config_and_every_property_that_a_manifest_may_set() -> None:
+    assert set(PARTS["config"]["properties"]) == set(kafka_configs.group_configs())
+    assert set(PARTS["client"]["properties"]) == set(filter(is_taken, kafka_configs.consumer_configs()))
+    assert PARTS["client"]["properties"][ASSIGNMENT]["examples"] == list(ASSIGNORS.values())
+    assert PARTS["config"]["properties"]["consumer.session.timeout.ms"]["default"] == "45s"
+    assert "detect client failures" in str(PARTS["config"]["properties"]["consumer.session.timeout.ms"])
+
+
+@pytest.mark.parametrize(
+    ("part", "keys"), [("config", kafka_configs.group_configs), ("client", kafka_configs.consumer_configs)]
+)
+def test_every_default_that_editors_offer_is_the_default(part: str, keys: Any) -> None:
+    offered = {n: p["default"] for n, p in PARTS[part]["properties"].items() if p.get("default", "") != ""}
+    assert len(offered) > 15
+    for name, value in offered.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        assert normal({part: {name: text}}) == normal({part: {name: keys()[name].default}}), name
+
+
+# --- defaults in kafkaform.yaml ----------------------------------------------------------------------
+
+
+def configured(defaults: str, folder: Path) -> Settings:
+    path = folder / "kafkaform.yaml"
+    head = "apiVersion: kafkaform/v1\nkind: Config\nenvironments: [dev, prod]\ndefaults:\n  ConsumerGroup:\n"
+    path.write_text(head + defaults, "utf-8")
+    return read_settings(path)
+
+
+def test_defaults_of_groups_are_layers_of_their_own(tmp_path: Path) -> None:
+    text = "    lag: {maxTime: 10m}\n    offsets: {initial: 2026-11-01T00:00:00Z}\n"
+    text += "    overrides: {dev: {lag: {maxTime: 1h}}}\n"
+    layers = configured(text, tmp_path).context("dev").defaults["ConsumerGroup"]
+    assert layers == (
+        {"lag": {"maxTime": 600_000}, "offsets": {"initial": "2026-11-01T00:00:00Z"}},
+        {"lag": {"maxTime": 3_600_000}},
+    )
+
+
+@pytest.mark.parametrize(
+    "spec", [{"state": "absent"}, {"topics": ["a"]}, {"members": {"expectd": 1}}], ids=str
+)
+def test_defaults_hold_nothing_that_makes_no_sense_of_all_groups(spec: dict[str, Any]) -> None:
+    validator = Draft202012Validator(load_schema("config"))
+
+    def accepts(default: dict[str, Any]) -> bool:
+        document = {"apiVersion": "kafkaform/v1", "kind": "Config", "defaults": {"ConsumerGroup": default}}
+        return validator.is_valid(document)
+
+    assert not accepts(spec)
+    assert not accepts({"overrides": {"dev": spec}})
+    assert accepts({"members": {"expected": 1}})

@@ -1,0 +1,307 @@
+"""The placement of a Topic: what a manifest may say, what a change of it means, and what is left of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkaform.health import PartitionState
+from kafkaform.kinds import KINDS
+from kafkaform.kinds.base import Fate, UpdateContext
+from kafkaform.kinds.topic.copying import copied
+from kafkaform.kinds.topic.operations import begun
+from kafkaform.kinds.topic.placement import live, present
+from kafkaform.kinds.topic.spec import normalise, resolve
+from kafkaform.layout import Layout, Reassignment, format_assignment, parse_assignment
+from kafkaform.model import Broker, Facts, FieldChange, Intent, Observed, Risk, Update
+from kafkaform.operations import AddPartitions, AlterConfigs, Reassign
+from tests.support.scenes import topic
+from tests.unit.resources.test_topic_spec import Reports
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import DrawFn
+
+    from kafkaform.kinds.base import Layer
+    from kafkaform.layout import Assignment
+    from kafkaform.model import Judgement, State
+
+A = topic("a")
+TOPIC = KINDS["Topic"]
+BROKERS = tuple(Broker(number) for number in range(1, 6))
+
+
+def change(before: str, after: str) -> FieldChange:
+    return FieldChange("placement", before, after)
+
+
+def seen(replicas: str, *moving: int) -> Observed:
+    assignment = parse_assignment(replicas)
+    counts = sorted(map(len, assignment))
+    factor = counts[0] if counts[0] == counts[-1] else f"{counts[0]}-{counts[-1]}"
+    state: State = {"partitions": len(assignment), "replicationFactor": factor}
+    return Observed(A, "id", state, replicas=assignment, moving=frozenset(moving))
+
+
+# --- what a manifest may say -----------------------------------------------------------------------
+
+
+def spec(placement: Layer, partitions: int = 2, replicas: int = 2) -> tuple[State | None, Reports]:
+    reports = Reports()
+    layer = normalise(
+        {"partitions": partitions, "replicationFactor": replicas, "placement": placement}, reports
+    )
+    return (resolve(layer, reports)[0] if not reports else None), reports
+
+
+def test_static_placement_is_a_part_of_the_state() -> None:
+    state, reports = spec({"strategy": "static", "replicas": [[1, 2.0], [2, 3]]})
+    assert reports == []
+    assert state == {"partitions": 2, "replicationFactor": 2, "placement": "1:2,2:3"}
+
+
+@pytest.mark.parametrize("strategy", ["balanced", "rack-aware"])
+def test_other_strategies_are_only_meant(strategy: str) -> None:
+    state, reports = spec({"strategy": strategy})
+    assert (state, reports) == ({"partitions": 2, "replicationFactor": 2}, [])
+
+
+@pytest.mark.parametrize(
+    ("placement", "path", "message"),
+    [
+        ({"strategy": "static"}, ("placement",), "static placement has no replicas"),
+        (
+            {"strategy": "balanced", "replicas": [[1, 2], [2, 3]]},
+            ("placement", "replicas"),
+            "only static placement lists replicas, and this is balanced",
+        ),
+        (
+            {"strategy": "static", "replicas": [[1, 2], [2, 2]]},
+            ("placement", "replicas", 1),
+            "partition 1 names broker 2 twice",
+        ),
+        (
+            {"strategy": "static", "replicas": [[1, 2]]},
+            ("placement", "replicas"),
+            "replicas lists 1 partition, and partitions is 2",
+        ),
+        (
+            {"strategy": "static", "replicas": [[1, 2], [2, 3, 1]]},
+            ("placement", "replicas", 1),
+            "partition 1 has 3 replicas, and replicationFactor is 2",
+        ),
+    ],
+)
+def test_a_placement_that_cannot_be_meant(
+    placement: Layer, path: tuple[str | int, ...], message: str
+) -> None:
+    reports = Reports()
+    layer = normalise({"partitions": 2, "replicationFactor": 2, "placement": placement}, reports)
+    resolve(layer, reports)
+    assert [(said[0], said[1]) for said in reports] == [(path, message)]
+    assert all(hint for _, _, hint, _ in reports)
+
+
+def test_a_layer_above_replaces_the_whole_placement() -> None:
+    reports = Reports()
+    static = normalise({"placement": {"strategy": "static", "replicas": [[1], [2]]}}, reports)
+    balanced = normalise({"placement": {"strategy": "balanced"}}, reports)
+    assert static["placement"] == {"strategy": "static", "replicas": "1,2"}
+    assert balanced["placement"] == {"strategy": "balanced", "replicas": None}
+    assert reports == []
+
+
+# --- what is left ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("here", "moving", "left"),
+    [
+        ("1,2", (), "1,2"),
+        ("1:2,2", (), "1:2,2"),
+        ("1:2,2:3", (), Fate.DONE),
+        ("1:2,2:3", (1,), "1:2,2"),
+        ("1:2,2:3", (0, 1), "1,2"),
+        ("1:3,2", (), Fate.MOVED),
+        ("2,2", (), Fate.MOVED),
+        ("1", (), "1"),
+        ("1,2,3", (), Fate.MOVED),
+    ],
+)
+def test_what_is_left_of_a_move(here: str, moving: tuple[int, ...], left: str | Fate) -> None:
+    found = TOPIC.remaining(change("1,2", "1:2,2:3"), seen(here, *moving))
+    assert (found.before if isinstance(found, FieldChange) else found) == left
+
+
+def test_what_is_left_where_partitions_are_added_too() -> None:
+    both = change("1,2", "1:2,2:3,3:1")
+    assert TOPIC.remaining(both, seen("1,2")) == both
+    assert TOPIC.remaining(both, seen("1,2,3")) == change("1,2,3", "1:2,2:3,3:1")
+    assert TOPIC.remaining(both, seen("1,2,2")) is Fate.MOVED
+    assert TOPIC.remaining(both, seen("1:2,2:3,3")) == change("1:2,2:3,3", "1:2,2:3,3:1")
+    assert TOPIC.remaining(both, seen("1:2,2:3,3:1")) is Fate.DONE
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "here", "left"),
+    [
+        (1, 3, "1,2", True),
+        (1, 3, "1:2:3,2", True),
+        (1, 3, "1:2:3,2:3:1", Fate.DONE),
+        (3, 2, "1:2,2:3:1", True),
+        ("1-2", 3, "1:2,2:3:1", True),
+        (1, 2, "1:2:3,2", Fate.MOVED),
+        (1, 3, "1:2,2:3", Fate.MOVED),
+    ],
+)
+def test_what_is_left_of_a_replication_factor(
+    before: int | str, after: int, here: str, left: bool | Fate
+) -> None:
+    observed = seen(here)
+    found = TOPIC.remaining(FieldChange("replicationFactor", before, after), observed)
+    if isinstance(left, Fate):
+        assert found is left
+    else:
+        assert found == FieldChange("replicationFactor", observed.state["replicationFactor"], after)
+
+
+@st.composite
+def moves(draw: DrawFn) -> tuple[Assignment, Assignment]:
+    """Where a topic is and where it is to be, partitions added included."""
+
+    def assignment(partitions: int, factors: list[int]) -> Assignment:
+        return tuple(
+            tuple(draw(st.permutations([1, 2, 3, 4, 5]))[: draw(st.sampled_from(factors))])
+            for _ in range(partitions)
+        )
+
+    there, more = draw(st.integers(1, 4)), draw(st.integers(0, 2))
+    return assignment(there, [1, 2, 3]), assignment(there + more, [draw(st.integers(1, 4))])
+
+
+@given(moves(), st.data())
+def test_half_a_move_can_always_be_finished(ends: tuple[Assignment, Assignment], data: st.DataObject) -> None:
+    before, after = ends
+    start = (*before, *begun(before, after))
+    done = data.draw(st.sets(st.sampled_from(range(len(after)))))
+    here = tuple(after[n] if n in done else start[n] for n in range(len(after)))
+    field = change(format_assignment(before), format_assignment(after))
+    left = TOPIC.remaining(field, seen(format_assignment(here)))
+    if here == after:
+        assert left is Fate.DONE
+        return
+    assert isinstance(left, FieldChange)
+    assert left == change(format_assignment(here), format_assignment(after))
+    assert TOPIC.on_the_way(field, format_assignment(here))
+    steps = TOPIC.operations(Update(A, "id", (left,)))
+    moved = {n for n in range(len(after)) if here[n] != after[n]}
+    assert steps == (Reassign(A, {n: here[n] for n in moved}, {n: after[n] for n in moved}),)
+
+
+@given(moves())
+def test_partitions_are_added_with_as_many_replicas_as_the_first_has(
+    ends: tuple[Assignment, Assignment],
+) -> None:
+    before, after = ends
+    for replicas, target in zip(begun(before, after), after[len(before) :], strict=True):
+        assert len(replicas) == len(before[0]) == len({*replicas})
+        shorter = min(len(replicas), len(target))
+        assert replicas[:shorter] == target[:shorter]
+
+
+def test_new_partitions_get_their_replication_factor_by_a_move() -> None:
+    fields = (
+        FieldChange("partitions", 1, 2),
+        change("1", "1:2,2:3"),
+        FieldChange("config.min.insync.replicas", None, "2", "1", "2"),
+        FieldChange("config.retention.ms", None, "5"),
+    )
+    assert TOPIC.operations(Update(A, "id", fields)) == (
+        AlterConfigs(A, {"retention.ms": "5"}),
+        AddPartitions(A, 1, 2, ((2,),)),
+        Reassign(A, {0: (1,), 1: (2,)}, {0: (1, 2), 1: (2, 3)}),
+        AlterConfigs(A, {"min.insync.replicas": "2"}, least_in_sync=2),
+    )
+
+
+# --- what is there ---------------------------------------------------------------------------------
+
+
+def layout_of(*partitions: tuple[int, ...], **reassigning: Reassignment) -> Layout:
+    states = tuple(PartitionState("a", n, held[0], held, held) for n, held in enumerate(partitions))
+    return Layout(BROKERS, {"a": states}, {("a", int(n.strip("p"))): r for n, r in reassigning.items()})
+
+
+def test_a_running_change_of_the_replica_count_has_not_begun_for_a_plan() -> None:
+    grows = Reassignment((1, 2), frozenset({2}), frozenset())
+    goes = Reassignment((3,), frozenset({3}), frozenset({2}))
+    layout = layout_of((1, 2), (3, 2), p0=grows, p1=goes)
+    observed = seen("1:2,3", 0, 1)
+    assert present(observed, None) == ((1, 2), (3,))
+    assert present(observed, layout) == ((1,), (3,))
+    assert live(observed, Facts("c", layout=layout)) == "1,3"
+    assert live(Observed(A, "id", {})) is None
+
+
+# --- how risky it is -------------------------------------------------------------------------------
+
+
+def judged(before: str, after: str, facts: Facts) -> Judgement:
+    context = UpdateContext(A, {"placement": before}, {"placement": after}, Intent(), facts)
+    return TOPIC.judge("placement", context)
+
+
+SIZES = {("a", 0): 600_000_000, ("a", 1): 100_000_000}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "facts", "reason"),
+    [
+        (
+            "1,2",
+            "1:2:3,2:3:1",
+            Facts("c", partition_sizes=SIZES, throttle=50_000_000),
+            "4 replicas are copied (1.3 GiB, about 24 seconds at 50 MB/s per broker)",
+        ),
+        ("1,2", "1:2,2", Facts("c", throttle=50_000_000), "1 replica is copied"),
+        (
+            "1:2,2",
+            "1:3,2",
+            Facts("c", partition_sizes=SIZES),
+            "1 replica is copied (572.2 MiB, without a throttle), 1 dropped",
+        ),
+        ("1:2:3,2:1", "1:2,2:1", Facts("c"), "1 replica dropped"),
+        (
+            "1,2",
+            "1:3,2:3",
+            Facts("c", partition_sizes={("a", 0): 5}, throttle=100),
+            "2 replicas are copied (at least 5.0 B, under a second at 100 bytes/s per broker)",
+        ),
+    ],
+)
+def test_the_reason_counts_what_is_moved(before: str, after: str, facts: Facts, reason: str) -> None:
+    judgement = judged(before, after, facts)
+    assert (judgement.risk, judgement.hazard, judgement.reason) == (Risk.DISRUPTIVE, "replica-move", reason)
+
+
+def test_another_order_copies_nothing() -> None:
+    judgement = judged("1:2,2:3", "2:1,2:3", Facts("c"))
+    assert judgement.risk is Risk.SAFE
+    assert judgement.reason == "another preferred leader in 1 partition; nothing is copied"
+
+
+def test_new_partitions_move_nothing() -> None:
+    assert judged("1", "1,2", Facts("c")).risk is Risk.SAFE
+
+
+def test_the_busiest_broker_sends_or_receives_the_most() -> None:
+    def busiest(*sizes: int) -> int:
+        known = {("a", number): size for number, size in enumerate(sizes)}
+        return copied(
+            "a", ((1,), (1,), (2,)), ((1, 3), (1, 2), (2, 3)), Facts("c", partition_sizes=known)
+        ).busiest
+
+    assert busiest(10, 10, 5) == 20
+    assert busiest(10, 1, 5) == 15

@@ -1,0 +1,175 @@
+"""Rules of other distributions, with real ones on the path of a process of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.rules.plugins import CODE
+from tests.support.cli_helpers import ROOT, Call, Project, environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+IMPORTS = "from kafkaform.rules import Finding, Severity, Stage, rule\n"
+OWNED = '''
+@rule("ACME-1", Severity.WARNING)
+def owned(scene):
+    """A topic has no owner.
+
+    Somebody must answer when it fails.
+    """
+    for topic in scene.of_kind("Topic"):
+        if "owner" not in topic.intent.labels:
+            yield Finding(topic, f"{topic.ref.name} has no owner", "name one", path="metadata.labels")
+'''
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = Project(tmp_path, "127.0.0.1:1", "x.")
+    project.topic("a")
+    return project
+
+
+@pytest.fixture
+def plugged(project: Project) -> Callable[..., Call]:
+    """Run kafkaform beside a distribution `acme-rules 1.2` with this module."""
+
+    def call(module: str, *arguments: str, point: str = "acme_rules") -> Call:
+        site = project.folder / "site"
+        info = site / "acme_rules-1.2.dist-info"
+        info.mkdir(parents=True, exist_ok=True)
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-rules\nVersion: 1.2\n")
+        (info / "entry_points.txt").write_text(f"[kafkaform.rules]\nacme = {point}\n")
+        (site / "acme_rules.py").write_text(module)
+        done = subprocess.run(
+            [sys.executable, "-m", "kafkaform", *arguments],
+            cwd=project.folder,
+            env=environment(PYTHONPATH=str(site), PYTHONDONTWRITEBYTECODE="1"),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return Call(done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+def test_a_module_that_registers_rules(plugged: Callable[..., Call]) -> None:
+    call = plugged(IMPORTS + OWNED, "validate").needs(0)
+    assert call.out == (
+        "topics/a.yaml:4:9: warning: ACME-1 x.a has no owner (name one)\n1 resource: valid, 1 warning.\n"
+    )
+
+
+def test_the_plug_in_of_the_docs(plugged: Callable[..., Call]) -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    module = page.partition("<!-- python: plug-in -->\n```python\n")[2].partition("```")[0]
+    point = page.partition('[project.entry-points."kafkaform.rules"]\nacme = "')[2].partition('"')[0]
+    call = plugged(module, "validate", point=point).needs(0)
+    assert "warning: ACME-1 x.a has no owner (name one)" in call.out
+    assert plugged(module, "rules", "ACME-1").out.startswith("ACME-1 (warning)\n\nA topic has no owner.\n")
+
+
+def test_a_function_that_registers_rules(plugged: Callable[..., Call]) -> None:
+    module = IMPORTS + "def register():\n" + "".join(f"    {line}\n" for line in OWNED.splitlines())
+    assert "ACME-1" in plugged(module, "validate", point="acme_rules:register").needs(0).out
+
+
+def test_its_rules_are_listed_explained_configured_and_waived(
+    plugged: Callable[..., Call], project: Project
+) -> None:
+    module = IMPORTS + OWNED
+    assert "ACME-1  warning  A topic has no owner." in plugged(module, "rules").needs(0).out
+    explained = plugged(module, "rules", "acme-1").needs(0).out
+    assert "Somebody must answer when it fails." in explained
+    assert "from       acme-rules 1.2" in explained
+    project.config(rules={"ACME-1": "error"})
+    assert "error: ACME-1" in plugged(module, "validate").needs(1).out
+    project.topic("a", metadata={"annotations": {"kafkaform/waive.ACME-1": "a toy"}})
+    call = plugged(module, "validate").needs(0)
+    assert "(waived: a toy)" in call.out
+    assert call.out.endswith("1 resource: valid, 1 waived.\n")
+
+
+def test_a_severity_of_a_plug_in_that_is_not_there(project: Project, plugged: Callable[..., Call]) -> None:
+    project.config(rules={"ACME-2": "error"})
+    call = plugged(IMPORTS + OWNED, "validate").needs(1)
+    assert "there is no rule 'ACME-2' (did you mean ACME-1?)" in call.err
+
+
+BAD = {
+    "an import that fails": (
+        "import nowhere\n",
+        "cannot be loaded: ModuleNotFoundError: No module",
+    ),
+    "a module that ends the process": ("raise SystemExit(0)\n", "cannot be loaded: SystemExit: 0"),
+    "a module without rules": ("x = 1\n", "its entry point acme registers no rule"),
+    "a code of ours": (IMPORTS + OWNED.replace("ACME-1", "KF199"), "'KF199' is no code for a plug-in"),
+    "a code that is taken": (IMPORTS + OWNED.replace("ACME-1", "KF109"), "ValueError: KF109 is taken"),
+    "a code in small letters": (
+        IMPORTS + OWNED.replace("ACME-1", "acme-1"),
+        "'acme-1' is no code",
+    ),
+    "no docstring": (
+        IMPORTS + '@rule("ACME-1", Severity.INFO)\ndef owned(scene):\n    return []\n',
+        "its rule ACME-1 has no docstring",
+    ),
+    "a check that breaks down": (
+        IMPORTS + OWNED.replace("for topic in", "1 / 0\n    for topic in"),
+        "its rule ACME-1 broke down: ZeroDivisionError: division by zero",
+    ),
+    "findings that are none": (
+        IMPORTS + OWNED.replace("yield Finding(", "yield len\n            Finding("),
+        "its rule ACME-1 yields builtin_function_or_method, not kafkaform.rules.Finding",
+    ),
+}
+
+
+@pytest.mark.parametrize(("module", "said"), BAD.values(), ids=BAD)
+def test_a_plug_in_that_fails_is_named(module: str, said: str, plugged: Callable[..., Call]) -> None:
+    call = plugged(module, "validate").needs(1)
+    assert call.out == ""
+    assert call.said.startswith("Error: plug-in acme-rules 1.2: ")
+    assert said in call.err
+
+
+def test_debug_shows_where_a_plug_in_failed(plugged: Callable[..., Call]) -> None:
+    call = plugged(BAD["a check that breaks down"][0], "--debug", "validate")
+    assert call.code == 1
+    assert "ZeroDivisionError" in call.err
+    assert "acme_rules.py" in call.err
+
+
+def test_help_neither_loads_nor_looks_for_plug_ins(plugged: Callable[..., Call]) -> None:
+    assert plugged("raise RuntimeError('loaded')\n", "--help").needs(0).err == ""
+    script = (
+        "import sys, kafkaform.cli.main as m; m.run(['--help']); print('importlib.metadata' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=dict(os.environ), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+@pytest.mark.parametrize(
+    ("code", "fits"),
+    [
+        ("ACME-1", True),
+        ("A1", True),
+        ("KAFKA1", True),
+        ("KF1", False),
+        ("KFX-1", False),
+        ("A", False),
+        ("1", False),
+    ],
+)
+def test_codes_of_plug_ins(code: str, fits: bool) -> None:
+    assert bool(CODE.fullmatch(code)) is fits

@@ -1,0 +1,73 @@
+"""The catalogue of rules: what every rule has to keep to, and how severities are chosen."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kafkaform
+from kafkaform import rules
+from kafkaform.model import Location, Severity
+from kafkaform.rules.catalogue import Finding, rule
+from tests.support.scenes import declared
+
+if TYPE_CHECKING:
+    from kafkaform.model import Desired, Diagnostic
+
+PLACE = Location("topics/a.yaml", 3)
+
+
+def found(desired: Desired, severities: dict[str, str]) -> list[Diagnostic]:
+    return [diagnostic for _, diagnostic in rules.check(rules.Scene((desired,)), severities)]
+
+
+# --- severities ------------------------------------------------------------------------------------
+
+
+def test_severities_can_be_chosen_and_rules_switched_off() -> None:
+    both = replace(declared("a b", 3, 3, min_insync_replicas="3"), location=PLACE)
+    severities = {"KF101": "info", "KF109": "error"}
+    assert [(f.code, f.severity, f.location) for f in found(both, severities)] == [
+        ("KF101", Severity.INFO, PLACE),
+        ("KF109", Severity.ERROR, PLACE),
+    ]
+    assert [f.code for f in found(both, {"KF101": "off"})] == ["KF109"]
+    assert found(both, {"KF101": "off", "KF109": "off"}) == []
+
+
+# --- the catalogue ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", sorted(rules.entries()))
+def test_every_code_is_explained(code: str) -> None:
+    entry = rules.entries()[code]
+    assert entry.code == code
+    first, empty, *rest = entry.explanation.split("\n")
+    assert entry.summary == first
+    assert first.endswith(".")
+    assert not re.search(r"[.!?] ", first)
+    assert empty == ""
+    assert len(" ".join(rest)) > 60
+
+
+def test_codes_are_unique() -> None:
+    assert not rules.RULES.keys() & rules.NOTES.keys()
+    for code in rules.RULES:
+        with pytest.raises(ValueError, match=f"{code} is taken"):
+            rule(code, Severity.INFO)(lambda _: list[Finding]())
+
+
+def test_every_code_that_is_emitted_is_in_the_catalogue_and_the_other_way_round() -> None:
+    sources = Path(kafkaform.__file__).parent.rglob("*.py")
+    used = {code for path in sources for code in re.findall(r'"(KF\d{3})"', path.read_text("utf-8"))}
+    assert used == rules.entries().keys()
+
+
+def test_every_code_in_the_sources_is_explained() -> None:
+    sources = Path(kafkaform.__file__).parent.rglob("*.py")
+    used = {code for source in sources for code in re.findall(r"\bKF[0-9]{3}\b", source.read_text("utf-8"))}
+    assert used <= rules.entries().keys()

@@ -1,0 +1,130 @@
+"""A plan after which writes with acks=all would stop, and its neighbours after which they go on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.health import PartitionState
+from kafkaform.layout import Layout, Reassignment
+from kafkaform.model import Broker, Facts, FieldChange, PlannedChange, Status, Update
+from kafkaform.planning import Request, make_plan
+from kafkaform.rules import Scene, Stage, check
+from kafkaform.settings import Settings
+from tests.support.rule_scenes import only
+from tests.support.scenes import declared, made, topic
+
+if TYPE_CHECKING:
+    from kafkaform.model import Desired, FieldValue, Plan
+
+A = topic("a")
+BROKERS = tuple(Broker(number) for number in (1, 2, 3))
+MIN_ISR = "config.min.insync.replicas"
+
+
+def field(path: str, before: FieldValue, after: FieldValue) -> FieldChange:
+    return FieldChange(path, before, after, before, after)
+
+
+def findings(
+    desired: Desired,
+    *fields: FieldChange,
+    isr: tuple[int, ...] = (1, 2, 3),
+    replicas: tuple[int, ...] = (1, 2, 3),
+    running: Reassignment | None = None,
+    status: Status = Status.PLANNED,
+) -> list[str]:
+    """What KF409 says of a change of a topic of one partition."""
+    states = (PartitionState("a", 0, 1, replicas, isr),)
+    layout = Layout(BROKERS, {"a": states}, {} if running is None else {("a", 0): running})
+    changes = (PlannedChange(Update(A, "id", fields), status),)
+    scene = Scene((desired,), Facts("c", layout=layout, defaults={}), changes=changes)
+    return [found.message for _, found in check(scene, only("KF409"), (Stage.CHANGES,))]
+
+
+TWO_OF_THREE = declared("a", 1, 3, min_insync_replicas="2")
+LOWER = field("replicationFactor", 3, 2)
+RAISE = field(MIN_ISR, "1", "2")
+
+
+@pytest.mark.parametrize(
+    ("desired", "fields"),
+    [
+        (declared("a", 1, 1, min_insync_replicas="2"), (field("replicationFactor", 3, 1),)),
+        (declared("a", 1, 2, min_insync_replicas="3"), (field(MIN_ISR, "1", "3"),)),
+    ],
+)
+def test_more_in_sync_than_there_are(desired: Desired, fields: tuple[FieldChange, ...]) -> None:
+    (message,) = findings(desired, *fields)
+    assert message.endswith("writes with acks=all stop")
+
+
+def test_a_raise_above_what_is_in_sync() -> None:
+    (message,) = findings(TWO_OF_THREE, RAISE, isr=(1,))
+    assert message == (
+        "writes with acks=all would stop: min.insync.replicas is 2, "
+        "and partition 0 would have 1 replica in sync"
+    )
+    assert findings(TWO_OF_THREE, RAISE, isr=(1, 3)) == []
+
+
+def test_replicas_that_the_plan_adds_count() -> None:
+    add = field("placement", "1", "1:2:3")
+    raised = (field("replicationFactor", 1, 3), add, RAISE)
+    assert findings(TWO_OF_THREE, *raised, isr=(1,), replicas=(1,)) == []
+    joined = Reassignment((1, 2, 3), frozenset({2, 3}), frozenset())
+    assert findings(TWO_OF_THREE, *raised, isr=(1,), replicas=(1, 2, 3), running=joined) == []
+
+
+def test_a_replica_goes_without_which_too_few_are_in_sync() -> None:
+    both = declared("a", 1, 2, min_insync_replicas="2")
+    drop = (LOWER, field("placement", "1:2:3", "1:2"))
+    assert len(findings(both, *drop, isr=(1, 3))) == 1
+    assert findings(both, *drop, isr=(1, 2)) == []
+    assert findings(both, LOWER, field("placement", "1:2:3", "1:3"), isr=(1, 3)) == []
+
+
+def test_what_has_too_few_already_is_no_news() -> None:
+    assert findings(TWO_OF_THREE, field("placement", "1:2:3", "1:3:2"), isr=(1,)) == []
+
+
+def test_what_is_refused_or_not_about_replicas_is_left_alone() -> None:
+    assert findings(TWO_OF_THREE, RAISE, isr=(1,), status=Status.REFUSED) == []
+    assert findings(TWO_OF_THREE, field("config.retention.ms", "1", "2"), isr=(1,)) == []
+    deferred = replace(RAISE, deferred="later")
+    assert findings(TWO_OF_THREE, deferred, isr=(1,)) == []
+
+
+# --- in a plan -------------------------------------------------------------------------------------
+
+
+def planned(memory: MemoryCluster, desired: Desired) -> Plan:
+    return make_plan(Request([desired]), memory, Settings(rules={"KF109": "off"}), None)
+
+
+def test_such_a_plan_is_refused() -> None:
+    memory = MemoryCluster()
+    made(memory, "a", 2, 3, min_insync_replicas="2")
+    plan = planned(memory, declared("a", 2, 1, min_insync_replicas="2"))
+    (change,) = plan.changes
+    assert change.status is Status.REFUSED
+    assert str(change.reason).startswith("KF409: min.insync.replicas would be 2 with 1 replica")
+    meant = {"min-isr-cut from 2": "meant", "replication-factor-cut from 3": "meant"}
+    lowered = planned(memory, declared("a", 2, 1, min_insync_replicas="1", allow=meant))
+    assert lowered.changes[0].status is Status.PLANNED
+
+
+def test_a_raise_while_a_broker_is_down_is_refused() -> None:
+    memory = MemoryCluster()
+    made(memory, "a", 3, 2)
+    memory.stop_broker(3)
+    plan = planned(memory, declared("a", 3, 2, min_insync_replicas="2"))
+    (change,) = plan.changes
+    assert change.status is Status.REFUSED
+    assert str(change.reason).startswith("KF409: writes with acks=all would stop")
+    memory.start_broker(3)
+    again = planned(memory, declared("a", 3, 2, min_insync_replicas="2"))
+    assert again.changes[0].status is Status.PLANNED

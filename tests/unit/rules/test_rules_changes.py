@@ -1,0 +1,277 @@
+"""Each rule about changes, on a plan that it is about and on one that it is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafkaform import rules
+from kafkaform.group_state import observed_state
+from kafkaform.groups import Group, Member, Position
+from kafkaform.limits import Limits
+from kafkaform.model import (
+    Create,
+    Delete,
+    Desired,
+    Diagnostic,
+    FieldChange,
+    FieldValue,
+    Intent,
+    Judgement,
+    Observed,
+    PlannedChange,
+    ResourceRef,
+    Risk,
+    Severity,
+    Status,
+    Update,
+)
+from kafkaform.rules import Scene, Stage
+from tests.support.scenes import declared, topic
+
+RISKY = Judgement(Risk.DISRUPTIVE, "partition-increase", "50 % of keys move", "declare keyed: false")
+CUT = Judgement(Risk.DESTRUCTIVE, "retention-cut", "retention.ms is cut")
+
+
+def group_ref(name: str) -> ResourceRef:
+    return ResourceRef("ConsumerGroup", name)
+
+
+def group(name: str, *positions: Position, members: int = 0, protocol: str = "classic") -> Group:
+    joined = tuple(Member(f"m{number}") for number in range(members))
+    return Group(name, protocol, "Stable" if members else "Empty", members=joined, positions=positions)
+
+
+def at(topic_name: str, partition: int, committed: int | None = 5) -> Position:
+    return Position(topic_name, partition, committed)
+
+
+def updated(
+    name: str, path: str = "partitions", judgement: Judgement = RISKY, status: Status = Status.PLANNED
+) -> PlannedChange:
+    field = FieldChange(path, 6, 12, 6, 12, judgement)
+    return PlannedChange(Update(topic(name), "id", (field,)), status)
+
+
+def deleted(ref: ResourceRef, status: Status = Status.PLANNED) -> PlannedChange:
+    return PlannedChange(Delete(ref, "id", {}, Judgement(Risk.DESTRUCTIVE, "delete", "gone")), status)
+
+
+def live(ref: ResourceRef, own: Group | None = None, **state: FieldValue) -> Observed:
+    fields = observed_state(own, {}) if own else state
+    return Observed(ref, "id", fields, group=own)
+
+
+def tripped(scene: Scene, severities: dict[str, str] | None = None) -> list[Diagnostic]:
+    return [found for _, found in rules.check(scene, severities or {}, (Stage.CHANGES,))]
+
+
+def codes(scene: Scene) -> list[str]:
+    return [found.code for found in tripped(scene)]
+
+
+# --- KF401 to KF403: judgements with a code ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hazard", "path", "code"),
+    [
+        ("partition-increase", "partitions", "KF401"),
+        ("partition-increase-compacted", "partitions", "KF402"),
+        ("retention-cut", "config.retention.ms", "KF403"),
+    ],
+)
+def test_a_judgement_of_a_change_has_a_code(hazard: str, path: str, code: str) -> None:
+    judgement = Judgement(Risk.DESTRUCTIVE, hazard, "what happens", "what to do")
+    (found,) = tripped(Scene((declared("a"),), changes=(updated("a", path, judgement),)))
+    assert (found.code, found.severity) == (code, Severity.INFO)
+    assert (found.message, found.suggestion) == ("a: what happens", "what to do")
+
+
+def test_a_safe_change_has_none() -> None:
+    assert codes(Scene((declared("a"),), changes=(updated("a", judgement=Judgement()),))) == []
+
+
+def test_a_project_can_make_it_an_error() -> None:
+    scene = Scene((declared("a"),), changes=(updated("a"),))
+    (found,) = tripped(scene, {"KF401": "error"})
+    assert found.severity is Severity.ERROR
+
+
+# --- KF404 -----------------------------------------------------------------------------------------
+
+
+def scene_of(present: int, risky: int, **more: object) -> Scene:
+    names = [f"t{number:02}" for number in range(present)]
+    scene = Scene(
+        tuple(map(declared, names)),
+        live={topic(name): live(topic(name), partitions=6) for name in names},
+        changes=tuple(updated(name, "config.retention.ms", CUT) for name in names[:risky]),
+    )
+    return replace(scene, **more)  # type: ignore[arg-type]
+
+
+def radius(scene: Scene) -> list[Diagnostic]:
+    return [found for found in tripped(scene) if found.code == "KF404"]
+
+
+def test_more_than_the_share_at_once_is_an_error() -> None:
+    (found,) = radius(scene_of(10, 4))
+    assert found.severity is Severity.ERROR
+    assert "4 of 10 topics (40 %)" in found.message
+    assert "30 %" in found.message
+
+
+@pytest.mark.parametrize(("present", "risky"), [(10, 3), (9, 9), (100, 30)])
+def test_up_to_the_share_or_with_few_topics_it_is_none(present: int, risky: int) -> None:
+    assert radius(scene_of(present, risky)) == []
+
+
+def test_the_limit_is_the_project_s() -> None:
+    assert radius(scene_of(10, 4, limits=Limits(blast_radius=0.4))) == []
+    assert radius(scene_of(10, 2, limits=Limits(blast_radius=0.1))) != []
+
+
+@pytest.mark.parametrize("judgement", [RISKY, CUT], ids=["disruptive", "destructive"])
+def test_all_that_is_not_safe_counts(judgement: Judgement) -> None:
+    scene = scene_of(10, 0)
+    risky = tuple(updated(desired.ref.name, judgement=judgement) for desired in scene.desired[:4])
+    (found,) = radius(replace(scene, changes=risky))
+    assert "4 of 10 topics (40 %)" in found.message
+
+
+def test_a_subset_says_nothing_of_shares() -> None:
+    assert radius(scene_of(10, 9, subset=True)) == []
+
+
+def test_new_topics_safe_changes_and_refused_ones_do_not_count() -> None:
+    scene = scene_of(10, 0)
+    names = [desired.ref.name for desired in scene.desired]
+    harmless = (
+        *(PlannedChange(Create(topic(f"new{n}"), {}), Status.PLANNED) for n in range(20)),
+        *(updated(name, judgement=Judgement()) for name in names[:5]),
+        *(updated(name, status=Status.REFUSED) for name in names[5:]),
+    )
+    assert radius(replace(scene, changes=harmless)) == []
+
+
+def test_pruned_topics_count_though_nobody_declares_them() -> None:
+    scene = scene_of(8, 0)
+    assert radius(replace(scene, changes=tuple(deleted(topic(f"old{n}")) for n in range(4)))) != []
+
+
+# --- KF405 -----------------------------------------------------------------------------------------
+
+
+def affected(scene: Scene) -> list[Diagnostic]:
+    return [found for found in tripped(scene) if found.code == "KF405"]
+
+
+def with_groups(change: PlannedChange, *groups: Group) -> Scene:
+    return Scene((declared("a"),), changes=(change,), groups={one.name: one for one in groups})
+
+
+def test_running_groups_are_named_where_partitions_are_added() -> None:
+    groups = [group("g1", at("a", 0), members=1), group("g2", at("a", 0), members=2)]
+    (found,) = affected(with_groups(updated("a"), *groups))
+    assert "groups g1, g2 will read the new partitions of a from auto.offset.reset" in found.message
+
+
+def test_many_groups_are_named_in_short() -> None:
+    groups = [group(f"g{number}", at("a", 0), members=1) for number in range(8)]
+    (found,) = affected(with_groups(updated("a"), *groups))
+    assert "groups g0, g1, g2, g3, g4 and 3 more" in found.message
+
+
+@pytest.mark.parametrize(
+    "bystander",
+    [
+        group("empty", at("a", 0)),
+        group("elsewhere", at("b", 0), members=1),
+        group("shared", at("a", 0), members=1, protocol="share"),
+    ],
+    ids=lambda one: one.name,
+)
+def test_groups_that_lose_nothing_by_new_partitions_are_not_named(bystander: Group) -> None:
+    assert affected(with_groups(updated("a"), bystander)) == []
+
+
+def test_other_changes_of_a_topic_concern_no_group() -> None:
+    change = updated("a", "config.retention.ms", CUT)
+    assert affected(with_groups(change, group("g", at("a", 0), members=1))) == []
+
+
+def test_a_deletion_concerns_groups_that_do_not_run_too() -> None:
+    (found,) = affected(with_groups(deleted(topic("a")), group("g", at("a", 0))))
+    assert found.message == "deleting a deletes the offsets of group g in it"
+
+
+# --- KF406 -----------------------------------------------------------------------------------------
+
+
+def reader(client: dict[str, str] | None = None) -> Desired:
+    return Desired(group_ref("g"), {}, Intent(spec={"topics": ["a"], "client": client or {}}))
+
+
+def gaps(desired: Desired, own: Group, partitions: int = 3) -> list[Diagnostic]:
+    refs = {
+        topic("a"): live(topic("a"), partitions=partitions),
+        desired.ref: live(desired.ref, own),
+    }
+    return [found for found in tripped(Scene((desired,), live=refs)) if found.code == "KF406"]
+
+
+def test_partitions_without_an_offset_are_told_with_the_way_out() -> None:
+    (found,) = gaps(reader(), group("g", at("a", 0), members=1))
+    assert "no offset in partitions 1, 2 of a" in found.message
+    assert "auto.offset.reset=latest (the default of consumers)" in found.message
+    assert found.suggestion is not None
+    assert "kafkaform reset g --to earliest --topic a:1-2" in found.suggestion
+
+
+def test_the_declared_reset_is_told() -> None:
+    (found,) = gaps(reader({"auto.offset.reset": "earliest"}), group("g", at("a", 0)))
+    assert "auto.offset.reset=earliest" in found.message
+
+
+def test_one_is_told_in_the_singular() -> None:
+    (found,) = gaps(reader(), group("g", at("a", 0), at("a", 1)))
+    assert "no offset in partition 2 of a" in found.message
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        group("g", *(at("a", number) for number in range(3))),
+        group("g", at("b", 0)),
+        group("g", at("a", 0, None), members=1),
+        group("g", at("a", 0), protocol="share"),
+    ],
+    ids=["all", "another topic", "none at all", "share"],
+)
+def test_groups_that_have_all_or_none_are_not_told_of(own: Group) -> None:
+    assert gaps(reader(), own) == []
+
+
+# --- KF407 -----------------------------------------------------------------------------------------
+
+
+def watched(before: Group, after: Group) -> list[Diagnostic]:
+    refs = {group_ref("g"): live(group_ref("g"), before)}
+    scene = Scene((), live=refs, groups={"g": after}, changes=(deleted(group_ref("g")),))
+    return [found for found in tripped(scene) if found.code == "KF407"]
+
+
+def test_offsets_that_move_under_an_empty_group_are_told() -> None:
+    (found,) = watched(group("g", at("a", 0, 5), at("a", 1, 7)), group("g", at("a", 0, 5), at("a", 1, 1_009)))
+    assert "its offset in a:1 went from 7 to 1,009" in found.message
+    assert found.severity is Severity.WARNING
+
+
+def test_offsets_that_stand_still_are_not() -> None:
+    assert watched(group("g", at("a", 0, 5)), group("g", at("a", 0, 5))) == []
+
+
+def test_nor_are_those_of_a_group_with_members_which_is_refused_anyway() -> None:
+    assert watched(group("g", at("a", 0, 5), members=1), group("g", at("a", 0, 6), members=1)) == []

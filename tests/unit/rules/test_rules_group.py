@@ -1,0 +1,735 @@
+"""The rules about groups: for each a manifest that trips it and one that does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkaform import kafka_configs, rules
+from kafkaform.groups import PROTOCOLS, Group, Member
+from kafkaform.manifests.loader import Context, load
+from kafkaform.model import Desired, Facts, Intent, Location, Observed, ResourceRef, Severity
+from kafkaform.rules import Finding, Scene, Stage
+from tests.support.scenes import absent, declared, topic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+HOUR, DAY = 3_600_000, 86_400_000
+ORDERS = declared("orders", 12)
+
+
+def ref(name: str = "g") -> ResourceRef:
+    return ResourceRef("ConsumerGroup", name)
+
+
+def group(*, protocol: str | None = "classic", topics: tuple[str, ...] = ("orders",), **spec: Any) -> Desired:
+    """A group as its kind hands it to rules."""
+    said = {} if protocol is None else {"protocol": protocol}
+    return Desired(ref(), {}, Intent(spec={"topics": list(topics), **said, **spec}))
+
+
+def found(code: str, *desired: Desired, **scene: Any) -> list[Finding]:
+    return list(rules.RULES[code].check(Scene(desired, **scene)))
+
+
+def only(code: str, *desired: Desired, **scene: Any) -> Finding:
+    (finding,) = found(code, *desired, **scene)
+    return finding
+
+
+def severity(code: str, finding: Finding) -> Severity:
+    return finding.severity or rules.RULES[code].severity
+
+
+def live_group(protocol: str = "classic", members: int = 0, *, instances: bool = False, **more: Any) -> Group:
+    made = tuple(Member(str(n), instance_id=f"i{n}" if instances else None) for n in range(members))
+    return Group("g", protocol, more.pop("state", "Stable" if members else "Empty"), members=made, **more)
+
+
+def lives(live: Group | None) -> dict[ResourceRef, Observed]:
+    return {ref(): Observed(ref(), None, {}, group=live)}
+
+
+GROUP_CODES = [f"KF2{n:02}" for n in range(1, 15)]
+
+
+@pytest.mark.parametrize("code", GROUP_CODES)
+def test_a_group_that_says_nothing_but_its_topic_is_only_told_of_its_assignor(code: str) -> None:
+    assert [f.path for f in found(code, ORDERS, group())] == (["protocol"] if code == "KF204" else [])
+
+
+@pytest.mark.parametrize("code", GROUP_CODES)
+def test_a_tombstone_trips_nothing(code: str) -> None:
+    spec = {"members": {"expected": 99}, "topics": ["?"], "client": {"group.remote.assignor": "range"}}
+    assert (
+        found(code, Desired(ref(), None, Intent(spec=spec)), subset=False, live=lives(live_group("share")))
+        == []
+    )
+
+
+@pytest.mark.parametrize("code", GROUP_CODES)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_no_rule_fails_on_a_group_that_says_nothing(code: str, protocol: str) -> None:
+    bare = Desired(ref(), {}, Intent(spec={"protocol": protocol}))
+    assert [f.path for f in found(code, bare)] == (
+        ["protocol"] if (code, protocol) == ("KF204", "classic") else []
+    )
+    assert not found(code, Desired(ref(), {})) or code == "KF204"
+
+
+# --- KF201 -----------------------------------------------------------------------------------------
+
+
+def test_members_beyond_the_partitions_are_counted() -> None:
+    finding = only("KF201", ORDERS, group(members={"expected": 14}))
+    assert finding.message == "14 expected members, 12 partitions: 2 are idle"
+    assert finding.path == "members.expected"
+    assert severity("KF201", finding) is Severity.WARNING
+    finding = only("KF201", ORDERS, group(members={"expected": 12, "max": 13}))
+    assert (finding.path, finding.message) == (
+        "members.max",
+        "at most 13 members, 12 partitions: 1 is idle",
+    )
+
+
+def test_as_many_members_as_partitions_are_fine() -> None:
+    assert found("KF201", ORDERS, group(members={"expected": 12, "max": 12})) == []
+
+
+def test_both_numbers_of_members_are_looked_at() -> None:
+    findings = found("KF201", ORDERS, group(members={"expected": 13, "max": 20}))
+    assert [f.path for f in findings] == ["members.expected", "members.max"]
+
+
+def cooperative(**more: str) -> dict[str, str]:
+    return {"partition.assignment.strategy": "cooperative-sticky", **more}
+
+
+def test_partitions_of_all_topics_count_unless_the_assignor_deals_out_each_topic() -> None:
+    more = declared("returns", 4)
+    spec: dict[str, Any] = {"topics": ("orders", "returns"), "members": {"expected": 14}}
+    assert found("KF201", ORDERS, more, group(**spec, client=cooperative())) == []
+    assert found("KF201", ORDERS, more, group(protocol="consumer", **spec)) == []
+    finding = only("KF201", ORDERS, more, group(**spec))  # range, which Java clients have by default
+    assert finding.message == (
+        "14 expected members, 12 partitions in the largest topic (range assignor): 2 are idle"
+    )
+    ranged = group(protocol="consumer", client={"group.remote.assignor": "range"}, **spec)
+    assert len(found("KF201", ORDERS, more, ranged)) == 1
+
+
+@pytest.mark.parametrize("code", ["KF201", "KF202"])
+@pytest.mark.parametrize("protocol", ["share", "streams"])
+def test_members_that_share_partitions_may_be_more(code: str, protocol: str) -> None:
+    for members in (5, 99):
+        assert found(code, ORDERS, group(protocol=protocol, members={"expected": members})) == []
+
+
+def test_a_topic_that_is_not_known_leaves_members_unjudged() -> None:
+    both = group(topics=("orders", "unknown"), members={"expected": 99})
+    assert found("KF201", ORDERS, both) == []
+    assert found("KF201", absent("orders"), group(members={"expected": 99})) == []
+
+
+def test_a_live_topic_counts_where_none_is_declared() -> None:
+    live = {topic("orders"): Observed(topic("orders"), "id", {"partitions": 3})}
+    assert found("KF201", group(members={"expected": 3}), live=live) == []
+    assert "1 is idle" in only("KF201", group(members={"expected": 4}), live=live).message
+
+
+# --- KF202 -----------------------------------------------------------------------------------------
+
+
+def test_members_that_do_not_divide_the_partitions() -> None:
+    finding = only("KF202", ORDERS, group(members={"expected": 5}))
+    assert finding.message == (
+        "12 partitions over 5 members: 2 get 3, 3 get 2: up to 1.5 times the work of others"
+    )
+    assert finding.suggestion == "use 4 or 6 members, or make the partitions a multiple of 5"
+    assert finding.path == "members.expected"
+    assert severity("KF202", finding) is Severity.INFO
+
+
+@pytest.mark.parametrize("members", [1, 2, 3, 4, 6, 12, 13])
+def test_members_that_divide_the_partitions(members: int) -> None:
+    assert found("KF202", ORDERS, group(members={"expected": members})) == []
+
+
+def test_the_number_of_members_that_is_suggested_is_even() -> None:
+    for partitions in (5, 7, 9, 12, 17, 60):
+        for members in range(2, partitions):
+            for finding in found(
+                "KF202", declared("orders", partitions), group(members={"expected": members})
+            ):
+                words = (finding.suggestion or "").partition(" members,")[0].split()
+                for better in (int(word) for word in words if word.isdigit()):
+                    assert partitions % better == 0 or better == members
+
+
+def test_range_gives_the_rest_of_each_topic_to_the_same_members() -> None:
+    topics = [declared(f"t{n}", 3) for n in range(4)]
+    names = tuple(t.ref.name for t in topics)
+    finding = only("KF202", *topics, group(topics=names, members={"expected": 2}))
+    assert finding.message.startswith("12 partitions over 2 members: 1 gets 8, 1 gets 4: up to 2 times")
+    assert finding.suggestion == "use 3 members, or make the partitions a multiple of 2"
+    assert found("KF202", *topics, group(topics=names, members={"expected": 2}, client=cooperative())) == []
+
+
+# --- KF203 -----------------------------------------------------------------------------------------
+
+
+def slow(each: int, protocol: str = "classic", **more: Any) -> Desired:
+    return group(protocol=protocol, processing={"maxTimePerRecord": each}, **more)
+
+
+def test_a_batch_that_takes_as_long_as_the_poll_interval() -> None:
+    client = {"max.poll.records": "1500", "max.poll.interval.ms": "300000"}
+    finding = only("KF203", slow(200, client=client))
+    assert finding.message == (
+        "max.poll.records 1500 x 200ms a record is 5m, not less than max.poll.interval.ms 5m"
+    )
+    assert finding.suggestion == "write client: {max.poll.records: 1499} or less"
+    assert finding.path == "client.max.poll.records"
+    assert severity("KF203", finding) is Severity.WARNING
+    assert found("KF203", slow(200, client={**client, "max.poll.records": "1499"})) == []
+
+
+@pytest.mark.parametrize("each", [600, 601, 7_001, 299_999])
+def test_the_suggested_batch_is_the_largest_that_fits(each: int) -> None:
+    suggestion = only("KF203", slow(each)).suggestion or ""
+    fitting = int(suggestion.removeprefix("write client: {max.poll.records: ").removesuffix("} or less"))
+    assert found("KF203", slow(each, client={"max.poll.records": str(fitting)})) == []
+    assert found("KF203", slow(each, client={"max.poll.records": str(fitting + 1)})) != []
+
+
+def test_defaults_of_the_consumer_count() -> None:
+    assert found("KF203", slow(599)) == []
+    assert only("KF203", slow(600)).path == "processing.maxTimePerRecord"
+    assert only("KF203", slow(300, "streams")).message.startswith("max.poll.records 1000 x 300ms")
+    assert found("KF203", slow(300)) == []
+
+
+def test_a_record_that_takes_longer_than_the_interval() -> None:
+    finding = only("KF203", slow(300_000))
+    assert finding.suggestion == "raise max.poll.interval.ms above 5m: not even one record fits"
+
+
+def test_a_share_group_has_until_its_locks_end() -> None:
+    finding = only("KF203", slow(60, "share"))
+    assert finding.message.endswith("is 30s, not less than share.record.lock.duration.ms 30s")
+    assert found("KF203", slow(60, "share", config={"share.record.lock.duration.ms": "30001"})) == []
+    defaults = Facts("c", group_defaults={"share.record.lock.duration.ms": "60000"})
+    assert found("KF203", slow(60, "share"), facts=defaults) == []
+
+
+# --- KF204 -----------------------------------------------------------------------------------------
+
+
+def assigned(strategy: str, protocol: str = "classic") -> Desired:
+    return group(protocol=protocol, client={"partition.assignment.strategy": strategy})
+
+
+@pytest.mark.parametrize(
+    ("strategy", "named"),
+    [
+        ("range", "range"),
+        ("roundrobin", "roundrobin"),
+        ("range,roundrobin", "range and roundrobin"),
+        ("cooperative-sticky,range", "range"),
+        ("org.apache.kafka.clients.consumer.RoundRobinAssignor", "roundrobin"),
+    ],
+)
+def test_assignors_that_stop_all_members(strategy: str, named: str) -> None:
+    finding = only("KF204", assigned(strategy))
+    assert finding.message == (
+        f"partition.assignment.strategy names {named}: all members stop in each rebalance"
+    )
+    assert finding.path == "client.partition.assignment.strategy"
+    assert severity("KF204", finding) is Severity.INFO
+
+
+@pytest.mark.parametrize("strategy", ["cooperative-sticky", "com.example.Own"])
+def test_assignors_that_need_not(strategy: str) -> None:
+    assert found("KF204", assigned(strategy)) == []
+
+
+def test_the_default_assignor_is_said_to_be_one() -> None:
+    finding = only("KF204", group())
+    assert "is range by default" in finding.message
+    assert finding.suggestion == (
+        "write client: {partition.assignment.strategy: cooperative-sticky}, "
+        "once all members have it in their lists"
+    )
+
+
+def test_the_way_to_the_cooperative_assignor() -> None:
+    assert only("KF204", assigned("roundrobin,range")).suggestion == (
+        'write client: {partition.assignment.strategy: "cooperative-sticky,roundrobin,range"}, restart all '
+        "members, then write client: {partition.assignment.strategy: cooperative-sticky} "
+        "and restart them again"
+    )
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "share", "streams"])
+def test_only_classic_groups_have_assignors_of_their_own(protocol: str) -> None:
+    assert found("KF204", assigned("range", protocol)) == []
+
+
+# --- KF205 -----------------------------------------------------------------------------------------
+
+FIXED = {"expected": 6, "max": 6}
+
+
+def test_a_group_of_fixed_size_without_static_members() -> None:
+    finding = only("KF205", group(members=FIXED))
+    assert finding.message.startswith("the group always has 6 members, but no group.instance.id")
+    assert (finding.path, severity("KF205", finding)) == ("members.expected", Severity.INFO)
+    assert only("KF205", group(members=FIXED, protocol="consumer"))
+
+
+@pytest.mark.parametrize(
+    "members", [{"expected": 6}, {"max": 6}, {"expected": 6, "max": 7}, {"expected": 1, "max": 1}]
+)
+def test_groups_that_grow_or_have_one_member_need_no_static_members(members: dict[str, int]) -> None:
+    assert found("KF205", group(members=members)) == []
+
+
+@pytest.mark.parametrize("protocol", ["share", "streams"])
+def test_protocols_without_static_members(protocol: str) -> None:
+    assert found("KF205", group(members=FIXED, protocol=protocol)) == []
+
+
+def test_live_static_members_are_seen() -> None:
+    assert found("KF205", group(members=FIXED), live=lives(live_group(members=6, instances=True))) == []
+    assert found("KF205", group(members=FIXED), groups={"g": live_group(members=6, instances=True)}) == []
+    assert only("KF205", group(members=FIXED), live=lives(live_group(members=6)))
+    assert only("KF205", group(members=FIXED), live=lives(live_group()))
+
+
+def test_one_id_for_all_members_shuts_them_out() -> None:
+    shared = group(members={"expected": 6}, client={"group.instance.id": "worker"})
+    finding = only("KF205", shared)
+    assert finding.message.startswith("group.instance.id is 'worker' for all of 6 members")
+    assert (finding.path, finding.severity) == ("client.group.instance.id", Severity.WARNING)
+    for text in ("worker-{pod}", "<pod>", "%i", "$POD"):
+        assert found("KF205", group(members=FIXED, client={"group.instance.id": text})) == []
+    assert found("KF205", group(members={"expected": 1}, client={"group.instance.id": "worker"})) == []
+
+
+# --- KF206 -----------------------------------------------------------------------------------------
+
+
+def beating(protocol: str, session: int | None, beat: int | None) -> Desired:
+    section, prefix = ("client", "") if protocol == "classic" else ("config", f"{protocol}.")
+    names = {f"{prefix}session.timeout.ms": session, f"{prefix}heartbeat.interval.ms": beat}
+    spec: dict[str, Any] = {section: {n: str(v) for n, v in names.items() if v is not None}}
+    return group(protocol=protocol, **spec)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_three_heartbeats_fit_into_a_session(protocol: str) -> None:
+    assert found("KF206", beating(protocol, 9000, 3000)) == []
+    finding = only("KF206", beating(protocol, 8999, 3000))
+    section, prefix = ("client", "") if protocol == "classic" else ("config", f"{protocol}.")
+    assert finding.message == (
+        f"{prefix}session.timeout.ms 8.999s is less than 3 x {prefix}heartbeat.interval.ms 3s"
+    )
+    assert finding.suggestion == (
+        f"write {section}: {{{prefix}session.timeout.ms: 9s}} or more, "
+        f"or {section}: {{{prefix}heartbeat.interval.ms: 2.999s}} or less"
+    )
+    assert finding.path == f"{section}.{prefix}session.timeout.ms"
+    assert severity("KF206", finding) is Severity.WARNING
+
+
+def test_the_default_of_the_other_setting_counts() -> None:
+    assert found("KF206", beating("classic", None, 15_000)) == []
+    assert only("KF206", beating("classic", None, 15_001)).path == "client.heartbeat.interval.ms"
+    assert found("KF206", beating("consumer", None, 15_000)) == []
+    assert only("KF206", beating("consumer", None, 15_001)).path == "config.consumer.heartbeat.interval.ms"
+    short = Facts("c", group_defaults={"consumer.session.timeout.ms": "30000"})
+    assert only("KF206", beating("consumer", None, 10_001), facts=short)
+    assert found("KF206", beating("consumer", None, 10_000), facts=short) == []
+
+
+def test_settings_of_another_protocol_do_not_count() -> None:
+    assert found("KF206", group(protocol="consumer", client={"session.timeout.ms": "1"})) == []
+    assert found("KF206", group(config={"consumer.session.timeout.ms": "1"})) == []
+
+
+# --- KF207 -----------------------------------------------------------------------------------------
+
+
+def test_idle_fetches_are_counted() -> None:
+    many = declared("orders", 600)
+    finding = only("KF207", many, group(members={"expected": 50}), brokers=6)
+    assert finding.message == (
+        "while no records come, 50 members x 6 brokers ÷ 500ms are 600 fetch requests a second"
+    )
+    assert finding.suggestion == "write client: {fetch.max.wait.ms: 1s}"
+    assert (finding.path, severity("KF207", finding)) == ("members.expected", Severity.INFO)
+    better = group(members={"expected": 50}, client={"fetch.max.wait.ms": "1000"})
+    assert found("KF207", many, better, brokers=6) == []
+
+
+def test_from_five_hundred_requests_a_second_on() -> None:
+    many = declared("orders", 600)
+    assert found("KF207", many, group(members={"expected": 49}), brokers=5) == []
+    assert "are 500 fetch" in only("KF207", many, group(members={"expected": 50}), brokers=5).message
+
+
+def test_only_members_with_partitions_fetch_and_only_from_brokers_that_lead_them() -> None:
+    assert found("KF207", declared("orders", 60), group(members={"expected": 1000}), brokers=3) == []
+    finding = only("KF207", declared("orders", 500), group(members={"expected": 250}), brokers=6)
+    assert "250 members x 2 brokers" in finding.message
+
+
+def test_an_unknown_number_of_brokers_is_said_to_be() -> None:
+    finding = only("KF207", declared("orders", 500), group(members={"expected": 250}))
+    assert "250 members x 1 broker (how many there are is not known) ÷ 500ms are 500" in finding.message
+
+
+def test_a_shorter_wait_costs_more_and_a_longer_one_was_thought_about() -> None:
+    many = declared("orders", 600)
+    short = group(members={"expected": 10}, client={"fetch.max.wait.ms": "100"})
+    assert only("KF207", many, short, brokers=6).path == "client.fetch.max.wait.ms"
+    longer = group(members={"expected": 600}, client={"fetch.max.wait.ms": "501"})
+    assert found("KF207", many, longer, brokers=6) == []
+
+
+# --- KF208 -----------------------------------------------------------------------------------------
+
+
+def test_records_that_expire_while_the_group_is_down() -> None:
+    kept = declared("orders", retention_ms=str(2 * DAY))
+    finding = only("KF208", kept, group(downtime={"max": 2 * DAY + 1}))
+    assert finding.message == (
+        "orders keeps records for 2d, and the group may be down for 2d 0.001s: "
+        "records expire before they are read"
+    )
+    assert finding.suggestion == "write config: {retention.ms: 2d 0.001s} or more in the manifest of orders"
+    assert (finding.path, severity("KF208", finding)) == ("downtime.max", Severity.WARNING)
+    assert found("KF208", kept, group(downtime={"max": 2 * DAY}, lag={"maxTime": 2 * DAY})) == []
+    assert only("KF208", kept, group(lag={"maxTime": 3 * DAY})).path == "lag.maxTime"
+
+
+def test_the_default_retention_counts() -> None:
+    week = group(downtime={"max": 8 * DAY})
+    assert "for 7d (Kafka's own default)" in only("KF208", ORDERS, week).message
+    longer = Facts("c", defaults={"retention.ms": str(9 * DAY), "cleanup.policy": "delete"})
+    assert found("KF208", ORDERS, week, facts=longer) == []
+
+
+@pytest.mark.parametrize("configs", [{"retention_ms": "-1"}, {"cleanup_policy": "compact"}])
+def test_topics_that_keep_their_records(configs: dict[str, str]) -> None:
+    assert found("KF208", declared("orders", **configs), group(downtime={"max": 99 * DAY})) == []  # type: ignore[arg-type]
+
+
+def test_a_live_topic_has_its_own_retention() -> None:
+    def live(retention: str, policy: str = "delete") -> Mapping[ResourceRef, Observed]:
+        effective = {"config.retention.ms": retention, "config.cleanup.policy": policy}
+        return {topic("orders"): Observed(topic("orders"), "id", {"partitions": 1}, effective)}
+
+    down = group(downtime={"max": 2 * HOUR})
+    finding = only("KF208", down, live=live(str(HOUR)))
+    assert "orders keeps records for 1h" in finding.message
+    assert finding.suggestion == "raise retention.ms of orders to 2h or more"
+    assert found("KF208", down, live=live(str(2 * HOUR))) == []
+    assert found("KF208", down, live=live("-1")) == []
+    assert found("KF208", down, live=live(str(HOUR), "compact")) == []
+
+
+# --- KF209 -----------------------------------------------------------------------------------------
+
+
+def delivering(delivery: str, protocol: str = "classic", **client: str) -> Desired:
+    settings = {name.replace("_", "."): value for name, value in client.items()}
+    return group(protocol=protocol, guarantees={"delivery": delivery}, client=settings)
+
+
+def test_automatic_commits_meet_no_guarantee() -> None:
+    once = delivering("at-least-once", enable_auto_commit="true")
+    finding = only("KF209", once)
+    assert finding.message == (
+        "at-least-once is declared, but enable.auto.commit is true: "
+        "records that are read but not processed may be committed"
+    )
+    assert (finding.path, severity("KF209", finding)) == ("client.enable.auto.commit", Severity.WARNING)
+    finding = only("KF209", delivering("at-least-once"))
+    assert "enable.auto.commit is true by default" in finding.message
+    assert finding.path == "guarantees.delivery"
+    assert only("KF209", delivering("at-most-once")).severity is Severity.INFO
+
+
+@pytest.mark.parametrize("delivery", ["at-most-once", "at-least-once"])
+def test_own_commits_meet_both(delivery: str) -> None:
+    assert found("KF209", delivering(delivery, enable_auto_commit="false")) == []
+
+
+def test_exactly_once_needs_own_commits_and_committed_reads() -> None:
+    exactly = "exactly-once"
+    findings = found("KF209", delivering(exactly))
+    assert [f.path for f in findings] == ["guarantees.delivery"] * 2
+    finding = only(
+        "KF209", delivering(exactly, enable_auto_commit="false", isolation_level="read_uncommitted")
+    )
+    assert (finding.path, finding.suggestion) == (
+        "client.isolation.level",
+        "write client: {isolation.level: read_committed}",
+    )
+    finding = only("KF209", delivering(exactly, enable_auto_commit="true", isolation_level="read_committed"))
+    assert finding.path == "client.enable.auto.commit"
+    assert (
+        found("KF209", delivering(exactly, enable_auto_commit="false", isolation_level="read_committed"))
+        == []
+    )
+
+
+def test_a_share_group_is_never_exactly_once() -> None:
+    assert "delivers at least once" in only("KF209", delivering("exactly-once", "share")).message
+    assert found("KF209", delivering("at-least-once", "share")) == []
+
+
+def test_streams_see_to_their_guarantee_themselves() -> None:
+    assert found("KF209", delivering("exactly-once", "streams")) == []
+
+
+# --- KF210 -----------------------------------------------------------------------------------------
+
+
+def test_a_topic_that_no_manifest_declares() -> None:
+    finding = only("KF210", ORDERS, group(topics=("orders", "oders")))
+    assert finding.message == "no manifest declares oders"
+    assert finding.suggestion == "did you mean 'orders'?"
+    assert (finding.path, severity("KF210", finding)) == ("topics", Severity.WARNING)
+
+
+def test_what_the_cluster_knows_is_said() -> None:
+    online: dict[str, Any] = {"facts": Facts("c"), "inventory": frozenset({topic("oders")})}
+    finding = only("KF210", ORDERS, group(topics=("oders",)), **online)
+    assert finding.message == "no manifest declares oders, but it is on the cluster"
+    assert finding.suggestion == "declare it, or waive the rule with its owner"
+    finding = only("KF210", ORDERS, group(topics=("ordres",)), **online)
+    assert finding.message == "no manifest declares ordres, nor is it on the cluster"
+
+
+def test_a_part_of_the_manifests_does_not_tell() -> None:
+    online: dict[str, Any] = {"facts": Facts("c"), "inventory": frozenset({topic("orders")}), "subset": True}
+    assert found("KF210", group(), **online) == []
+    assert severity("KF210", only("KF210", group(topics=("x",)), **online)) is Severity.WARNING
+    finding = only("KF210", group(), subset=True)
+    assert (finding.severity, finding.message) == (
+        Severity.INFO,
+        "no manifest that was read declares orders",
+    )
+
+
+def test_a_topic_that_is_to_be_deleted() -> None:
+    finding = only("KF210", absent("orders"), group())
+    assert finding.message == "the group reads orders, which is to be deleted (state: absent)"
+
+
+# --- KF211 -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("protocol", "name"),
+    [
+        ("consumer", "partition.assignment.strategy"),
+        ("consumer", "session.timeout.ms"),
+        ("consumer", "heartbeat.interval.ms"),
+        ("classic", "group.remote.assignor"),
+        ("classic", "share.acknowledgement.mode"),
+        ("share", "auto.offset.reset"),
+        ("share", "isolation.level"),
+    ],
+)
+def test_settings_with_which_a_client_does_not_start(protocol: str, name: str) -> None:
+    finding = only("KF211", group(protocol=protocol, client={name: "1", "max.poll.records": "5"}))
+    assert finding.message == f"clients of a {protocol} group do not start with {name}"
+    assert finding.path == f"client.{name}"
+    assert severity("KF211", finding) is Severity.ERROR
+    assert not rules.RULES["KF211"].waivable
+    other = "classic" if protocol != "classic" else "consumer"
+    if not name.startswith("share."):
+        assert found("KF211", group(protocol=other, client={name: "1"})) == []
+
+
+def test_what_to_declare_instead_exists() -> None:
+    known = {f"client.{n}" for n in kafka_configs.consumer_configs()}
+    known |= {f"config.{n}" for n in kafka_configs.group_configs()}
+    for protocol in PROTOCOLS:
+        client = dict.fromkeys(kafka_configs.refused_by_client(protocol), "1")
+        for finding in found("KF211", group(protocol=protocol, client=client)):
+            words = (finding.suggestion or "").replace(",", " ").split()
+            assert {word for word in words if word.startswith(("client.", "config."))} <= known
+
+
+# --- KF212 -----------------------------------------------------------------------------------------
+
+
+def starting(initial: str, reset: str | None = None, protocol: str = "classic") -> Desired:
+    client = {} if reset is None else {"auto.offset.reset": reset}
+    return group(protocol=protocol, offsets={"initial": initial}, client=client)
+
+
+def test_partitions_that_are_added_later_start_elsewhere() -> None:
+    finding = only("KF212", starting("earliest", "latest"))
+    assert finding.message == (
+        "offsets.initial is earliest, auto.offset.reset is latest: "
+        "partitions that are added later skip what came before"
+    )
+    assert finding.suggestion == "write client: {auto.offset.reset: earliest}"
+    assert (finding.path, severity("KF212", finding)) == ("client.auto.offset.reset", Severity.WARNING)
+    finding = only("KF212", starting("6h ago"))
+    assert "auto.offset.reset is latest by default" in finding.message
+    assert finding.path == "offsets.initial"
+    assert "make the clients fail" in only("KF212", starting("latest", "none")).message
+
+
+@pytest.mark.parametrize(
+    ("initial", "reset"),
+    [
+        ("earliest", "earliest"),
+        ("latest", "latest"),
+        ("latest", None),
+        ("6h ago", "earliest"),
+        ("6h ago", "by_duration:PT6H"),
+        ("2026-11-01T00:00:00Z", "earliest"),
+    ],
+)
+def test_starts_that_agree(initial: str, reset: str | None) -> None:
+    assert found("KF212", starting(initial, reset)) == []
+
+
+def test_starts_that_only_matter_once_offsets_are_gone() -> None:
+    assert only("KF212", starting("latest", "earliest")).severity is Severity.INFO
+    assert only("KF212", starting("earliest", "by_duration:P1D")).severity is Severity.INFO
+
+
+def test_streams_start_at_the_earliest_by_themselves() -> None:
+    assert found("KF212", starting("earliest", protocol="streams")) == []
+    assert only("KF212", starting("earliest", "latest", "streams"))
+
+
+# --- KF213 -----------------------------------------------------------------------------------------
+
+
+def test_a_live_group_of_another_protocol() -> None:
+    finding = only("KF213", group(protocol="consumer"), live=lives(live_group("classic", 3)))
+    assert finding.message == "protocol consumer is declared, the live group is classic, with 3 members"
+    assert finding.suggestion == "finish the migration of its clients, or write protocol: classic"
+    assert (finding.path, severity("KF213", finding)) == ("protocol", Severity.WARNING)
+    assert rules.RULES["KF213"].stage is Stage.LIVE
+    assert "with 1 member" in only("KF213", group(), live=lives(live_group("consumer", 1))).message
+
+
+@pytest.mark.parametrize(
+    "live",
+    [
+        None,
+        live_group("classic"),
+        live_group("classic", protocol_type="consumer"),
+        live_group("classic", state="Dead"),
+        live_group("consumer", 2),
+    ],
+)
+def test_groups_whose_protocol_says_nothing_or_is_right(live: Group | None) -> None:
+    assert found("KF213", group(protocol="consumer"), live=lives(live)) == []
+    assert found("KF213", group(protocol="consumer")) == []
+
+
+@pytest.mark.parametrize(
+    ("live", "declared", "trips"),
+    [
+        ("classic", "consumer", False),
+        ("classic", "streams", False),
+        ("consumer", "classic", False),
+        ("streams", "classic", False),
+        ("consumer", "streams", True),
+        ("streams", "consumer", True),
+        ("share", "classic", True),
+        ("share", "consumer", True),
+        ("classic", "share", True),
+    ],
+)
+def test_an_empty_group_counts_where_it_does_not_give_way(live: str, declared: str, trips: bool) -> None:
+    assert bool(found("KF213", group(protocol=declared), live=lives(live_group(live)))) is trips
+    assert found("KF213", group(protocol=declared), live=lives(live_group(live, 1)))
+
+
+def test_what_to_do_about_a_group_that_cannot_be_converted() -> None:
+    finding = only("KF213", group(), live=lives(live_group("share")))
+    assert finding.message == "protocol classic is declared, the live group is share, without members"
+    assert finding.suggestion == "write protocol: share, or delete it, with its offsets"
+    finding = only("KF213", group(protocol="streams"), live=lives(live_group("consumer", 2)))
+    assert finding.suggestion == (
+        "write protocol: consumer, or stop all of its members and delete it, with its offsets"
+    )
+    finding = only("KF213", group(protocol="streams"), live=lives(live_group("classic", 2)))
+    assert finding.suggestion == "write protocol: classic, or stop all of its members"
+
+
+# --- KF214 -----------------------------------------------------------------------------------------
+
+
+def test_a_config_of_another_protocol() -> None:
+    config = {"consumer.session.timeout.ms": "50000"}
+    finding = only("KF214", group(config=config))
+    assert finding.message == "consumer.session.timeout.ms has no effect on a classic group"
+    assert finding.suggestion == "write client: {session.timeout.ms: 50s} instead, or protocol: consumer"
+    assert finding.path == "config.consumer.session.timeout.ms"
+    assert severity("KF214", finding) is Severity.WARNING
+    assert only("KF214", group(protocol="share", config=config)).suggestion == (
+        "write config: {share.session.timeout.ms: 50s} instead, or protocol: consumer"
+    )
+    assert only("KF214", group(config={"streams.num.standby.replicas": "1"})).suggestion == (
+        "take it out, or write protocol: streams"
+    )
+
+
+def test_each_protocol_has_its_own_configs() -> None:
+    for name in kafka_configs.group_configs():
+        own = name.partition(".")[0]
+        for protocol in PROTOCOLS:
+            trips = found("KF214", group(protocol=protocol, config={name: "1"}))
+            assert bool(trips) is (protocol != own)
+    assert found("KF214", group(config={"confluent.own": "1"})) == []
+
+
+# --- from a manifest -------------------------------------------------------------------------------
+
+MANIFEST = """\
+apiVersion: kafkaform/v1
+kind: ConsumerGroup
+metadata:
+  name: checkout
+  annotations: {kafkaform/waive.KF203: "a nightly batch", kafkaform/waive.KF210: "another team's"}
+spec:
+  topics: [orders]
+  protocol: consumer
+  client:
+    max.poll.records: 2000
+    max.poll.interval.ms: 5m
+    session.timeout.ms: 30s
+  processing:
+    maxTimePerRecord: 200ms
+  offsets:
+    initial: earliest
+"""
+
+
+def test_findings_of_a_manifest_have_their_lines_and_waivers(tmp_path: Path) -> None:
+    file = tmp_path / "g.yaml"
+    file.write_text(MANIFEST, "utf-8")
+    scene = Scene(tuple(load([file], Context())))
+    shown = {d.code: (d.location, d.severity, d.waived) for _, d in rules.check(scene, {})}
+    assert shown == {
+        "KF203": (Location(str(file), 10, 5), Severity.INFO, "a nightly batch"),
+        "KF210": (Location(str(file), 7, 3), Severity.INFO, "another team's"),
+        "KF211": (Location(str(file), 12, 5), Severity.ERROR, None),
+        "KF212": (Location(str(file), 16, 5), Severity.WARNING, None),
+    }

@@ -1,0 +1,318 @@
+"""KF501 to KF505: what rules say of a topic whose records were measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform import rules
+from kafkaform.manifests.loader import Context, load
+from kafkaform.model import Location, Severity
+from kafkaform.rules import Stage
+from kafkaform.skew_policy import limits_of
+from spark_validation.results import Estimate, Limits
+from tests.support.scenes import absent, declared
+from tests.support.skew_scenes import FINE, SURE, UNSURE, empty, hot, measured, policed, scene
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from kafkaform.kinds.base import Layer
+    from kafkaform.model import Desired, Diagnostic
+    from spark_validation.results import TopicResult
+
+
+def found(
+    topic: Desired | None, *results: TopicResult, severities: Mapping[str, str] | None = None
+) -> list[Diagnostic]:
+    """Every finding, with the field in place of the file."""
+    pointed = replace(topic, places=Location) if topic is not None else None
+    return [one for _, one in rules.check(scene(pointed, *results), severities or {}, (Stage.SKEW,))]
+
+
+def told(topic: Desired | None, *results: TopicResult) -> list[tuple[str, str, str | None]]:
+    """The code, severity and field of every finding."""
+    return [
+        (one.code, one.severity.value, one.location.file if one.location else None)
+        for one in found(topic, *results)
+    ]
+
+
+# --- KF501: the fullest partition --------------------------------------------------------------------
+
+RATIO = "skew.maxPartitionRatio"
+RATIOS = [
+    (SURE, "error"),
+    (UNSURE, "warning"),
+    (Estimate(1.95, 1.8, 2.01), "warning"),
+    (FINE, None),
+    (Estimate(2.5, 2.0, 2.9), "warning"),  # the near end is the limit itself: not surely beyond
+    (Estimate(1.5, 1.4, 2.0), None),
+    (Estimate.exact(2.0), None),
+    (Estimate.exact(2.001), "error"),
+]
+
+
+@pytest.mark.parametrize(("ratio", "severity"), RATIOS)
+def test_a_ratio_is_an_error_only_where_its_whole_interval_is_above_the_limit(
+    ratio: Estimate, severity: str | None
+) -> None:
+    expected = [("KF501", severity, RATIO)] if severity else []
+    assert told(policed(maxPartitionRatio=2.0), measured(ratio=ratio)) == expected
+
+
+def test_a_broken_ratio_is_told_with_its_figures_and_the_first_advice() -> None:
+    topic = measured(ratio=SURE, diagnosis="hot_keys", advice=["Split the hot key.", "Another."])
+    (one,) = found(policed(maxPartitionRatio=2.0), topic)
+    assert one.message == (
+        "a: partition 2 has 2.4 (2.3 to 2.5) times the mean records; the policy allows 2 "
+        "(diagnosis: hot keys)"
+    )
+    assert one.suggestion == "Split the hot key"
+    (unsure,) = found(policed(maxPartitionRatio=2.0), measured(ratio=UNSURE))
+    assert (unsure.suggestion or "").endswith("read every record: kafkaform skew a --full")
+
+
+def test_bytes_are_judged_where_the_policy_says_so() -> None:
+    topic = measured(ratio=FINE, byte_ratio=SURE)
+    assert told(policed(maxPartitionRatio=2.0), topic) == []
+    (one,) = found(policed(maxPartitionRatio=2.0, by="bytes"), topic)
+    assert "partition 0 has 2.4 (2.3 to 2.5) times the mean bytes" in one.message
+
+
+def test_a_limit_is_never_shown_as_kept_where_it_is_not() -> None:
+    (one,) = found(policed(maxPartitionRatio=2.0), measured(ratio=Estimate(2.0012, 2.0004, 2.002)))
+    assert "2.001 (2.0004 to 2.002) times" in one.message
+    (exact,) = found(policed(maxKeyShare=0.05), measured(hot_keys=[hot("a", Estimate.exact(0.0500001))]))
+    assert "has 5.00001 % of the records; the policy allows 5 %" in exact.message
+
+
+# --- KF502: one key ----------------------------------------------------------------------------------
+
+KEY = "skew.maxKeyShare"
+BIG, MAYBE, SMALL = Estimate(0.314, 0.29, 0.338), Estimate(0.05, 0.04, 0.06), Estimate(0.01, 0.008, 0.012)
+
+
+@pytest.mark.parametrize(("share", "severity"), [(BIG, "error"), (MAYBE, "warning"), (SMALL, None)])
+def test_a_key_is_judged_by_the_near_end_of_its_interval(share: Estimate, severity: str | None) -> None:
+    expected = [("KF502", severity, KEY)] if severity else []
+    assert told(policed(maxKeyShare=0.05), measured(hot_keys=[hot("a", share)])) == expected
+
+
+def test_the_worst_key_is_named_by_its_hash_alone_and_the_others_are_counted() -> None:
+    keys = [hot("a", Estimate.exact(0.1)), hot("b", BIG, key="alice@example.org"), hot("c", MAYBE)]
+    (one,) = found(policed(maxKeyShare=0.05), measured(hot_keys=keys))
+    assert one.message == (
+        "a: the key bbbbbbbbbbbb (9 bytes) has 31.4 % (29 to 33.8 %) of the records; the policy allows 5 %; "
+        "1 other key is above it too"
+    )
+    assert one.suggestion == "split it over at least 7 keys, or give it a topic of its own"
+
+
+def test_a_surely_broken_limit_is_told_even_if_an_unsure_key_looks_larger() -> None:
+    keys = [hot("a", Estimate(0.2, 0.04, 0.5)), hot("b", Estimate(0.1, 0.09, 0.11))]
+    (one,) = found(policed(maxKeyShare=0.05), measured(hot_keys=keys))
+    assert one.severity is Severity.ERROR
+    assert "bbbbbbbbbbbb" in one.message
+
+
+def test_a_key_is_judged_by_bytes_where_the_policy_says_so() -> None:
+    topic = measured(hot_keys=[hot("a", SMALL, BIG)])
+    assert told(policed(maxKeyShare=0.05), topic) == []
+    assert told(policed(maxKeyShare=0.05, by="bytes"), topic) == [("KF502", "error", KEY)]
+
+
+# --- KF503: too few keys -----------------------------------------------------------------------------
+
+MIN = "skew.minDistinctKeys"
+FEWER, MAYBE_FEWER = Estimate(900.0, 800.0, 999.0), Estimate(1000.0, 900.0, 1100.0)
+
+
+@pytest.mark.parametrize(
+    ("distinct", "severity"),
+    [
+        (FEWER, "error"),
+        (MAYBE_FEWER, "warning"),
+        (Estimate.exact(1000.0), None),
+        (Estimate.exact(999.0), "error"),
+    ],
+)
+def test_distinct_keys_are_judged_by_the_far_end_of_their_interval(
+    distinct: Estimate, severity: str | None
+) -> None:
+    expected = [("KF503", severity, MIN)] if severity else []
+    assert told(policed(minDistinctKeys=1000), measured(distinct=distinct)) == expected
+
+
+def test_distinct_keys_are_told_in_whole_numbers() -> None:
+    (one,) = found(policed(minDistinctKeys=1000), measured(distinct=FEWER))
+    assert one.message == "a has 900 (800 to 999) distinct keys; the policy asks for 1,000"
+
+
+@pytest.mark.parametrize("topic", [None, policed(), policed(maxKeyShare=1.0)])
+def test_without_a_limit_fewer_keys_than_partitions_are_a_warning(topic: Desired | None) -> None:
+    few = measured(partitions=12, distinct=Estimate.exact(10.0))
+    (one,) = found(topic, few)
+    assert (one.code, one.severity) == ("KF503", Severity.WARNING)
+    assert one.message == "a: 10 distinct keys for 12 partitions: some stay empty"
+    assert found(topic, measured(partitions=12, distinct=Estimate(10.0, 9.0, 12.0))) == []
+
+
+def test_the_diagnosis_of_few_keys_is_told_with_its_evidence() -> None:
+    few = measured(diagnosis="few_keys", evidence="40 keys on 12 partitions.", distinct=Estimate.exact(40.0))
+    assert [one.message for one in found(declared("a"), few)] == ["a: 40 keys on 12 partitions"]
+    assert found(policed(minDistinctKeys=40), few) == []  # the project has said how many are enough
+
+
+def test_few_keys_do_not_matter_where_most_records_have_none() -> None:
+    few = measured(partitions=12, distinct=Estimate.exact(10.0), null_share=0.9)
+    assert found(declared("a"), few) == []
+    assert found(declared("a"), replace(few, distinct_keys=Estimate.exact(0.0))) == []
+
+
+# --- KF504: keys on several partitions ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("diagnosis", ["mixed_partitioners", "repartitioned"])
+def test_keys_on_several_partitions_are_a_warning_with_the_evidence(diagnosis: str) -> None:
+    topic = measured(diagnosis=diagnosis, evidence="12 % of the keys lie on two partitions.")
+    for one in (None, declared("a"), policed(keyed=True)):
+        if one is not None and one.intent.keyed is False:
+            assert found(one, topic) == []
+        else:
+            (told_of,) = found(one, topic)
+            assert (told_of.code, told_of.severity) == ("KF504", Severity.WARNING)
+            assert told_of.message == "a: 12 % of the keys lie on two partitions"
+            assert told_of.suggestion
+
+
+def test_keys_on_several_partitions_matter_to_compaction_even_if_their_order_does_not() -> None:
+    apart = measured(diagnosis="repartitioned")
+    compacted = policed(keyed=False, configs={"config.cleanup.policy": "compact,delete"})
+    assert found(policed(keyed=False), apart) == []
+    assert told(compacted, apart) == [("KF504", "warning", "keyed")]
+
+
+def test_a_topic_that_another_partitioner_has_written_as_a_whole_is_in_order() -> None:
+    crc = replace(measured(), partitioners={"murmur2": 0.08, "crc32": 1.0, "fnv1a": 0.08, "other": 0.0})
+    assert found(policed(keyed=True), crc) == []
+
+
+# --- KF505: records without a key --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("keyed", "expected"), [(True, 1), (None, 0), (False, 0)])
+def test_records_without_a_key_matter_only_where_keys_are_declared(keyed: bool | None, expected: int) -> None:
+    assert len(found(policed(keyed=keyed), measured(null_share=0.02))) == expected
+
+
+def test_a_single_record_without_a_key_is_told_as_more_than_none() -> None:
+    (one,) = found(policed(keyed=True), measured(null_share=0.0000003))
+    assert one.message == "a is declared keyed, but 0.00003 % of its records have no key"
+    assert (one.code, one.severity, one.location) == ("KF505", Severity.WARNING, Location("keyed"))
+    assert found(policed(keyed=True), measured()) == []
+
+
+# --- all of them -------------------------------------------------------------------------------------
+
+
+def strict(waivers: Mapping[str, str] | None = None) -> Desired:
+    limits = {"maxPartitionRatio": 1.01, "maxKeyShare": 0.001, "minDistinctKeys": 10**9}
+    topic = policed(keyed=True, waivers=waivers)
+    return replace(topic, intent=replace(topic.intent, spec={"skew": limits}))
+
+
+def worst() -> TopicResult:
+    return measured(ratio=SURE, hot_keys=[hot("a", BIG)], null_share=0.1, diagnosis="mixed_partitioners")
+
+
+def test_every_rule_has_a_say() -> None:
+    assert [one.code for one in found(strict(), worst())] == ["KF501", "KF502", "KF503", "KF504", "KF505"]
+
+
+def test_nothing_is_said_of_a_topic_that_has_no_records_is_to_go_or_was_not_measured() -> None:
+    assert found(strict(), empty()) == []
+    assert found(absent("a"), worst()) == []
+    assert found(strict()) == []
+
+
+def test_a_topic_that_nobody_declares_is_held_to_no_limit() -> None:
+    ((ref, one),) = rules.check(scene(None, worst()), {}, (Stage.SKEW,))
+    assert (str(ref), one.code, one.location) == ("Topic/a", "KF504", None)
+
+
+def test_severities_and_waivers_of_the_project_hold() -> None:
+    severities = {"KF501": "off", "KF502": "warning", "KF504": "error"}
+    chosen = found(strict(waivers={"KF503": "known"}), worst(), severities=severities)
+    assert [(one.code, one.severity.value, one.waived) for one in chosen] == [
+        ("KF502", "warning", None),
+        ("KF503", "info", "known"),
+        ("KF504", "error", None),
+        ("KF505", "warning", None),
+    ]
+
+
+def test_plans_without_a_report_and_validate_do_not_run_them() -> None:
+    stages = [stage for stage in Stage if stage is not Stage.SKEW]
+    found = rules.check(scene(strict(), worst()), {}, stages)
+    assert not [one for _, one in found if one.code.startswith("KF5")]
+
+
+# --- policies ----------------------------------------------------------------------------------------
+
+
+def test_a_policy_without_a_limit_is_none() -> None:
+    assert limits_of(declared("a").intent) is None
+    assert limits_of(policed().intent) is None
+    assert limits_of(policed(by="bytes").intent) is None
+
+
+def test_a_policy_is_read_with_its_unit() -> None:
+    assert limits_of(policed(maxKeyShare=0.05).intent) == Limits(max_key_share=0.05)
+    every = policed(maxPartitionRatio=2, maxKeyShare=0.1, minDistinctKeys=5, by="bytes")
+    assert limits_of(every.intent) == Limits(2, 0.1, 5, "bytes")
+
+
+ORDERS = """\
+apiVersion: kafkaform/v1
+kind: Topic
+metadata: {name: orders}
+spec:
+  partitions: 3
+  replicationFactor: 1
+  skew:
+    maxPartitionRatio: 2.0
+    maxKeyShare: 0.05
+  overrides:
+    dev: {skew: {}}
+    prod:
+      skew:
+        maxPartitionRatio: 1.5
+        by: bytes
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected", "line"),
+    [
+        ("dev", Limits(2.0, 0.05, 9), 8),
+        ("prod", Limits(1.5, 0.05, 9, "bytes"), 14),
+    ],
+)
+def test_a_policy_is_merged_limit_by_limit_and_found_where_it_was_set(
+    tmp_path: Path, environment: str, expected: Limits, line: int
+) -> None:
+    file = tmp_path / "orders.yaml"
+    file.write_text(ORDERS)
+    defaults: dict[str, tuple[Layer, ...]] = {
+        "Topic": ({"skew": {"minDistinctKeys": 9, "maxPartitionRatio": 9.0}},)
+    }
+    (topic,) = load([file], Context(("dev", "prod"), environment, defaults))
+    assert limits_of(topic.intent) == expected
+    ((_, one),) = rules.check(scene(topic, measured("orders", ratio=SURE)), {}, (Stage.SKEW,))
+    assert (one.code, one.severity) == ("KF501", Severity.ERROR)
+    assert one.location is not None
+    assert (one.location.file, one.location.line) == (str(file), line)

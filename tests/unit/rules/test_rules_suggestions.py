@@ -1,0 +1,653 @@
+"""What findings and remedies suggest can be pasted: lines of a manifest, and commands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+import pytest
+
+from kafkaform import rules
+from kafkaform.cli.main import COMMANDS, LazyGroup
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.consent import ANNOTATION, Grant, parse_annotation
+from kafkaform.health import Health, Quorum
+from kafkaform.kinds import KINDS
+from kafkaform.kinds.consumer_group.risk import judge_delete
+from kafkaform.layout import Layout
+from kafkaform.limits import Limits
+from kafkaform.manifests.loader import VERBATIM, Context, load_all
+from kafkaform.manifests.structure import structure_problems
+from kafkaform.manifests.yaml12 import read_documents
+from kafkaform.model import (
+    Broker,
+    Desired,
+    Facts,
+    Intent,
+    Judgement,
+    PlannedChange,
+    ResourceRef,
+    Status,
+    Update,
+)
+from kafkaform.planning import Request, make_plan
+from kafkaform.report.consents import Ledger
+from kafkaform.report.consents import annotation as missing_annotation
+from kafkaform.report.page import Page
+from kafkaform.report.text import render_plan
+from kafkaform.rules import Scene
+from kafkaform.rules.waivers import idle_waivers
+from kafkaform.schema_files import load_schema
+from kafkaform.settings import Settings
+from tests.support.rule_scenes import configured, living, observed
+from tests.support.rule_scenes import group as reading
+from tests.support.scenes import absent, declared, made, topic
+from tests.support.skew_scenes import FINE, SURE, UNSURE, hot, measured, policed, what_if
+from tests.support.skew_scenes import scene as of_records
+from tests.unit.plan.test_planning_groups import reader
+from tests.unit.resources.test_topic_risk import judged
+from tests.unit.rules import test_rules_changes as changes
+from tests.unit.rules import test_rules_health as health
+from tests.unit.rules.test_rules_acknowledged_writes import RAISE, TWO_OF_THREE
+from tests.unit.rules.test_rules_group import (
+    DAY,
+    FIXED,
+    HOUR,
+    ORDERS,
+    beating,
+    delivering,
+    group,
+    live_group,
+    lives,
+    slow,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kafkaform.errors import Problem
+    from kafkaform.health import PartitionState
+    from kafkaform.model import Plan
+
+# --- what can be pasted ------------------------------------------------------------------------------
+
+_LINE = re.compile(r'(?<![\w./-])([A-Za-z][\w./-]*): (\{[^}]*\}|"(?:[^"\\]|\\.)*"|[^\s,;`]+)')
+_VALUE = re.compile(r'[{"\d]|(?:true|false|null)\b')
+"""What only a value begins with, not the rest of a sentence."""
+_PATH = re.compile(r"\b(?:config|client|members|offsets)\.\w|\bset [\w.]+ to\b")
+"""What a reader has to turn into YAML: `declare client.session.timeout.ms`, `set keyed to true`."""
+_PROPERTY = re.compile(r"[\w.]+=[\w.]+")
+_CLIENTS = {"auto.offset.reset=earliest", "partitioner=murmur2_random"}
+"""Settings of applications, which are no manifests."""
+_COMMAND = re.compile(r"kafkaform ([a-z-]+)")
+_KINDS = {"Topic": "topic", "ConsumerGroup": "consumergroup"}
+
+
+def fields_of(kind: str) -> set[str]:
+    """The fields that a manifest's spec may have."""
+    return {*load_schema(_KINDS[kind])["$defs"]["spec"]["properties"]}
+
+
+FIELDS = {kind: fields_of(kind) for kind in _KINDS}
+
+
+def snippets(text: str) -> Iterator[tuple[str, str]]:
+    """The lines of a manifest that a text has, each with its key."""
+    for found in _LINE.finditer(text):
+        key, value = found.groups()
+        if key == ANNOTATION or any(key in fields for fields in FIELDS.values()) or _VALUE.match(value):
+            yield key, found[0]
+
+
+def is_line_of_a_manifest(key: str, line: str) -> bool:
+    """Whether the line can stand below `spec:`, or `metadata.annotations:`, as it is."""
+    if key == ANNOTATION:
+        problems: list[Problem] = []
+        (document,) = read_documents(line.encode(), "f", problems.append, verbatim=VERBATIM)
+        _, bad = parse_annotation(cast("dict[str, str]", document.data)[ANNOTATION])
+        return not problems and not bad
+    return any(_fits(kind, line) for kind, fields in FIELDS.items() if key in fields)
+
+
+def _fits(kind: str, line: str) -> bool:
+    problems: list[Problem] = []
+    documents = read_documents(line.encode(), "f", problems.append, verbatim=VERBATIM)
+    if problems or structure_problems(documents[0], _KINDS[kind], part="spec"):
+        return False
+    KINDS[kind].normalise(cast("dict[str, object]", documents[0].data), documents[0].reporter((), problems))
+    return not problems
+
+
+def commands(text: str) -> Iterator[tuple[str, str | None]]:
+    """The verb of each command that a text names, and what follows it where it is there to be pasted."""
+    for found in _COMMAND.finditer(text):
+        rest = re.split(r"; |, and |, or ", text[found.end() :])[0]
+        pasted = text[: found.start()].endswith(": ") or " --" in rest
+        yield found[1], rest if pasted else None
+
+
+def check_suggestion(text: str) -> int:
+    """Check everything in a suggestion that looks like YAML or like a command; how much that is."""
+    lines = list(snippets(text))
+    for key, line in lines:
+        assert is_line_of_a_manifest(key, line), f"{line!r} in {text!r}"
+    assert {*_PROPERTY.findall(text)} <= _CLIENTS, text
+    assert not _PATH.search(text), text
+    checked = text
+    told = list(commands(text))
+    for verb, rest in told:
+        assert verb in COMMANDS, text
+        if rest is not None:
+            command = LazyGroup("kafkaform").get_command(click.Context(click.Command("x")), verb)
+            assert command is not None
+            command.make_context(verb, shlex.split(rest))  # raises where it does not take them
+            checked = checked.replace(rest, "")
+    assert {*re.findall(r"--[a-z-]+", checked)} <= {"--target"}, f"an option without its command: {text!r}"
+    return len(lines) + sum(rest is not None for _, rest in told)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "write partitions: many",
+        "write config: {min.insync.replica: 2}",
+        "write client: {partition.assignment.strategy: range,cooperative-sticky}",
+        "write config: {segment.ms: 6 hours}",
+        "write minIsr: 2",
+        "declare config.share.isolation.level, or protocol: consumer",
+        "set keyed to true",
+        "leave unclean.leader.election.enable=false",
+        "read more: kafkaform skew a --fully",
+        "read more (kafkaform skew --records or --full)",
+        "wait for its end: --rule KF309 --wait 1h",
+        "wait: kafkaform docter --wait 1h",
+        "look: kafkaform reset --to earliest",
+        f"write {ANNOTATION}: delete of id: why",
+    ],
+)
+def test_what_cannot_be_pasted_is_noticed(text: str) -> None:
+    with pytest.raises((AssertionError, click.ClickException, ValueError)):
+        check_suggestion(text)
+
+
+# --- the suggestions of rules ------------------------------------------------------------------------
+
+
+def offline(*desired: Desired, **more: Any) -> Scene:
+    return Scene(desired, **more)
+
+
+def of_topic(partitions: int = 12, replicas: int = 3, **configs: str) -> Scene:
+    own = {f"config.{name.replace('_', '.')}": value for name, value in configs.items()}
+    topic = declared("a", partitions, replicas)
+    return offline(replace(topic, state={**(topic.state or {}), **own}))
+
+
+def sick(*partitions: PartitionState, **more: Any) -> Scene:
+    return Scene((), health=health.cluster(*partitions, **more))
+
+
+def refusing(protocol: str, **client: str) -> Scene:
+    settings = {name.replace("_", "."): value for name, value in client.items()}
+    return offline(group(protocol=protocol, client=settings))
+
+
+def having(protocol: str, name: str, value: str) -> Scene:
+    return offline(group(protocol=protocol, config={name: value}))
+
+
+def rising(**more: Any) -> Scene:
+    change = PlannedChange(Update(topic("a"), "id", (RAISE,)), Status.PLANNED)
+    return replace(Scene((TWO_OF_THREE,), Facts("c", defaults={}), changes=(change,)), **more)
+
+
+def short_of_replicas() -> Scene:
+    brokers = tuple(Broker(number) for number in (1, 2, 3))
+    layout = Layout(brokers, {"a": (health.part(0, 1, 1),)}, {})
+    return rising(facts=Facts("c", layout=layout, defaults={}))
+
+
+def with_gaps() -> Scene:
+    own = changes.group("g", changes.at("a", 0), members=1)
+    desired = changes.reader()
+    refs = {
+        topic("a"): changes.live(topic("a"), partitions=3),
+        desired.ref: changes.live(desired.ref, own),
+    }
+    return Scene((desired,), live=refs)
+
+
+def moving_alone() -> Scene:
+    before, after = (changes.group("g", changes.at("a", 0, offset)) for offset in (5, 9))
+    ref = changes.group_ref("g")
+    return Scene(
+        (), live={ref: changes.live(ref, before)}, groups={"g": after}, changes=(changes.deleted(ref),)
+    )
+
+
+def increased(*what_ifs: Any, ratio: Any = FINE, **policy: Any) -> Scene:
+    change = changes.updated("a")
+    found = measured(partitions=6, ratio=ratio, what_ifs=what_ifs, **policy)
+    return replace(of_records(policed(partitions=12, maxPartitionRatio=2.0), found), changes=(change,))
+
+
+def judged_as(hazard: str, path: str, judgement: Judgement) -> Scene:
+    return offline(declared("a"), changes=(changes.updated("a", path, replace(judgement, hazard=hazard)),))
+
+
+def starting(name: str, *others: Desired) -> Scene:
+    """A new group with first offsets in a topic that does not exist."""
+    desired = (reader(name), *others)
+    memory = MemoryCluster()
+    made(memory, "orders")
+    refs = [topic("orders")]
+    changes = make_plan(Request(desired), memory, Settings(), None).changes
+    return Scene(desired, live=memory.observe(refs).resources, changes=changes)
+
+
+KEYED = replace(configured({"cleanup.policy": "compact"}), intent=Intent(keyed=False))
+LIVE = living(observed("a", 10, 3))
+BROKEN = policed(maxPartitionRatio=2.0, maxKeyShare=0.05, minDistinctKeys=5_000)
+SCENES: dict[str, list[Scene]] = {
+    "KF101": [offline(declared("a b"))],
+    "KF102": [
+        offline(declared("a.b"), declared("a_b")),
+        offline(declared("a.b"), absent("a_b"), inventory=frozenset({topic("a_b")})),
+    ],
+    "KF103": [offline(declared("a"), limits=Limits(topic_name="b"))],
+    "KF104": [of_topic(10), offline(declared("a", 10), live=LIVE)],
+    "KF105": [offline(declared("a", 10), brokers=3), offline(declared("a", 10), brokers=3, live=LIVE)],
+    "KF106": [
+        offline(declared("a", 10), limits=Limits(partitions=9)),
+        offline(declared("a", 5), declared("b", 5), limits=Limits(partitions=9)),
+    ],
+    "KF107": [offline(declared("a", 1), reading("g", expected=6))],
+    "KF108": [
+        offline(declared("a", 12, 4), brokers=3),
+        *(offline(declared("a", 12, 1), environment="prod", brokers=n) for n in (None, 1, 2, 3)),
+        of_topic(12, 2),
+        of_topic(12, 4),
+    ],
+    "KF109": [of_topic(12, 3, min_insync_replicas=n) for n in ("1", "3", "4")],
+    "KF110": [
+        offline(declared("a", retention_ms="60000"), limits=Limits(recovery_window_ms=n))
+        for n in (7 * DAY, 90_061_001)
+    ],
+    "KF111": [
+        *(of_topic(retention_ms=str(n)) for n in (DAY, 90_061_001, 300_001)),
+        *(of_topic(retention_bytes=str(n)) for n in (2**20, 2**20 + 1, 2**29, 10**9 - 1)),
+    ],
+    "KF112": [offline(KEYED), of_topic(cleanup_policy="compact", retention_ms="1", retention_bytes="1")],
+    "KF113": [of_topic(unclean_leader_election_enable="true")],
+    "KF114": [offline(declared("a"), limits=Limits(topics=0))],
+    "KF115": [of_topic(retention_ms="7"), of_topic(message_format_version="2.8")],
+    "KF116": [of_topic(2_000)],
+    "KF201": [offline(ORDERS, group(members={"expected": 13}))],
+    "KF202": [
+        offline(ORDERS, group(members={"expected": 5})),
+        offline(declared("orders", 7), group(members={"expected": 3})),
+    ],
+    "KF203": [offline(slow(n, protocol)) for n in (HOUR, 10_000) for protocol in ("classic", "share")],
+    "KF204": [
+        offline(group(client=client))
+        for client in ({}, {"partition.assignment.strategy": "roundrobin,com.example.Own"})
+    ],
+    "KF205": [
+        offline(group(members=FIXED)),
+        offline(group(members=FIXED, client={"group.instance.id": "a"})),
+    ],
+    "KF206": [
+        offline(beating(protocol, 8_999, 3_000)) for protocol in ("classic", "consumer", "share", "streams")
+    ],
+    "KF207": [offline(declared("orders", 900), group(members={"expected": 900}))],
+    "KF208": [
+        offline(ORDERS, group(downtime={"max": 8 * DAY + 1})),
+        offline(
+            group(downtime={"max": 2 * HOUR}),
+            live={
+                topic("orders"): replace(
+                    observed("orders"),
+                    effective={"config.retention.ms": "1", "config.cleanup.policy": "delete"},
+                )
+            },
+        ),
+    ],
+    "KF209": [
+        *(offline(delivering(one)) for one in ("at-most-once", "at-least-once", "exactly-once")),
+        offline(delivering("exactly-once", "share")),
+    ],
+    "KF210": [
+        offline(group(topics=("order",)), ORDERS),
+        offline(group()),
+        offline(group(), absent("orders")),
+        offline(group(), subset=True),
+    ],
+    "KF211": [
+        refusing("consumer", session_timeout_ms="45000", heartbeat_interval_ms="3000"),
+        *(refusing("consumer", partition_assignment_strategy=one) for one in ("range", "cooperative-sticky")),
+        refusing("classic", group_remote_assignor="uniform"),
+        *(refusing("share", auto_offset_reset=one) for one in ("latest", "none")),
+        refusing("share", isolation_level="read_committed", enable_auto_commit="false"),
+        refusing("share", session_timeout_ms="45000", heartbeat_interval_ms="3000", group_instance_id="a"),
+    ],
+    "KF212": [
+        offline(group(offsets={"initial": initial}, client={"auto.offset.reset": reset}))
+        for initial in ("earliest", "latest")
+        for reset in ("none", "latest", "earliest")
+        if initial != reset
+    ],
+    "KF213": [
+        offline(group(protocol=protocol), live=lives(live_group(there, members=members)))
+        for protocol, there in (("consumer", "classic"), ("share", "consumer"), ("classic", "streams"))
+        for members in (1,)
+    ],
+    "KF214": [
+        having(protocol, name, value)
+        for protocol in ("classic", "consumer", "share")
+        for name, value in (
+            ("consumer.session.timeout.ms", "50000"),
+            ("share.auto.offset.reset", "latest"),
+            ("share.isolation.level", "read_committed"),
+            ("streams.num.standby.replicas", "1"),
+        )
+        if not name.startswith(protocol)
+    ],
+    "KF215": [
+        starting("order"),
+        starting("nowhere"),
+        starting("gone", absent("gone")),
+        starting("a b", declared("a b")),
+        replace(starting("nowhere"), invisible=frozenset({topic("nowhere")})),
+    ],
+    "KF301": [
+        sick(quorum=Quorum(None, ())),
+        sick(
+            quorum=Quorum(11, (*health.QUORUM.voters[:2], replace(health.QUORUM.voters[2], silent_ms=60_000)))
+        ),
+        Scene((), health=Health(None, health.SOUND.brokers)),
+    ],
+    "KF302": [replace(sick(), brokers=4)],
+    "KF303": [sick(health.part(0, 1, 1, 2)), sick(health.part(0, 1, 1, 2), brokers=2)],
+    "KF304": [sick(health.part(0, None, 3)), sick(health.part(0, None, 3), brokers=2)],
+    "KF305": [sick(health.part(0, 1, 1), min_insync_replicas={"a": 2})],
+    "KF306": [
+        replace(health.live("a"), desired=(declared("a", 6, 3),)),
+        replace(health.live("b"), desired=(declared("a"),)),
+    ],
+    "KF307": [
+        Scene((health.wants(lag=50),), groups={"g": health.group(1, 2, lag=51)}),
+        Scene((health.wants(expected=2),), groups={"g": health.group(0, 0, state="Empty")}),
+        Scene((), groups={"g": health.group(3, 2)}),
+    ],
+    "KF308": [
+        Scene((), health=health.leaders(14, 8, 8)),
+        sick(health.part(0, 2)),
+    ],
+    "KF309": [sick(reassigning={("a", 0): (4,)})],
+    "KF401": [
+        judged_as(
+            "partition-increase",
+            "partitions",
+            judged({"partitions": 6, "cleanup.policy": "delete"}, {"partitions": 12}),
+        )
+    ],
+    "KF402": [
+        judged_as(
+            "partition-increase-compacted",
+            "partitions",
+            judged({"partitions": 6, "cleanup.policy": "compact"}, {"partitions": 12}),
+        )
+    ],
+    "KF403": [
+        judged_as(
+            "retention-cut",
+            "config.retention.ms",
+            judged({"retention.ms": str(DAY), "cleanup.policy": "delete"}, {"retention.ms": str(HOUR)}),
+        )
+    ],
+    "KF404": [changes.scene_of(10, 4)],
+    "KF405": [
+        changes.with_groups(change, changes.group("g", changes.at("a", 0), members=1))
+        for change in (changes.updated("a"), changes.deleted(topic("a")))
+    ],
+    "KF406": [with_gaps()],
+    "KF407": [moving_alone()],
+    "KF409": [rising(desired=(declared("a", 1, 1, min_insync_replicas="2"),)), short_of_replicas()],
+    "KF501": [of_records(BROKEN, measured(ratio=ratio)) for ratio in (SURE, UNSURE)],
+    "KF502": [
+        of_records(BROKEN, measured(hot_keys=[hot("a", replace(SURE, value=0.06, low=low, high=0.07))]))
+        for low in (0.04, 0.055)
+    ],
+    "KF503": [
+        *(
+            of_records(BROKEN, measured(distinct=replace(SURE, value=900.0, low=800.0, high=high)))
+            for high in (999.0, 9_999.0)
+        ),
+        of_records(
+            declared("a"), measured(partitions=12, distinct=replace(SURE, value=9.0, low=9.0, high=9.0))
+        ),
+    ],
+    "KF504": [
+        of_records(policed(keyed=True), measured(diagnosis=one))
+        for one in ("mixed_partitioners", "repartitioned")
+    ],
+    "KF505": [of_records(policed(keyed=True), measured(null_share=0.1))],
+    "KF506": [
+        increased(what_if(12, SURE)),
+        increased(what_if(12, UNSURE)),
+        increased(what_if(12, SURE), what_if(8, FINE)),
+    ],
+}
+"""Cluster states and manifests that trip each rule, in each of its ways."""
+
+WORDS = {
+    "KF101": "a name is for its author to choose",
+    "KF102": "which of two names goes is for their owners to say",
+    "KF103": "a name is for its author to choose",
+    "KF106": "which topics need fewer partitions is for their owners to say",
+    "KF114": "which topics are merged is for their owners to say",
+    "KF116": "how many are needed depends on the traffic",
+    "KF201": "members, partitions or a waiver: a choice",
+    "KF202": "members or partitions: a choice",
+    "KF205": "the application sets it",
+    "KF210": "declare it, mend the name, or waive: a choice",
+    "KF215": "declare it, mend the name, or wait: a choice",
+    "KF301": "on the controllers' machines",
+    "KF302": "on the brokers' machines",
+    "KF304": "on the brokers' machines",
+    "KF305": "on the brokers' machines",
+    "KF306": "commands without arguments are named",
+    "KF308": "the brokers do it",
+    "KF402": "a new topic",
+    "KF403": "a copy of the records",
+    "KF404": "smaller steps: which, is for the author to say",
+    "KF405": "the application sets it",
+    "KF407": "find an application",
+    "KF504": "the application sets it",
+}
+"""Rules that suggest neither a line of a manifest nor a command, with the reason."""
+
+
+def suggestions(code: str) -> list[str]:
+    found: list[str] = []
+    for scene in SCENES[code]:
+        told = list(rules.RULES[code].check(scene))
+        assert told, f"{code} does not trip: {scene}"
+        found += [one.suggestion for one in told if one.suggestion is not None]
+    return found
+
+
+@pytest.mark.parametrize("code", sorted(SCENES))
+def test_what_a_rule_suggests_can_be_pasted(code: str) -> None:
+    texts = suggestions(code)
+    assert texts
+    assert (sum(check_suggestion(text) for text in texts) == 0) is (code in WORDS), texts
+
+
+def test_every_rule_is_here() -> None:
+    assert SCENES.keys() == rules.RULES.keys()
+    assert WORDS.keys() <= rules.RULES.keys()
+
+
+# --- in the form that the manifest has ---------------------------------------------------------------
+
+MANIFEST = """\
+apiVersion: kafkaform/v1
+kind: Topic
+metadata: {{name: a}}
+spec:
+  partitions: 12
+  replicationFactor: 3
+  {line}
+"""
+
+
+@pytest.mark.parametrize(
+    "line", ["retention: 60s", "retention: {time: 60s}", "config: {retention.ms: 60000}"]
+)
+@pytest.mark.parametrize("code", ["KF110", "KF115"])
+def test_a_setting_takes_the_place_of_the_one_that_is_there(tmp_path: Path, line: str, code: str) -> None:
+    limits, file = Limits(recovery_window_ms=7 * DAY), tmp_path / "a.yaml"
+    for text, trips in ((line, True), (None, False)):
+        if text is not None:
+            file.write_text(MANIFEST.format(line=text))
+        (desired,) = load_all([file], [Context()])
+        found = list(rules.RULES[code].check(Scene(tuple(desired), limits=limits)))
+        assert bool(found) is trips
+        for one in found:
+            (pasted,) = snippets(str(one.suggestion))
+            assert pasted[0] == line.partition(":")[0]
+            file.write_text(MANIFEST.format(line=pasted[1]))
+
+
+# --- remedies of risky changes -----------------------------------------------------------------------
+
+ON = {"remote.storage.enable": "true"}
+
+
+@pytest.mark.parametrize(
+    "judgement",
+    [
+        judged({"partitions": 12}, {"partitions": 6}),
+        judged({"partitions": 6, "cleanup.policy": "delete"}, {"partitions": 12}),
+        judged({"unclean.leader.election.enable": "false"}, {"unclean.leader.election.enable": "true"}),
+        judged({**ON, "remote.log.delete.on.disable": "true"}, {"remote.storage.enable": "false"}),
+        judged({**ON, "remote.log.delete.on.disable": "false"}, {"remote.log.delete.on.disable": "true"}),
+        judge_delete(ResourceRef("ConsumerGroup", "g"), {"offsets.a:0": 5}, Facts("c")),
+    ],
+    ids=lambda judgement: judgement.hazard,
+)
+def test_the_remedy_of_a_risky_change_can_be_pasted(judgement: Judgement) -> None:
+    assert judgement.remedy is not None
+    assert check_suggestion(judgement.remedy)
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        (
+            "stop its members, then: kafkaform reset g --to earliest --topic a:1-2",
+            "kafkaform reset g --to earliest --topic a:1-2",
+        ),
+        ("look: kafkaform reset 'a; b' --to current; or raise it", "kafkaform reset 'a; b' --to current"),
+        ("kafkaform skew a --what-if 6 --full", "kafkaform skew a --what-if 6 --full"),
+        ("--allow 'Topic/a b:delete' --allow T/x:y", "--allow 'Topic/a b:delete' --allow T/x:y"),
+        ("so write config: {min.insync.replicas: 2}, and then wait", "config: {min.insync.replicas: 2},"),
+        (
+            f'in metadata.annotations: {ANNOTATION}: "delete of id: <why>"',
+            f'{ANNOTATION}: "delete of id: <why>"',
+        ),
+    ],
+)
+def test_what_is_pasted_is_on_one_line_of_a_narrow_terminal(text: str, whole: str) -> None:
+    for width in range(32, 80):
+        page = Page(width)
+        page.note("safer: ", text)
+        assert whole in page.text.plain, page.text.plain
+
+
+# --- consents ----------------------------------------------------------------------------------------
+
+CUT = """\
+apiVersion: kafkaform/v1
+kind: Topic
+metadata:
+  name: a
+  annotations: {annotations}
+spec:
+  partitions: 3
+  replicationFactor: 1
+  retention: {{time: 1h, bytes: 1GiB}}
+  config: {{min.insync.replicas: 1, unclean.leader.election.enable: true}}
+"""
+
+
+def planned(file: Path, annotation: str) -> Plan:
+    memory = MemoryCluster()
+    kept = {"retention_ms": str(DAY), "retention_bytes": str(2**40)}
+    made(memory, "a", 3, 1, min_insync_replicas="2", unclean_leader_election_enable="false", **kept)
+    below = f"\n    {annotation}" if annotation else "{}"
+    file.write_text(CUT.format(annotations=below), encoding="utf-8")
+    (desired,) = load_all([file], [Context()])
+    rest = dict.fromkeys(rules.RULES, "off")
+    return make_plan(Request(tuple(desired)), memory, Settings(rules=rest), None)
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["", f'{ANNOTATION}: "min-isr-cut from 2: it\'s \\"meant\\" \U0001f642 \\ufeff: # {{x}}, \\x7f"'],
+    ids=["none", "one"],
+)
+def test_the_annotation_that_a_plan_asks_for_gives_every_consent(tmp_path: Path, given: str) -> None:
+    """Also of several hazards, of one in two places, and where some are given already."""
+    plan = planned(tmp_path / "a.yaml", given)
+    (change,) = plan.changes
+    ledger = Ledger(plan)
+    missing, there = ledger.missing(change), ledger.given(change)
+    assert {"retention-cut", "unclean-election"} <= {*missing}
+    assert ("min-isr-cut" in missing) is not bool(given)
+    line = missing_annotation(change, missing, there)
+    assert line in " ".join(render_plan(plan, width=10_000).plain.split("\n"))
+    assert check_suggestion(line)
+    (after,) = planned(tmp_path / "a.yaml", line).changes
+    assert after.status is Status.PLANNED
+    reasons = {one.hazard: one.reason for one in planned(tmp_path / "a.yaml", line).consents}
+    assert {one.hazard: one.reason for one in there}.items() <= reasons.items()
+
+
+def test_a_consent_of_the_command_line_is_no_reason_for_a_manifest() -> None:
+    memory = MemoryCluster()
+    made(memory, "a", retention_ms=str(DAY), min_insync_replicas="2")
+    desired = declared("a", retention_ms="1", min_insync_replicas="1")
+    request = Request((desired,), allow=(Grant.parse("Topic/a:min-isr-cut"),))
+    plan = make_plan(request, memory, Settings(rules=dict.fromkeys(rules.RULES, "off")), None)
+    (change,) = plan.changes
+    line = missing_annotation(change, Ledger(plan).missing(change), Ledger(plan).given(change))
+    assert line == f'{ANNOTATION}: "retention-cut from 1d: <why>"'
+
+
+# --- notes -------------------------------------------------------------------------------------------
+
+
+def test_what_a_consent_that_covers_nothing_suggests_can_be_pasted(tmp_path: Path) -> None:
+    for given in ("retention-cut: T-1", "retention-cut from 2d: dev"):
+        notes = planned(tmp_path / "a.yaml", f'{ANNOTATION}: "{given}"').diagnostics
+        texts = [str(one.suggestion) for one in notes if one.code == "KF417"]
+        assert texts
+        for text in texts:
+            assert check_suggestion(text)
+            ((_, line),) = snippets(text)
+            assert ("from 2d: dev" in line) is ("2d" in given), "what is for another cluster stays"
+            left = planned(tmp_path / "a.yaml", line).diagnostics
+            assert [one.message for one in left if "retention-cut" in one.message] == []
+
+
+def test_what_a_useless_waiver_suggests_can_be_pasted() -> None:
+    waived = replace(declared("a"), intent=Intent(waivers=dict.fromkeys(("KF101", "KF417", "KF9"), "x")))
+    stages = (rules.Stage.MANIFESTS,)
+    found = list(idle_waivers(Scene((waived,)), (), {}, stages, rules.entries()))
+    assert [check_suggestion(str(one.suggestion)) for _, one in found] == [1, 0, 0]

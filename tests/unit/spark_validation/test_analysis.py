@@ -1,0 +1,155 @@
+"""A topic's whole analysis, from counts to diagnosis and advice."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from spark_validation.analysis import analyse, needed
+from spark_validation.assignment import Group
+from spark_validation.candidates import candidates
+from spark_validation.document import from_document, to_json
+from spark_validation.results import Estimate, Limits, Report, TopicResult
+from spark_validation.windows import SamplePlan, plan_windows
+from tests.support.skew_simulation import (
+    SimulatedTopic,
+    bursts,
+    compacted,
+    empty,
+    few_keys,
+    hot_key,
+    mixed_partitioners,
+    null_keys,
+    produced,
+    repartitioned,
+    sampled,
+    spans,
+    uniform,
+    with_sizes,
+    zipf,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TOPICS = {
+    "uniform": uniform(40_000),
+    "zipf": with_sizes(zipf(40_000, s=1.5)),
+    "hot key": hot_key(40_000),
+    "few keys": few_keys(40_000),
+    "null keys": null_keys(40_000),
+    "nothing but null keys": null_keys(40_000, share=1.0),
+    "bursts": bursts(40_000),
+    "mixed partitioners": mixed_partitioners(40_000),
+    "repartitioned": repartitioned(40_000),
+    "compacted": compacted(zipf(40_000)),
+    "compacted away": compacted(uniform(40_000), kept=0.0),
+    "empty": empty(),
+    "one record": produced([0], [b"k"], 6),
+    "one partition": uniform(40_000, 100, 1),
+    "no bytes": produced(np.zeros(500, np.int64), [b""], 3, sizes=0),
+}
+
+
+def analysed(
+    topic: SimulatedTopic, records: int = 4_000, groups: Sequence[Group] = (), notes: Sequence[str] = ()
+) -> tuple[TopicResult, SamplePlan]:
+    plan = plan_windows(spans(topic), records=records, seed=1)
+    tally, layout = sampled(topic, plan, candidates(topic.partitions, ()))
+    limits = Limits()
+    result = analyse("orders", tally, plan, layout, mode="sample", limits=limits, groups=groups, notes=notes)
+    return result, plan
+
+
+def report(result: TopicResult) -> Report:
+    return Report("1.0", None, None, "2026-11-01T00:00:00Z", (result,))
+
+
+@pytest.mark.parametrize("name", TOPICS)
+@pytest.mark.parametrize("records", [4_000, 40_000])
+def test_every_topic_gets_a_diagnosis_and_finite_figures(name: str, records: int) -> None:
+    result, _ = analysed(TOPICS[name], records, groups=(Group("g", "range", 5),))
+    to_json(report(result))  # refuses what is not finite
+    assert result.diagnosis == result.causes[0].name
+    for estimate in (result.distinct_keys, result.null_key_share, *(p.share for p in result.partitions)):
+        assert 0 <= estimate.low <= estimate.value <= estimate.high
+
+
+@pytest.mark.parametrize("name", ["uniform", "few keys", "compacted"])
+def test_a_result_comes_back_from_json(name: str) -> None:
+    found = report(analysed(TOPICS[name], groups=(Group("g", "sticky", 4),))[0])
+    assert from_document(json.loads(to_json(found))) == found
+
+
+def test_an_empty_topic_is_empty_and_nothing_of_it_is_estimated() -> None:
+    result, _ = analysed(TOPICS["empty"], groups=(Group("g", "range", 2),))
+    nothing = Estimate.exact(0.0)
+    assert result.diagnosis == "empty"
+    assert result.distinct_keys == result.null_key_share == nothing
+    assert result.by_records.max_mean_ratio == result.by_bytes.effective_parallelism == nothing
+    assert result.sample.achieved == 0.0
+    assert result.groups[0].max_mean_ratio == 0.0
+    assert set(result.partitioners.values()) == {0.0}
+
+
+def test_what_was_read_is_told() -> None:
+    result, plan = analysed(TOPICS["zipf"], notes=("Retention moved while records were read.",))
+    sample = result.sample
+    assert (sample.mode, sample.records, sample.offsets) == ("sample", plan.records, plan.records)
+    assert (sample.population, sample.windows, sample.seed) == (40_000, len(plan.windows), 1)
+    assert sample.notes == ("Retention moved while records were read.",)
+    widths = [key.share.high - key.share.low for key in result.hot_keys]
+    widths += [key.byte_share.high - key.byte_share.low for key in result.hot_keys]
+    widths += [one.byte_share.high - one.byte_share.low for one in result.partitions]
+    assert sample.achieved == max(widths) / 2
+
+
+def test_partitioners_are_those_that_placed_the_keys() -> None:
+    result, _ = analysed(TOPICS["uniform"])
+    assert result.partitioners["murmur2"] == 1.0
+    assert result.partitioners["other"] == 0.0
+    mixed, _ = analysed(TOPICS["mixed partitioners"])
+    assert 0.55 < mixed.partitioners["murmur2"] < 0.7
+    assert 0.4 < mixed.partitioners["crc32"] < 0.52
+
+
+def test_members_of_groups_get_their_shares() -> None:
+    result, _ = analysed(TOPICS["hot key"], groups=(Group("a", "range", 3), Group("b", "roundrobin", 20)))
+    assert [group.name for group in result.groups] == ["a", "b"]
+    assert sum(member.share for member in result.groups[0].members) == pytest.approx(1.0)
+    assert sum(not member.partitions for member in result.groups[1].members) == 8
+
+
+def test_every_candidate_is_a_what_if() -> None:
+    result, _ = analysed(TOPICS["uniform"])
+    assert [one.partitions for one in result.what_if] == [*candidates(12, ())]
+
+
+def test_a_larger_sample_reaches_the_precision_that_is_wanted() -> None:
+    topic = with_sizes(hot_key(120_000, share=0.3))
+    first, plan = analysed(topic, 3_000)
+    precision = 0.008
+    records = needed(first, precision, plan)
+    assert records is not None
+    assert plan.records < records < 120_000
+    second, larger = analysed(topic, records)
+    assert second.sample.achieved is not None
+    assert second.sample.achieved < 1.2 * precision
+    assert needed(second, 1.2 * precision, larger) is None
+
+
+def test_no_larger_sample_than_the_topic_is_needed() -> None:
+    first, plan = analysed(TOPICS["zipf"])
+    assert needed(first, 1e-9, plan) == 40_000
+    assert needed(first, 0.5, plan) is None
+    whole, everything = analysed(TOPICS["zipf"], 40_000)
+    assert needed(whole, 1e-9, everything) is None
+
+
+def test_a_precision_must_be_positive() -> None:
+    first, plan = analysed(TOPICS["uniform"])
+    with pytest.raises(ValueError, match="a precision must be above 0"):
+        needed(first, 0.0, plan)

@@ -1,0 +1,211 @@
+"""Counting in arrays finds what counting one record after another finds."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_validation import rows
+from spark_validation.packing import pack
+from spark_validation.tally import HOT_BY_BYTES, HOT_KEYS, Layout
+from tests.support.skew_records import SCHEMA, Record, assert_same, batches, count, counted, is_empty
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@st.composite
+def samples(draw: st.DrawFn) -> tuple[list[Record], Layout]:
+    """Records of at most 25 keys, so that all of them are looked at one by one, and of distinct times."""
+    partitions, slices = draw(st.integers(1, 7)), draw(st.integers(1, 5))
+    layout = Layout(
+        partitions,
+        slices,
+        weights=tuple(draw(st.lists(st.floats(1, 50), min_size=partitions, max_size=partitions))),
+        census=tuple(draw(st.lists(st.booleans(), min_size=partitions, max_size=partitions))),
+        candidates=tuple(draw(st.sets(st.integers(1, 20), max_size=3))),
+        keep_keys=draw(st.booleans()),
+    )
+    keys = draw(st.lists(st.none() | st.binary(max_size=6), min_size=1, max_size=HOT_BY_BYTES))
+    drawn = draw(
+        st.lists(
+            st.tuples(
+                st.integers(0, partitions - 1),
+                st.integers(0, slices - 1),
+                st.sampled_from(keys),
+                st.integers(0, 10**7),
+            ),
+            max_size=60,
+        )
+    )
+    times = draw(st.permutations(range(len(drawn))))
+    return [Record(*rest, at) for rest, at in zip(drawn, times, strict=True)], layout
+
+
+@given(samples(), st.integers(1, 60))
+def test_the_counts_are_those_of_a_slow_and_plain_count(
+    sample: tuple[list[Record], Layout], batch_size: int
+) -> None:
+    records, layout = sample
+    assert_same(count(batches(records, batch_size), layout), counted(records, layout))
+
+
+def drawn(number: int, keys: int, layout: Layout, seed: int = 5) -> list[Record]:
+    """Records with a key of `keys`, one of ten without; the first key has about a third."""
+    place = random.Random(seed)
+    return [
+        Record(
+            place.randrange(layout.partitions),
+            place.randrange(layout.slices),
+            None if place.random() < 0.1 else b"k%d" % (place.randrange(keys) * (place.random() > 0.3)),
+            place.randrange(500),
+            at,
+        )
+        for at in range(number)
+    ]
+
+
+LAYOUT = Layout(6, 4, (1.0, 2.0, 1.0, 3.5, 2.0, 1.0), (True, False) * 3, (6, 9, 12))
+
+
+def test_counts_are_the_same_however_often_the_rows_are_grouped(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = drawn(3_000, 20, LAYOUT)
+    groupings: list[int] = []
+    compact = rows._compact
+
+    def noted(held: list[Any], schema: Any) -> Any:
+        groupings.append(len(held))
+        return compact(held, schema)
+
+    monkeypatch.setattr(rows, "_compact", noted)
+    monkeypatch.setattr(rows, "_COMPACT_ROWS", 100)
+    assert_same(count(batches(records, 30), LAYOUT), counted(records, LAYOUT))
+    assert len(groupings) > 3
+
+
+def test_rows_that_do_not_group_are_not_grouped_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [Record(0, 0, b"%d" % number, 1, number) for number in range(6_400)]
+    sizes: list[int] = []
+    compact = rows._compact
+
+    def noted(held: list[Any], schema: Any) -> Any:
+        sizes.append(sum(table.num_rows for table in held))
+        return compact(held, schema)
+
+    monkeypatch.setattr(rows, "_compact", noted)
+    monkeypatch.setattr(rows, "_COMPACT_ROWS", 100)
+    assert count(batches(records, 50), LAYOUT).distinct == 6_400
+    # 100, 200, 400, …: each row is grouped a few times, not once for every hundred rows.
+    assert sum(sizes) < 4 * len(records)
+
+
+def test_no_records_count_nothing() -> None:
+    assert is_empty(count([], LAYOUT))
+    nothing = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in SCHEMA], schema=SCHEMA)
+    assert is_empty(count([nothing, nothing], LAYOUT))
+
+
+def test_records_without_a_key_are_counted_alone() -> None:
+    records = [Record(n % 6, n % 4, None, 7, n) for n in range(120)]
+    tally = count(batches(records), LAYOUT)
+    assert_same(tally, counted(records, LAYOUT))
+    assert tally.null_records.sum() == 120
+    assert tally.distinct == 0
+    assert not tally.fits.any()
+
+
+def test_an_empty_key_is_a_key() -> None:
+    records = [Record(0, 0, b"", 7, 1), Record(0, 0, None, 7, 2)]
+    tally = count(batches(records), LAYOUT)
+    assert (tally.distinct, tally.null_records.sum(), tally.hot[0].length) == (1, 1, 0)
+
+
+def test_keys_leave_only_where_they_may() -> None:
+    records = [Record(0, 0, b"a person's name", 7, 1)]
+    assert count(batches(records), LAYOUT).hot[0].key is None
+    assert b"a person's name" not in pack(count(batches(records), LAYOUT))
+
+
+def test_of_many_keys_those_with_most_records_or_bytes_are_kept() -> None:
+    layout = Layout(1, 1, (1.0,), (True,))
+    frequent = [Record(0, 0, b"f%d" % k, 1, 0) for k in range(200) for _ in range(k + 2)]
+    heavy = [Record(0, 0, b"h%d" % k, 10_000 + k, 0) for k in range(100)]
+    tally = count(batches(frequent + heavy), layout)
+    records = [int(key.records.sum()) for key in tally.hot]
+    assert records[:HOT_KEYS] == list(range(201, 201 - HOT_KEYS, -1))
+    sizes = sorted((int(key.bytes.sum()) for key in tally.hot), reverse=True)
+    assert sizes[:HOT_BY_BYTES] == list(range(10_099, 10_099 - HOT_BY_BYTES, -1))
+    assert len(tally.hot) == HOT_KEYS + HOT_BY_BYTES
+
+
+def test_among_equal_keys_the_order_of_arrival_does_not_choose() -> None:
+    layout = Layout(1, 1, (1.0,), (True,))
+    records = [Record(0, 0, b"k%d" % k, 1, 0) for k in range(1_000)] + [Record(0, 0, b"more", 1, 0)] * 2
+    tally = count(batches(records), layout)
+    assert [int(key.records.sum()) for key in tally.hot[:2]] == [2, 1]
+    random.Random(3).shuffle(records)
+    assert_same(count(batches(records), layout), tally)
+
+
+def test_weights_decide_which_keys_are_most_frequent() -> None:
+    layout = Layout(2, 1, (1.0, 100.0), (True, False))
+    records = [Record(0, 0, b"read whole", 1, 0)] * 50 + [Record(1, 0, b"sampled", 1, 0)] * 2
+    lengths = [key.length for key in count(batches(records), layout).hot]
+    assert lengths == [len(b"sampled"), len(b"read whole")]
+
+
+def arrays(number: int, keys: Any, layout: Layout, begin: int) -> Any:
+    """A batch of `number` records, made without a Python object for each."""
+    place = np.arange(begin, begin + number)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array((place % layout.partitions).astype(np.int32)),
+            pa.array((place % layout.slices).astype(np.int32)),
+            pa.array(keys(place)).cast(pa.string()).cast(pa.binary()),
+            pa.array(np.full(number, 100)),
+            pa.array(place),
+        ],
+        schema=SCHEMA,
+    )
+
+
+_POOLS: list[Any] = []
+"""Never let go of: Arrow gives memory back to the pool that it came from, whenever that may be."""
+
+
+@pytest.fixture
+def peak() -> Iterator[Callable[[], int]]:
+    """The most bytes that Arrow held since; NumPy's arrays are of the same order."""
+    before = pa.default_memory_pool()
+    _POOLS.append(pa.proxy_memory_pool(before))
+    pa.set_memory_pool(_POOLS[-1])
+    yield _POOLS[-1].max_memory
+    pa.set_memory_pool(before)
+
+
+def test_memory_grows_with_keys_and_not_with_records(
+    peak: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "_COMPACT_ROWS", 100_000)
+
+    def key(at: Any) -> Any:
+        return np.where(at % 10 < 3, 0, at % 50)
+
+    tally = count((arrays(20_000, key, LAYOUT, batch * 20_000) for batch in range(100)), LAYOUT)
+    assert tally.records.sum() == 2_000_000
+    assert tally.hot[0].records.sum() == 2_000_000 * 3 // 10
+    # Two million of these records are 90 MB.
+    assert peak() < 30e6
+
+
+def test_a_million_keys_leave_a_small_tally(peak: Callable[[], int]) -> None:
+    tally = count((arrays(50_000, lambda at: at, LAYOUT, b * 50_000) for b in range(20)), LAYOUT)
+    assert tally.distinct == 1_000_000
+    assert peak() < 200e6
+    assert len(pack(tally)) < 150_000

@@ -1,0 +1,431 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from spark_validation.analysis import analyse
+from spark_validation.hashing import PARTITIONERS, Int64s, Keys
+from spark_validation.observation import BALANCED_RATIO
+from spark_validation.results import Limits, TopicResult
+from spark_validation.windows import Span, plan_windows
+from tests.support.skew_simulation import (
+    NULL,
+    START_MS,
+    SimulatedTopic,
+    bursts,
+    compacted,
+    drawn,
+    empty,
+    few_keys,
+    hot_key,
+    mixed_partitioners,
+    named,
+    null_keys,
+    produced,
+    repartitioned,
+    sampled,
+    uniform,
+    with_sizes,
+    zipf,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+MANY = 1_000_000
+SAMPLE = 100_000
+FULL = 10**9
+KEYS = 10_000
+SEEDS = (0, 1, 2)
+"""Of topics and of samples."""
+
+
+def analysed(topic: SimulatedTopic, records: int = FULL, seed: int = 0) -> TopicResult:
+    count = topic.partitions
+    tally, plan, layout = drawn(topic, records=records, seed=seed, candidates=(count, 2 * count))
+    return analyse("orders", tally, plan, layout, mode="full" if plan.full else "sample", limits=Limits())
+
+
+def names(result: TopicResult) -> tuple[str, ...]:
+    return tuple(cause.name for cause in result.causes)
+
+
+def placed(codes: npt.ArrayLike, at: npt.ArrayLike, partitions: int) -> SimulatedTopic:
+    """A topic whose producers choose partitions themselves."""
+    codes, at = np.asarray(codes), np.asarray(at)
+    order = np.argsort(at, kind="stable")
+    lengths = np.bincount(at, minlength=partitions)
+    cuts = np.cumsum(lengths)[:-1]
+    return SimulatedTopic(
+        tuple(np.split(codes[order], cuts)),
+        named(KEYS),
+        tuple(np.split(np.full(len(codes), 200), cuts)),
+        tuple(np.split(START_MS + order, cuts)),
+        tuple(np.arange(length) for length in lengths.tolist()),
+        tuple(lengths.tolist()),
+    )
+
+
+def murmur2_of(codes: npt.ArrayLike) -> Int64s:
+    of_keys = PARTITIONERS["murmur2"](Keys.of([*named(KEYS)]))
+    return np.asarray(of_keys[np.asarray(codes)], dtype=np.int64)
+
+
+def timed(
+    topic: SimulatedTopic, of: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]
+) -> SimulatedTopic:
+    return replace(topic, times=tuple(of(times) for times in topic.times))
+
+
+def all_at_once(topic: SimulatedTopic) -> SimulatedTopic:
+    return timed(topic, lambda times: np.full(len(times), START_MS))
+
+
+def out_of_order(topic: SimulatedTopic) -> SimulatedTopic:
+    random = np.random.default_rng(5)
+    return timed(topic, lambda times: START_MS + random.integers(0, MANY, len(times)))
+
+
+def by_the_minute(topic: SimulatedTopic) -> SimulatedTopic:
+    return timed(topic, lambda times: times // 60_000 * 60_000)
+
+
+KNOWN: dict[str, tuple[Callable[[int], SimulatedTopic], str]] = {
+    "uniform": (lambda seed: uniform(MANY, KEYS, seed=seed), "balanced"),
+    "one key of 30 %": (lambda seed: hot_key(MANY, KEYS, seed=seed), "hot_keys"),
+    "10 keys on 12 partitions": (lambda seed: few_keys(MANY, seed=seed), "few_keys"),
+    "no keys": (lambda seed: null_keys(MANY, KEYS, share=1.0, seed=seed), "null_keys"),
+    "half null keys": (lambda seed: null_keys(MANY, KEYS, share=0.5, seed=seed), "null_keys"),
+    "mixed 50:50": (lambda seed: mixed_partitioners(MANY, KEYS, share=0.5, seed=seed), "mixed_partitioners"),
+    "mixed 90:10": (lambda seed: mixed_partitioners(MANY, KEYS, share=0.1, seed=seed), "mixed_partitioners"),
+    "mixed 10:90": (lambda seed: mixed_partitioners(MANY, KEYS, share=0.9, seed=seed), "mixed_partitioners"),
+    "6 to 12": (lambda seed: repartitioned(MANY, KEYS, 12, before=6, seed=seed), "repartitioned"),
+    "4 to 6": (lambda seed: repartitioned(MANY, KEYS, 6, before=4, seed=seed), "repartitioned"),
+    "12 to 13": (lambda seed: repartitioned(MANY, KEYS, 13, before=12, seed=seed), "repartitioned"),
+    "short bursts": (lambda seed: bursts(MANY, KEYS, seed=seed), "bursty"),
+    "one burst": (lambda seed: bursts(MANY, KEYS, stretches=1, length=0.1, seed=seed), "bursty"),
+    "all by CRC32": (lambda seed: mixed_partitioners(MANY, KEYS, share=1.0, seed=seed), "balanced"),
+    "one key of 1 %": (lambda seed: hot_key(MANY, KEYS, share=0.01, seed=seed), "balanced"),
+    "2,000 keys": (lambda seed: uniform(MANY, 2_000, seed=seed), "balanced"),
+    "30 keys": (lambda seed: few_keys(MANY, 30, seed=seed), "few_keys"),
+    "few null keys": (lambda seed: null_keys(MANY, KEYS, share=0.005, seed=seed), "balanced"),
+    "strays by CRC32": (lambda seed: mixed_partitioners(MANY, KEYS, share=0.0005, seed=seed), "balanced"),
+    "only new records": (lambda seed: repartitioned(MANY, KEYS, at=0.0, seed=seed), "balanced"),
+    "only old records": (lambda seed: repartitioned(MANY, KEYS, at=1.0, seed=seed), "repartitioned"),
+    "a faint burst": (
+        lambda seed: bursts(MANY, KEYS, stretches=1, length=0.05, within=0.02, seed=seed), "balanced"),
+    "uneven sizes": (lambda seed: with_sizes(uniform(MANY, KEYS, seed=seed), spread=1.5), "balanced"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_known_topic_is_recognised_from_all_of_it_and_from_a_tenth(name: str) -> None:
+    make, diagnosis = KNOWN[name]
+    for seed in SEEDS:
+        topic = make(seed)
+        for records in (FULL, SAMPLE) if seed == SEEDS[0] else (SAMPLE,):
+            result = analysed(topic, records, seed)
+            assert result.causes[0].name == diagnosis, (seed, records, result.causes)
+
+
+@pytest.mark.parametrize("s", [0.8, 1.1, 1.5])
+@pytest.mark.parametrize("partitions", [3, 12])
+def test_a_zipf_topic_is_what_its_true_ratio_and_its_frequent_keys_say(s: float, partitions: int) -> None:
+    for seed in SEEDS:
+        topic = zipf(MANY, KEYS, partitions, s=s, seed=seed)
+        codes = topic.all_codes
+        # Counted record by record: the ratio with all keys, and without the ten most frequent.
+        rest = np.bincount(murmur2_of(codes[codes >= 10]) % partitions, minlength=partitions)
+        ratio, without = topic.ratio(), float(rest.max() / rest.mean())
+        assert abs(ratio - BALANCED_RATIO) > 0.01
+        expected = "balanced" if ratio < BALANCED_RATIO else "hot_keys"
+        if expected == "hot_keys":
+            assert (ratio - without) / (ratio - 1) > 0.5
+        for records in (FULL, SAMPLE):
+            result = analysed(topic, records, seed)
+            assert names(result) == (expected,), (ratio, result.causes)
+
+
+def test_no_record_is_empty() -> None:
+    assert names(analysed(empty())) == ("empty",)
+
+
+def test_one_partition_is_balanced_whatever_its_keys() -> None:
+    assert names(analysed(hot_key(50_000, 100, 1))) == ("balanced",)
+
+
+def test_the_part_that_a_key_explains_is_what_goes_with_it() -> None:
+    topic = hot_key(200_000, KEYS)
+    codes = topic.all_codes
+    rest = np.bincount(murmur2_of(codes[codes != 0]) % 12, minlength=12)
+    ratio, without = topic.ratio(), float(rest.max() / rest.mean())
+    (cause,) = analysed(topic).causes
+    assert cause.explains == pytest.approx((ratio - without) / (ratio - 1))
+    assert "has 30 % of the records" in cause.evidence
+    assert f"has {ratio:.2f} times the mean, and would have {without:.2f} without it" in cause.evidence
+
+
+def test_keys_with_large_values_are_hot_by_bytes() -> None:
+    codes = np.random.default_rng(0).integers(0, KEYS, 300_000)
+    topic = produced(codes, named(KEYS), 12, sizes=np.where(codes == 7, 400_000, 200))
+    (cause,) = analysed(topic).causes
+    assert cause.name == "hot_keys"
+    assert "of the bytes" in cause.evidence
+    assert "By records the ratio is 1.0" in cause.evidence
+
+
+def test_few_keys_of_uneven_size_are_named_by_what_explains_more() -> None:
+    codes = np.random.default_rng(0).integers(0, 24, 200_000)
+    codes[: len(codes) // 2] = 0
+    topic = produced(np.random.default_rng(1).permutation(codes), named(24), 12)
+    assert names(analysed(topic))[0] == "hot_keys"
+
+
+@pytest.mark.parametrize("records", [3_000, 20_000])
+def test_batches_of_null_keys_are_no_burst_and_no_lack_of_keys(records: int) -> None:
+    for seed in range(6):
+        topic = null_keys(records, 2_000, share=0.5, seed=seed)
+        for read in (FULL, records // 5):
+            assert names(analysed(topic, read, seed))[0] == "null_keys"
+
+
+def test_large_batches_of_null_keys_are_no_second_cause() -> None:
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        codes = random.integers(0, KEYS, 120_000)
+        at = murmur2_of(codes) % 12
+        null = np.flatnonzero(random.random(len(codes)) < 0.5)
+        codes[null] = NULL
+        at[null] = np.repeat(random.integers(0, 12, len(null) // 3_000 + 1), 3_000)[: len(null)]
+        for read in (FULL, 20_000):
+            assert "bursty" not in names(analysed(placed(codes, at, 12), read, seed))
+
+
+@pytest.mark.parametrize("keep", [5_000, 18_000])
+def test_partitions_of_which_retention_keeps_unequal_times_do_not_burst(keep: int) -> None:
+    topic = hot_key(300_000, KEYS)
+    kept = [Span(number, max(0, end - keep), end) for number, end in enumerate(topic.ends)]
+    for records in (FULL, 20_000):
+        plan = plan_windows(kept, records=records, seed=1)
+        tally, layout = sampled(topic, plan)
+        result = analyse("orders", tally, plan, layout, mode="sample", limits=Limits())
+        assert names(result) == ("balanced",)
+
+
+def test_as_many_keys_as_partitions_one_on_each_are_balanced() -> None:
+    codes = np.random.default_rng(0).integers(0, 12, 200_000)
+    assert names(analysed(placed(codes, codes, 12))) == ("balanced",)
+
+
+def test_null_keys_are_not_blamed_for_the_skew_of_a_key() -> None:
+    random = np.random.default_rng(0)
+    codes = random.integers(1, KEYS, 300_000)
+    codes[random.random(len(codes)) < 0.3] = 0
+    codes[random.random(len(codes)) < 0.5] = NULL
+    result = analysed(produced(codes, named(KEYS), 12), 30_000)
+    assert names(result) == ("hot_keys", "null_keys")
+
+
+def test_null_keys_on_one_partition_explain_its_load() -> None:
+    random = np.random.default_rng(0)
+    codes = random.integers(0, KEYS, 300_000)
+    at = murmur2_of(codes) % 12
+    null = random.random(len(codes)) < 0.2
+    codes[null], at[null] = NULL, 4
+    (cause,) = analysed(placed(codes, at, 12), 30_000).causes
+    assert cause.name == "null_keys"
+    assert cause.explains is not None
+    assert cause.explains > 0.9
+    assert "12.00 times their mean" in cause.evidence
+
+
+def test_sticky_null_keys_are_seen_to_come_in_batches() -> None:
+    (sticky,) = analysed(null_keys(300_000, KEYS, share=0.5), 30_000).causes
+    random = np.random.default_rng(0)
+    codes = random.integers(0, KEYS, 300_000)
+    at = murmur2_of(codes) % 12
+    null = random.random(len(codes)) < 0.5
+    codes[null], at[null] = NULL, random.integers(0, 12, int(null.sum()))
+    (even,) = analysed(placed(codes, at, 12), 30_000).causes
+    assert "spread in batches" in sticky.evidence
+    assert "spread evenly" in even.evidence
+
+
+@pytest.mark.parametrize(("share", "partitions"), [(0.5, 12), (0.1, 12), (0.9, 12), (0.1, 2), (0.3, 120)])
+def test_the_share_of_each_partitioner_is_corrected_for_chance(share: float, partitions: int) -> None:
+    cause = analysed(mixed_partitioners(400_000, KEYS, partitions, share=share), 100_000).causes[0]
+    assert cause.name == "mixed_partitioners"
+    stated = float(cause.evidence.split("CRC32 (librdkafka's default) ")[1].split(" %")[0])
+    assert stated == pytest.approx(100 * share, abs=4)
+
+
+def test_another_partitioner_is_found_where_few_keys_are_frequent() -> None:
+    random = np.random.default_rng(2)
+    weights = np.arange(1, KEYS + 1) ** -1.5
+    codes = random.choice(KEYS, 300_000, p=weights / weights.sum())
+    topic = produced(codes, named(KEYS), 12, crc32=random.random(300_000) < 0.5)
+    for records in (FULL, 30_000):
+        causes = {cause.name: cause for cause in analysed(topic, records).causes}
+        assert "CRC32 (librdkafka's default)" in causes["mixed_partitioners"].evidence
+        assert "repartitioned" not in causes
+
+
+def test_a_topic_of_one_other_partitioner_is_consistent_and_says_so() -> None:
+    (cause,) = analysed(mixed_partitioners(200_000, KEYS, share=1.0), 30_000).causes
+    assert cause.name == "balanced"
+    assert "All keys lie where CRC32 (librdkafka's default) puts them" in cause.evidence
+
+
+def test_keys_that_are_ignored_are_mixed_and_a_partitioner_of_ones_own_is_not() -> None:
+    random = np.random.default_rng(0)
+    codes = random.integers(0, KEYS, 200_000)
+    (ignored,) = analysed(placed(codes, random.integers(0, 12, len(codes)), 12), 50_000).causes
+    assert ignored.name == "mixed_partitioners"
+    assert "No partitioner explains where the records lie" in ignored.evidence
+    (own,) = analysed(placed(codes, codes % 12, 12), 50_000).causes
+    assert own.name == "balanced"
+    assert "producers choose partitions themselves" in own.evidence
+
+
+def test_skew_by_a_partitioner_of_ones_own_is_no_matter_of_keys() -> None:
+    codes = np.random.default_rng(0).integers(0, KEYS, 200_000)
+    (cause,) = analysed(placed(codes, np.minimum(codes % 24, 11), 12), 50_000).causes
+    assert cause.name == "mixed_partitioners"
+    assert "Partition 11 has 6.5" in cause.evidence
+    assert "no frequent key makes it" in cause.evidence
+
+
+@pytest.mark.parametrize("partitions", [2, 3, 12])
+def test_a_change_of_the_partitioner_in_time_is_no_partition_increase(partitions: int) -> None:
+    codes = np.random.default_rng(0).integers(0, KEYS, 200_000)
+    topic = produced(codes, named(KEYS), partitions, crc32=np.arange(len(codes)) < len(codes) / 2)
+    for records in (FULL, 30_000):
+        cause = analysed(topic, records).causes[0]
+        assert cause.name == "mixed_partitioners"
+        assert "from part 1 to part" in cause.evidence
+
+
+@pytest.mark.parametrize("keys", [2, 3, 10])
+@pytest.mark.parametrize("unordered", [False, True])
+def test_a_few_keys_of_two_partitioners_are_no_partition_increase(keys: int, unordered: bool) -> None:
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        called = [f"{seed}-{number}".encode() for number in range(keys)]
+        topic = produced(random.integers(0, keys, 50_000), called, 12, crc32=random.random(50_000) < 0.5)
+        result = analysed(all_at_once(topic) if unordered else topic, 20_000)
+        assert result.causes[0].name == "mixed_partitioners", (seed, result.causes)
+
+
+@pytest.mark.parametrize("records", [FULL, SAMPLE])
+def test_a_partition_increase_is_dated_and_placed(records: int) -> None:
+    topic = repartitioned(MANY, KEYS, 12, before=6, at=0.5)
+    (cause,) = analysed(topic, records).causes
+    assert "all of these lie where it puts them on 6" in cause.evidence
+    low, high = (
+        int(np.datetime64(text, "ms").astype(np.int64))
+        for text in re.findall(r"(\d{4}-\d\d-\d\d [\d:.]+) UTC", cause.evidence)
+    )
+    at = START_MS + MANY // 2
+    assert low <= at <= high
+    assert high - low < MANY // 8
+    offsets = re.search(r"in partition 0 between ([\d,]+) and ([\d,]+)", cause.evidence)
+    assert offsets is not None
+    first, last = (int(text.rstrip(",").replace(",", "")) for text in offsets.groups())
+    assert first <= int(np.searchsorted(topic.times[0], at)) <= last
+
+
+@pytest.mark.parametrize("of", [all_at_once, out_of_order, by_the_minute])
+def test_a_partition_increase_is_told_without_good_timestamps(
+    of: Callable[[SimulatedTopic], SimulatedTopic],
+) -> None:
+    topic = of(repartitioned(300_000, KEYS, 12, before=6))
+    for records in (FULL, 30_000):
+        assert analysed(topic, records).causes[0].name == "repartitioned"
+    mixed = of(mixed_partitioners(300_000, KEYS))
+    for records in (FULL, 30_000):
+        assert analysed(mixed, records).causes[0].name == "mixed_partitioners"
+
+
+def test_where_times_are_out_of_order_no_time_of_the_increase_is_given() -> None:
+    cause = analysed(out_of_order(repartitioned(300_000, KEYS, 12, before=6)), 30_000).causes[0]
+    assert "when cannot be told" in cause.evidence
+    assert "by offset, in partition 0" in cause.evidence
+
+
+def test_two_partition_increases_are_one_diagnosis() -> None:
+    at = np.arange(300_000)
+    counts = np.where(at < 100_000, 4, np.where(at < 200_000, 6, 12))
+    codes = np.random.default_rng(0).integers(0, KEYS, len(at))
+    assert names(analysed(produced(codes, named(KEYS), 12, counts=counts), 50_000))[0] == "repartitioned"
+
+
+def test_a_partition_increase_outranks_the_frequent_key_beside_it() -> None:
+    random = np.random.default_rng(0)
+    codes = random.integers(1, KEYS, 200_000)
+    codes[random.random(len(codes)) < 0.3] = 0
+    topic = produced(codes, named(KEYS), 12, counts=np.where(np.arange(len(codes)) < 100_000, 6, 12))
+    assert names(analysed(topic, 30_000)) == ("repartitioned", "hot_keys")
+
+
+@pytest.mark.parametrize("start", [0.0, 0.3, 0.9, 0.95])
+@pytest.mark.parametrize(("length", "within"), [(0.05, 0.9), (0.1, 0.6)])
+def test_a_burst_is_found_wherever_it_is(start: float, length: float, within: float) -> None:
+    count = 300_000
+    random = np.random.default_rng(0)
+    codes = random.integers(1, KEYS, count)
+    at = np.arange(count) / count
+    codes[(at >= start) & (at < start + length) & (random.random(count) < within)] = 0
+    topic = produced(codes, named(KEYS), 12)
+    for records in (FULL, 30_000):
+        cause = analysed(topic, records).causes[0]
+        assert cause.name == "bursty", cause
+        assert "; key " in cause.evidence
+
+
+def test_a_key_that_began_half_way_is_hot_and_no_burst() -> None:
+    random = np.random.default_rng(0)
+    codes = random.integers(1, KEYS, 300_000)
+    codes[(np.arange(len(codes)) > 150_000) & (random.random(len(codes)) < 0.3)] = 0
+    for records in (FULL, 30_000):
+        assert names(analysed(produced(codes, named(KEYS), 12), records)) == ("hot_keys",)
+
+
+def test_large_values_for_a_while_are_a_burst_by_bytes() -> None:
+    codes = np.random.default_rng(0).integers(0, KEYS, 300_000)
+    at = np.arange(len(codes))
+    large = (murmur2_of(codes) % 12 == 3) & (at > 120_000) & (at < 150_000)
+    topic = produced(codes, named(KEYS), 12, sizes=np.where(large, 5_000, 200))
+    for records in (FULL, 30_000):
+        cause = analysed(topic, records).causes[0]
+        assert cause.name == "bursty"
+        assert "of the bytes" in cause.evidence
+
+
+def test_a_burst_without_timestamps_is_seen_by_slices() -> None:
+    random = np.random.default_rng(0)
+    steady = hot_key(300_000, KEYS, share=0.03)
+    codes = random.integers(1, KEYS, 300_000)
+    codes[60_000:69_000] = 0
+    burst = produced(codes, named(KEYS), 12)
+    for records in (FULL, 60_000):
+        assert "bursty" not in names(analysed(all_at_once(steady), records))
+        cause = analysed(all_at_once(burst), records).causes[0]
+        assert cause.name == "bursty"
+        assert "10 equal parts of the log" in cause.evidence
+
+
+def test_compaction_changes_no_diagnosis() -> None:
+    assert names(analysed(compacted(uniform(300_000, KEYS)), 30_000)) == ("balanced",)
+    assert names(analysed(compacted(hot_key(300_000, KEYS)), 30_000)) == ("hot_keys",)
+
+
+def test_evidence_shows_no_key() -> None:
+    for topic in (hot_key(50_000, 500), bursts(50_000, 500), few_keys(50_000)):
+        for cause in analysed(topic).causes:
+            assert "customer-" not in cause.evidence

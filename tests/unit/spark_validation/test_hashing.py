@@ -1,0 +1,194 @@
+"""The hashes are Kafka's and librdkafka's own, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import uuid
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkaform.jars.java import find_java
+from kafkaform.jars.kafka import kafka_classpath
+from spark_validation.hashing import PARTITIONERS, Keys, crc32, fnv1a, murmur2
+from tests.support.kafka_fixtures import TIMEOUT_S, remove_topics
+from tests.support.skew_producers import create_topic, producer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from confluent_kafka import Message
+
+    from kafkaform.devcluster.cluster import DevCluster
+
+PARTITIONS = 12
+SOURCE = Path(__file__).parents[3] / "scripts" / "KafkaHashes.java"
+
+SMALLEST = b"19d2100h"
+"""Its FNV-1a is the smallest signed number, which has no absolute value of 32 bits."""
+
+
+def _varied_keys() -> list[bytes]:
+    """Keys of each length from 0 to 300, with low and high bytes, and what applications really use."""
+    drawn = random.Random(20_261_101)
+    keys = [drawn.randbytes(length) for length in range(301) for _ in range(4)]
+    keys += [bytes([byte]) * length for byte in (0x00, 0x7F, 0x80, 0xFF) for length in range(1, 18)]
+    keys += [b"order-%d" % number for number in range(500)]
+    keys += [text.encode() for text in ("Straße", "ключ", "注文", "🔑🔑", "a\u0301", "\x00", " ")]
+    keys += [uuid.UUID(int=drawn.getrandbits(128)).bytes for _ in range(100)]
+    keys += [number.to_bytes(8, "big", signed=True) for number in (-(2**63), -1, 0, 1, 2**63 - 1)]
+    keys.append(SMALLEST)
+    return keys
+
+
+KEYS = _varied_keys()
+
+
+def java(keys: list[bytes], *arguments: str) -> list[str]:
+    """A line of what scripts/KafkaHashes.java prints for each key."""
+    classpath = os.pathsep.join(map(str, kafka_classpath()))
+    run = subprocess.run(
+        [find_java().path, "-cp", classpath, SOURCE, *arguments],
+        input="".join(f"{key.hex()}\n" for key in keys),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def topic(kafka: DevCluster) -> Iterator[Callable[[], str]]:
+    """Makes topics of 12 partitions."""
+    prefix = f"hash{uuid.uuid4().hex[:10]}."
+    numbers = iter(range(1_000))
+
+    def make() -> str:
+        name = f"{prefix}{next(numbers)}"
+        create_topic(kafka.bootstrap_servers, name, PARTITIONS)
+        return name
+
+    yield make
+    remove_topics(kafka.bootstrap_servers, prefix)
+
+
+def librdkafka(servers: str, topic: str, partitioner: str, keys: list[bytes]) -> list[int]:
+    """The partition on which librdkafka put a record with each key."""
+    lies = [-1] * len(keys)
+    client = producer(servers, partitioner)
+
+    def to(number: int) -> Callable[[object, Message], None]:
+        def delivered(error: object, message: Message) -> None:
+            assert error is None
+            partition = message.partition()
+            assert partition is not None
+            lies[number] = partition
+
+        return delivered
+
+    for number, key in enumerate(keys):
+        client.produce(topic, b"", key, on_delivery=to(number))
+    assert client.flush(TIMEOUT_S) == 0
+    return lies
+
+
+def predicted(partitioner: str, keys: list[bytes]) -> list[int]:
+    placed: list[int] = (PARTITIONERS[partitioner](Keys.of(keys)) % PARTITIONS).tolist()
+    return placed
+
+
+def test_murmur2_is_that_of_kafkas_jar() -> None:
+    hashes = murmur2(Keys.of(KEYS))
+    positive = PARTITIONERS["murmur2"](Keys.of(KEYS))
+    ours = [f"{signed} {at}" for signed, at in zip(hashes.astype(np.int32), positive, strict=True)]
+    assert ours == java(KEYS)
+    assert (hashes.astype(np.int32) < 0).any()
+
+
+def test_the_java_producer_puts_keys_where_murmur2_says(kafka: DevCluster, topic: Callable[[], str]) -> None:
+    lies = java(KEYS, kafka.bootstrap_servers, topic())
+    assert list(map(int, lies)) == predicted("murmur2", KEYS)
+
+
+@pytest.mark.parametrize(
+    ("librdkafkas", "ours"),
+    [
+        ("murmur2", "murmur2"),
+        ("murmur2_random", "murmur2"),
+        ("consistent", "crc32"),
+        ("consistent_random", "crc32"),
+        ("fnv1a", "fnv1a"),
+        ("fnv1a_random", "fnv1a"),
+    ],
+)
+def test_librdkafka_puts_keys_where_its_partitioner_says(
+    kafka: DevCluster, topic: Callable[[], str], librdkafkas: str, ours: str
+) -> None:
+    # Its consistent_random takes an empty key for none.
+    keys = [key for key in KEYS if key]
+    assert librdkafka(kafka.bootstrap_servers, topic(), librdkafkas, keys) == predicted(ours, keys)
+
+
+@pytest.mark.parametrize(
+    ("librdkafkas", "ours"), [("murmur2_random", "murmur2"), ("consistent", "crc32"), ("fnv1a", "fnv1a")]
+)
+def test_librdkafka_hashes_an_empty_key_like_others(
+    kafka: DevCluster, topic: Callable[[], str], librdkafkas: str, ours: str
+) -> None:
+    lies = librdkafka(kafka.bootstrap_servers, topic(), librdkafkas, [b""] * 5)
+    assert lies == predicted(ours, [b""] * 5)
+
+
+def test_crc32_is_zlibs() -> None:
+    assert crc32(Keys.of(KEYS)).tolist() == [zlib.crc32(key) for key in KEYS]
+
+
+def test_fnv1a_has_the_values_that_its_authors_publish() -> None:
+    published = {b"": 0x811C9DC5, b"a": 0xE40C292C, b"foobar": 0xBF9CF968}
+    assert fnv1a(Keys.of([*published])).tolist() == [*published.values()]
+
+
+def test_the_smallest_number_is_as_librdkafka_takes_it() -> None:
+    assert fnv1a(Keys.of([SMALLEST])) == 2**31
+    assert PARTITIONERS["fnv1a"](Keys.of([SMALLEST])) == 2**31
+
+
+@given(st.lists(st.binary(max_size=40), max_size=30))
+def test_a_key_hashes_alike_alone_and_among_others(keys: list[bytes]) -> None:
+    for of in PARTITIONERS.values():
+        together = of(Keys.of(keys)).tolist()
+        assert together == [of(Keys.of([key]))[0] for key in keys]
+
+
+@given(st.lists(st.one_of(st.none(), st.binary(max_size=9)), max_size=20), st.data())
+def test_a_slice_of_an_arrow_array_is_read_in_its_place(
+    keys: list[bytes | None], data: st.DataObject
+) -> None:
+    array = pa.array(keys, pa.binary())
+    begin = data.draw(st.integers(0, len(keys)))
+    end = data.draw(st.integers(begin, len(keys)))
+    present = array[begin:end].drop_null()
+    expected = [key for key in keys[begin:end] if key is not None]
+    found = Keys.of_arrow(present)
+    assert [found.at(number) for number in range(len(found))] == expected
+    assert murmur2(found).tolist() == murmur2(Keys.of(expected)).tolist()
+
+
+def test_no_keys_have_no_hashes() -> None:
+    for nothing in (Keys.of([]), Keys.of_arrow(pa.array([], pa.binary()))):
+        assert [len(of(nothing)) for of in PARTITIONERS.values()] == [0, 0, 0]
+
+
+def test_the_bytes_of_an_arrow_array_are_not_copied() -> None:
+    array = pa.array([b"one", b"two"], pa.binary())
+    data = Keys.of_arrow(array).data
+    assert data.ctypes.data == array.buffers()[2].address

@@ -1,0 +1,183 @@
+"""The skew report as JSON: its schema fits what is written, and no more than that."""
+
+from __future__ import annotations
+
+import copy
+import json
+import types
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from jsonschema_rs import Draft202012Validator as Acceptor
+
+from kafkaform.schema_files import load_schema
+from spark_validation import results
+from spark_validation.document import from_document, to_json
+from spark_validation.results import Estimate, Finding, Report, Verdict
+from tests.support.skew_scenes import empty, hot, measured, report, what_if
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCHEMA = load_schema("skew")
+VALIDATOR = Draft202012Validator(SCHEMA)
+ACCEPTOR = Acceptor(SCHEMA)
+CLASSES = {name: one for name, one in vars(results).items() if is_dataclass(one) and name != "Limits"}
+
+
+def full() -> Report:
+    """A report in which every field has a value."""
+    topic = measured(
+        "orders.v1",
+        hot_keys=[hot("a", Estimate(0.3, 0.2, 0.4), key="alice")],
+        what_ifs=[what_if(6, Estimate(1.4, 1.2, 1.6))],
+        advice=["Split it."],
+    )
+    sample = replace(topic.sample, since_ms=1_760_000_000_000, precision=0.01)
+    topic = replace(
+        topic,
+        sample=sample,
+        findings=(Finding("KF501", "error", "m", "s"), Finding("KF504", "info", "m", None)),
+        policy=Verdict("fail", ("m",)),
+    )
+    return replace(report(topic, empty("z")), cluster_name="prod")
+
+
+def bare() -> Report:
+    """A report in which every field that can be null is."""
+    topic = measured(hot_keys=[hot("a", Estimate.exact(0.3))])
+    nothing = replace(topic.sample, since_ms=None, precision=None, achieved=None, notes=())
+    partitions = tuple(replace(one, log_bytes=None) for one in topic.partitions)
+    causes = tuple(replace(cause, explains=None) for cause in topic.causes)
+    return report(replace(topic, sample=nothing, partitions=partitions, causes=causes), cluster_id=None)
+
+
+SHAPES = {"full": full(), "bare": bare(), "no topics": report(), "an empty topic": report(empty())}
+
+
+def plain(one: Report) -> Any:
+    return json.loads(to_json(one))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_reports_of_every_shape_fit_the_schema_and_come_back_equal(name: str) -> None:
+    document = plain(SHAPES[name])
+    VALIDATOR.validate(document)
+    assert from_document(document) == SHAPES[name]
+
+
+def of_type(hint: Any) -> st.SearchStrategy[Any]:
+    """Values of a type as the dataclasses annotate it."""
+    if isinstance(hint, types.UnionType):
+        return st.one_of([st.none() if one is types.NoneType else of_type(one) for one in get_args(hint)])
+    if get_origin(hint) is tuple:
+        return st.lists(of_type(get_args(hint)[0]), max_size=2).map(tuple)
+    if get_origin(hint) is dict:
+        return st.dictionaries(st.text(max_size=4), of_type(get_args(hint)[1]), max_size=2)
+    if isinstance(hint, type) and is_dataclass(hint):
+        hints = get_type_hints(hint)
+        parts = {one.name: field(hint.__name__, one.name, hints[one.name]) for one in fields(hint)}
+        return st.builds(hint, **parts)
+    numbers = st.floats(allow_nan=False, allow_infinity=False)
+    return {str: st.text(max_size=6), int: st.integers(0, 2**63 - 1), float: numbers}[hint]
+
+
+def field(kind: str, name: str, hint: Any) -> st.SearchStrategy[Any]:
+    schema = SCHEMA["$defs"].get(kind, SCHEMA)["properties"][name]
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    if "pattern" in schema:
+        return st.from_regex(schema["pattern"], fullmatch=True).map(lambda text: text.rstrip("\n"))
+    if schema.get("minLength"):
+        return st.text(min_size=1, max_size=6)
+    return st.integers(1, 1000) if schema.get("minimum") else of_type(hint)
+
+
+@settings(max_examples=60)
+@given(of_type(Report))
+def test_whatever_the_dataclasses_can_hold_fits_and_comes_back_equal(one: Report) -> None:
+    document = plain(one)
+    VALIDATOR.validate(document)
+    assert from_document(document) == one
+
+
+def test_schema_and_dataclasses_have_the_same_fields() -> None:
+    """The schema is generated: this holds its generator to its promise."""
+    assert set(SCHEMA["$defs"]) == CLASSES.keys() - {"Report"}
+    for name, kind in CLASSES.items():
+        schema = SCHEMA["$defs"].get(name, SCHEMA)
+        expected = [one.name for one in fields(kind)]
+        expected = ["format_version", *expected] if name == "Report" else expected
+        assert list(schema["properties"]) == schema["required"] == expected
+        assert schema["additionalProperties"] is False
+
+
+def test_every_field_is_described() -> None:
+    for name in CLASSES:
+        for field_name, schema in SCHEMA["$defs"].get(name, SCHEMA)["properties"].items():
+            assert len(schema.get("description", "")) > 3, f"{name}.{field_name}"
+            assert "None" not in schema["description"]
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Every place in a document that has a value."""
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, below in items:
+        yield from places(below, (*path, step))
+
+
+def at(document: Any, path: tuple[str | int, ...]) -> Any:
+    for step in path:
+        document = document[step]
+    return document
+
+
+def test_no_field_may_be_left_out_and_none_added_anywhere() -> None:
+    document = plain(replace(SHAPES["full"], topics=SHAPES["full"].topics[:1]))
+    objects = [
+        path
+        for path in places(document)
+        if isinstance(at(document, path), dict)
+        and path[-1:] != ("partitioners",)
+        and 1 not in path
+        and 2 not in path
+    ]
+    assert len(objects) > 30
+    for path in objects:
+        for name in [*at(document, path), "surplus"]:
+            damaged = copy.deepcopy(document)
+            if name == "surplus":
+                at(damaged, path)[name] = 1
+            else:
+                del at(damaged, path)[name]
+            assert not ACCEPTOR.is_valid(damaged), (path, name)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("format_version",), 2),
+        (("created_at",), "yesterday"),
+        (("topics", 0, "diagnosis"), "fine"),
+        (("topics", 0, "causes", 0, "name"), "fine"),
+        (("topics", 0, "sample", "mode"), "half"),
+        (("topics", 0, "hot_keys", 0, "key_hash"), "alice"),
+        (("topics", 0, "partitions", 0, "partition"), -1),
+        (("topics", 0, "partitions", 0, "partition"), 1.5),
+        (("topics", 0, "what_if", 0, "partitions"), 0),
+        (("topics", 0, "by_records", "cv", "low"), None),
+        (("topics", 0, "policy", "status"), "maybe"),
+        (("topics", 0, "partitioners", "murmur2"), "all"),
+    ],
+)
+def test_values_that_no_report_has_are_refused(path: tuple[str | int, ...], value: object) -> None:
+    document = plain(SHAPES["full"])
+    inner = at(document, path[:-1])
+    assert inner[path[-1]] != value
+    inner[path[-1]] = value
+    assert not VALIDATOR.is_valid(document)

@@ -1,0 +1,140 @@
+"""Which changes a branch asks for, and which would be there without it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkaform.attribution import attributed
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.model import Desired, Origin, Plan, Undeclared
+from tests.support.scenes import DAY, WEEK, absent, declared, made, plan_for
+
+NAMES = st.sampled_from("abc")
+TOPICS = st.builds(
+    lambda name, partitions, retention: declared(name, partitions, retention_ms=retention),
+    NAMES,
+    st.sampled_from([3, 6]),
+    st.sampled_from([DAY, WEEK, None]),
+)
+SETS = st.lists(st.one_of(TOPICS, NAMES.map(absent)), max_size=3, unique_by=lambda one: one.ref)
+
+
+@pytest.fixture
+def memory() -> MemoryCluster:
+    return MemoryCluster()
+
+
+def origins(plan: Plan) -> dict[str, tuple[Origin | None, tuple[str, ...]]]:
+    return {change.ref.name: (change.origin, change.earlier) for change in plan.changes}
+
+
+def test_each_sort_of_change_is_told_apart(memory: MemoryCluster) -> None:
+    for name in ("drifted", "edited", "both", "doomed", "doomed-before"):
+        made(memory, name, retention_ms=DAY)
+    earlier = [
+        declared("drifted", retention_ms=WEEK),
+        declared("edited", retention_ms=DAY),
+        declared("both", retention_ms=WEEK),
+        declared("doomed", retention_ms=DAY),
+        absent("doomed-before"),
+        declared("missing"),
+        declared("missing-and-edited", 3),
+    ]
+    now = [
+        declared("drifted", retention_ms=WEEK),
+        declared("edited", retention_ms=WEEK),
+        declared("both", 6, retention_ms=WEEK),
+        absent("doomed"),
+        absent("doomed-before"),
+        declared("missing"),
+        declared("missing-and-edited", 6),
+        declared("new"),
+    ]
+    assert origins(attributed(plan_for(memory, *now), earlier, now)) == {
+        "drifted": (Origin.DRIFT, ()),
+        "edited": (Origin.BRANCH, ()),
+        "both": (Origin.MIXED, ("config.retention.ms",)),
+        "doomed": (Origin.BRANCH, ()),
+        "doomed-before": (Origin.DRIFT, ()),
+        "missing": (Origin.DRIFT, ()),
+        "missing-and-edited": (Origin.MIXED, ("replicationFactor",)),
+        "new": (Origin.BRANCH, ()),
+    }
+
+
+def test_replicas_move_on_behalf_of_whoever_asked_for_them(memory: MemoryCluster) -> None:
+    for name in ("drifted", "edited"):
+        made(memory, name, 2, 1, retention_ms=DAY)
+    earlier = [declared("drifted", 2, 3, retention_ms=DAY), declared("edited", 2, 1, retention_ms=WEEK)]
+    now = [declared("drifted", 2, 3, retention_ms=DAY), declared("edited", 2, 3, retention_ms=WEEK)]
+    assert origins(attributed(plan_for(memory, *now), earlier, now)) == {
+        "drifted": (Origin.DRIFT, ()),
+        "edited": (Origin.MIXED, ("config.retention.ms",)),
+    }
+
+
+def test_a_config_that_a_manifest_gives_up_is_the_branchs_where_it_is_reset_only_now(
+    memory: MemoryCluster,
+) -> None:
+    made(memory, "given-up", retention_ms=DAY)
+    made(memory, "stray", retention_ms=DAY)
+    reset = Undeclared.RESET
+    earlier = [declared("given-up", retention_ms=DAY), declared("stray", undeclared=reset)]
+    now = [declared("given-up", undeclared=reset), declared("stray", undeclared=reset)]
+    found = origins(attributed(plan_for(memory, *now), earlier, now))
+    assert found == {"given-up": (Origin.BRANCH, ()), "stray": (Origin.DRIFT, ())}
+
+
+def test_a_manifest_that_is_taken_away_is_told(memory: MemoryCluster) -> None:
+    made(memory, "a")
+    made(memory, "b")
+    plan = attributed(plan_for(memory, declared("a")), [declared("a"), declared("b")], [declared("a")])
+    notes = [note for note in plan.diagnostics if note.code == "KF424"]
+    assert [note.message.split()[0] for note in notes] == ["Topic/b"]
+
+
+@given(SETS, SETS)
+def test_without_edits_all_is_drift(live: list[object], declared_: list[object]) -> None:
+    memory = _living(live)
+    plan = plan_for(memory, *declared_)  # type: ignore[arg-type]
+    told = attributed(plan, declared_, declared_)  # type: ignore[arg-type]
+    assert all(change.origin is Origin.DRIFT for change in told.changes)
+    assert [change.change for change in told.changes] == [change.change for change in plan.changes]
+
+
+@given(SETS, SETS)
+def test_on_a_cluster_as_it_was_declared_all_is_the_branchs(
+    before: list[object], declared_: list[object]
+) -> None:
+    memory = _living(before)
+    told = attributed(plan_for(memory, *declared_), before, declared_)  # type: ignore[arg-type]
+    assert all(change.origin is Origin.BRANCH for change in told.changes)
+
+
+def _living(wanted: list[object]) -> MemoryCluster:
+    memory = MemoryCluster()
+    for one in wanted:
+        state = one.state  # type: ignore[attr-defined]
+        if state is not None:
+            configs = {"retention_ms": value} if (value := state.get("config.retention.ms")) else {}
+            made(memory, one.ref.name, state["partitions"], **configs)  # type: ignore[attr-defined]
+    return memory
+
+
+def test_a_resource_that_moves_between_teams_is_named(memory: MemoryCluster) -> None:
+    def owned(name: str, **labels: str) -> Desired:
+        desired = declared(name)
+        return replace(desired, intent=replace(desired.intent, labels=labels))
+
+    made(memory, "handed-over")
+    made(memory, "same")
+    earlier = [owned("handed-over", team="checkout"), owned("same", team="a"), owned("adopted")]
+    now = [owned("handed-over", team="payments"), owned("same", owner="a"), owned("adopted", team="b")]
+    plan = attributed(plan_for(memory, *now), earlier, now)
+    found = [found for found in plan.diagnostics if found.code == "KF440"]
+    assert [note.message for note in found] == ["Topic/handed-over moves from team checkout to payments"]
+    assert found[0].ref is None  # which every report of a plan shows

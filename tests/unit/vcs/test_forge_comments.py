@@ -1,0 +1,171 @@
+"""One comment on a pull request: found again, updated in place, never two."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.cli_helpers import command, environment, kafkaform
+from tests.support.fake_github import REPOSITORY, SOMEBODY
+from tests.support.github_job import COMMENTS, MARKED, Job, github_job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
+    with github_job(tmp_path, monkeypatch) as made:
+        yield made
+
+
+class TestComment:
+    def test_it_is_created_once_and_then_left_alone(self, job: Job) -> None:
+        assert job.comment().needs(0).out.startswith("comment created: https://github.example/")
+        assert job.hub.bodies(12) == [f"{MARKED}## Plan\n\nOne topic is created."]
+        assert job.comment().needs(0).out.startswith("comment unchanged: ")
+        assert job.hub.writes() == [("POST", COMMENTS)]
+
+    def test_it_is_updated_in_place(self, job: Job) -> None:
+        job.hub.comment(12, "looks good", by=SOMEBODY)
+        ours = job.hub.comment(12, f"{MARKED}an earlier plan")
+        assert job.comment().needs(0).out == f"comment updated: {ours['html_url']}\n"
+        assert job.hub.bodies(12) == ["looks good", f"{MARKED}## Plan\n\nOne topic is created."]
+        assert [method for method, _ in job.hub.writes()] == ["PATCH"]
+
+    @pytest.mark.parametrize("author", [SOMEBODY, None])
+    def test_somebody_elses_comment_with_our_marker_is_neither_edited_nor_taken_for_ours(
+        self, job: Job, author: int | None
+    ) -> None:
+        job.hub.comment(12, f"{MARKED}No changes. Safe to merge!", by=author)
+        job.comment().needs(0)
+        theirs, ours = job.hub.bodies(12)
+        assert theirs == f"{MARKED}No changes. Safe to merge!"
+        assert ours.startswith(f"{MARKED}## Plan")
+
+    def test_a_comment_that_only_quotes_the_marker_is_not_the_one(self, job: Job) -> None:
+        job.hub.comment(12, f"the comment begins with\n{MARKED}")
+        job.comment().needs(0)
+        assert len(job.hub.bodies(12)) == 2
+
+    def test_all_pages_are_searched(self, job: Job) -> None:
+        job.hub.page_size = 2
+        for number in range(5):
+            job.hub.comment(12, f"remark {number}", by=SOMEBODY)
+        job.hub.comment(12, f"{MARKED}an earlier plan")
+        assert job.comment().needs(0).out.startswith("comment updated")
+        assert len(job.hub.bodies(12)) == 6
+
+    def test_of_several_the_oldest_stays(self, job: Job) -> None:
+        for text in ("one", "two", "three"):
+            job.hub.comment(12, MARKED + text)
+        oldest = job.hub.comments[12][0]["id"]
+        job.hub.comments[12].reverse()
+        job.comment().needs(0)
+        assert [one["id"] for one in job.hub.comments[12]] == [oldest]
+        assert job.hub.bodies(12)[0].startswith(f"{MARKED}## Plan")
+
+    def test_a_duplicate_that_somebody_else_deleted_meanwhile_is_no_error(self, job: Job) -> None:
+        job.hub.comment(12, f"{MARKED}one")
+        job.hub.comment(12, f"{MARKED}two")
+        job.hub.fail("DELETE", r"/issues/comments/\d+", status=404, message="Not Found", acts=True)
+        job.comment().needs(0)
+        assert len(job.hub.bodies(12)) == 1
+
+    def test_every_id_has_a_comment_of_its_own(self, job: Job) -> None:
+        job.comment("--id", "plan-prod").needs(0)
+        job.comment("--id", "plan-prod-eu").needs(0)
+        job.comment("--id", "plan-prod").needs(0)
+        assert [body.split("\n")[0] for body in job.hub.bodies(12)] == [
+            "<!-- kafkaform:plan-prod -->",
+            "<!-- kafkaform:plan-prod-eu -->",
+        ]
+
+    def test_windows_line_ends_are_no_change(self, job: Job) -> None:
+        job.hub.comment(12, f"{MARKED}## Plan\n\nOne topic is created.\n".replace("\n", "\r\n"))
+        assert job.comment().needs(0).out.startswith("comment unchanged")
+
+    def test_what_is_too_long_is_cut_to_what_github_takes(self, job: Job) -> None:
+        job.write("🌈 a line\n" * 20_000)
+        job.comment().needs(0)
+        (body,) = job.hub.bodies(12)
+        assert re.match(rf"{MARKED}\*\*This is cut: [\d,]+ of 20,000 lines are shown", body)
+
+    def test_the_text_may_come_from_stdin(self, job: Job) -> None:
+        done = subprocess.run(
+            command("github", "comment", "-", "--pull-request", 12),
+            cwd=job.folder,
+            env=environment(**job.hub.environment()),
+            input="from a pipe: é",
+            encoding="utf-8",
+            capture_output=True,
+            check=True,
+            timeout=60,
+        )
+        assert done.stdout.startswith("comment created")
+        assert job.hub.bodies(12) == [f"{MARKED}from a pipe: é"]
+
+    def test_the_repository_may_be_named(self, job: Job) -> None:
+        call = job.run(
+            "comment", "plan.md", "--pull-request", 12, "--repository", REPOSITORY, GITHUB_REPOSITORY="x/y"
+        )
+        call.needs(0)
+        assert len(job.hub.bodies(12)) == 1
+
+
+class TestAtMostOneComment:
+    @pytest.mark.parametrize("status", [None, 502])
+    def test_when_the_answer_to_its_creation_is_lost(self, job: Job, status: int | None) -> None:
+        job.hub.fail("POST", COMMENTS, status=status, acts=True)
+        call = job.comment().needs(0)
+        assert len(job.hub.bodies(12)) == 1
+        assert [method for method, _ in job.hub.writes()] == ["POST"]
+        assert job.waits == [1.0]
+        assert "trying again in 1 s" in call.err
+
+    @pytest.mark.parametrize("status", [None, 500])
+    def test_when_its_creation_fails(self, job: Job, status: int | None) -> None:
+        job.hub.fail("POST", COMMENTS, status=status, times=2)
+        assert job.comment().needs(0).out.startswith("comment created")
+        assert len(job.hub.bodies(12)) == 1
+
+    def test_when_what_was_created_is_not_listed_at_once(self, job: Job) -> None:
+        job.hub.lag = 1
+        job.comment().needs(0)
+        assert job.comment().needs(0).out.startswith("comment unchanged")
+        assert len(job.hub.bodies(12)) == 1
+
+    def test_when_it_is_lost_and_not_listed_at_once_the_next_run_has_one_again(self, job: Job) -> None:
+        job.hub.lag = 1
+        job.hub.fail("POST", COMMENTS, status=None, acts=True)
+        job.comment().needs(0)
+        job.hub.lag = 0
+        job.comment().needs(0)
+        job.comment().needs(0)
+        assert len(job.hub.bodies(12)) == 1
+
+    def test_when_two_runs_create_it_in_the_same_moment(self, job: Job) -> None:
+        job.write("the plan")
+        both = threading.Barrier(2)
+
+        def meet(method: str, path: str) -> None:
+            if method == "POST" and path == COMMENTS:
+                both.wait(30)
+
+        job.hub.before = meet
+        with ThreadPoolExecutor(2) as pool:
+            arguments = ("github", "comment", "plan.md", "--pull-request", 12)
+            calls = [
+                pool.submit(kafkaform, *arguments, cwd=job.folder, env=job.hub.environment())
+                for _ in range(2)
+            ]
+        for call in calls:
+            call.result().needs(0)
+        assert [method for method, _ in job.hub.writes()].count("POST") == 2
+        assert job.hub.bodies(12) == [f"{MARKED}the plan"]

@@ -1,0 +1,122 @@
+"""One open issue: kept while something lasts, closed when it is over."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.fake_github import REPOSITORY, SOMEBODY
+from tests.support.github_job import DRIFT, ISSUES, Job, github_job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
+    with github_job(tmp_path, monkeypatch) as made:
+        yield made
+
+
+class TestIssue:
+    def test_it_is_opened_once_and_updated_in_place(self, job: Job) -> None:
+        assert job.issue("--label", "kafka", "--label", "drift").needs(0).out.startswith("issue created")
+        assert job.issue().needs(0).out.startswith("issue unchanged")
+        job.write("More drift.")
+        assert job.issue().needs(0).out.startswith("issue updated")
+        (only,) = job.hub.issues
+        assert only["title"] == "Drift in prod"
+        assert only["body"] == f"{DRIFT}More drift."
+        assert only["labels"] == [{"name": "kafka"}, {"name": "drift"}]
+        assert job.hub.comments == {}
+
+    def test_a_new_title_is_taken_over(self, job: Job) -> None:
+        job.hub.issue(f"{DRIFT}## Plan\n\nOne topic is created.", title="Drift")
+        assert job.issue().needs(0).out.startswith("issue updated")
+        assert job.hub.issues[0]["title"] == "Drift in prod"
+
+    def test_neither_others_issues_nor_pull_requests_are_touched(self, job: Job) -> None:
+        job.hub.issue(f"{DRIFT}a decoy", by=SOMEBODY)
+        job.hub.issue(f"{DRIFT}a pull request of the bot", is_pull=True)
+        job.hub.issue(DRIFT.replace("prod", "dev"))
+        job.hub.issue("no body of ours")
+        before = [dict(one) for one in job.hub.issues]
+        assert job.issue().needs(0).out.startswith("issue created")
+        assert job.hub.issues[:-1] == before
+
+    def test_one_without_a_body_is_no_trouble(self, job: Job) -> None:
+        job.hub.issue("")["body"] = None
+        job.issue().needs(0)
+        assert len(job.hub.issues) == 2
+
+    def test_all_pages_are_searched(self, job: Job) -> None:
+        job.hub.page_size = 2
+        job.hub.issue(f"{DRIFT}ours")
+        for number in range(5):
+            job.hub.issue(f"issue {number}", by=SOMEBODY)
+        assert job.issue().needs(0).out.startswith("issue updated")
+        assert len(job.hub.issues) == 6
+
+    def test_what_begins_anew_gets_an_issue_of_its_own(self, job: Job) -> None:
+        job.issue().needs(0)
+        job.close().needs(0)
+        job.issue().needs(0)
+        assert [one["state"] for one in job.hub.issues] == ["closed", "open"]
+
+    def test_of_several_open_ones_the_oldest_stays_open(self, job: Job) -> None:
+        for text in ("one", "two"):
+            job.hub.issue(DRIFT + text)
+        job.issue().needs(0)
+        first, second = job.hub.issues
+        assert (first["state"], first["body"]) == ("open", f"{DRIFT}## Plan\n\nOne topic is created.")
+        assert (second["state"], second["state_reason"]) == ("closed", "not_planned")
+        assert job.hub.bodies(second["number"])[0].endswith(f"#{first['number']} is about the same.")
+
+    @pytest.mark.parametrize("status", [None, 502])
+    def test_it_is_opened_once_when_the_answer_is_lost(self, job: Job, status: int | None) -> None:
+        job.hub.fail("POST", f"{ISSUES}$", status=status, acts=True)
+        job.issue().needs(0)
+        assert len(job.hub.issues) == 1
+        assert [method for method, _ in job.hub.writes()] == ["POST"]
+
+    def test_it_is_closed_with_a_comment(self, job: Job) -> None:
+        made = job.hub.issue(f"{DRIFT}drift")
+        assert job.close().needs(0).out.startswith("issue closed: ")
+        assert (made["state"], made["state_reason"]) == ("closed", "completed")
+        (said,) = job.hub.bodies(made["number"])
+        assert re.fullmatch(
+            r"<!-- kafkaform:drift-prod:closed -->\n"
+            rf"Clean since \d{{4}}-\d\d-\d\dT[\d:]+Z \(https://github.example/{REPOSITORY}/actions/runs/99\)\.",
+            said,
+        )
+
+    def test_closing_needs_no_open_issue(self, job: Job) -> None:
+        job.hub.issue(f"{DRIFT}a decoy", by=SOMEBODY)
+        job.hub.issue(f"{DRIFT}of last week", state="closed")
+        assert job.close().needs(0).out == "no issue is open\n"
+        assert job.hub.writes() == []
+
+    def test_closing_half_done_is_finished_by_the_next_run(self, job: Job) -> None:
+        made = job.hub.issue(f"{DRIFT}drift")
+        job.hub.fail("PATCH", rf"{ISSUES}/\d+$", status=403, message="no")
+        job.close().needs(1)
+        assert made["state"] == "open"
+        job.close().needs(0)
+        assert made["state"] == "closed"
+        assert len(job.hub.bodies(made["number"])) == 1
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["plan.md", "--id", "drift"], "an issue needs FILE.md and --title"),
+            (["--id", "drift", "--title", "T"], "an issue needs FILE.md and --title"),
+            (["plan.md", "--id", "drift", "--close"], "--close takes no FILE.md"),
+            (["plan.md", "--id", "Drift!", "--title", "T"], "--id: 'Drift!' is no id"),
+        ],
+    )
+    def test_wrong_usage(self, job: Job, arguments: list[str], said: str) -> None:
+        assert said in job.run("issue", *arguments).needs(64).err
+        assert job.hub.requests == []

@@ -1,0 +1,423 @@
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kafkaform.errors import RepositoryError
+from kafkaform.repository import Repository
+from tests.support.git_work import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Temporary = pytest.TempPathFactory
+TOPICS = [Path("topics")]
+CONFIG = Path("kafkaform.yaml")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def alone(tmp_path_factory: Temporary) -> Iterator[None]:
+    """Git without the configuration of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+        patch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path_factory.getbasetemp()))
+        yield
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
+    monkeypatch.chdir(tmp_path)
+    return Work(tmp_path)
+
+
+def below(folder: Path) -> dict[str, bytes]:
+    return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+
+
+# --- commits ---------------------------------------------------------------------------------------
+
+
+def test_the_repository_is_found_from_a_folder_in_it(work: Work) -> None:
+    first = work.commit(**{"topics/deep/a.yaml": "a"})
+    found = Repository.at(work.folder / "topics" / "deep")
+    assert found == work.repository
+    assert found.root == work.folder.resolve()
+    assert found.head() == first
+
+
+def test_names_of_commits(work: Work) -> None:
+    first = work.commit()
+    work.git("tag", "-a", "v1", "-m", "a tag that is an object of its own")
+    second = work.commit()
+    repository = work.repository
+    assert repository.resolve("main") == second
+    assert repository.resolve("HEAD~1") == first
+    assert repository.resolve("v1") == first
+    assert repository.resolve(first[:10]) == first
+
+
+@pytest.mark.parametrize(
+    "ref", ["", "nothing", "-x", "--all", "--output=owned", "HEAD^{tree}", "a\0b", "HEAD\n--all", "\x1b[2J"]
+)
+def test_what_names_no_commit_is_refused_in_one_plain_line(work: Work, ref: str) -> None:
+    work.commit()
+    with pytest.raises(RepositoryError, match="is no commit") as caught:
+        work.repository.resolve(ref)
+    assert caught.value.message.isprintable()
+    assert "git fetch" in str(caught.value.hint)
+    assert not (work.folder / "owned").exists()
+
+
+def test_where_there_is_no_repository(tmp_path: Path) -> None:
+    with pytest.raises(RepositoryError, match="not a git repository") as caught:
+        Repository.at(tmp_path)
+    assert str(tmp_path) in caught.value.message
+
+
+def test_a_repository_without_a_commit(work: Work) -> None:
+    with pytest.raises(RepositoryError, match="HEAD is no commit"):
+        work.repository.head()
+
+
+def test_a_repository_without_files(tmp_path: Path) -> None:
+    Work(tmp_path, "--bare")
+    with pytest.raises(RepositoryError, match="work tree"):
+        Repository.at(tmp_path)
+
+
+def test_no_git_on_this_machine(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(RepositoryError, match="git cannot be run: No such file") as caught:
+        Repository.at(work.folder)
+    assert caught.value.hint == "install Git"
+
+
+def test_a_repository_of_somebody_else(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    work.commit()
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(RepositoryError, match="somebody else owns it") as caught:
+        Repository.at(work.folder)
+    assert "safe.directory" in str(caught.value.hint)
+
+
+def test_git_that_does_not_end(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    work.write("bin/git", "#!/bin/sh\nexec sleep 60\n")
+    (work.folder / "bin" / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{work.folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr("kafkaform.git_command._TIMEOUT_S", 0.1)
+    with pytest.raises(RepositoryError, match="git rev-parse did not end within"):
+        Repository.at(work.folder)
+
+
+def test_the_folder_decides_and_not_the_environment_of_a_hook(
+    work: Work, tmp_path_factory: Temporary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = work.commit()
+    other = Work(tmp_path_factory.mktemp("other"))
+    other.commit(**{"x.yaml": "another repository"})
+    monkeypatch.setenv("GIT_DIR", str(other.folder / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other.folder))
+    assert work.repository.head() == here
+
+
+def test_where_a_branch_began(work: Work) -> None:
+    first = work.commit()
+    work.git("switch", "-q", "-c", "branch")
+    work.commit(**{"topics/mine.yaml": "mine"})
+    work.git("switch", "-q", "main")
+    theirs = work.commit(**{"topics/theirs.yaml": "theirs"})
+    work.git("switch", "-q", "branch")
+    assert work.repository.merge_base("main") == first
+    work.git("merge", "-q", "main")
+    assert work.repository.merge_base("main") == theirs
+
+
+def test_a_shallow_clone_does_not_know_where_a_branch_began(work: Work, tmp_path_factory: Temporary) -> None:
+    for _ in range(2):
+        work.commit()
+    work.git("branch", "side", "HEAD~1")
+    clone = tmp_path_factory.mktemp("clone")
+    work.git("clone", "-q", "--depth=1", "--no-single-branch", f"file://{work.folder}", str(clone))
+    with pytest.raises(RepositoryError, match="no commit in common") as caught:
+        Repository.at(clone).merge_base("origin/side")
+    assert "fetch-depth: 0" in str(caught.value.hint)
+
+
+# --- files of another commit -----------------------------------------------------------------------
+
+
+def test_export_writes_the_files_as_they_were(work: Work, tmp_path_factory: Temporary) -> None:
+    then = {
+        "topics/a.yaml": b"a: 1\r\n",
+        "topics/deep/b.yml": b"\xff\x00 not text \n",
+        "topics/empty.yaml": b"",
+        "topics/sp ace\t\xe4.yaml": b"odd name",
+        "kafkaform.yaml": b"config",
+    }
+    others = {
+        "topics/kafkaform.yaml": b"n",
+        "topics/.hidden.yaml": b"n",
+        "topics/readme.md": b"n",
+        "x.yaml": b"n",
+    }
+    for path, content in {**then, **others}.items():
+        work.write(path, content)
+    commit = work.commit()
+    work.git("rm", "-rqf", "topics")
+    work.commit(**{"topics/a.yaml": "a: 2", "topics/new.yaml": "new"})
+    into = tmp_path_factory.mktemp("into")
+    work.repository.export(commit, [*TOPICS, CONFIG], into)
+    assert below(into) == then
+    assert below(work.folder / "topics") == {"a.yaml": b"a: 2", "new.yaml": b"new"}
+
+
+def test_export_of_the_whole_repository_of_one_file_and_of_nothing(work: Work) -> None:
+    work.commit(**{"a.yaml": "a", "t/b.yaml": "b"})
+    for number, (paths, expected) in enumerate(
+        [
+            ([Path()], {"a.yaml": b"a", "t/b.yaml": b"b"}),
+            ([Path("t"), Path()], {"a.yaml": b"a", "t/b.yaml": b"b"}),
+            ([Path("t/b.yaml")], {"t/b.yaml": b"b"}),
+            ([Path("missing")], {}),
+            ([], {}),
+        ]
+    ):
+        work.repository.export("HEAD", paths, work.folder / ".out" / str(number))
+        assert below(work.folder / ".out" / str(number)) == expected
+
+
+def test_paths_are_taken_from_the_current_folder(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    work.commit(**{"team/topics/a.yaml": "a", "topics/b.yaml": "b"})
+    monkeypatch.chdir("team")
+    repository = work.repository
+    assert repository.inside(Path("topics/a.yaml")) == PurePosixPath("team/topics/a.yaml")
+    repository.export("HEAD", TOPICS, work.folder / ".out")
+    assert below(work.folder / ".out") == {"team/topics/a.yaml": b"a"}
+
+
+def test_a_path_outside_is_refused(work: Work) -> None:
+    work.commit()
+    with pytest.raises(RepositoryError, match="is not in the Git repository"):
+        work.repository.changed("HEAD", [Path("..")])
+
+
+def test_a_path_is_a_path_and_no_pattern(work: Work) -> None:
+    work.commit(**{"topics/a.yaml": "a", ":(glob)**/a.yaml": "odd", "t*/c.yaml": "c"})
+    work.repository.export("HEAD", [Path(":(glob)**"), Path("t*")], work.folder / ".out")
+    assert below(work.folder / ".out") == {":(glob)**/a.yaml": b"odd", "t*/c.yaml": b"c"}
+
+
+def test_nothing_that_a_branch_asks_for_is_run(work: Work) -> None:
+    """Attributes come with a branch; the filters that they name may be configured here (as LFS is)."""
+    marker = work.folder / "ran"
+    work.write("evil", f'#!/bin/sh\necho "$0 $*" >> {marker}\ncat\n')
+    (work.folder / "evil").chmod(0o755)
+    evil = str(work.folder / "evil")
+    work.write(".gitattributes", "* filter=evil diff=evil merge=evil text eol=crlf ident export-subst\n")
+    first = work.commit(**{"topics/a.yaml": "a: $Id$ $Format:%H$\n"})
+    work.commit(**{"topics/a.yaml": "b\n"})
+    for key in ("filter.evil.clean", "filter.evil.smudge", "filter.evil.process", "diff.evil.textconv"):
+        work.git("config", key, evil)
+    for key in ("diff.evil.command", "core.fsmonitor", "core.pager", "diff.external", "core.sshCommand"):
+        work.git("config", key, evil)
+    for hook in (work.folder / ".git" / "hooks").glob("*.sample"):
+        hook.with_suffix("").write_text(f"#!{evil}\n")
+        hook.with_suffix("").chmod(0o755)
+    work.write("topics/a.yaml", "c\n")
+    repository = work.repository
+    repository.export(first, TOPICS, work.folder / ".out")
+    assert repository.changed(first, TOPICS) == ["topics/a.yaml"]
+    assert repository.describe(TOPICS).endswith("-dirty")
+    repository.merge_base(first)
+    assert (work.folder / ".out/topics/a.yaml").read_bytes() == b"a: $Id$ $Format:%H$\n"
+    assert not marker.exists()
+    work.git("status")
+    assert marker.exists(), "this test would see nothing"
+
+
+def test_a_replaced_object_is_not_taken_for_the_real_one(work: Work) -> None:
+    work.commit(**{"topics/a.yaml": "real"})
+    real = work.git("rev-parse", "HEAD:topics/a.yaml")
+    work.write(".other", "forged")
+    work.git("replace", real, work.git("hash-object", "-w", ".other"))
+    work.repository.export("HEAD", TOPICS, work.folder / ".out")
+    assert below(work.folder / ".out") == {"topics/a.yaml": b"real"}
+
+
+def test_links_lead_to_files_of_the_same_commit_or_nowhere(work: Work) -> None:
+    work.commit(**{"shared/a.yaml": "then"})
+    (work.folder / "topics").mkdir()
+    (work.folder / "topics" / "a.yaml").symlink_to("../shared/a.yaml")
+    (work.folder / "topics" / "README").symlink_to("../shared/a.yaml")
+    commit = work.commit()
+    work.commit(**{"shared/a.yaml": "now"})
+    work.repository.export(commit, TOPICS, work.folder / ".out")
+    assert below(work.folder / ".out") == {"topics/a.yaml": b"then"}
+    assert not (work.folder / ".out/topics/a.yaml").is_symlink()
+    assert work.repository.changed(commit, TOPICS) == ["topics/a.yaml"]
+    assert not work.repository.is_dirty(TOPICS)
+
+
+@pytest.mark.parametrize(
+    "target", ["/etc/hostname", "../../outside.yaml", "missing.yaml", "../shared", "a.yaml"]
+)
+def test_a_link_that_leads_away_is_refused(work: Work, target: str) -> None:
+    work.write("shared/b.yaml", "b")
+    (work.folder / "topics").mkdir()
+    (work.folder / "topics" / "a.yaml").symlink_to(target)
+    work.commit()
+    with pytest.raises(RepositoryError, match=r"topics/a.yaml at commit [0-9a-f]{12} is a link"):
+        work.repository.export("HEAD", TOPICS, work.folder / ".out")
+    assert not (work.folder / ".out").exists()
+    with pytest.raises(RepositoryError):
+        work.repository.changed("HEAD", TOPICS)
+
+
+def test_a_submodule_is_refused(work: Work, tmp_path_factory: Temporary) -> None:
+    other = Work(tmp_path_factory.mktemp("other"))
+    other.commit(**{"a.yaml": "a"})
+    work.git("-c", "protocol.file.allow=always", "submodule", "-q", "add", str(other.folder), "topics/sub")
+    work.commit()
+    with pytest.raises(RepositoryError, match=r"topics/sub at commit .* is a submodule"):
+        work.repository.export("HEAD", TOPICS, work.folder / ".out")
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "/", "../..", ".git"])
+def test_a_forged_name_leads_nowhere(work: Work, name: str) -> None:
+    """Git itself checks names when it checks out, not when it fetches."""
+    commit = forged(work, b"40000 topics", b"40000 " + name.encode(), b"100644 a.yaml")
+    for path in (Path("topics"), Path()):
+        with suppress(RepositoryError):
+            work.repository.export(commit, [path], work.folder / ".out" / "in")
+    assert {*below(work.folder / ".out")} <= {"in/topics/a.yaml"}
+    assert not (work.folder / "a.yaml").exists()
+
+
+def test_a_link_with_a_line_break_in_its_name(work: Work) -> None:
+    commit = forged(work, b"40000 topics", b"120000 new\nline.yaml")
+    with pytest.raises(RepositoryError, match="line break"):
+        work.repository.export(commit, TOPICS, work.folder / ".out")
+
+
+def forged(work: Work, *entries: bytes) -> str:
+    """A commit of one file in folders of these modes and names."""
+    inner = work.given(b"forged", "hash-object", "-w", "--stdin")
+    for entry in reversed(entries):
+        tree = entry + b"\0" + bytes.fromhex(inner)
+        inner = work.given(tree, "hash-object", "-w", "-t", "tree", "--literally", "--stdin")
+    return work.git("commit-tree", inner, "-m", "forged")
+
+
+def test_a_file_that_cannot_be_written(work: Work) -> None:
+    work.commit(**{"topics/a.yaml": "a"})
+    work.write(".out/topics", "in the way")
+    with pytest.raises(RepositoryError, match=r"topics/a.yaml cannot be written: "):
+        work.repository.export("HEAD", TOPICS, work.folder / ".out")
+
+
+def test_an_object_that_is_missing(work: Work) -> None:
+    work.commit(**{"topics/a.yaml": "a"})
+    blob = work.git("rev-parse", "HEAD:topics/a.yaml")
+    (work.folder / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(RepositoryError, match=f"lacks the object {blob}"):
+        work.repository.export("HEAD", TOPICS, work.folder / ".out")
+
+
+# --- what changed ----------------------------------------------------------------------------------
+
+
+def test_changes_since_a_commit_are_of_files_that_count(work: Work) -> None:
+    since = work.commit(
+        **{"topics/same.yaml": "s", "topics/edited.yaml": "e", "topics/gone.yaml": "g", "other/x.yaml": "x"}
+    )
+    (work.folder / "topics/gone.yaml").unlink()
+    work.commit(**{"topics/edited.yaml": "edited", "topics/committed.yml": "c", "other/x.yaml": "y"})
+    work.write(".gitignore", "ignored.yaml\n")
+    work.write("topics/deep/untracked.yaml", "u")
+    work.write("topics/ignored.yaml", "read all the same")
+    for nothing in ("topics/readme.md", "topics/.a.yaml.swp", "topics/.git.yaml", "topics/kafkaform.yaml"):
+        work.write(nothing, "of no account")
+    assert work.repository.changed(since, TOPICS) == [
+        "topics/committed.yml",
+        "topics/deep/untracked.yaml",
+        "topics/edited.yaml",
+        "topics/gone.yaml",
+        "topics/ignored.yaml",
+    ]
+    assert work.repository.changed(since, [CONFIG]) == []
+    work.write("kafkaform.yaml", "c")
+    assert work.repository.changed(since, [CONFIG]) == ["kafkaform.yaml"]
+
+
+def test_staged_is_not_committed(work: Work) -> None:
+    commit = work.commit(**{"topics/a.yaml": "a"})
+    assert work.repository.describe(TOPICS) == commit
+    work.write("topics/a.yaml", "b")
+    work.git("add", "-A")
+    assert work.repository.describe(TOPICS) == f"{commit}-dirty"
+    assert work.repository.describe([CONFIG]) == commit
+
+
+def test_a_file_that_git_was_told_to_look_away_from_counts(work: Work) -> None:
+    work.commit(**{"topics/a.yaml": "a"})
+    work.git("update-index", "--assume-unchanged", "topics/a.yaml")
+    work.write("topics/a.yaml", "b")
+    assert work.repository.is_dirty(TOPICS)
+
+
+def test_line_ends_do_not_count(work: Work) -> None:
+    work.commit(**{"topics/a.yaml": "a: 1\nb: 2\n"})
+    work.write("topics/a.yaml", "a: 1\r\nb: 2\r\n")
+    assert not work.repository.is_dirty(TOPICS)
+
+
+def test_a_folder_behind_a_link_counts_as_a_change(work: Work, tmp_path_factory: Temporary) -> None:
+    work.commit(**{"topics/a.yaml": "a"})
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "b.yaml").write_text("b")
+    (work.folder / "topics" / "more").symlink_to(elsewhere)
+    assert work.repository.changed("HEAD", TOPICS) == ["topics/more"]
+
+
+def test_a_repository_of_sha_256(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    work = Work(tmp_path, "--object-format=sha256")
+    commit = work.commit(**{"topics/a.yaml": "a"})
+    assert len(commit) == 64
+    assert work.repository.describe(TOPICS) == commit
+    work.write("topics/a.yaml", "b")
+    assert work.repository.is_dirty(TOPICS)
+
+
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z]{1,2}(/[a-z.]{1,2})?\.(yaml|yml|md)", fullmatch=True),
+        st.binary(max_size=20),
+        max_size=6,
+    )
+)
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_was_exported_is_not_changed(tmp_path_factory: Temporary, files: dict[str, bytes]) -> None:
+    """A law: in a fresh repository of exactly what was exported, nothing differs from the commit."""
+    folder = tmp_path_factory.mktemp("law")
+    work = Work(folder)
+    for path, content in files.items():
+        if not any(other.startswith(f"{path}/") for other in files):
+            work.write(f"topics/{path}", content)
+    commit = work.commit()
+    repository, into = work.repository, tmp_path_factory.mktemp("into")
+    assert repository.changed(commit, [folder / "topics"]) == []
+    repository.export(commit, [folder / "topics"], into)
+    expected = {
+        path: content
+        for path, content in below(folder).items()
+        if path.startswith("topics/") and path.endswith(("yaml", "yml")) and "/." not in path
+    }
+    assert below(into) == expected

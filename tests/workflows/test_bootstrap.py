@@ -1,0 +1,75 @@
+"""The set-up behind `make`: what is missing is said, with the command that brings it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "bootstrap.sh"
+
+
+def bootstrap(tools: Path, venv: Path) -> subprocess.CompletedProcess[str]:
+    """Run the script where only these tools, and what the shell itself needs, are on the PATH."""
+    for name in ("sed", "head", "rm"):
+        found = shutil.which(name)
+        assert found is not None
+        (tools / name).symlink_to(found)
+    environ = {"PATH": str(tools), "HOME": os.environ.get("HOME", "/")}
+    shell = shutil.which("sh")
+    assert shell is not None
+    return subprocess.run(
+        [shell, str(SCRIPT), str(venv)], env=environ, capture_output=True, text=True, check=False
+    )
+
+
+def tool(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Path:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    return folder
+
+
+def test_no_python_or_an_old_one(tools: Path, tmp_path: Path) -> None:
+    tool(tools, "python3", "exit 1")
+    run = bootstrap(tools, tmp_path / "venv")
+    assert run.returncode == 1
+    assert run.stderr.splitlines() == [
+        "Error: Python 3.11 or later is needed, and not on the PATH",
+        "  Debian/Ubuntu: sudo apt-get install python3 python3-venv",
+        "  Fedora:        sudo dnf install python3",
+        "  macOS:         brew install python@3.12",
+    ]
+    assert not (tmp_path / "venv").exists()
+
+
+@pytest.mark.parametrize(
+    ("java", "said"),
+    [
+        (None, "Error: Java 17 or later is needed"),
+        ("echo 'openjdk version \"11.0.2\" 2019-01-15' >&2", "Error: Java 17 or later is needed, found 11"),
+    ],
+)
+def test_no_java_or_an_old_one(tools: Path, tmp_path: Path, java: str | None, said: str) -> None:
+    (tools / "python3").symlink_to(sys.executable)
+    if java is not None:
+        tool(tools, "java", java)
+    run = bootstrap(tools, tmp_path / "venv")
+    assert run.returncode == 1
+    assert run.stderr.splitlines() == [
+        said,
+        "  Debian/Ubuntu: sudo apt-get install openjdk-17-jre-headless",
+        "  Fedora:        sudo dnf install java-17-openjdk-headless",
+        "  macOS:         brew install openjdk@17",
+    ]
+    assert not (tmp_path / "venv").exists()

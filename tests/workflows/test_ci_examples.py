@@ -1,0 +1,103 @@
+"""The examples for other machinery than GitHub's: GitLab's jobs and the lines for cron, run as they stand."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.cli_helpers import ROOT, environment
+from tests.support.workflow_runner import load
+from tests.support.workflow_scene import Scene, scene
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from kafkaform.devcluster.cluster import DevCluster
+
+CI = ROOT / "docs" / "ci"
+
+
+@pytest.fixture
+def team(tmp_path: Path, kafka: DevCluster, prefix: str) -> Iterator[Scene]:
+    """A repository whose plans nobody signs."""
+    with scene(tmp_path, kafka.bootstrap_servers, prefix) as made:
+        config = made.project.folder / "kafkaform.yaml"
+        text = config.read_text("utf-8").replace("verifyKey: plans.pem", "brokers: 1")
+        made.hosted.commit("main", lambda _: config.write_text(text, "utf-8"))
+        yield made
+
+
+def bash(script: str, folder: Path, more: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    environ = environment(**{"KAFKA_USERNAME": "an", "KAFKA_PASSWORD": "account", **more})
+    return subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", script],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_gitlabs_jobs_plan_apply_and_look_for_drift(team: Scene) -> None:
+    jobs: Mapping[str, Any] = load(CI / "gitlab-ci.yml")
+    folder, base = team.project.folder, team.hosted.main
+
+    def job(name: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return bash("\n".join(jobs[name]["script"]), folder, {**jobs["variables"], **more})
+
+    pull = team.push(team.topic("second"), "more")
+    assert job("validate").returncode == 0
+    planned = job("plan", CI_MERGE_REQUEST_DIFF_BASE_SHA=base)
+    assert planned.returncode == 0, planned.stderr
+    assert "1 to create" in planned.stdout
+    (folder / "plan.json").unlink()
+    team.merge(pull)
+    team.hosted.commit("main", lambda _: None)
+    assert job("plan-merged").returncode == 0
+    applied = job("apply")
+    assert applied.returncode == 0, applied.stdout + applied.stderr
+    assert set(team.project.live()) == {"first", "second"}
+    assert job("drift").returncode == 0
+    # A plan of another commit is not applied.
+    team.hosted.commit("main", team.topic("third"))
+    assert job("apply").returncode == 1
+    assert set(team.project.live()) == {"first", "second"}
+    assert job("drift").returncode == 2
+
+
+def test_crons_lines_say_nothing_until_there_is_something_to_say(team: Scene, tmp_path: Path) -> None:
+    home, secrets, metrics = tmp_path / "home", tmp_path / "environment", tmp_path / "kafkaform.prom"
+    home.mkdir()
+    secrets.write_text("export KAFKA_PASSWORD=another\n")
+    lines = [line for line in (CI / "crontab").read_text("utf-8").splitlines() if line[:1] in {"1", "*"}]
+    places = {
+        "/etc/kafkaform/environment": str(secrets),
+        "/srv/kafka": str(team.project.folder),
+        "/var/lib/node_exporter/kafkaform.prom": str(metrics),
+        "git pull --quiet --ff-only": "git pull --quiet --ff-only origin main",
+    }
+
+    def cron() -> list[str]:
+        said = []
+        for line in lines:
+            command = line.split(None, 5)[5]
+            for shown, here in places.items():
+                command = command.replace(shown, here)
+            done = bash(command, tmp_path, {"HOME": str(home)})
+            said.append(done.stdout + done.stderr)
+        return said
+
+    assert cron() == ["", ""]
+    assert "kafkaform_drift_fields" in metrics.read_text("utf-8")
+    team.project.set_config("first", "retention.ms", "1234567")
+    daily, often = cron()
+    assert "first" in daily
+    assert often == ""
+    team.hosted.commit("main", lambda folder: (folder / "kafkaform.yaml").write_text("kind: ["))
+    daily, often = cron()
+    assert "the file ends inside of brackets" in daily
+    assert "the file ends inside of brackets" in often

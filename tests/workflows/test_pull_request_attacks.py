@@ -1,0 +1,321 @@
+"""What a pull request may try: to run code, to learn secrets or send them away, to give orders."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from kafkaform.manifests.yaml12 import MAX_BYTES
+from tests.support.workflow_scene import PASSWORD, Scene, scene
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from kafkaform.devcluster.cluster import DevCluster
+    from tests.support.workflow_runner import Command, Run
+
+COMMANDS = "\n::error::forged\n::set-output name=code::0\n::stop-commands::x\n##[add-mask]a\n::x::\n"
+LURES = ("@acme/everyone", "<img src=https://evil.example/x>", "](https://evil.example)")
+_LONGEST_COMMENT = 65_536
+
+
+@pytest.fixture
+def team(tmp_path: Path, kafka: DevCluster, prefix: str) -> Iterator[Scene]:
+    with scene(tmp_path, kafka.bootstrap_servers, prefix) as made:
+        yield made
+        assert made.leaked() == []
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Path:
+    """A file that is not there, and that whatever gets run makes."""
+    return tmp_path / "canary"
+
+
+@contextmanager
+def listening() -> Iterator[tuple[str, list[object]]]:
+    """An address, and who has connected to it."""
+    callers: list[object] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def accept() -> None:
+            try:
+                while True:
+                    connection, caller = server.accept()
+                    callers.append(caller)
+                    connection.close()
+            except OSError:
+                return
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        host, port = server.getsockname()
+        try:
+            yield f"{host}:{port}", callers
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def commands(run: Run) -> list[Command]:
+    """What GitHub acts on, but for what switches it off around the output of a plan."""
+    return [
+        command
+        for job in run.jobs.values()
+        for command in job.commands
+        if not (command.name == "stop-commands" and len(command.message) == 64)
+    ]
+
+
+def writing(files: dict[str, str]) -> Callable[[Path], None]:
+    def write(folder: Path) -> None:
+        for name, text in files.items():
+            file = folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, "utf-8")
+            file.chmod(0o755)
+
+    return write
+
+
+def test_a_configuration_of_its_own_is_not_read(team: Scene) -> None:
+    with listening() as (address, callers):
+        client = {
+            "bootstrap.servers": address,
+            "client.id": "${env:KAFKA_PASSWORD}",
+            "plugin.library.paths": "./evil",
+            "sasl.oauthbearer.token.endpoint.url": f"http://{address}/${{env:KAFKA_PASSWORD}}",
+        }
+        config = {
+            "apiVersion": "kafkaform/v1",
+            "kind": "Config",
+            "manifests": ["/etc", "topics"],
+            "clusters": {"prod": {"client": client}},
+        }
+        text = yaml.safe_dump(config)
+        edit = writing(
+            {"kafkaform.yaml": text, "topics/kafkaform.yaml": text, "topics/x/kafkaform.yaml": text}
+        )
+
+        def both(folder: Path) -> None:
+            edit(folder)
+            team.project.topic("second")
+
+        pull = team.push(both, "mine")
+        run = team.plan(pull)
+        assert callers == []
+    assert run.results == {"validate": "success", "plan": "success", "comment": "success"}, run.log
+    [comment] = team.comments(pull)
+    assert "1 to create" in comment
+    assert "KF425" in comment
+
+
+@pytest.mark.parametrize("reference", ["${env:KAFKA_PASSWORD}", "${file:/proc/self/environ}"])
+def test_a_manifest_has_no_way_to_a_secret(team: Scene, reference: str) -> None:
+    pull = team.push(team.topic("second", config={"retention.ms": reference}, keyed=reference), "mine")
+    run = team.plan(pull)
+    assert run.results["plan"] == "failure"
+    assert "topics/second.yaml" in team.comments(pull)[0]
+
+
+@pytest.mark.parametrize("target", ["file", "folder", "all manifests", "environment", "outside"])
+def test_a_link_leads_nowhere(team: Scene, tmp_path: Path, target: str) -> None:
+    outside = tmp_path / "machine"
+    outside.mkdir()
+    (outside / "secret.yaml").write_text(f"password: {PASSWORD}\n")
+    (outside / "secret.yml").write_text(f"- {PASSWORD}\n")
+
+    def link(folder: Path) -> None:
+        topics = folder / "topics"
+        match target:
+            case "file":
+                (topics / "x.yaml").symlink_to(outside / "secret.yaml")
+            case "folder":
+                (topics / "x").symlink_to(outside)
+            case "all manifests":
+                topics.rename(folder / "elsewhere")
+                topics.symlink_to(outside)
+            case "environment":
+                (topics / "x.yaml").symlink_to("/proc/self/environ")
+            case _:
+                (topics / "x.yaml").symlink_to("../../base/kafkaform.yaml")
+
+    run = team.plan(team.push(link, "mine"))
+    # Of a folder, which is a file now and no manifest, nothing is told.
+    assert run.results["plan"] == ("success" if target == "folder" else "failure"), run.log
+    assert "password" not in run.log
+    assert "bootstrap.servers" not in run.log
+
+
+def test_no_text_of_it_is_taken_for_a_command(team: Scene) -> None:
+    name = team.project.prefix + "second"
+    lures = " ".join(LURES) + COMMANDS
+    metadata = {
+        "labels": {"team": lures, "x\n::error::forged": lures},
+        "annotations": {"kafkaform/allow": f"retention-cut: {lures}", "note": lures},
+    }
+    first = team.topic("first", config={"retention.ms": "1h"}, metadata=metadata)
+
+    def edit(folder: Path) -> None:
+        first(folder)
+        team.project.topic("second")
+        text = (folder / "topics/second.yaml").read_text("utf-8")
+        (folder / "topics" / "second.yaml").unlink()
+        (folder / "topics" / "a\n::error::forged\n##[add-mask]a.yaml").write_text(text, "utf-8")
+
+    pull = team.push(edit, "mine")
+    run = team.plan(pull)
+    said = commands(run)
+    assert {command.name for command in said} <= {"error", "warning", "notice"}, said
+    assert not [command for command in said if command.message == "forged"]
+    if run.jobs["plan"].result == "success":
+        assert name in team.comments(pull)[0]
+    text = "\n".join([*team.comments(pull), run.summary])
+    assert not [lure for lure in LURES if lure in _outside_of_code(text)], text
+
+
+def test_no_name_is_taken_for_a_command(team: Scene) -> None:
+    """Where such a name is an error, the error's words are read by the runner, too."""
+    name = "x" + COMMANDS
+    manifest = {"apiVersion": "kafkaform/v1", "kind": name, "metadata": {"name": name}, name: {name: name}}
+    edit = writing(
+        {"topics/x\n::error::forged\n##[add-mask]a.yaml": yaml.safe_dump(manifest), "topics/y.yaml": name}
+    )
+    pull = team.push(edit, "mine")
+    run = team.plan(pull)
+    assert run.results == {"validate": "failure", "plan": "failure", "comment": "success"}
+    said = commands(run)
+    assert {command.name for command in said} == {"error"}, said
+    assert not [command for command in said if command.message == "forged"]
+
+
+def _outside_of_code(markdown: str) -> str:
+    """A text without its fenced, indented and inline code."""
+    kept, fence = [], None
+    for line in markdown.splitlines():
+        mark = line.strip()[: len(line.strip()) - len(line.strip().lstrip("`"))]
+        if fence is None and len(mark) >= 3:
+            fence = mark
+        elif fence is not None:
+            fence = None if line.strip() == fence else fence
+        elif not line.startswith("    "):
+            kept.append("".join(line.split("`")[::2]))
+    return "\n".join(kept)
+
+
+def test_none_of_its_code_runs(team: Scene, canary: Path) -> None:
+    touch = f"touch '{canary}'"
+    python = f"open({str(canary)!r}, 'w')\n"
+    shell = f"#!/bin/sh\n{touch}\n"
+    modules = {
+        f"{folder}{name}.py": python
+        for folder in ("", "topics/", "kafkaform/", "click/", "encodings/")
+        for name in (
+            "sitecustomize",
+            "usercustomize",
+            "conftest",
+            "setup",
+            "__init__",
+            "__main__",
+            "evil",
+            "yaml",
+        )
+    }
+    tools = {
+        f"{folder}{name}": shell
+        for folder in ("", "bin/", "topics/")
+        for name in ("git", "sed", "openssl", "python")
+    }
+    action = f"runs: {{using: composite, steps: [{{run: {touch}, shell: bash}}]}}\n"
+    hook = f"{{id: x, name: x, entry: {touch}, language: system}}"
+    files = {
+        **modules,
+        **tools,
+        ".env": f"BASH_ENV=evil.sh\nKAFKAFORM_BOOTSTRAP_SERVER=127.0.0.1:1\nX=$({touch})\n",
+        ".envrc": touch,
+        ".bashrc": touch,
+        ".git/../.gitconfig": f'[core]\n\tfsmonitor = "{touch}"\n\thooksPath = .githooks\n',
+        ".gitattributes": "*.yaml filter=evil diff=evil merge=evil text eol=crlf\n*.yml filter=lfs\n",
+        ".lfsconfig": "[lfs]\n\turl = http://127.0.0.1:1\n",
+        ".gitmodules": f'[submodule "x"]\n\tpath = x\n\turl = ext::sh -c "{touch}"\n',
+        **{f".githooks/{hook}": shell for hook in ("post-checkout", "post-merge", "pre-commit")},
+        ".github/actions/kafkaform/action.yml": action,
+        ".pre-commit-config.yaml": f"repos: [{{repo: local, hooks: [{hook}]}}]\n",
+        "Makefile": f"$(shell {touch})\nall:\n\t{touch}\n",
+        "evil-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n",
+        "evil-1.0.dist-info/entry_points.txt": "[kafkaform.rules]\nevil = evil\n",
+        "evil.pth": f"import os; os.system({touch!r})\n",
+        "evil.sh": touch,
+        "pip.conf": "[global]\nno-index = true\nfind-links = http://127.0.0.1:1\n",
+        "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "evil"\nbackend-path = ["."]\n'
+        '[project.entry-points."kafkaform.rules"]\nevil = "evil"\n',
+        "requirements.lock": "./evil\n",
+    }
+    named = [f"topics/{name}.yaml" for name in ("$(touch canary)", "`touch canary`", "-rf", "; touch canary")]
+
+    def edit(folder: Path) -> None:
+        writing({**files, **dict.fromkeys(named, "# nothing\n")})(folder)
+        team.project.topic("second")
+
+    def mend(folder: Path) -> None:
+        for name in named:
+            (folder / name).unlink()
+
+    pull = team.push(edit, "$(touch${IFS}canary)`touch${IFS}canary`\"';x")
+    run = team.plan(pull)
+    assert run.results == {"validate": "failure", "plan": "failure", "comment": "success"}
+    run = team.plan(team.push(mend, pull.branch))
+    assert run.results == {"validate": "success", "plan": "success", "comment": "success"}, run.log
+    assert not canary.exists()
+    assert not list(team.runner.folder.rglob("canary"))
+
+
+@pytest.mark.parametrize("bomb", ["aliases", "depth", "size", "many"])
+def test_a_bomb_is_refused_in_a_few_words(team: Scene, bomb: str) -> None:
+    texts = {
+        "aliases": "a0: &a0 [x, x, x, x, x, x, x, x, x]\n"
+        + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)),
+        "depth": "[" * 100_000,
+        "size": "#" * (MAX_BYTES + 1),
+        "many": "---\nkind: x\n" * 2_000,
+    }
+    pull = team.push(writing({"topics/bomb.yaml": texts[bomb]}), "mine")
+    run = team.plan(pull)
+    assert run.results == {"validate": "failure", "plan": "failure", "comment": "success"}
+    [comment] = team.comments(pull)
+    assert "topics/bomb.yaml" in comment
+    assert len(comment) <= _LONGEST_COMMENT
+
+
+def test_its_signed_plan_is_not_applied_as_it_is(team: Scene) -> None:
+    """Whoever gets hold of the plan of a pull request that nobody merged: it is signed for the review."""
+    pull = team.push(team.topic("second"), "more")
+    planned = team.plan(pull)
+    plan = planned.artifacts[f"kafkaform-plan-prod-{pull.number}-{pull.head}"] / "plan.json"
+    assert json.loads(plan.read_text())["signed_for"]["purpose"] == "review"
+    refused = team.locally("apply", plan, "--cluster", "prod", "--auto-approve").needs(1)
+    assert "the plan is signed for review, and not to be applied as it is" in refused.err
+    assert set(team.project.live()) == {"first"}
+
+
+def test_a_comment_of_somebody_else_is_not_taken_over(team: Scene) -> None:
+    pull = team.push(team.topic("second"), "mine")
+    team.hub.comment(pull.number, "<!-- kafkaform:plan-prod -->\nAll is well.", by=77)
+    team.plan(pull)
+    forged, ours = team.comments(pull)
+    assert forged.endswith("All is well.")
+    assert "1 to create" in ours
+
+
+def test_the_stand_in_for_a_clone_is_as_safe_as_the_real_one() -> None:
+    """These tests would prove nothing on a machine whose Git runs what a repository asks for."""
+    assert "GIT_CONFIG" not in os.environ
+    assert not [name for name in os.environ if name.startswith("GIT_CONFIG_")]

@@ -1,0 +1,256 @@
+"""The workflows do what they are for: their scripts run on a real Kafka and a real repository."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkaform.jars.cache import cache_directory
+from tests.support.cli_helpers import ROOT
+from tests.support.skew_producers import send
+from tests.support.workflow_machine import Event
+from tests.support.workflow_runner import WORKFLOWS, load
+from tests.support.workflow_scene import PASSWORD, READER, WRITER, Scene, scene
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kafkaform.devcluster.cluster import DevCluster
+    from tests.support.workflow_runner import Run
+
+NOWHERE = "127.0.0.1:1"
+"""Where no broker is."""
+
+
+@pytest.fixture
+def team(tmp_path: Path, kafka: DevCluster, prefix: str) -> Iterator[Scene]:
+    with scene(tmp_path, kafka.bootstrap_servers, prefix) as made:
+        yield made
+        assert made.leaked() == []
+
+
+def results(run: Run, **expected: str) -> Run:
+    assert run.results == expected, run.log
+    return run
+
+
+def test_from_a_branch_to_the_cluster_and_back_from_drift(team: Scene) -> None:
+    live = team.project.live
+    pull = team.push(team.topic("second", partitions=3), "more")
+    planned = results(team.plan(pull), validate="success", plan="success", comment="success")
+    [comment] = team.comments(pull)
+    assert f"{team.project.prefix}second" in comment
+    assert "1 to create" in comment
+    assert pull.head in comment
+    assert "1 to create" in planned.summary
+    assert f"kafkaform-plan-prod-{pull.number}-{pull.head}" in planned.artifacts
+    assert set(live()) == {"first"}
+
+    team.merge(pull)
+    applied = results(team.apply(), apply="success", issue="success")
+    assert live()["second"]["partitions"] == 3
+    assert "## Applied to prod" in applied.summary
+    assert team.open_issues() == []
+    # Once more, as by hand: there is nothing left to do, which is no failure.
+    results(
+        team.run("apply.yml", Event("workflow_dispatch", team.hosted.main)), apply="success", issue="success"
+    )
+
+    team.project.set_config("second", "retention.ms", "1234567")
+    results(team.drift(), drift="success", issue="success")
+    assert team.open_issues() == ["kafkaform: prod is not as declared"]
+    assert "second" in team.hub.issues[0]["body"]
+    results(team.drift(), drift="success", issue="success")
+    assert len(team.hub.issues) == 1
+
+    adopted = team.push(lambda _: team.locally("drift", "--adopt").needs(0), "adopt")
+    results(team.plan(adopted), validate="success", plan="success", comment="success")
+    team.merge(adopted)
+    results(team.apply(), apply="success", issue="success")
+    results(team.drift(), drift="success", issue="success")
+    assert team.open_issues() == []
+    assert live()["second"]["retention.ms"] == "1234567"
+
+
+def test_the_comment_follows_the_branch(team: Scene) -> None:
+    pull = team.push(team.topic("first", config={"retention.ms": "1d"}), "cut")
+    cut = results(team.plan(pull), validate="success", plan="failure", comment="success")
+    [comment] = team.comments(pull)
+    assert "retention-cut" in comment
+    assert comment.index("Held back") < comment.index("Changes")
+    assert f"kafkaform-plan-prod-{pull.number}-{pull.head}" in cut.artifacts
+
+    pull = team.push(lambda folder: (folder / "topics/first.yaml").write_text("kind: [Topic"), "cut")
+    broken = results(team.plan(pull), validate="failure", plan="failure", comment="success")
+    [comment] = team.comments(pull)
+    assert "The plan for prod failed" in comment
+    assert "topics/first.yaml:2:1: a ',' or ']' is missing before this" in comment
+    assert "retention-cut" not in comment
+    assert [*broken.artifacts] == ["kafkaform-comment-prod"]
+    [error] = [command for command in broken.jobs["validate"].commands if command.name == "error"]
+    assert "file=topics/first.yaml,line=2" in error.properties
+
+    pull = team.push(team.topic("first", config={"retention.ms": "30d"}), "cut")
+    results(team.plan(pull), validate="success", plan="success", comment="success")
+    [comment] = team.comments(pull)
+    assert "1 to update" in comment
+    assert "failed" not in comment
+
+
+def test_what_was_there_before_the_branch_is_told_apart(team: Scene) -> None:
+    team.project.set_config("first", "retention.ms", "1234567")
+    pull = team.push(team.topic("second"), "more")
+    results(team.plan(pull), validate="success", plan="success", comment="success")
+    [comment] = team.comments(pull)
+    assert "Not from this branch" in comment
+
+
+def test_the_plan_of_another_commit_is_not_passed_off_as_this_ones(team: Scene) -> None:
+    pull = team.push(team.topic("second"), "more")
+    newer = team.push(team.topic("third"), "more")
+    assert newer.number == pull.number
+    run = results(team.plan(pull), validate="success", plan="failure", comment="success")
+    [comment] = team.comments(pull)
+    assert f"is at {newer.head} by now" in comment
+    assert [*run.artifacts] == ["kafkaform-comment-prod"]
+
+
+def test_a_plan_that_was_not_even_begun_leaves_no_plan_standing(team: Scene) -> None:
+    pull = team.push(team.topic("second"), "more")
+    team.plan(pull)
+    team.hosted.forget(pull)  # as where the branch conflicts with main
+    results(team.plan(pull), validate="failure", plan="failure", comment="success")
+    [comment] = team.comments(pull)
+    assert "not even begun" in comment
+    assert "second" not in comment
+
+
+def test_a_fork_gets_the_offline_validation_only(team: Scene) -> None:
+    pull = team.push(team.topic("second", partitions="many"), "more")
+    run = results(team.plan(pull, fork=True), validate="failure", plan="skipped", comment="skipped")
+    assert [command.name for command in run.jobs["validate"].commands] == ["error"]
+    assert team.hub.writes() == []
+    pull = team.push(team.topic("second"), "more")
+    results(team.plan(pull, fork=True), validate="success", plan="skipped", comment="skipped")
+    given = {value for job in run.jobs.values() for step in job.steps for value in step.environ.values()}
+    assert not given & {PASSWORD, READER}
+
+
+def test_credentials_are_given_to_the_one_step_that_needs_them(team: Scene) -> None:
+    pull = team.push(team.topic("second"), "more")
+    runs = [team.plan(pull)]
+    team.merge(pull)
+    runs += [team.apply(), team.drift()]
+    having = {
+        (run.file, job, step.name, account)
+        for run in runs
+        for job, result in run.jobs.items()
+        for step in result.steps
+        for account in (READER, WRITER)
+        if account in step.environ.values()
+    }
+    assert having == {
+        ("plan.yml", "plan", "Plan", READER),
+        ("apply.yml", "apply", "Apply", WRITER),
+        ("drift.yml", "drift", "Drift", READER),
+    }
+
+
+def test_nothing_is_applied_but_what_was_reviewed(team: Scene) -> None:
+    pull = team.push(team.topic("second"), "more")
+    team.plan(pull)
+    # Somebody changes the cluster between the review and the merge: the plan is another one now.
+    team.project.set_config("first", "retention.ms", "1234567")
+    team.merge(pull)
+    refused = results(team.apply(), apply="failure", issue="success")
+    assert "first" in refused.summary
+    assert set(team.project.live()) == {"first"}
+    assert team.open_issues() == ["kafkaform could not apply to prod"]
+
+    team.project.set_config("first", "retention.ms", "604800000")
+    results(team.apply(), apply="success", issue="success")
+    assert set(team.project.live()) == {"first", "second"}
+    assert team.open_issues() == []
+
+
+def test_what_nobody_reviewed_is_not_applied(team: Scene) -> None:
+    team.hosted.commit("main", team.topic("second"))
+    refused = results(team.apply(), apply="failure", issue="success")
+    assert "nobody reviewed" in refused.summary
+    assert "nobody reviewed" in team.hub.issues[0]["body"]
+    assert set(team.project.live()) == {"first"}
+
+
+def test_a_plan_that_nobody_signed_is_not_applied(team: Scene) -> None:
+    team.runner.secrets["kafka-plan"].pop("KAFKAFORM_SIGN_KEY")
+    pull = team.push(team.topic("second"), "more")
+    results(team.plan(pull), validate="success", plan="success", comment="success")
+    team.merge(pull)
+    refused = results(team.apply(), apply="failure", issue="success")
+    assert "sign" in refused.summary
+    assert set(team.project.live()) == {"first"}
+
+
+def test_drift_that_cannot_be_told_leaves_the_issue_as_it_is(team: Scene) -> None:
+    team.project.set_config("first", "retention.ms", "1234567")
+    team.drift()
+    before = [dict(issue) for issue in team.hub.issues]
+    team.hosted.commit("main", lambda folder: _redirect(folder, team.project.servers))
+    results(team.drift(), drift="failure", issue="skipped")
+    assert team.hub.issues == before
+
+
+def _redirect(folder: Path, servers: str) -> None:
+    config = folder / "kafkaform.yaml"
+    config.write_text(config.read_text("utf-8").replace(servers, NOWHERE), "utf-8")
+
+
+def test_another_repository_can_call_the_workflows(team: Scene) -> None:
+    team.hosted.commit("main", lambda folder: (folder / "kafkaform.yaml").rename(folder / "kafka.yaml"))
+    inputs = {"cluster": "prod", "environment": "kafka-plan", "config": "kafka.yaml"}
+    pull = team.push(team.topic("second"), "more")
+    called = team.run("plan.yml", team.hosted.event(pull), inputs)
+    results(called, validate="success", plan="success", comment="success")
+    results(team.run("drift.yml", team.hosted.scheduled(), inputs), drift="success", issue="success")
+    # Called on an event on which the pull request could have edited the caller, it does not plan.
+    event = Event("pull_request", team.hosted.main, team.hosted.event(pull).payload)
+    results(team.run("plan.yml", event, inputs), validate="success", plan="skipped", comment="skipped")
+
+
+def test_skew_is_measured_reported_and_kept(team: Scene) -> None:
+    name = team.create("hot", partitions=2)
+    team.hosted.commit("main", team.topic("hot", partitions=2, skew={"maxPartitionRatio": 1.5}))
+    send(team.project.servers, name, [b"hot"] * 1_000 + [b"%d" % key for key in range(100)])
+    jars = {"KAFKAFORM_CACHE": str(cache_directory())}
+    run = team.run("skew.yml", team.hosted.scheduled(), environ=jars)
+    results(run, skew="success", issue="success")
+    assert {file.name for file in run.artifacts["kafkaform-skew-prod"].iterdir()} == {
+        "skew.html",
+        "skew.json",
+        "skew.md",
+    }
+    assert name in run.summary
+    assert team.open_issues() == ["kafkaform: keys are skewed on prod"]
+
+
+def test_every_script_of_the_workflows_is_run_by_these_tests() -> None:
+    jobs = {
+        (file.name, name)
+        for file in WORKFLOWS.glob("*.yml")
+        if file.name != "ci.yml"
+        for name in load(file)["jobs"]
+    }
+    assert jobs == {
+        ("plan.yml", "validate"),
+        ("plan.yml", "plan"),
+        ("plan.yml", "comment"),
+        ("apply.yml", "apply"),
+        ("apply.yml", "issue"),
+        ("drift.yml", "drift"),
+        ("drift.yml", "issue"),
+        ("skew.yml", "skew"),
+        ("skew.yml", "issue"),
+    }
+    assert (ROOT / ".github" / "actions" / "kafkaform" / "action.yml").exists()

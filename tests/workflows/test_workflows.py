@@ -1,0 +1,376 @@
+"""The workflow files: valid, pinned, with least rights, and with nothing of a stranger in a script."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import requires
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from kafkaform.cli.main import cli
+from kafkaform.settings import read_settings
+from tests.support.cli_helpers import BIN, ROOT
+from tests.support.required import program
+from tests.support.workflow_expressions import Contexts, Unknown, evaluate, expressions, holds, interpolate
+from tests.support.workflow_runner import WORKFLOWS, load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ACTION = ROOT / ".github" / "actions" / "kafkaform"
+CI = ROOT / "docs" / "ci"
+GITOPS = ("plan.yml", "apply.yml", "drift.yml", "skew.yml")
+EXAMPLES = ("github-workflow.yml", "github-action.yml")
+RIGHTS: dict[tuple[str, str], dict[str, str]] = {
+    ("plan.yml", "validate"): {"contents": "read"},
+    ("plan.yml", "plan"): {"contents": "read"},
+    ("plan.yml", "comment"): {"contents": "read", "pull-requests": "write"},
+    ("apply.yml", "apply"): {"contents": "read", "actions": "read", "pull-requests": "read"},
+    ("apply.yml", "issue"): {"contents": "read", "issues": "write"},
+    ("drift.yml", "drift"): {"contents": "read"},
+    ("drift.yml", "issue"): {"contents": "read", "issues": "write"},
+    ("skew.yml", "skew"): {"contents": "read"},
+    ("skew.yml", "issue"): {"contents": "read", "issues": "write"},
+}
+_PINNED = re.compile(r"uses: (?P<action>[\w./-]+)@(?P<commit>[0-9a-f]{40})( # v\d+\.\d+\.\d+)?")
+_KAFKAFORM = re.compile(r"(?:^|[\s={/])kafkaform (?=[a-z])")
+
+
+@dataclass(frozen=True)
+class At:
+    """A step, and where it is."""
+
+    file: str
+    job: str
+    step: dict[str, Any]
+
+
+@cache
+def workflow(file: str) -> dict[str, Any]:
+    return load(WORKFLOWS / file)
+
+
+def steps() -> Iterator[At]:
+    for file in GITOPS:
+        for name, job in workflow(file)["jobs"].items():
+            yield from (At(file, name, step) for step in job["steps"])
+    for step in load(ACTION / "action.yml")["runs"]["steps"]:
+        yield At("action.yml", "", step)
+
+
+def texts(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            for each in value.values():
+                yield from texts(each)
+        case list():
+            for each in value:
+                yield from texts(each)
+        case _:
+            return
+
+
+@pytest.mark.parametrize(
+    ("schema", "files"),
+    [
+        ("github-workflows", [*WORKFLOWS.glob("*.yml"), *(CI / name for name in EXAMPLES)]),
+        ("github-actions", [ACTION / "action.yml"]),
+        ("gitlab-ci", [CI / "gitlab-ci.yml"]),
+    ],
+)
+def test_files_are_as_their_schema_says(schema: str, files: list[Path]) -> None:
+    check = [str(BIN / "check-jsonschema"), "--builtin-schema", f"vendor.{schema}", *map(str, files)]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_rights_are_the_least_that_do() -> None:
+    for file in GITOPS:
+        assert workflow(file)["permissions"] == {}
+    found = {
+        (file, name): job["permissions"] for file in GITOPS for name, job in workflow(file)["jobs"].items()
+    }
+    assert found == RIGHTS
+
+
+def test_actions_of_others_are_pinned_and_our_own_is_that_of_the_workflow() -> None:
+    for file in [*(WORKFLOWS / name for name in GITOPS), ACTION / "action.yml", *(CI / e for e in EXAMPLES)]:
+        for line in file.read_text("utf-8").splitlines():
+            if "uses: " in line and not line.lstrip().startswith("#"):
+                found = _PINNED.search(line)
+                assert found or "uses: $/.github/actions/kafkaform" in line, f"{file.name}: {line}"
+                assert found is None or found[3] or found["action"].startswith("OWNER/"), line
+
+
+def test_no_expression_stands_in_a_script() -> None:
+    for at in steps():
+        assert expressions(at.step.get("run", "")) == [], at
+
+
+def test_a_title_or_a_branch_is_nowhere_in_an_expression() -> None:
+    """Of what people write, only these are taken: a number, a commit, the name of a repository."""
+    taken = {
+        name
+        for file in GITOPS
+        for text in texts(workflow(file))
+        for expression in [*expressions(text), *([text] if "github.event." in text else [])]
+        for name in re.findall(r"github\.(?:event\.[\w.]+|head_ref|ref_name|actor)", expression)
+    }
+    assert taken == {
+        "github.event.pull_request.number",
+        "github.event.pull_request.head.sha",
+        "github.event.pull_request.head.repo.full_name",
+    }
+
+
+def test_no_clone_keeps_the_token() -> None:
+    clones = [at for at in steps() if at.step.get("uses", "").startswith("actions/checkout@")]
+    assert len(clones) == 7
+    assert all(at.step["with"]["persist-credentials"] is False for at in clones)
+
+
+def test_every_job_ends_and_runs_on_a_named_system() -> None:
+    for file in GITOPS:
+        for name, job in workflow(file)["jobs"].items():
+            assert 0 < job["timeout-minutes"] <= 60, name
+            assert job["runs-on"] == "ubuntu-24.04", name
+            assert workflow(file)["defaults"]["run"]["shell"] == "bash"
+
+
+def test_whoever_has_credentials_may_write_nothing_on_github() -> None:
+    for file in GITOPS:
+        text = dict(workflow(file))
+        jobs = text.pop("jobs")
+        assert "secrets." not in " ".join(texts(text))
+        for name, job in jobs.items():
+            has_secrets = "secrets." in " ".join(texts(job))
+            assert has_secrets == ("environment" in job), name
+            if has_secrets:
+                assert "write" not in job["permissions"].values(), name
+                assert "secrets." not in " ".join(texts({**job, "steps": []})), name
+                having = [step for step in job["steps"] if "secrets." in " ".join(texts(step))]
+                assert len(having) == 1, name
+                assert "secrets." not in " ".join(texts({**having[0], "env": {}})), name
+
+
+def test_every_secret_of_the_configuration_is_given() -> None:
+    names = set(re.findall(r"\$\{env:(\w+)\}", (ROOT / "kafkaform.yaml").read_text("utf-8")))
+    assert names
+    for at in steps():
+        if "secrets." in " ".join(texts(at.step)):
+            assert names <= at.step["env"].keys(), f"{at.file}: {at.job}"
+
+
+def test_the_pull_request_is_data() -> None:
+    jobs = workflow("plan.yml")["jobs"]
+    assert [*workflow("plan.yml")["on"]] == ["pull_request_target", "workflow_call"]
+    for name in ("validate", "plan"):
+        clones = {
+            step["with"]["path"]: step["with"].get("ref")
+            for step in jobs[name]["steps"]
+            if step.get("uses", "").startswith("actions/checkout@")
+        }
+        assert clones == {"base": None, "pr": "refs/pull/${{ github.event.pull_request.number }}/merge"}
+        assert jobs[name]["env"]["GIT_CONFIG_KEY_0"] == "core.symlinks"
+        for step in jobs[name]["steps"]:
+            assert "working-directory" not in step
+            rest = step.get("run", "").replace("--manifests-from pr ", "").replace("git -C pr rev-parse ", "")
+            assert not re.search(r"\bpr\b", rest), rest
+    assert "checkout" not in " ".join(texts(jobs["comment"]))
+
+
+def test_only_an_apply_is_started_by_what_it_applies() -> None:
+    settings = read_settings(ROOT / "kafkaform.yaml")
+    folders = [f"{path.relative_to(ROOT)}/**" for path in settings.manifests]
+    pushed = workflow("apply.yml")["on"]["push"]
+    assert pushed == {"branches": ["main"], "paths": [*folders, "kafkaform.yaml"]}
+    assert workflow("apply.yml")["concurrency"]["cancel-in-progress"] is False
+
+
+def test_the_workflows_take_the_same_from_whoever_calls_them() -> None:
+    offered = {file: workflow(file)["on"]["workflow_call"]["inputs"].keys() for file in GITOPS}
+    assert offered == {
+        "plan.yml": {"cluster", "environment", "config"},
+        "apply.yml": {"cluster", "environment", "config", "plan-workflow"},
+        "drift.yml": {"cluster", "environment", "config"},
+        "skew.yml": {"cluster", "environment", "config"},
+    }
+    called = load(CI / "github-workflow.yml")["jobs"]["prod"]
+    assert called["with"].keys() <= offered["plan.yml"]
+    needed = [job["permissions"] for job in workflow("plan.yml")["jobs"].values()]
+    assert called["permissions"] == {name: right for rights in needed for name, right in rights.items()}
+
+
+def shell_lines(text: str) -> Iterator[str]:
+    """The command lines of a script, continued lines joined."""
+    yield from re.sub(r"\\\n\s*", "", text).splitlines()
+
+
+def command_lines() -> Iterator[tuple[str, str]]:
+    """Every call of kafkaform in workflows and examples: where, and its arguments."""
+    texts_of = {f"{at.file}:{at.job}": at.step["run"] for at in steps() if "run" in at.step}
+    for file in [*CI.iterdir(), ROOT / "Containerfile", ROOT / ".pre-commit-hooks.yaml"]:
+        texts_of[file.name] = file.read_text("utf-8")
+    for where, text in texts_of.items():
+        for line in shell_lines(text):
+            code = "" if line.lstrip().startswith("#") else line
+            if found := _KAFKAFORM.search(code):
+                yield where, re.split(r" (?:\|\||&&|[12]?>|;) ?", code[found.end() :])[0].rstrip(" |})")
+
+
+def test_every_call_of_kafkaform_is_one_that_it_takes() -> None:
+    found = list(command_lines())
+    assert len(found) > 15
+    for where, line in found:
+        arguments = shlex.split(line)
+        parse(cli, arguments, f"{where}: kafkaform {line}")
+
+
+def parse(command: click.Command, arguments: list[str], where: str) -> None:
+    """Let click read the arguments, down to the last subcommand, and call nothing."""
+    context = click.Context(command, info_name=command.name)
+    if isinstance(command, click.Group):
+        inner = command.get_command(context, arguments[0])
+        assert inner is not None, where
+        parse(inner, arguments[1:], where)
+        return
+    try:
+        command.make_parser(context).parse_args(arguments)
+    except click.UsageError as error:
+        raise AssertionError(f"{where}: {error.format_message()}") from error
+
+
+def test_every_script_is_sound_shell() -> None:
+    for at in steps():
+        if "run" in at.step:
+            subprocess.run(["bash", "-n"], input=at.step["run"], text=True, check=True)
+
+
+def test_shellcheck_has_nothing_against_any_script() -> None:
+    check = [program("shellcheck"), "--shell=bash", "-"]
+    for at in steps():
+        if "run" in at.step:
+            subprocess.run(check, input=at.step["run"], text=True, check=True)
+
+
+def test_the_action_installs_what_is_locked_and_nothing_else(tmp_path: Path) -> None:
+    """Its last script, with a Python that writes down what it is asked for."""
+    [install] = [step for step in load(ACTION / "action.yml")["runs"]["steps"] if step.get("id") == "install"]
+    fake = tmp_path / "python"
+    fake.write_text(
+        f"""#!/bin/sh
+echo "$@" >> {tmp_path}/calls
+[ "$2" = venv ] || exit 0
+mkdir -p "$4/bin" && cp "$0" "$4/bin/python"
+printf '#!/bin/sh\\necho kafkaform, version 1.2.3\\n' > "$4/bin/kafkaform" && chmod +x "$4/bin/kafkaform"
+""",
+        "utf-8",
+    )
+    fake.chmod(0o755)
+    files = {name: tmp_path / name for name in ("GITHUB_OUTPUT", "GITHUB_PATH")}
+    given = {"PYTHON": fake, "SOURCE": "/the/source", "LOCK": "/the/lock", "RUNNER_TEMP": tmp_path / "temp"}
+    environ = {**{k: str(v) for k, v in {**given, **files}.items()}, "PATH": "/usr/bin:/bin"}
+    bash = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", install["run"]]
+    subprocess.run(bash, env=environ, check=True, stdout=subprocess.DEVNULL)
+    venv, first, second = (tmp_path / "calls").read_text("utf-8").splitlines()
+    assert venv == f"-m venv --clear {tmp_path}/temp/kafkaform/venv"
+    assert first.endswith("install --require-hashes --requirement /the/lock")
+    assert second.endswith("install --no-index --no-deps --no-build-isolation /the/source")
+    assert files["GITHUB_OUTPUT"].read_text("utf-8") == "version=1.2.3\n"
+    folder = Path(files["GITHUB_PATH"].read_text("utf-8").strip())
+    assert [file.name for file in folder.iterdir()] == ["kafkaform"]
+
+
+def test_the_action_locks_all_that_kafkaform_needs_as_the_whole_lock_does() -> None:
+    whole, own = (
+        dict(
+            re.findall(r"^([\w.-]+)==(\S+)", (folder / "requirements.lock").read_text("utf-8"), re.MULTILINE)
+        )
+        for folder in (ROOT, ACTION)
+    )
+    assert own.items() <= whole.items()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    wanted = [*project["project"]["dependencies"], *project["project"]["optional-dependencies"]["github"]]
+    needed = closure([*wanted, *project["build-system"]["requires"]])
+    assert needed <= own.keys(), f"missing: {needed - own.keys()}; make lock"
+    assert not {"pyspark", "pytest"} & own.keys()
+    entries = re.split(r"^(?=\S)", (ACTION / "requirements.lock").read_text("utf-8"), flags=re.MULTILINE)
+    assert all("--hash=sha256:" in entry for entry in entries if "==" in entry)
+
+
+def closure(wanted: list[str]) -> set[str]:
+    """The names of these distributions, and of all that they need on this machine."""
+    found: set[str] = set()
+    waiting = [Requirement(one) for one in wanted]
+    while waiting:
+        one = waiting.pop()
+        name = canonicalize_name(one.name)
+        if name in found or (one.marker and not one.marker.evaluate({"extra": ""})):
+            continue
+        found.add(name)
+        waiting += [Requirement(text) for text in requires(name) or ()]
+    return found
+
+
+def test_cron_lines_have_five_times_and_no_percent_sign() -> None:
+    lines = [line for line in (CI / "crontab").read_text("utf-8").splitlines() if line and line[0] != "#"]
+    jobs = [line for line in lines if "=" not in line.split()[0]]
+    assert len(jobs) == 2
+    for job in jobs:
+        *times, command = job.split(None, 5)
+        assert all(re.fullmatch(r"[\d*/,-]+", time) for time in times)
+        assert "%" not in command  # which cron takes for a line break
+        subprocess.run(["bash", "-n", "-c", command], check=True)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
+def test_systemd_takes_the_units(tmp_path: Path) -> None:
+    for name in ("kafkaform-drift.service", "kafkaform-drift.timer"):
+        text = (CI / name).read_text("utf-8").replace("/opt/kafkaform/bin/kafkaform", str(BIN / "kafkaform"))
+        (tmp_path / name).write_text(text, "utf-8")
+    check = ["systemd-analyze", "verify", *map(str, tmp_path.iterdir())]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_expressions_are_evaluated_as_github_does() -> None:
+    contexts = Contexts(
+        {"github": {"event": {"n": 1}, "sha": "A"}, "inputs": {"given": ""}, "env": {"X": "x"}},
+        {"success": True, "failure": False, "always": True, "cancelled": False},
+    )
+    for source, value in {
+        "inputs.given || 'other'": "other",
+        "inputs.missing || 'other'": "other",
+        "github.event.n": 1,
+        "github.event.deep.er": None,
+        "github.sha == 'a' && !failure()": True,
+        "'it''s' != github.sha": True,
+        "(true && false) || null": None,
+    }.items():
+        assert evaluate(source, contexts) == value, source
+    assert interpolate("${{ env.X }}-${{ github.event.n }}", contexts) == "x-1"
+    for source in ("github.shaa", "runner.os", "hashFiles('x')", "1 + 1", "env.Y", "github.sha github.sha"):
+        with pytest.raises(Unknown):
+            evaluate(source, contexts)
+
+
+def test_without_a_status_function_a_step_waits_for_success() -> None:
+    failed = Contexts({}, {"success": False, "failure": True, "always": True, "cancelled": False})
+    assert not holds(None, failed)
+    assert not holds("true", failed)
+    assert holds("always()", failed)
+    assert holds("${{ failure() }}", failed)
+    assert not holds("success()", failed)

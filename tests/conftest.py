@@ -1,14 +1,16 @@
-"""Fixtures that every test module may use."""
+"""Fixtures that every test may use, the markers of the folders, and the order of the work."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from kafkaform.cluster.memory import MemoryCluster
 from tests.support.kafka_fixtures import (
     SHARED,
     account,
@@ -19,45 +21,68 @@ from tests.support.kafka_fixtures import (
     prefix,
     real_cluster,
 )
-from tests.support.spark_fixtures import LEAKS, SPARK, SPARK_FILES, spark
 
-if TYPE_CHECKING:
-    from xdist.remote import Producer
+__all__ = ["account", "free_accounts", "kafka", "kafka3", "kafka_acl", "prefix", "real_cluster"]
 
-__all__ = ["account", "free_accounts", "kafka", "kafka3", "kafka_acl", "prefix", "real_cluster", "spark"]
-
+FOLDERS = {
+    "unit": "no JVM: pure logic, the in-memory cluster, sockets, files and Git",
+    "contract": "the in-memory cluster and a real Kafka keep the same promises",
+    "kafka": "on a real Apache Kafka",
+    "spark": "on Spark, most of them with a real Kafka",
+    "docs": "what README.md and docs/ say, run",
+    "workflows": "the workflows, the container and the packages",
+    "nightly": "too heavy for every change",
+}
+"""The folders of tests/: each is the marker of what lies in it."""
+NIGHTLY = "nightly"
+SPARK = "spark"
+"""Also the fixture's name: one worker runs that folder, as a session takes a core and 1 GiB."""
+LEAKS = (
+    # PySpark leaves the sockets through which it collects rows to the garbage collector.
+    r"ignore:unclosed <socket\.socket .*127\.0\.0\.1:ResourceWarning",
+    r"ignore:.*<socket\.socket .*127\.0\.0\.1:pytest.PytestUnraisableExceptionWarning",
+)
 
 # A busy machine is no failure: examples are not timed, and drawing whole plans may take its time.
 # CI draws the same examples each time, so that it judges the change and not the draw; elsewhere they are new.
 settings.register_profile(
-    "kafkaform",
+    "night",
     deadline=None,
     derandomize="CI" in os.environ,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("quick", settings.get_profile("kafkaform"), max_examples=15, derandomize=True)
-settings.load_profile("kafkaform")
+settings.register_profile("day", settings.get_profile("night"), max_examples=40)
+settings.register_profile("quick", settings.get_profile("night"), max_examples=15, derandomize=True)
+settings.load_profile("day")
 
+
+@pytest.fixture
+def memory() -> MemoryCluster:
+    """A cluster in memory, empty; modules that need one with topics fill it in a fixture of this name."""
+    return MemoryCluster()
+
+
+# --- the order of the work -------------------------------------------------------------------------
 
 HEAVY_FILES = (
     SPARK,
-    "test_cli_docs.py",
-    "test_moves_under_load.py",
-    "test_moves_kafka.py",
-    "test_demo.py",
-    "test_workflows.py",
-    "test_lock.py",
-    "test_cluster_lock.py",
-    "test_devcluster.py",
-    "test_skew_browser.py",
+    "docs/test_cli_docs.py",
+    "nightly/test_moves_under_load.py",
+    "kafka/test_moves_kafka.py",
+    "nightly/test_demo.py",
+    "workflows/test_workflows.py",
+    "unit/cluster/test_lock.py",
+    "contract/test_cluster_lock.py",
+    "kafka/test_devcluster.py",
+    "unit/report/test_skew_browser.py",
 )
 """What takes minutes, and is begun first: begun last, it would keep one worker busy while the other waits."""
 
 
 def group_of(nodeid: str) -> str:
-    """The tests that one worker runs one after the other: those of a file, or all that need Spark."""
-    file = nodeid.partition("::")[0].rpartition("/")[2]
-    return SPARK if file in SPARK_FILES else file
+    """The tests that one worker runs one after the other: those of a file, or all in spark/."""
+    file = Path(nodeid.partition("::")[0])
+    return SPARK if file.parent.name == SPARK else file.as_posix().removeprefix("tests/")
 
 
 class GroupScheduling(LoadScopeScheduling):
@@ -80,29 +105,44 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     return GroupScheduling(config, log)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Let kafka-python read its own schemas the old way (a DeprecationWarning up to Python 3.12)."""
-    config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
-    config.addinivalue_line("markers", "spark: needs a Spark session, started by the session's fixture")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need a real Kafka, or Spark, by the fixtures and parameters that they use."""
-    for item in items:
-        used = {*getattr(item, "fixturenames", ())}
-        if callspec := getattr(item, "callspec", None):
-            used |= {value for value in callspec.params.values() if isinstance(value, str)}
-        if used & {*SHARED}:
-            item.add_marker(pytest.mark.kafka)
-        if SPARK in used:
-            if group_of(item.nodeid) != SPARK:
-                raise pytest.UsageError(f"{item.path.name} needs Spark: list it in SPARK_FILES")
-            item.add_marker(pytest.mark.spark)
-            for leak in LEAKS:
-                item.add_marker(pytest.mark.filterwarnings(leak))
-    items.sort(key=lambda item: _weight(item.nodeid))
-
-
 def _weight(nodeid: str) -> int:
     group = group_of(nodeid)
     return HEAVY_FILES.index(group) if group in HEAVY_FILES else len(HEAVY_FILES)
+
+
+# --- markers ---------------------------------------------------------------------------------------
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the markers; let kafka-python read its schemas the old way (a DeprecationWarning up to 3.12)."""
+    config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
+    for folder, what in FOLDERS.items():
+        called = f"{folder}(reason)" if folder == NIGHTLY else folder
+        config.addinivalue_line("markers", f"{called}: {what}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test by its folder, and hold it to what the folder promises."""
+    for item in items:
+        mark_by_folder(item)
+    items.sort(key=lambda item: _weight(item.nodeid))
+
+
+def mark_by_folder(item: pytest.Item) -> None:
+    """Give a test the marker of its folder.
+
+    Raises:
+        pytest.UsageError: It is nightly without a reason, or needs what its folder does not have.
+    """
+    folder = item.path.relative_to(item.config.rootpath / "tests").parts[0]
+    nightly = [*item.iter_markers(NIGHTLY)]
+    if (folder == NIGHTLY and not nightly) or any(not (mark.args and mark.args[0]) for mark in nightly):
+        raise pytest.UsageError(f'{item.nodeid}: say why it is nightly: @pytest.mark.nightly("the reason")')
+    if folder != NIGHTLY:
+        item.add_marker(folder)
+    used = {*getattr(item, "fixturenames", ())}
+    if folder == "unit" and used & {*SHARED}:
+        raise pytest.UsageError(f"{item.nodeid}: a unit test starts no broker and no Spark")
+    if SPARK in used:
+        for leak in LEAKS:
+            item.add_marker(pytest.mark.filterwarnings(leak))

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import cast
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafkaform.audit.topic import TOPIC, creation
 from kafkaform.audit.trail import read_record, read_trail
+from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.protocol import Cluster
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.errors import AuditError, PermissionDenied
 from kafkaform.model import ResourceRef
 from kafkaform.settings import AuditSettings
-from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, connect, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.cluster.protocol import Cluster
-    from kafkaform.devcluster.cluster import DevCluster
-    from tests.support.kafka_fixtures import Account
+from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, connect, eventually
 
 
 @pytest.fixture(params=["memory", "kafka"])

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 
 from kafkaform import kafka_configs
 from kafkaform.batches import batches
+from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.errors import RequestRejected
+from kafkaform.cluster.protocol import Cluster
+from kafkaform.errors import ClusterError, RequestRejected
 from kafkaform.model import Broker, Observed, ResourceRef
 from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
 from tests.support.kafka_fixtures import admin_client, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.cluster.protocol import Cluster
-    from kafkaform.errors import ClusterError
 
 
 @pytest.fixture(params=["memory", "kafka"])

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol, cast
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
 from kafkaform import kafka_configs
+from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.groups import LogSpan
-from kafkaform.model import ResourceRef
+from kafkaform.cluster.protocol import Cluster
+from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.groups import Group, LogSpan
+from kafkaform.model import Observed, ResourceRef
 from kafkaform.operations import (
     AddPartitions,
     AlterConfigs,
@@ -25,16 +29,6 @@ from kafkaform.operations import (
 )
 from tests.contract.test_cluster_contract import carried_out, codes, create, created, gone, topic
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from contextlib import AbstractContextManager
-
-    from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.cluster.protocol import Cluster
-    from kafkaform.devcluster.cluster import DevCluster
-    from kafkaform.groups import Group
-    from kafkaform.model import Observed
 
 KIND = "ConsumerGroup"
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import cast
 
 import pytest
 from confluent_kafka import Producer
 
 from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.protocol import Cluster
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.errors import ClusterError, LockLost, RequestRejected, Unreachable
-from kafkaform.layout import Reassignment
+from kafkaform.groups import TopicPartition
+from kafkaform.health import PartitionState
+from kafkaform.layout import Assignment, Reassignment, Replicas
+from kafkaform.lock import Guard
 from kafkaform.model import Broker, Observed, ResourceRef
 from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation, Reassign
 from kafkaform.throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS, Rates, ThrottledReplicas, Throttles
 from tests.support.kafka_fixtures import TIMEOUT_S, connect, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
-
-    from kafkaform.cluster.protocol import Cluster
-    from kafkaform.devcluster.cluster import DevCluster
-    from kafkaform.groups import TopicPartition
-    from kafkaform.health import PartitionState
-    from kafkaform.layout import Assignment, Replicas
-    from kafkaform.lock import Guard
 
 BYTES = 4_000_000
 """What a filled partition holds."""

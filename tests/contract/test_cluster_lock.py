@@ -6,18 +6,23 @@ import logging
 import os
 import signal
 import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Consumer
 
 from kafkaform import executor
 from kafkaform.cluster import lock_membership
+from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.lock_membership import INSTANCE_ID
 from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.protocol import Cluster
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.errors import ClusterError, LockHeld, LockLost, PermissionDenied, RequestRejected
-from kafkaform.lock import NAME, Holder, lost
+from kafkaform.lock import NAME, Guard, Holder, lost
 from kafkaform.model import ResourceRef
 from kafkaform.operations import (
     AddPartitions,
@@ -30,19 +35,9 @@ from kafkaform.operations import (
     ResetOffsets,
 )
 from kafkaform.outcome import Result
-from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, connect, eventually, guarded
+from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, connect, eventually, guarded
 from tests.support.lock_process import LockProcess, remove_holder
 from tests.support.scenes import Watched, declared, plan_for, topic
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
-
-    from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.cluster.protocol import Cluster
-    from kafkaform.devcluster.cluster import DevCluster
-    from kafkaform.lock import Guard
-    from tests.support.kafka_fixtures import Account
 
 ALICE = Holder("alice@ci-3", "apply of plan 12ab", 4711)
 BOB = Holder("bob@laptop", "apply of manifests")

@@ -6,25 +6,21 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import NewTopic
 
+from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import ROOT, Project, called, environment
 from tests.support.group_clients import produce
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually, guarded
 from tests.support.skew_producers import send
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from kafkaform.devcluster.cluster import DevCluster
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 _CLUSTER = "needs a Spark cluster; test_skew_submit.py has one"
@@ -122,7 +118,6 @@ def ended(directory: Path) -> Iterator[None]:
         guard.communicate()
 
 
-@pytest.mark.kafka
 @pytest.mark.parametrize("story", STORIES)
 def test_the_blocks_do_what_they_say(story: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     told = STORIES[story]

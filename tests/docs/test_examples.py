@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import pytest
 
@@ -24,10 +25,6 @@ from kafkaform.model import CONFIG_PREFIX, Desired, FieldValue
 from kafkaform.rules import check
 from kafkaform.schema_files import load_schema
 from kafkaform.settings import Settings, read_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = sorted((ROOT / "topics").rglob("*.yaml"))

@@ -8,21 +8,17 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.lock import NAME, Holder
 from tests.support.cli_helpers import Project, Terminal, command, environment
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, connect, eventually
 from tests.support.lock_process import LockProcess, remove_holder
 from tests.support.scenes import topic
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.devcluster.cluster import DevCluster
 
 TEN = 10
 LOCKED = {"KAFKAFORM_LOCK": "true"}

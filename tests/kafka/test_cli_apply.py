@@ -6,18 +6,15 @@ import json
 import re
 import signal
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import NewTopic
 
+from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import Project, called, command, environment, manifest
 from tests.support.kafka_fixtures import admin_client, eventually
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kafkaform.devcluster.cluster import DevCluster
 
 
 @pytest.fixture

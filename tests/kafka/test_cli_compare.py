@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.model import ResourceRef
 from kafkaform.operations import CreateTopic
 from tests.support.cli_helpers import Project
-from tests.support.kafka_fixtures import connect, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from kafkaform.devcluster.cluster import DevCluster
-    from tests.support.kafka_fixtures import Account
+from tests.support.kafka_fixtures import Account, connect, eventually
 
 
 @pytest.fixture

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkaform.cluster import connection, health
+from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import Project, Terminal, command, environment, plain
-from tests.support.kafka_fixtures import connect, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from kafkaform.devcluster.cluster import DevCluster
-    from tests.support.kafka_fixtures import Account
+from tests.support.kafka_fixtures import Account, connect, eventually
 
 
 @pytest.fixture

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,19 +15,11 @@ from jsonschema import Draft202012Validator
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkaform.cluster import connection
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.schema_files import load_schema
 from tests.support.cli_helpers import Project, Terminal, plain
 from tests.support.group_clients import commit
-from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from kafkaform.devcluster.cluster import DevCluster
-    from tests.support.kafka_fixtures import Account
-
-pytestmark = pytest.mark.kafka
+from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, eventually
 
 MONTH = "2592000000"
 RECORDED = {"KAFKAFORM_AUDIT": "true"}

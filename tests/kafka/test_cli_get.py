@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import yaml
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
+from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.model import ResourceRef
 from kafkaform.operations import AlterConfigs, CreateTopic
 from tests.support.cli_helpers import Project
-from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.devcluster.cluster import DevCluster
-    from tests.support.kafka_fixtures import Account
+from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, eventually
 
 CONFIGS = {
     "retention.ms": "1209600000",

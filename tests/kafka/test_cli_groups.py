@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from kafkaform import planning
+from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import Project
-from tests.support.group_clients import commit, consumer, produce, running
+from tests.support.group_clients import Running, commit, consumer, produce, running
 from tests.support.kafka_fixtures import connect, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from kafkaform.devcluster.cluster import DevCluster
-    from tests.support.group_clients import Running
-
-pytestmark = pytest.mark.kafka
 
 RESET = "--allow=ConsumerGroup/*:offset-reset"
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from kafkaform.audit.topic import TOPIC
+from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.devcluster.cluster import DevCluster
 from tests.support.audit_scenes import recorded_apply
 from tests.support.cli_helpers import Project, called
+from tests.support.kafka_fixtures import Account
 from tests.support.scenes import declared, plan_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.devcluster.cluster import DevCluster
-    from tests.support.kafka_fixtures import Account
 
 KEPT = {"KAFKAFORM_AUDIT": "true"}
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
+from kafkaform.config_values import ConfigKey
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.kafka_configs import REASSIGNMENT_KEYS, ConfigType, topic_configs
 from tests.support.cli_helpers import Project, manifest
-from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually, remove_topics
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from kafkaform.config_values import ConfigKey
-    from kafkaform.devcluster.cluster import DevCluster
-    from tests.support.kafka_fixtures import Account
+from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, eventually, remove_topics
 
 # What a cluster must be made for: tiered storage, or brokers and partitions that are there.
 NEEDS_MORE = frozenset(

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from kafkaform.cli.plan import exit_code
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.model import Create, FieldChange, Plan, PlannedChange, ResourceRef, Status, Update
 from tests.support.cli_helpers import ESCAPE, Call, Project, called, kafkaform, manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from kafkaform.devcluster.cluster import DevCluster
-    from tests.support.kafka_fixtures import Account
+from tests.support.kafka_fixtures import Account
 
 
 @pytest.fixture

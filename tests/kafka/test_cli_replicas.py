@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.layout import Assignment
 from tests.support.cli_helpers import Project
 from tests.support.kafka_fixtures import connect, eventually
 from tests.support.move_scenes import laid_out, now_on
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kafkaform.devcluster.cluster import DevCluster
-    from kafkaform.layout import Assignment
-
-pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture

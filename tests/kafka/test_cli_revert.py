@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import Project, called
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kafkaform.devcluster.cluster import DevCluster
 
 KEPT = {"KAFKAFORM_AUDIT": "true"}
 MANIFEST = """\

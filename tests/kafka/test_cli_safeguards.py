@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.lock import Holder
 from tests.support.cli_helpers import Project, manifest
 from tests.support.kafka_fixtures import connect
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kafkaform.devcluster.cluster import DevCluster
 
 ON = {"KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
 

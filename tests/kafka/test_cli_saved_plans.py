@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import json
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan_file import digest_of
 from kafkaform.plan_signature import fingerprint
 from kafkaform.signing_keys import read_private_key
-from tests.support.cli_helpers import Project, called
+from tests.support.cli_helpers import Call, Project, called
 from tests.support.git_work import Work
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from kafkaform.devcluster.cluster import DevCluster
-    from tests.support.cli_helpers import Call
-    from tests.support.kafka_fixtures import Account
+from tests.support.kafka_fixtures import Account
 
 APPLY = ("apply", "plan.json", "--auto-approve")
 

@@ -6,24 +6,20 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.model import ResourceRef
 from kafkaform.operations import CreateTopic
 from tests.support.cli_helpers import Project, Terminal, command, environment, plain
-from tests.support.kafka_fixtures import TIMEOUT_S, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.devcluster.cluster import DevCluster
-    from tests.support.kafka_fixtures import Account
+from tests.support.kafka_fixtures import TIMEOUT_S, Account, eventually
 
 
 @pytest.fixture

@@ -7,16 +7,12 @@ import re
 import socket
 import tempfile
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import ESCAPE, Project, Terminal, plain
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kafkaform.devcluster.cluster import DevCluster
 
 QUESTION = "Type yes to apply exactly this: "
 CTRL_C, CTRL_D = "\x03", "\x04"

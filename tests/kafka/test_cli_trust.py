@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from kafkaform.devcluster.cluster import DevCluster
 from tests.kafka.test_branch import IDENTITY, configuration
 from tests.support.cli_helpers import Call, Project, manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from kafkaform.devcluster.cluster import DevCluster
 
 
 def git(folder: Path, *arguments: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import warnings
-from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import KafkaException
@@ -18,10 +17,7 @@ with warnings.catch_warnings():
     from kafka.admin import KafkaAdminClient
     from kafka.errors import KafkaError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-pytestmark = pytest.mark.kafka
+from collections.abc import Iterator, Mapping
 
 PASSWORD = "p'w\\d;$x="
 

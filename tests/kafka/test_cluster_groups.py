@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from kafkaform import kafka_configs
 from kafkaform.cluster import group_answers, log_spans, offset_writer
@@ -17,8 +19,9 @@ from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.group_answers import GroupAnswers
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.translation import translate_code
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.errors import KafkaformError, PermissionDenied, RequestRejected
-from kafkaform.groups import LogSpan
+from kafkaform.groups import Group, LogSpan
 from kafkaform.model import ResourceRef
 from kafkaform.offset_spec import AtTime
 from kafkaform.operations import (
@@ -39,16 +42,7 @@ from tests.support.group_clients import (
     produce,
     running,
 )
-from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, connect, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from confluent_kafka.admin import AdminClient
-
-    from kafkaform.devcluster.cluster import DevCluster
-    from kafkaform.groups import Group
-    from tests.support.kafka_fixtures import Account
+from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, connect, eventually
 
 PROTOCOLS = ["classic", "consumer"]
 HOUR_MS = 3_600_000

@@ -5,28 +5,24 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicCollection
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from kafkaform.cluster import facts
+from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.swift_source import SwiftSource
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.errors import AuthenticationFailed, PermissionDenied, RequestRejected
 from kafkaform.model import Desired, Observation, ResourceRef
 from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
 from kafkaform.planner import diff
 from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
-from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, connect, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.devcluster.cluster import DevCluster
-    from tests.support.kafka_fixtures import Account
+from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, connect, eventually
 
 
 def topic(name: str) -> ResourceRef:

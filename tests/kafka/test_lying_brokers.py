@@ -6,22 +6,19 @@ import re
 import socket
 import subprocess
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from struct import pack, unpack
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from kafkaform.cluster.connection import Connection
+from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import Project, command, environment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from kafkaform.devcluster.cluster import DevCluster
 
 API_VERSIONS, METADATA, DESCRIBE_CONFIGS, REASSIGNMENTS = 18, 3, 32, 46
 GARBAGE = bytes(range(255, 55, -1))

@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 from confluent_kafka import Producer
@@ -15,8 +16,12 @@ from confluent_kafka import Producer
 from kafkaform.audit.throttles import open_ledger
 from kafkaform.audit.trail import read_record
 from kafkaform.clock import Clock
+from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.executor import apply
+from kafkaform.layout import Assignment
 from kafkaform.lock import lost
+from kafkaform.moves.ledger import ThrottleLedger
 from kafkaform.moves.options import MoveOptions
 from kafkaform.outcome import Result
 from kafkaform.settings import AuditSettings
@@ -24,14 +29,6 @@ from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
 from tests.support.kafka_fixtures import TIMEOUT_S, connect, eventually
 from tests.support.move_scenes import MB, Crew, laid_out, now_on, work
 from tests.support.scenes import Watched, declared, plan_for, state_of, topic
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.devcluster.cluster import DevCluster
-    from kafkaform.layout import Assignment
-    from kafkaform.moves.ledger import ThrottleLedger
 
 SINGLE: Assignment = ((1,), (2,), (3,))
 TRIPLE: Assignment = ((1, 2, 3), (2, 3, 1), (3, 1, 2))

@@ -12,27 +12,24 @@ import re
 import signal
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
 
 from kafkaform.audit.trail import read_record
+from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.layout import Assignment
 from kafkaform.settings import AuditSettings
 from tests.support.cli_helpers import Call, Project, Terminal, command, environment, plain
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, connect, eventually, guarded, remove_topics
 from tests.support.load_clients import fill, load
 from tests.support.move_scenes import MB, laid_out, now_on
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.devcluster.cluster import DevCluster
-    from kafkaform.layout import Assignment
-
-pytestmark = pytest.mark.kafka
+pytestmark = pytest.mark.nightly("producers at work, and megabytes that are copied slowly on purpose")
 
 SINGLE: Assignment = ((1,), (2,), (3,))
 SIZE = 20 * MB

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from spark_validation.measure import MOST_COLLECTED, tally
 from spark_validation.tally import Layout
 from tests.support.skew_records import Record, assert_same, counted
 from tests.unit.spark_validation.test_rows import assert_same_counts
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 LAYOUT = Layout(3, 2, (1.0, 2.0, 1.0), (True, False, True), (3, 6))
 SCHEMA = "partition int, slice int, key binary, size long, at long"

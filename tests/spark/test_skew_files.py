@@ -5,26 +5,21 @@ from __future__ import annotations
 import base64
 import json
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from kafka.partitioner.default import murmur2
+from pyspark.sql import SparkSession
 
 from spark_validation.errors import ReadingFailed
 from spark_validation.files import opened, run_file
 from spark_validation.job import JobSettings
-from spark_validation.results import Limits
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from spark_validation.results import TopicResult
+from spark_validation.results import Limits, TopicResult
 
 PARTITIONS = 4
 NOON = 1_700_000_000_000

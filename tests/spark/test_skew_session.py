@@ -7,15 +7,18 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
+from pyspark.sql import SparkSession
 
 from kafkaform.client_properties.java import to_java
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.jars.spark import connector_jars
 from spark_validation import session
 from spark_validation.configuration import SessionSettings, class_path, configuration, session_settings
@@ -24,15 +27,7 @@ from spark_validation.errors import JobFailed, ReadingFailed, SparkMissing, Spar
 from spark_validation.masters import check_master, check_remote
 from spark_validation.redaction import hidden, is_sensitive, secrets
 from spark_validation.translation import translated
-from tests.support.kafka_fixtures import _binding, _grant, admin_client, eventually, guarded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from pyspark.sql import SparkSession
-
-    from kafkaform.devcluster.cluster import DevCluster
-    from tests.support.kafka_fixtures import Account
+from tests.support.kafka_fixtures import Account, _binding, _grant, admin_client, eventually, guarded
 
 ROOT = Path(__file__).parents[2]
 PASSWORD = 'Tr0ub4dor "horse" battery'

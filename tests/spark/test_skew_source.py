@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from pyspark.sql import SparkSession
 
+from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.skew.spans import read_logs
 from spark_validation.job import JobSettings, run_topic
 from spark_validation.results import Limits
@@ -17,14 +21,6 @@ from spark_validation.source import records
 from spark_validation.windows import SamplePlan, Span, plan_windows
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
 from tests.support.skew_producers import Key, create_topic, messages, named, producer, send
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pyspark.sql import SparkSession
-
-    from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.devcluster.cluster import DevCluster
 
 pytestmark = pytest.mark.timeout(120, func_only=True)  # not what starts Spark or Kafka
 

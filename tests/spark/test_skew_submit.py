@@ -6,16 +6,19 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
+from pyspark.sql import SparkSession
 
 import kafkaform
 import spark_validation
 from kafkaform.client_properties.java import to_java
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.jars.spark import connector_jars
 from spark_validation.arguments import parser
 from spark_validation.document import from_document
@@ -25,16 +28,8 @@ from spark_validation.results import Limits
 from spark_validation.retention import removed
 from spark_validation.shipping import zipped
 from spark_validation.windows import Span, plan_windows
-from tests.support.kafka_fixtures import admin_client
+from tests.support.kafka_fixtures import Account, admin_client
 from tests.support.spark_cluster import spark_home, standalone
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pyspark.sql import SparkSession
-
-    from kafkaform.devcluster.cluster import DevCluster
-    from tests.support.kafka_fixtures import Account
 
 ROOT = Path(__file__).parents[2]
 RECORDS = 9_000

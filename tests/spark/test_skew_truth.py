@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 import pytest
+from pyspark.sql import SparkSession
 
+from kafkaform.devcluster.cluster import DevCluster
 from spark_validation.job import JobSettings, run_topic
-from spark_validation.results import Estimate, Limits
+from spark_validation.results import Estimate, Limits, TopicResult
 from tests.support.skew_producers import (
     PARTITIONS,
     RECORDS,
@@ -21,14 +24,6 @@ from tests.support.skew_producers import (
     skewed,
     spans,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql import SparkSession
-
-    from kafkaform.devcluster.cluster import DevCluster
-    from spark_validation.results import TopicResult
 
 __all__ = ["skewed"]
 

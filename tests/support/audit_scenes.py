@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkaform.audit.author import Author
 from kafkaform.audit.entries import Entry, Outcome, RecordedField
 from kafkaform.audit.journal import open_journal
 from kafkaform.audit.record import about
+from kafkaform.cluster.protocol import Cluster
 from kafkaform.executor import apply
-from kafkaform.model import ResourceRef
+from kafkaform.model import FieldValue, Plan, ResourceRef
+from kafkaform.outcome import ApplyReport
 from kafkaform.plan_file import PlanHeader
 from kafkaform.settings import AuditSettings
 from tests.support.scenes import FakeClock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from kafkaform.cluster.protocol import Cluster
-    from kafkaform.model import FieldValue, Plan
-    from kafkaform.outcome import ApplyReport
 
 ALICE = Author("alice", "ci-3", "github", "https://github.example/a/b/actions/runs/42")
 HEADER = PlanHeader("1.2.3", "0123456789abcdef0123456789abcdef01234567", None, "dev", "2026-11-01T00:00:00Z")

@@ -9,12 +9,9 @@ import subprocess
 import tempfile
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.support.required import program
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SECONDS = 90

@@ -15,9 +15,10 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
 import yaml
@@ -25,9 +26,6 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kafkaform.cli.main import run
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 
 from kafkaform.audit.trail import Trail
-from kafkaform.drift import Unmanaged, find_drift
-from kafkaform.model import Desired
+from kafkaform.cluster.protocol import Cluster
+from kafkaform.drift import Drift, Unmanaged, find_drift
+from kafkaform.model import Desired, Plan
 from kafkaform.planning import Request, make_plan
 from kafkaform.report.changes import fields_of
 from kafkaform.report.drift_ways import Reach
@@ -17,13 +18,6 @@ from kafkaform.settings import Settings
 from tests.support import strategies
 from tests.support.audit_scenes import Story
 from tests.support.scenes import QUIET
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import DrawFn
-
-    from kafkaform.cluster.protocol import Cluster
-    from kafkaform.drift import Drift
-    from kafkaform.model import Plan
 
 NO_RECORD = "nothing was recorded"
 HERE = Reach()

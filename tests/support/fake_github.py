@@ -7,16 +7,14 @@ import json
 import re
 import threading
 import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from ssl import SSLContext
+from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from ssl import SSLContext
 
 REPOSITORY = "acme/kafka"
 REPOSITORY_ID = 4711

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from kafkaform.repository import Repository
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Work:

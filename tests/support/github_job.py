@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from tests.support.cli_helpers import Call, called
 from tests.support.fake_github import REPOSITORY, FakeGitHub, fake_github
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    import pytest
 
 TEXT = "## Plan\n\nOne topic is created."
 MARKED = "<!-- kafkaform:plan -->\n"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from struct import pack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
@@ -19,9 +20,6 @@ from kafkaform.cluster.group_wire import strings
 from kafkaform.cluster.question import INT8, INT16, INT32, NULLABLE_STRING, array, octets, struct, whole
 from kafkaform.cluster.wire import length, string
 from tests.support.kafka_fixtures import TIMEOUT_S, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _NULL, _NO_TAGS, _EMPTY, _NULL_STRUCT, _STRUCT = b"\x00", b"\x00", b"\x01", b"\xff", b"\x01"
 

@@ -12,10 +12,11 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from confluent_kafka import KafkaException
@@ -32,9 +33,6 @@ from confluent_kafka.admin import (
 from kafkaform.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 SHARED = ("kafka", "kafka3", "kafka_acl")
 """The fixtures that are a real cluster."""

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 
+from kafkaform.groups import TopicPartition
 from kafkaform.health import PartitionState
-from kafkaform.layout import Layout
+from kafkaform.layout import Assignment, Layout, Reassignment, Replicas
 from kafkaform.model import Broker
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hypothesis.strategies import DrawFn
-
-    from kafkaform.groups import TopicPartition
-    from kafkaform.layout import Assignment, Reassignment, Replicas
 
 NAMES = ("alpha", "beta", "gamma", "delta")
 

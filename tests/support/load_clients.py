@@ -7,18 +7,14 @@ import os
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.support.kafka_fixtures import TIMEOUT_S
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from confluent_kafka import Message
 
 REQUEST_TIMEOUT_S = 10.0
 """How long one request of the producer may take, and as long one write with all its retries."""

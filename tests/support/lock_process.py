@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from kafkaform import executor
+from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.lock_membership import INSTANCE_ID
 from kafkaform.errors import KafkaformError, LockLost
-from kafkaform.lock import NAME, Holder
+from kafkaform.lock import NAME, Guard, Holder
 from kafkaform.operations import CreateTopic
 from tests.support.kafka_fixtures import connect
 from tests.support.scenes import declared, plan_for, topic
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.lock import Guard
 
 _LIMIT_S = 90.0
 

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event
-from typing import TYPE_CHECKING
 
+from kafkaform.clock import Clock
 from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.protocol import Cluster
 from kafkaform.errors import AuditError
-from kafkaform.lock import unguarded
+from kafkaform.layout import Assignment
+from kafkaform.lock import Guard, unguarded
 from kafkaform.model import Broker
 from kafkaform.moves.conduct import Conduct
-from kafkaform.moves.ledger import Announcement
+from kafkaform.moves.ledger import Announcement, ThrottleLedger
 from kafkaform.moves.mover import Mover, MoveReport
 from kafkaform.moves.options import MoveOptions
+from kafkaform.moves.progress import MoveProgress
 from kafkaform.onlookers import Observer
 from kafkaform.operations import CreateTopic, Reassign
+from kafkaform.throttles import Throttles
 from tests.support.scenes import FakeClock, topic
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from kafkaform.clock import Clock
-    from kafkaform.cluster.protocol import Cluster
-    from kafkaform.layout import Assignment
-    from kafkaform.lock import Guard
-    from kafkaform.moves.ledger import ThrottleLedger
-    from kafkaform.moves.progress import MoveProgress
-    from kafkaform.throttles import Throttles
 
 MB = 1_000_000
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from kafkaform import rules
-from kafkaform.model import CONFIG_PREFIX, Desired, FieldValue, Intent, Location, Observed, ResourceRef
+from kafkaform.model import (
+    CONFIG_PREFIX,
+    Desired,
+    Diagnostic,
+    FieldValue,
+    Intent,
+    Location,
+    Observed,
+    ResourceRef,
+)
 from tests.support.scenes import declared, topic
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from kafkaform.model import Diagnostic
 
 
 @dataclass(frozen=True)

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+import pytest
 
 from kafkaform.clock import Clock
-from kafkaform.cluster.protocol import none_besides
+from kafkaform.cluster.protocol import Cluster, none_besides
 from kafkaform.consent import Grant
-from kafkaform.lock import unguarded
-from kafkaform.model import Desired, FieldValue, Intent, ResourceRef, Undeclared
-from kafkaform.operations import CreateTopic
+from kafkaform.errors import ClusterError
+from kafkaform.groups import GroupReading, LogSpan, TopicPartition
+from kafkaform.health import Health
+from kafkaform.layout import Layout, Replicas
+from kafkaform.lock import Guard, Holder, unguarded
+from kafkaform.model import (
+    Desired,
+    Facts,
+    FieldValue,
+    Intent,
+    Observation,
+    Observed,
+    Plan,
+    ResourceRef,
+    Undeclared,
+)
+from kafkaform.operations import CreateTopic, Operation
 from kafkaform.planning import Request, make_plan
+from kafkaform.progress import Progress
 from kafkaform.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-    from contextlib import AbstractContextManager
-
-    import pytest
-
-    from kafkaform.cluster.protocol import Cluster
-    from kafkaform.errors import ClusterError
-    from kafkaform.groups import GroupReading, LogSpan, TopicPartition
-    from kafkaform.health import Health
-    from kafkaform.layout import Layout, Replicas
-    from kafkaform.lock import Guard, Holder
-    from kafkaform.model import Facts, Observation, Observed, Plan
-    from kafkaform.operations import Operation
-    from kafkaform.progress import Progress
-    from kafkaform.throttles import Throttles
+from kafkaform.throttles import Throttles
 
 DAY = "86400000"
 WEEK = "604800000"

@@ -10,23 +10,26 @@ import logging
 import time
 import uuid
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import NewPartitions, NewTopic, OffsetSpec
 
+from kafkaform.devcluster.cluster import DevCluster
 from spark_validation.windows import Span
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually, remove_topics
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from confluent_kafka import Message
-
-    from kafkaform.devcluster.cluster import DevCluster
 
 PARTITIONS = 12
 RECORDS = 120_000

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +15,6 @@ from spark_validation import counting
 from spark_validation.hashing import PARTITIONERS, Keys
 from spark_validation.rows import of_records
 from spark_validation.tally import MULTIPLICITIES, NEVER, HotKey, Layout, Tally
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 SCHEMA = pa.schema(
     [

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 from spark_validation.results import (
     Cause,
@@ -22,9 +22,6 @@ from spark_validation.results import (
     Verdict,
     WhatIf,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 CREATED = "2026-11-01T06:30:00Z"
 RECORD_BYTES = 214

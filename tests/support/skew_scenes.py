@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from kafkaform import rules
-from kafkaform.model import Desired, Intent
+from kafkaform.model import Desired, FieldValue, Intent
 from spark_validation.results import (
     Cause,
     Estimate,
@@ -22,11 +22,6 @@ from spark_validation.results import (
     WhatIf,
 )
 from tests.support.scenes import declared
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from kafkaform.model import FieldValue
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MADE = "2026-11-20T11:00:00Z"

@@ -6,22 +6,19 @@ which key each record has, and what places it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from spark_validation.hashing import PARTITIONERS, Int64s, Keys
 from spark_validation.tally import Layout, Tally
 from spark_validation.windows import SamplePlan, Span, plan_windows
 from tests.support.skew_records import count
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
 
 NULL = -1
 """The code of a record without a key."""

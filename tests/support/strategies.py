@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
 
 from kafkaform.model import (
     CONFIG_PREFIX,
@@ -32,11 +34,6 @@ from kafkaform.model import (
 )
 from kafkaform.plan_file import PlanHeader
 from kafkaform.report.changes import fields_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hypothesis.strategies import DrawFn, SearchStrategy
 
 T = TypeVar("T")
 

@@ -8,15 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from tests.support.cli_helpers import BIN
 from tests.support.workflow_expressions import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 SERVER = "https://github.example"
 _LIMIT_S = 500

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from ruamel.yaml import YAML
 
@@ -17,10 +19,6 @@ from tests.support.cli_helpers import ROOT
 from tests.support.fake_github import REPOSITORY, TOKEN
 from tests.support.workflow_expressions import Contexts, holds, interpolate
 from tests.support.workflow_machine import Done, Event, Machine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
 WORKFLOWS = ROOT / ".github" / "workflows"
 _OWN = "$/"

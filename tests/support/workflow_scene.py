@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from confluent_kafka.admin import NewTopic
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tests.support.cli_helpers import Project
-from tests.support.fake_github import FORK_ID, REPOSITORY, REPOSITORY_ID, fake_github
-from tests.support.hosted_repository import HostedRepository
+from tests.support.cli_helpers import Call, Project
+from tests.support.fake_github import FORK_ID, REPOSITORY, REPOSITORY_ID, FakeGitHub, fake_github
+from tests.support.hosted_repository import HostedRepository, PullRequest
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
-from tests.support.workflow_runner import Runner
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from tests.support.cli_helpers import Call
-    from tests.support.fake_github import FakeGitHub
-    from tests.support.hosted_repository import PullRequest
-    from tests.support.workflow_machine import Event
-    from tests.support.workflow_runner import Run
+from tests.support.workflow_machine import Event
+from tests.support.workflow_runner import Run, Runner
 
 PASSWORD = "a-password-that-stands-nowhere"
 READER, WRITER = "reader-account", "writer-account"

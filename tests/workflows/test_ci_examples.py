@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import ROOT, environment
 from tests.support.workflow_runner import load
 from tests.support.workflow_scene import Scene, scene
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from kafkaform.devcluster.cluster import DevCluster
 
 CI = ROOT / "docs" / "ci"
 

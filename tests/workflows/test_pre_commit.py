@@ -6,15 +6,13 @@ import os
 import re
 import shlex
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.cli_helpers import BIN, ROOT, Project
 from tests.support.workflow_runner import load
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KNOWN = {"id", "name", "description", "entry", "language", "types", "pass_filenames"}
 """What pre-commit knows, of what is used."""

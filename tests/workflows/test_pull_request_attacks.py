@@ -6,21 +6,17 @@ import json
 import os
 import socket
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
 
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.manifests.yaml12 import MAX_BYTES
+from tests.support.workflow_runner import Command, Run
 from tests.support.workflow_scene import PASSWORD, Scene, scene
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from kafkaform.devcluster.cluster import DevCluster
-    from tests.support.workflow_runner import Command, Run
 
 COMMANDS = "\n::error::forged\n::set-output name=code::0\n::stop-commands::x\n##[add-mask]a\n::x::\n"
 LURES = ("@acme/everyone", "<img src=https://evil.example/x>", "](https://evil.example)")

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.jars.cache import cache_directory
 from tests.support.cli_helpers import ROOT
 from tests.support.skew_producers import send
 from tests.support.workflow_machine import Event
-from tests.support.workflow_runner import WORKFLOWS, load
+from tests.support.workflow_runner import WORKFLOWS, Run, load
 from tests.support.workflow_scene import PASSWORD, READER, WRITER, Scene, scene
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from kafkaform.devcluster.cluster import DevCluster
-    from tests.support.workflow_runner import Run
 
 NOWHERE = "127.0.0.1:1"
 """Where no broker is."""

@@ -7,11 +7,12 @@ import shlex
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import requires
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import pytest
@@ -24,9 +25,6 @@ from tests.support.cli_helpers import BIN, ROOT
 from tests.support.required import program
 from tests.support.workflow_expressions import Contexts, Unknown, evaluate, expressions, holds, interpolate
 from tests.support.workflow_runner import WORKFLOWS, load
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ACTION = ROOT / ".github" / "actions" / "kafkaform"
 CI = ROOT / "docs" / "ci"

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkaform.layout import Replicas
 from kafkaform.moves.batches import FREE_PARTITIONS, cut
 from kafkaform.moves.options import MoveOptions
 from kafkaform.moves.partition_move import PartitionMove
 from tests.support.scenes import topic
-
-if TYPE_CHECKING:
-    import random
-
-    from kafkaform.layout import Replicas
 
 
 def move(partition: int, before: Replicas, after: Replicas, size: int = 0, name: str = "a") -> PartitionMove:

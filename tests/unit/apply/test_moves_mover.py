@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.memory_replicas import CLUSTER
 from kafkaform.errors import (
     ClusterError,
@@ -17,25 +18,19 @@ from kafkaform.errors import (
     RequestRejected,
     Unreachable,
 )
-from kafkaform.lock import lost
+from kafkaform.groups import TopicPartition
+from kafkaform.layout import Assignment, Layout, Replicas
+from kafkaform.lock import Guard, lost
 from kafkaform.moves.conduct import PATIENCE_S
+from kafkaform.moves.ledger import Announcement
+from kafkaform.moves.mover import MoveReport
 from kafkaform.moves.options import MoveOptions, WhenBusy
+from kafkaform.moves.progress import MoveProgress
 from kafkaform.moves.stalls import STALL_S
 from kafkaform.moves.waiting import HEALTH_WAIT_S
 from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
 from tests.support.move_scenes import MB, Crew, MemoryLedger, laid_out, now_on, three_racks, work
 from tests.support.scenes import Watched, topic
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from kafkaform.cluster.memory import MemoryCluster
-    from kafkaform.groups import TopicPartition
-    from kafkaform.layout import Assignment, Layout, Replicas
-    from kafkaform.lock import Guard
-    from kafkaform.moves.ledger import Announcement
-    from kafkaform.moves.mover import MoveReport
-    from kafkaform.moves.progress import MoveProgress
 
 SINGLE: Assignment = ((1,), (2,), (3,))
 TRIPLE: Assignment = ((1, 2, 3), (2, 3, 1), (3, 1, 2))

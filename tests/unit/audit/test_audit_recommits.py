@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +13,7 @@ from kafkaform.audit.topic import TOPIC
 from kafkaform.audit.trail import read_trail
 from kafkaform.client_properties import ClientProperties
 from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.protocol import Cluster
 from kafkaform.consent import Grant
 from kafkaform.errors import OutcomeUnknown, RequestRejected
 from kafkaform.model import (
@@ -32,16 +33,7 @@ from kafkaform.outcome import Result
 from kafkaform.planning import Request, make_plan
 from kafkaform.settings import AuditSettings, ClusterSettings, Settings
 from tests.support.audit_scenes import ALICE, HEADER, recorded_apply
-from tests.support.group_clients import produce
-from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
 from tests.support.scenes import QUIET, absent, declared, made
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.cluster.protocol import Cluster
-    from kafkaform.devcluster.cluster import DevCluster
 
 HAZARD = "offset-recommit"
 TARGET = ClusterSettings("dev", ClientProperties())
@@ -275,21 +267,3 @@ def test_a_record_that_cannot_be_read_is_a_note_and_no_failure(memory: MemoryClu
     assert f"the record in the topic {TOPIC.name} cannot be read" in note.message
     assert note.suggestion is not None
     assert "grant Read" in note.suggestion
-
-
-def test_a_real_group_that_is_gone(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
-    """Deleted behind kafkaform's back, which leaves what an expiry does."""
-    name, read = f"{prefix}g", f"{prefix}orders"
-    made(real_cluster, read, 1)
-    produce(kafka.bootstrap_servers, read, {0: 3})
-    wanted = group(read, name=name, start="latest")
-    committed(real_cluster, wanted)
-    admin = admin_client(kafka.bootstrap_servers)
-    admin.delete_consumer_groups([name], request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
-    plan = eventually(lambda: plan_for(real_cluster, wanted), lambda plan: bool(plan.changes))
-    assert status_of(plan, name) is Status.NEEDS_CONSENT
-    _, report = recorded_apply(plan, real_cluster)
-    assert [one.result for one in report.results] == [Result.NEEDS_CONSENT]
-    meant = plan_for(real_cluster, wanted, allow=f"ConsumerGroup/{name}:{HAZARD}")
-    _, report = recorded_apply(meant, real_cluster)
-    assert report.complete

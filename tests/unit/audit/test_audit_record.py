@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from kafkaform.audit.author import Author, author_here
+from kafkaform.audit.entries import Log
 from kafkaform.audit.reading import merged, read_log
 from kafkaform.audit.record import (
     LONGEST_LINE,
@@ -27,16 +27,19 @@ from kafkaform.audit.record import (
 )
 from kafkaform.group_state import partition_path
 from kafkaform.model import Consent, Create, Delete, FieldChange, PlannedChange, ResourceRef, Status, Update
-from kafkaform.operations import AddPartitions, AlterConfigs, CommitInitialOffsets, CreateTopic, ResetOffsets
+from kafkaform.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CommitInitialOffsets,
+    CreateTopic,
+    Operation,
+    ResetOffsets,
+)
 from kafkaform.outcome import ResourceResult, Result
 from kafkaform.report.changes import action_of, fields_of
 from kafkaform.schema_files import load_schema
 from tests.support.audit_scenes import ALICE, COMMON
 from tests.support.strategies import hostile_text, planned_changes
-
-if TYPE_CHECKING:
-    from kafkaform.audit.entries import Log
-    from kafkaform.operations import Operation
 
 AT = "2026-11-03T12:00:00.000Z"
 REF = ResourceRef("Topic", "orders")

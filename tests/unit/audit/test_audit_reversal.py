@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkaform.audit.entries import Entry
 from kafkaform.audit.reversal import Reversal, reversal
 from kafkaform.manifests.editing import Edit
 from kafkaform.model import Desired, Intent, ResourceRef
 from kafkaform.report.manifest import live_manifest
 from tests.support.audit_scenes import Story
 from tests.support.scenes import DAY, WEEK, absent, declared
-
-if TYPE_CHECKING:
-    from kafkaform.audit.entries import Entry
 
 RETENTION = "config.retention.ms"
 ORDERS = ResourceRef("Topic", "orders")

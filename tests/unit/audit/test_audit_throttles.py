@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -22,10 +23,6 @@ from kafkaform.settings import AuditSettings
 from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
 from tests.support.audit_scenes import recorded_apply
 from tests.support.scenes import declared, plan_for
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 KEPT = AuditSettings()
 SOME = Throttles(

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from kafkaform.audit.trail import Trail, read_trail
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.errors import AuditError
-from kafkaform.model import ResourceRef
+from kafkaform.model import FieldValue, ResourceRef
 from kafkaform.settings import AuditSettings
 from tests.support.audit_scenes import Story, recorded_apply
 from tests.support.scenes import DAY, WEEK, declared, plan_for, topic
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from kafkaform.model import FieldValue
 
 RETENTION = "config.retention.ms"
 ORDERS = ResourceRef("Topic", "orders")

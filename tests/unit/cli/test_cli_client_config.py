@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support.cli_helpers import Call, Project, kafkaform
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MANIFEST = """\
 apiVersion: kafkaform/v1

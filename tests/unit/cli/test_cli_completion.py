@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.support.cli_helpers import environment, manifest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SPEC = {"partitions": 1, "replicationFactor": 1}
 GROUP = """

@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import re
 import socket
 import subprocess
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from kafkaform.cli.main import run
 from kafkaform.cli.options import Where
 from kafkaform.cli.session import Session
-from kafkaform.client_properties import resolve
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.errors import KafkaformError, UsageError
-from tests.support.cli_helpers import Call, Project, called, command, environment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from kafkaform.devcluster.cluster import DevCluster
-    from tests.support.kafka_fixtures import Account
-
-SECRET = "S3cr3t-of-nobody"
+from tests.support.cli_helpers import Call, Project, command, environment
 
 
 @pytest.fixture
 def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
     return Project(tmp_path, kafka.bootstrap_servers, prefix)
-
-
-@pytest.fixture
-def secured(kafka_acl: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    """A project on the cluster where accounts log in."""
-    return Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "drift", "doctor", "graph", "apply"])
@@ -48,14 +31,6 @@ def test_wrong_input_says_that_nothing_was_applied_only_where_something_would_ha
     project.topic("a", partitons=3)
     last = [line for line in project.run(command).needs(1).err.splitlines() if line.startswith("Error: ")][-1]
     assert last == f"Error: 1 problem in the input{'; nothing was applied' if command == 'apply' else ''}"
-
-
-def java_properties(user: str, password: str) -> str:
-    login = "org.apache.kafka.common.security.plain.PlainLoginModule"
-    return (
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
-        f'sasl.jaas.config={login} required username="{user}" password="{password}";\n'
-    )
 
 
 def one_error(call: Call, code: int = 1) -> str:
@@ -103,81 +78,6 @@ def test_nobody_there_is_told_in_one_line_and_ends_it(tmp_path: Path) -> None:
             assert calls[name][1] in line
 
 
-def test_a_wrong_password_is_told_at_once_and_not_shown(
-    secured: Project, account: Callable[..., Account]
-) -> None:
-    user = account().properties["sasl.username"]
-    secured.topic("a")
-    secured.write("client.properties", java_properties(user, SECRET))
-    for arguments in (["plan"], ["apply", "--auto-approve"]):
-        call = secured.run(*arguments, "topics", "--command-config", "client.properties")
-        assert "Authentication failed" in one_error(call)
-        assert SECRET not in call.both
-    call = secured.process("--debug", "plan", "topics", "--command-config", "client.properties")
-    assert call.code == 1
-    assert call.err.count("Error: ") == 1
-    assert "Traceback" in call.err
-    assert SECRET not in call.both
-
-
-def test_no_secret_in_anything_of_a_plan_that_works(
-    secured: Project, account: Callable[..., Account], tmp_path: Path
-) -> None:
-    """With --debug the clients' logs are on stderr; kafka-python would log passwords."""
-    given = account(
-        f"TOPIC:{secured.prefix}*:DESCRIBE",
-        f"TOPIC:{secured.prefix}*:DESCRIBE_CONFIGS",
-        f"TOPIC:{secured.prefix}*:CREATE",
-        f"TOPIC:{secured.prefix}*:ALTER_CONFIGS",
-        "CLUSTER:kafka-cluster:DESCRIBE",
-    )
-    user = given.properties["sasl.username"]
-    secret = given.properties["sasl.password"]
-    secured.topic("a", retention="7d")
-    secured.write("client.properties", java_properties(user, secret))
-    options = ["topics", "--command-config", "client.properties"]
-    secured.run("apply", "--auto-approve", *options).needs(0)
-    secured.topic("a", retention="8d")
-    call = secured.process("--debug", "plan", *options, "--out", "plan.json", "--format", "json").needs(0)
-    assert "kafka." in call.err, "the second client was not asked, so this shows nothing"
-    line = (
-        r"kafkaform\.cluster\.controlled: broker 1: DescribeConfigs v1, sent [\d,]+ bytes, received [\d,]+ "
-    )
-    assert re.search(line, call.err), "requests on its connection are logged"
-    saved = (tmp_path / "plan.json").read_text("utf-8")
-    json.loads(call.out)
-    for text in (call.out, call.err, saved):
-        assert secret not in text
-    assert user not in saved
-
-
-def test_a_secret_that_is_not_there(project: Project) -> None:
-    project.topic("a")
-    client = {
-        "bootstrap.servers": project.servers,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": "${env:KF_TEST_USER}",
-        "sasl.password": "${file:no-such-file}",
-    }
-    project.config(clusters={"prod": {"client": client}})
-    call = project.run("plan").needs(1)
-    assert "the environment variable KF_TEST_USER is not set" in call.err
-    assert "cannot read no-such-file" in call.err
-    assert project.run("validate").code == 0, "a secret is only needed where it is used"
-
-
-def test_an_error_of_ours_with_debug_keeps_its_exit_code_and_its_words(project: Project) -> None:
-    project.topic("a", partitons=1)
-    call = project.process("--debug", "plan", "topics")
-    assert call.code == 1
-    assert "Traceback" in call.err
-    assert "did you mean 'partitions'?" in call.err
-    call = project.process("--debug", "plan", "topics", "--cluster", "nope")
-    assert call.code == 64
-    assert "Traceback" in call.err
-
-
 def test_an_error_of_nobody_is_one_line_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -195,156 +95,9 @@ def test_an_error_of_nobody_is_one_line_too(
     ]
 
 
-def test_stdout_is_json_and_nothing_else_even_with_warnings(project: Project) -> None:
-    project.topic("a", replicationFactor=3, config={"min.insync.replicas": 1})
-    project.topic("b")
-    call = project.run("plan", "topics", "--format", "json").needs(1)  # as an apply would end
-    assert [d["code"] for d in call.json["diagnostics"] if d["severity"] == "warning"] == ["KF109"]
-    assert call.json["summary"]["refused"] == 1
-    call = project.apply("topics", "--format", "json").needs(1)
-    assert call.json["summary"]["applied"] == 1
-    assert "Plan: " in call.err
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (None, "command-config"),
-        ("security.protocol=NOPE\n", "security.protocol"),
-        (
-            "sasl.jaas.config=com.example.Evil required;\nsasl.mechanism=PLAIN\nsecurity.protocol=SASL_SSL\n",
-            "com.example.Evil",
-        ),
-        ("nope.nope=1\n", "nope.nope"),
-        ("ssl.truststore.location=trust.jks\nsecurity.protocol=SSL\n", "keytool"),
-    ],
-)
-def test_a_command_config_that_is_wrong(project: Project, content: str | None, said: str) -> None:
-    project.topic("a")
-    if content is not None:
-        project.write("client.properties", content)
-    call = project.run("plan", "topics", "--command-config", "client.properties").needs(1)
-    assert call.out == ""
-    assert said in call.err
-    if content is not None:
-        assert "client.properties:1" in call.err
-
-
-# --- which cluster, which environment --------------------------------------------------------------
-
-
-def test_several_clusters_and_none_chosen(project: Project) -> None:
-    client = {"client": {"bootstrap.servers": project.servers}}
-    project.config(clusters={"dev": client, "prod": client})
-    project.topic("a")
-    call = project.run("plan")
-    assert "several clusters" in one_error(call, 64)
-    assert "--cluster (dev, prod)" in call.err
-    assert "did you mean 'prod'?" in project.run("plan", "--cluster", "prd").needs(64).err
-    project.run("plan", "--cluster", "prod").needs(0)
-    project.run("plan", env={"KAFKAFORM_CLUSTER": "dev"}).needs(0)
-
-
-def test_another_cluster_than_configured_is_refused(project: Project, kafka: DevCluster) -> None:
-    client = {"bootstrap.servers": project.servers}
-    project.topic("a")
-    project.config(clusters={"dev": {"client": client, "clusterId": kafka.cluster_id}})
-    project.run("plan", "--out", "plan.json").needs(0)
-    project.config(clusters={"dev": {"client": client, "clusterId": "4L6g3nShT-eMCtK--X86sw"}})
-    for arguments in (["plan"], ["apply", "--auto-approve"], ["apply", "plan.json", "--auto-approve"]):
-        line = one_error(project.run(*arguments))
-        assert kafka.cluster_id in line
-        assert "not 4L6g3nShT-eMCtK--X86sw as configured" in line
-    assert project.live() == {}
-
-
-def test_environments(project: Project) -> None:
-    project.topic("a", overrides={"dev": {"partitions": 2}})
-    call = project.run("plan", "topics").needs(1)
-    assert "choose one with --environment (dev)" in call.err
-    project.config(environments=["dev"], clusters={"it": {"client": {"bootstrap.servers": project.servers}}})
-    assert "choose one with --environment (dev)" in project.run("plan").needs(1).err
-    assert "did you mean 'dev'?" in project.run("plan", "-e", "de").needs(64).err
-    assert "partitions            2" in project.run("plan", "-e", "dev").needs(0).out
-    from_variable = project.run("plan", env={"KAFKAFORM_ENVIRONMENT": "dev"}).needs(0)
-    assert "environment dev" in from_variable.out
-
-
-def sasl_config(project: Project) -> None:
-    project.config(
-        environments=["dev"],
-        clusters={
-            "prod": {
-                "environment": "dev",
-                "client": {
-                    "bootstrap.servers": "prod.invalid:9093",
-                    "security.protocol": "SASL_PLAINTEXT",
-                    "sasl.mechanism": "PLAIN",
-                    "sasl.username": "${env:KF_TEST_USER}",
-                    "sasl.password": "${env:KF_TEST_SECRET}",
-                },
-            }
-        },
-    )
-
-
-def test_an_address_on_the_command_line_gets_no_credentials_of_the_file(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sasl_config(project)
-    monkeypatch.chdir(project.folder)
-    monkeypatch.setenv("KF_TEST_USER", "me")
-    monkeypatch.setenv("KF_TEST_SECRET", SECRET)
-
-    def properties(*arguments: str | None) -> dict[str, str]:
-        session = Session.start(Where(None, None, *arguments))  # type: ignore[arg-type]
-        found = resolve(
-            session.require_cluster().client, {"KF_TEST_USER": "me", "KF_TEST_SECRET": SECRET}, str
-        )
-        return dict(found)
-
-    assert properties(None, "other.invalid:9092") == {"bootstrap.servers": "other.invalid:9092"}
-    assert properties("prod", None)["sasl.password"] == SECRET
-    # Both given: a tunnel to that very cluster, say.
-    assert properties("prod", "tunnel:9093")["sasl.password"] == SECRET
-    assert properties("prod", "tunnel:9093")["bootstrap.servers"] == "tunnel:9093"
-
-
-def test_a_saved_plan_does_not_choose_whose_credentials_go_to_an_address(project: Project) -> None:
-    """Its cluster's name is only text in a file; with credentials, this plain listener would not answer."""
-    project.topic("a")
-    project.config(clusters={"prod": {"client": {"bootstrap.servers": project.servers}}})
-    project.run("plan", "--out", "plan.json").needs(0)
-    sasl_config(project)
-    secrets = {"KF_TEST_USER": "me", "KF_TEST_SECRET": SECRET}
-    arguments = ["apply", "plan.json", "--auto-approve", "--bootstrap-server", project.servers]
-    project.run(*arguments, env=secrets).needs(0)
-    assert set(project.live()) == {"a"}
-
-
 def test_no_cluster_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="no cluster is named"):
         Session.start(Where()).cluster()
     with pytest.raises(KafkaformError, match="no such file"):
         Session.start(Where(tmp_path / "nowhere.yaml"))
-
-
-def test_everything_by_variables_and_without_a_configuration_file(
-    secured: Project, account: Callable[..., Account]
-) -> None:
-    topics = f"TOPIC:{secured.prefix}*"
-    given = account(f"{topics}:DESCRIBE", f"{topics}:DESCRIBE_CONFIGS", f"{topics}:CREATE")
-    secured.topic("a")
-    file = java_properties(given.properties["sasl.username"], given.properties["sasl.password"])
-    variables = {
-        "KAFKAFORM_BOOTSTRAP_SERVER": secured.servers,
-        "KAFKAFORM_COMMAND_CONFIG": str(secured.write("elsewhere/client.properties", file)),
-    }
-    call = called("plan", "topics", cwd=secured.folder, env=variables).needs(0)
-    assert "Plan: 1 to create" in call.out
-    content = "apiVersion: kafkaform/v1\nkind: Config\nmanifests: [.]\n"
-    config = secured.write("elsewhere/kafkaform.yaml", content)
-    secured.write("elsewhere/t.yaml", (secured.folder / "topics/a.yaml").read_text("utf-8"))
-    variables["KAFKAFORM_CONFIG"] = str(config)
-    assert "elsewhere/t.yaml:" in called("plan", cwd=secured.folder, env=variables).needs(0).out

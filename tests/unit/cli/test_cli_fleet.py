@@ -9,7 +9,7 @@ import os
 import threading
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
 import click
@@ -20,21 +20,18 @@ from kafkaform.cli.fleet import plan_all, plan_path
 from kafkaform.cli.options import Where
 from kafkaform.cli.output import header
 from kafkaform.cli.plan import exit_code
+from kafkaform.cli.session import Session
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.errors import KafkaformError, Unreachable, UsageError
-from kafkaform.fleet import Failed, Made, worst
+from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.errors import KafkaformError, UsageError
+from kafkaform.fleet import Failed, Made, Member, worst
+from kafkaform.model import Plan
+from kafkaform.plan_file import PlanHeader
 from kafkaform.planning import Request, make_plan
 from kafkaform.report.fleet import fleet_sentence, fleet_to_json, fleet_to_markdown, render_fleet
 from tests.support.cli_helpers import Call, Project, environment
 from tests.support.scenes import declared, plan_for
 from tests.unit.report.test_report_text import HEADER
-
-if TYPE_CHECKING:
-    from kafkaform.cli.session import Session
-    from kafkaform.devcluster.cluster import DevCluster
-    from kafkaform.fleet import Member
-    from kafkaform.model import Plan
-    from kafkaform.plan_file import PlanHeader
 
 DEAD = "127.0.0.1:1"
 
@@ -83,79 +80,6 @@ def project(kafka: DevCluster, kafka3: DevCluster, prefix: str, tmp_path: Path) 
     )
     project.topic("orders", overrides={"prod": {"partitions": 4, "replicationFactor": 3}})
     return project
-
-
-def add_cluster(project: Project, name: str, **client: str) -> None:
-    """Another cluster in kafkaform.yaml."""
-    text = (project.folder / "kafkaform.yaml").read_text()
-    entry = f"  {name}: {{environment: dev, client: {json.dumps(client)}}}\n"
-    project.write("kafkaform.yaml", text.replace("clusters:\n", f"clusters:\n{entry}"))
-
-
-def test_every_cluster_is_planned_with_its_own_environment(project: Project, prefix: str) -> None:
-    project.apply("--cluster", "dev").needs(0)
-    call = run_all(project).needs(2)
-    first, *_ = call.out.split("\n\n")
-    assert [line.split() for line in first.splitlines()] == [
-        ["cluster", "environment", "plan"],
-        ["dev", "dev", "no", "changes"],
-        ["prod", "prod", "1", "change", "to", "apply"],
-    ]
-    assert f"+ Topic/{prefix}orders" in call.out
-    assert call.out.endswith("\n\n2 clusters: 1 change on 1, no changes on 1.\n")
-
-
-def test_json_has_the_plans_as_they_are_saved(project: Project) -> None:
-    saved: dict[str, str] = {}
-    call = run_all(project, "json", save=lambda name, plan, _: saved.update({name: plan.cluster_id})).needs(2)
-    clusters = call.json["clusters"]
-    assert [*clusters] == ["dev", "prod"]
-    assert {name: plan["cluster"]["id"] for name, plan in clusters.items()} == saved
-    partitions = {
-        name: next(f["after"] for f in plan["changes"][0]["fields"] if f["path"] == "partitions")
-        for name, plan in clusters.items()
-    }
-    assert partitions == {"dev": 1, "prod": 4}
-
-
-def test_one_that_cannot_be_reached_does_not_stop_the_others(project: Project) -> None:
-    add_cluster(project, "gone", **{"bootstrap.servers": DEAD})
-    call = run_all(project, "json").needs(1)
-    clusters = call.json["clusters"]
-    assert DEAD in clusters["gone"]["error"]["message"]
-    assert all(len(clusters[name]["changes"]) == 1 for name in ("dev", "prod"))
-
-
-def test_a_secret_that_a_failure_repeats_is_hidden(project: Project) -> None:
-    add_cluster(
-        project,
-        "secret",
-        **{
-            "bootstrap.servers": DEAD,
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": "me",
-            "sasl.password": "${env:SECRET}",
-        },
-    )
-
-    def repeating(session: Session) -> tuple[Plan, PlanHeader]:
-        resolved = session.client()
-        raise Unreachable(f"{session.require_cluster().name}: no answer for {resolved.get('sasl.password')}")
-
-    for output_format in ("text", "json", "markdown"):
-        call = run_all(project, output_format, make=repeating).needs(1)
-        assert "hunter2" not in call.both
-        assert "secret: no answer for" in call.out.replace("`", "")
-
-
-def test_problems_of_manifests_are_told(project: Project) -> None:
-    project.write(
-        "topics/wrong.yaml", "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {nam: x}\nspec: {}\n"
-    )
-    call = run_all(project).needs(1)
-    assert call.out.count("topics/wrong.yaml:3:12: ") == 2
-    assert "2 clusters: 2 not planned." in call.out
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import os
 import re
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -16,10 +17,6 @@ from tests.support.certificates import self_signed
 from tests.support.cli_helpers import ROOT, called, environment, kafkaform
 from tests.support.fake_github import REPOSITORY, TOKEN, fake_github
 from tests.support.github_job import ARTEFACT, COMMENTS, ISSUES, MERGE, Job, github_job
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _GUIDE = (ROOT / "docs" / "github.md").read_text("utf-8")
 SHOWN = [

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from tests.kafka.test_cli_get import commit, create
 from tests.support.cli_helpers import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.devcluster.cluster import DevCluster
 
 GROUP = """\
 apiVersion: kafkaform/v1
@@ -63,27 +56,3 @@ def test_bad_manifests_are_an_error(offline: Project) -> None:
     assert (
         "no environment 'x'" in (offline.config(environments=["a"]), offline.run("graph", "-e", "x"))[1].err
     )
-
-
-def test_what_is_live_besides_is_drawn_with_its_lag(
-    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, tmp_path: Path
-) -> None:
-    project = Project(tmp_path, kafka.bootstrap_servers, prefix)
-    found = create(real_cluster, f"{prefix}found")
-    commit(project, f"{prefix}stray", found)
-    orders = project.topic("orders")
-    project.write("topics/groups.yaml", GROUP.format(name=f"{prefix}shop", topic=orders))
-    data = project.run("graph", "--live", "--format", "json").needs(0).json
-    nodes = {node["name"]: (node["declared"], node["live"]) for node in data["nodes"]}
-    assert {name: what for name, what in nodes.items() if name.startswith(prefix)} == {
-        found: (False, True),
-        orders: (True, False),
-        f"{prefix}shop": (True, False),
-        f"{prefix}stray": (False, True),
-    }
-    mine = [edge for edge in data["edges"] if edge["group"].startswith(prefix)]
-    assert mine == [
-        {"topic": found, "group": f"{prefix}stray", "declared": False, "live": True, "lag": 0},
-        {"topic": orders, "group": f"{prefix}shop", "declared": True, "live": False, "lag": None},
-    ]
-    assert "__consumer_offsets" not in nodes

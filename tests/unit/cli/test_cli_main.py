@@ -7,7 +7,8 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -18,10 +19,6 @@ from kafkaform.cli.options import SECTIONS
 from kafkaform.model import Create, FieldChange, Plan, PlannedChange, ResourceRef, Status, Update
 from kafkaform.plan_file import PlanHeader, plan_to_json
 from tests.support.cli_helpers import BIN, ROOT, command, environment, kafkaform
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 HEAVY = ("confluent_kafka", "kafka", "pyspark", "yaml", "rich", "jsonschema")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import redirect_stdout
 from io import StringIO
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,9 +18,6 @@ from kafkaform.model import Diagnostic, Location, Plan, Severity
 from kafkaform.plan_file import PlanHeader
 from kafkaform.report.printable import printable
 from tests.support.cli_helpers import Project, called
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEADER = PlanHeader("0.1", None, None, None, "2026-11-01T00:00:00Z")
 PLAN = Plan(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from kafkaform import rules
 from tests.support.cli_helpers import Call, Project, called
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 POLICY = {"name": "wide", "message": "Topics are wide.", "require": {"fields": {"partitions": {"min": 3}}}}
 

@@ -5,27 +5,16 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from threading import current_thread, main_thread
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
 from kafkaform.cluster.ahead import Foreseen
-from kafkaform.cluster.swift_source import SwiftSource
-from kafkaform.cluster.topic_answers import Answers, Configs
+from kafkaform.cluster.topic_answers import Answers, Configs, Description
 from kafkaform.errors import PermissionDenied, Unreachable
-from kafkaform.model import ResourceRef
-from kafkaform.operations import CreateTopic, DeleteTopic
 from tests.support.cli_helpers import called, environment
-from tests.support.kafka_fixtures import connect, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.cluster.topic_answers import Description
-    from kafkaform.devcluster.cluster import DevCluster
+from tests.support.kafka_fixtures import connect
 
 
 @pytest.fixture
@@ -67,29 +56,6 @@ def test_a_process_leaves_while_a_request_is_unanswered(deaf: str, tmp_path: Pat
     assert "no environment is chosen" in left.stderr
 
 
-def test_it_reads_what_is_read_without(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
-    ref = ResourceRef("Topic", f"{prefix}a")
-    assert real_cluster.execute([CreateTopic(ref, 2, 1, {"retention.ms": "1"})]) == [None]
-    read = eventually(lambda: real_cluster.observe([ref]), lambda seen: ref in seen.resources)
-    with connect(kafka.bootstrap_servers) as cluster:
-        cluster.begin()
-        assert cluster.facts() == real_cluster.facts()
-        assert cluster.observe([ref]).resources == read.resources
-
-
-def test_only_the_next_reading_is_of_before(kafka: DevCluster, prefix: str) -> None:
-    ref = ResourceRef("Topic", f"{prefix}a")
-    with connect(kafka.bootstrap_servers) as cluster:
-        cluster.begin()
-        cluster.facts()
-        assert ref not in cluster.observe([ref]).inventory
-        assert cluster.execute([CreateTopic(ref, 1, 1, {})]) == [None]
-        seen = eventually(lambda: cluster.observe([ref]), lambda seen: ref in seen.inventory)
-        uid = seen.resources[ref].uid
-        assert cluster.execute([DeleteTopic(ref, uid)]) == [None]
-        eventually(lambda: cluster.observe([ref]), lambda seen: ref not in seen.inventory)
-
-
 def test_nobody_there_is_told_where_it_is_asked(deaf: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 0.5)
     with connect(deaf) as cluster:
@@ -101,17 +67,6 @@ def test_nobody_there_is_told_where_it_is_asked(deaf: str, monkeypatch: pytest.M
             cluster.observe([])
 
 
-def test_a_cluster_that_does_not_answer_keeps_no_other_waiting(
-    deaf: str, kafka: DevCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 15.0)
-    with connect(deaf) as silent, connect(kafka.bootstrap_servers) as cluster:
-        silent.begin()
-        assert not silent._ahead._facts.done()  # type: ignore[union-attr]
-        assert cluster.facts().brokers
-        assert not silent._ahead._facts.done()  # type: ignore[union-attr]
-
-
 def test_wrong_manifests_are_told_before_a_cluster_that_does_not_answer(
     deaf: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,37 +75,6 @@ def test_wrong_manifests_are_told_before_a_cluster_that_does_not_answer(
     done = called("plan", tmp_path, "--bootstrap-server", deaf, cwd=tmp_path).needs(1)
     assert "did you mean 'Topic'?" in done.err
     assert "no broker" not in done.err
-
-
-def test_what_is_told_of_early_is_read_early_and_only_once(
-    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refs = [ResourceRef("Topic", f"{prefix}{number:03}") for number in range(30)]
-    creates = [CreateTopic(ref, 1, 1, {"retention.ms": str(n)}) for n, ref in enumerate(refs)]
-    assert real_cluster.execute(creates) == [None] * len(refs)
-    absent, group = ResourceRef("Topic", f"{prefix}absent"), ResourceRef("ConsumerGroup", f"{prefix}group")
-    read = eventually(lambda: real_cluster.observe(refs), lambda seen: seen.resources.keys() == set(refs))
-    asked: list[tuple[bool, list[str]]] = []
-    plainly = SwiftSource.configs
-
-    def watched(source: SwiftSource, names: Sequence[str]) -> Answers[Configs]:
-        asked.append((current_thread() is main_thread(), list(names)))
-        return plainly(source, names)
-
-    monkeypatch.setattr(SwiftSource, "configs", watched)
-    monkeypatch.setattr("kafkaform.cluster.ahead.TOLD_AT_A_TIME", 10)
-    with connect(kafka.bootstrap_servers) as cluster:
-        expect = cluster.begin()
-        for ref in (*refs[:25], absent, group):
-            expect(ref)
-        seen = cluster.observe([*refs, absent])
-        assert seen.resources == read.resources
-        assert {name for main, names in asked if not main for name in names} == {r.name for r in refs[:25]}
-        later = [name for main, names in asked if main for name in names]
-        assert sorted(later) == sorted(ref.name for ref in (*refs[25:], absent))
-        asked.clear()
-        assert cluster.observe(refs).resources == read.resources
-        assert sorted(name for _, names in asked for name in names) == [ref.name for ref in refs]
 
 
 def test_what_is_missing_at_first_is_asked_for_again() -> None:

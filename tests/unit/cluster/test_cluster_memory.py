@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.errors import OutcomeUnknown, PermissionDenied, RequestRejected
-from kafkaform.groups import LogSpan, Member
+from kafkaform.groups import Group, LogSpan, Member
 from kafkaform.model import Broker, ResourceRef
 from kafkaform.operations import (
     AddPartitions,
@@ -20,9 +19,6 @@ from kafkaform.operations import (
     ResetOffsets,
 )
 from kafkaform.throttles import Rates, Throttles
-
-if TYPE_CHECKING:
-    from kafkaform.groups import Group
 
 A, B = ResourceRef("Topic", "a"), ResourceRef("Topic", "b")
 G = ResourceRef("ConsumerGroup", "g")

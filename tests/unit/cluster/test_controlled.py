@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
+from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.controlled import ask_controller
 from kafkaform.errors import RequestRejected
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from kafkaform.cluster.connection import Connection
 
 NOT_CONTROLLER = 41
 

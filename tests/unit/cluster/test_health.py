@@ -2,132 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
 import pytest
 
 from kafkaform.cluster import controlled
-from kafkaform.cluster.connection import Connection
-from kafkaform.cluster.health import read_health
-from kafkaform.errors import ClusterError, KafkaformError, PermissionDenied
-from kafkaform.health import Health, Part, PartitionState
-from kafkaform.model import ResourceRef
-from kafkaform.operations import AlterConfigs, CreateTopic
-from tests.support.kafka_fixtures import connect, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.devcluster.cluster import DevCluster
-    from tests.support.kafka_fixtures import Account
-
-
-def made(cluster: KafkaCluster, name: str, partitions: int, replicas: int, **configs: str) -> None:
-    given = {key.replace("_", "."): value for key, value in configs.items()}
-    ref = ResourceRef("Topic", name)
-    assert cluster.execute([CreateTopic(ref, partitions, replicas, given)]) == [None]
-
-
-def of(health: Health, prefix: str) -> list[PartitionState]:
-    return [partition for partition in health.partitions if partition.topic.startswith(prefix)]
+from kafkaform.errors import ClusterError, PermissionDenied
+from kafkaform.health import Health, PartitionState
 
 
 def test_topics_that_exist_once_are_listed_once() -> None:
     parts = tuple(PartitionState(name, n, 1, (1,), (1,)) for name in ("b", "a") for n in range(2))
     assert Health(1, (), parts).topics == ["b", "a"]
-
-
-# --- a real cluster --------------------------------------------------------------------------------
-
-
-def test_three_brokers_in_good_health(kafka3: DevCluster, prefix: str) -> None:
-    with connect(kafka3.bootstrap_servers) as cluster:
-        made(cluster, f"{prefix}a", 3, 3, min_insync_replicas="2")
-        made(cluster, f"{prefix}b", 1, 2)
-        health = eventually(cluster.health, lambda read: len(of(read, prefix)) == 4)
-
-        assert health.cluster_id == kafka3.cluster_id
-        assert [(broker.id, broker.rack) for broker in health.brokers] == [
-            (number, f"rack-{number}") for number in (1, 2, 3)
-        ]
-        assert health.quorum is not None
-        assert health.quorum.leader in {1, 2, 3}
-        assert sorted(voter.id for voter in health.quorum.voters) == [1, 2, 3]
-        for voter in health.quorum.voters:
-            assert voter.lag is not None
-            assert voter.lag < 1_000
-            leads = voter.id == health.quorum.leader
-            assert voter.silent_ms is None if leads else 0 <= (voter.silent_ms or 0) < 5_000
-        assert (dict(health.reassigning or {}), dict(health.unread)) == ({}, {})
-        states = of(health, prefix)
-        assert [(s.topic.removeprefix(prefix), s.partition) for s in states] == [
-            *(("a", number) for number in range(3)),
-            ("b", 0),
-        ]
-        for state in states:
-            assert state.leader == state.replicas[0]
-            assert sorted(state.isr) == sorted(state.replicas)
-        assert {len(state.replicas) for state in states} == {2, 3}
-
-
-def test_min_insync_replicas_are_those_in_force(kafka: DevCluster, prefix: str) -> None:
-    with connect(kafka.bootstrap_servers) as cluster:
-        made(cluster, f"{prefix}own", 1, 1, min_insync_replicas="2")
-        made(cluster, f"{prefix}inherited", 1, 1)
-        health = eventually(cluster.health, lambda read: len(of(read, prefix)) == 2)
-        told = {name.removeprefix(prefix): n for name, n in health.min_insync_replicas.items()}
-        assert (told["own"], told["inherited"]) == (2, 1)
-        assert cluster.execute(
-            [AlterConfigs(ResourceRef("Topic", f"{prefix}own"), {"min.insync.replicas": "1"})]
-        ) == [None]
-        eventually(cluster.health, lambda read: read.min_insync_replicas[f"{prefix}own"] == 1)
-
-
-def test_without_kafka_python_the_same_is_read_but_for_what_only_it_can(
-    kafka3: DevCluster, prefix: str
-) -> None:
-    def refuse() -> dict[str, object]:
-        raise KafkaformError("kafka-python cannot do this login")
-
-    with connect(kafka3.bootstrap_servers) as cluster:
-        made(cluster, f"{prefix}a", 3, 3, min_insync_replicas="2")
-        swift = eventually(cluster.health, lambda read: len(of(read, prefix)) == 3)
-    plain = read_health(Connection({"bootstrap.servers": kafka3.bootstrap_servers}, refuse))
-    reason = "kafka-python cannot do this login"
-    assert plain.unread == {Part.QUORUM: reason, Part.REASSIGNMENTS: reason}
-    assert (plain.quorum, plain.reassigning) == (None, None)
-    assert plain.cluster_id == swift.cluster_id
-    assert [broker.id for broker in plain.brokers] == [1, 2, 3]
-    assert [replace(s, isr=()) for s in plain.partitions] == [replace(s, isr=()) for s in swift.partitions]
-    assert plain.min_insync_replicas == swift.min_insync_replicas
-
-
-def test_an_account_without_rights_is_told_what_it_cannot_see(
-    account: Callable[..., Account], prefix: str
-) -> None:
-    owner = account(f"TOPIC:{prefix}*:ALL").cluster
-    made(owner, f"{prefix}a", 1, 1)
-    made(owner, f"{prefix}b", 1, 1)
-
-    nothing = account().cluster.health()
-    assert nothing.partitions == ()
-    assert nothing.unread.keys() == {Part.QUORUM, Part.REASSIGNMENTS, Part.PARTITIONS}
-    assert all("not authorised" in why for part, why in nothing.unread.items() if part is not Part.PARTITIONS)
-
-    few = account(f"TOPIC:{prefix}*:DESCRIBE", f"TOPIC:{prefix}a:DESCRIBE_CONFIGS").cluster
-    health = eventually(few.health, lambda read: len(of(read, prefix)) == 2)
-    assert health.min_insync_replicas == {f"{prefix}a": 1}
-    assert health.unread[Part.MIN_ISR].startswith(f"1 topics do not tell, such as {prefix}b:")
-    assert Part.PARTITIONS not in health.unread
-
-    all_of_it = account(
-        f"TOPIC:{prefix}*:DESCRIBE", f"TOPIC:{prefix}*:DESCRIBE_CONFIGS", "CLUSTER:kafka-cluster:DESCRIBE"
-    ).cluster
-    complete = eventually(all_of_it.health, lambda read: len(of(read, prefix)) == 2)
-    assert dict(complete.unread) == {}
-    assert complete.quorum is not None
 
 
 # --- connections that fail -------------------------------------------------------------------------

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -13,9 +13,6 @@ from hypothesis import strategies as st
 from kafkaform.errors import LockHeld
 from kafkaform.lock import REMIND_S, RETRY_S, Holder, acquired, introduced, introduction, lost, unguarded
 from tests.support.scenes import FakeClock
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 NOW = datetime(2026, 11, 21, 23, 1, 47, tzinfo=UTC)
 ALICE = Holder("alice@ci-3", "apply plan sha256:12ab", 4711, NOW - timedelta(seconds=40))

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import pack
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import pytest
 
 from kafkaform.cluster import health
-from kafkaform.cluster.api import read_answers
+from kafkaform.cluster.api import Api, Question, read_answers
+from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.quorum import METADATA_LOG, read_quorum
 from kafkaform.errors import ClusterError, OutcomeUnknown, PermissionDenied
 from kafkaform.health import Part, Quorum, Voter
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kafkaform.cluster.api import Api, Question
-    from kafkaform.cluster.connection import Connection
 
 TIMEOUT_S = 3.0
 NO_TAGS = b"\x00"

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
-
-from confluent_kafka import Producer
+from collections.abc import Collection, Mapping
 
 from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.protocol import Cluster
 from kafkaform.errors import PermissionDenied
-from kafkaform.model import Desired, Observed, ResourceRef, Update
+from kafkaform.model import Desired, Diagnostic, Observed, ResourceRef, Update
 from kafkaform.operations import CreateTopic
 from kafkaform.planning import Request, make_plan
 from kafkaform.settings import Settings
-from tests.support.kafka_fixtures import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.cluster.protocol import Cluster
-    from kafkaform.devcluster.cluster import DevCluster
-    from kafkaform.model import Diagnostic
-    from tests.support.kafka_fixtures import Account
 
 DAY_MS = 86_400_000
 FULL, EMPTY, SAFE = (ResourceRef("Topic", name) for name in ("full", "empty", "safe"))
@@ -92,31 +80,3 @@ def test_a_plan_stands_without_sizes() -> None:
     assert "holds" not in reasons["full"]
     (found,) = (one for one in diagnostics if one.code == "KF416")
     assert found.message == "the sizes of topics were not read: not for you"
-
-
-def test_sizes_on_a_real_broker(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
-    full, empty = ResourceRef("Topic", f"{prefix}.full"), ResourceRef("Topic", f"{prefix}.empty")
-    create(real_cluster, full, empty)
-    eventually(lambda: real_cluster.observe([full, empty]).resources, lambda seen: len(seen) == 2)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-    for partition in (0, 1):
-        producer.produce(full.name, value=b"x" * 300_000, partition=partition)
-    assert producer.flush(30) == 0
-
-    topics = real_cluster.observe([full, empty]).resources.values()
-    sizes = eventually(lambda: real_cluster.sizes(topics), lambda found: found.get(full, 0) > 600_000)
-    assert sizes[full] < 620_000  # both partitions, and hardly more than the records
-    assert sizes[empty] == 0
-    reasons, _ = planned(real_cluster, full, empty)
-    assert re.search(r"\(the topic holds 58[6-9][.][0-9] KiB\)$", reasons[full.name])
-
-
-def test_an_account_that_may_not_ask(account: Callable[..., Account], prefix: str) -> None:
-    ref = ResourceRef("Topic", f"{prefix}.t")
-    cluster = account(f"TOPIC:{prefix}*:ALL").cluster
-    create(cluster, ref)
-    eventually(lambda: cluster.observe([ref]).resources, bool)
-    reasons, diagnostics = planned(cluster, ref)
-    assert "KF416" in {one.code for one in diagnostics}
-    assert "is cut from 3d to 1d" in reasons[ref.name]
-    assert "holds" not in reasons[ref.name]

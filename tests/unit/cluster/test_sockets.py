@@ -7,15 +7,15 @@ import logging
 import re
 import socket
 import ssl
-import subprocess
-import sys
 import time
 import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from struct import pack, unpack
 from threading import Event, Thread
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -44,12 +44,6 @@ from tests.support.certificates import self_signed
 from tests.support.kafka_fixtures import eventually, guarded
 from tests.support.scenes import logged
 from tests.unit.cluster.test_topic_sources import VARIED, everything
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from kafkaform.devcluster.cluster import DevCluster
 
 ECHO = Question(Api(1_000, 3, flexible=False, name="Echo", largest=10_000_000), bytes)
 TAGGED = Question(Api(1_001, 0, flexible=True), bytes)
@@ -688,23 +682,6 @@ def test_a_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ClusterError, match="certificate verify failed"):
             Sockets({"client_id": "kafkaform", **arguments}).versions()
         thread.join(10)
-
-
-def test_a_plan_needs_no_kafka_python(kafka: DevCluster, tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(
-        "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: a}\n"
-        "spec: {partitions: 1, replicationFactor: 1}\n"
-    )
-    script = (
-        "import sys; from kafkaform.cli.main import run\n"
-        f"code = run(['plan', '.', '--bootstrap-server', '{kafka.bootstrap_servers}'])\n"
-        "print('kafka' in sys.modules, 'confluent_kafka' in sys.modules)\n"
-        "sys.exit(code)"
-    )
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "False True"
 
 
 def test_what_is_opened_after_the_end_is_closed_again() -> None:

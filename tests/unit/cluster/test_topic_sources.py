@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from struct import pack
-from typing import TYPE_CHECKING
 
 import pytest
 
 from kafkaform import kafka_configs
 from kafkaform.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.cluster import wire
-from kafkaform.cluster.api import Api
+from kafkaform.cluster.api import Question, T
 from kafkaform.cluster.connection import Connection
-from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.swift_source import SwiftSource
-from kafkaform.cluster.topic_answers import Configs
+from kafkaform.cluster.topic_answers import Configs, TopicSource
 from kafkaform.cluster.writer import submit
-from kafkaform.errors import ClusterError, KafkaformError
+from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.errors import ClusterError
 from kafkaform.lock import unguarded
 from kafkaform.model import ResourceRef
 from kafkaform.operations import CreateTopic
 from tests.support.certificates import self_signed
 from tests.support.kafka_fixtures import eventually, guarded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from kafkaform.cluster.api import Question, T
-    from kafkaform.cluster.topic_answers import TopicSource
-    from kafkaform.devcluster.cluster import DevCluster
-    from tests.support.kafka_fixtures import Account
 
 VARIED: list[dict[str, str]] = [
     {},
@@ -98,36 +90,6 @@ def everything(source: TopicSource, names: list[str]) -> tuple[object, ...]:
     )
 
 
-def test_many_requests_are_answered_in_order(
-    connection: Connection, real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One request asks for CHUNK topics; kafka-python finds no broker ready with too many under way."""
-    names = [f"{prefix}{number:02}" for number in range(24)]
-    values = dict(zip(names, map(str, range(24)), strict=True))
-    topics = [CreateTopic(ResourceRef("Topic", n), 1, 1, {"retention.ms": v}) for n, v in values.items()]
-    assert real_cluster.execute(topics) == [None] * len(topics)
-    monkeypatch.setattr("kafkaform.cluster.swift_source.CHUNK", 2)
-    found = eventually(lambda: SwiftSource(connection).configs(names).found, lambda f: f.keys() == set(names))
-    assert {name: configs.own["retention.ms"] for name, configs in found.items()} == values
-
-
-def test_both_say_the_same(connection: Connection, real_cluster: KafkaCluster, prefix: str) -> None:
-    # More distinct blocks of configs than are kept at hand, each twice and apart from one another.
-    varied = [*VARIED, *({"segment.bytes": str(1 << 20 | n)} for n in range(20))] * 2
-    creates = [
-        CreateTopic(ResourceRef("Topic", f"{prefix}.{n}"), 1 + n % 3, 1, configs)
-        for n, configs in enumerate(varied)
-    ]
-    assert real_cluster.execute(creates) == [None] * len(creates)
-    names = [*(c.ref.name for c in creates), f"{prefix}.nobody"]
-    swift, plain = SwiftSource(connection), PlainSource(connection)
-    assert SwiftSource.usable(connection)
-
-    told = eventually(lambda: everything(plain, names), lambda said: said[4] == ([names[-1]], [names[-1]]))
-    assert len(told[1]) == len(told[2]) == len(creates)  # type: ignore[arg-type]
-    assert everything(swift, names) == told
-
-
 def test_the_varied_configs_are_all_there_are() -> None:
     known = {name for name, key in kafka_configs.topic_configs().items() if not key.internal}
     assert VARIED[-1].keys() == known - _TIERED
@@ -171,76 +133,6 @@ def test_both_say_the_same_over_tls_and_sasl(tls: Connection) -> None:
     told = eventually(lambda: everything(PlainSource(tls), names), lambda said: said[4] == ([], []))
     assert len(told[1]) == len(told[2]) == len(names)  # type: ignore[arg-type]
     assert everything(source, names) == told
-
-
-def test_both_say_the_same_over_sasl_with_few_rights(account: Callable[..., Account], prefix: str) -> None:
-    owner = account(f"TOPIC:{prefix}*:ALL")
-    names = [f"{prefix}.seen", f"{prefix}.unseen", f"{prefix}.undescribed"]
-    creates = [CreateTopic(ResourceRef("Topic", name), 1, 1, {}) for name in names]
-    assert owner.cluster.execute(creates) == [None] * 3
-    few = account(
-        f"TOPIC:{names[0]}:DESCRIBE",
-        f"TOPIC:{names[0]}:DESCRIBE_CONFIGS",
-        f"TOPIC:{names[2]}:DESCRIBE_CONFIGS",
-    )
-    connection = few.cluster._connection
-    plain = eventually(lambda: everything(PlainSource(connection), names), lambda said: said[0] == {names[0]})
-    assert set(plain[3]) == set(names[1:])  # type: ignore[call-overload]
-    assert everything(SwiftSource(connection), names) == plain
-
-
-def test_the_same_is_said_of_some_fields_with_few_rights(
-    account: Callable[..., Account], prefix: str
-) -> None:
-    owner = account(f"TOPIC:{prefix}*:ALL")
-    refs = [ResourceRef("Topic", f"{prefix}.{name}") for name in ("seen", "unseen", "undescribed", "unread")]
-    creates = [CreateTopic(ref, 1, 1, {"retention.ms": "1000"}) for ref in refs]
-    assert owner.cluster.execute(creates) == [None] * 4
-    few = account(
-        f"TOPIC:{refs[0].name}:DESCRIBE",
-        f"TOPIC:{refs[0].name}:DESCRIBE_CONFIGS",
-        f"TOPIC:{refs[2].name}:DESCRIBE_CONFIGS",
-        f"TOPIC:{refs[3].name}:DESCRIBE",
-    ).cluster
-    whole = eventually(lambda: few.observe(refs), lambda o: o.resources.keys() == {refs[0]})
-    assert whole.invisible.keys() == set(refs[1:])
-    told = few.observe_fields(dict.fromkeys(refs, ("config.retention.ms",)))
-    assert (told.resources.keys(), told.invisible.keys()) == (whole.resources.keys(), whole.invisible.keys())
-    assert told.resources[refs[0]].state == whole.resources[refs[0]].state
-    # Who asks for no config needs no right to read any.
-    told = few.observe_fields(dict.fromkeys(refs, ("partitions",)))
-    assert (set(told.resources), set(told.invisible)) == ({refs[0], refs[3]}, {refs[1], refs[2]})
-
-
-def test_some_fields_are_read_where_kafka_python_cannot(
-    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
-) -> None:
-    ref, missing = ResourceRef("Topic", f"{prefix}a"), ResourceRef("Topic", f"{prefix}missing")
-    assert real_cluster.execute([CreateTopic(ref, 2, 1, {"retention.ms": "1000"})]) == [None]
-
-    def refuse() -> dict[str, object]:
-        raise KafkaformError("kafka-python cannot do this login")
-
-    with KafkaCluster({"bootstrap.servers": kafka.bootstrap_servers}, refuse) as cluster:
-        fields = {ref: ["config.retention.ms"], missing: ["partitions"]}
-        seen = eventually(lambda: cluster.observe_fields(fields), lambda o: ref in o.resources)
-    assert seen.resources[ref].state["config.retention.ms"] == "1000"
-    assert missing not in seen.inventory
-
-
-def test_a_client_that_cannot_is_not_asked(kafka: DevCluster) -> None:
-    def refuse() -> dict[str, object]:
-        raise KafkaformError("kafka-python cannot do this login")
-
-    connection = Connection({"bootstrap.servers": kafka.bootstrap_servers}, refuse)
-    assert isinstance(topic_source(connection), PlainSource)
-
-
-def test_versions_that_brokers_do_not_speak(connection: Connection) -> None:
-    assert isinstance(topic_source(connection), SwiftSource)
-    assert connection.speaks(wire.METADATA)
-    assert not connection.speaks(wire.METADATA._replace(version=999))
-    assert not connection.speaks(Api(29_999, 0, flexible=False))
 
 
 # --- bytes that a broker of these tests does not send ----------------------------------------------

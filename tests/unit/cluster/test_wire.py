@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from struct import pack
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import example, given, settings
@@ -22,7 +23,7 @@ from kafkaform.cluster import (
     sizes,
     wire,
 )
-from kafkaform.cluster.api import LARGEST, Question, malformed, read_answers
+from kafkaform.cluster.api import LARGEST, Api, Question, T, malformed, read_answers
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.group_offsets import committed_offsets
 from kafkaform.cluster.partition_wire import PLACEMENT
@@ -31,12 +32,6 @@ from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.cluster.throttle_reader import read_rates
 from kafkaform.errors import ClusterError, KafkaformError, MalformedAnswer
 from tests.unit.cluster.test_topic_sources import compact, described, entry, varint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from kafkaform.cluster.api import Api, T
-    from kafkaform.devcluster.cluster import DevCluster
 
 TAGS = b"\x00"
 GROUP = "g"
@@ -443,35 +438,3 @@ def test_answers_about_others_than_were_asked_about_are_errors() -> None:
     (rates,) = read_rates(cast("Connection", Damaged(answers))).values()
     assert isinstance(rates, ClusterError)
     assert rates.message == "broker 1 tells of others' configs, not of its own"
-
-
-def test_answers_of_a_real_broker_are_read_damaged_or_not(kafka: DevCluster) -> None:
-    address = kafka.bootstrap_servers
-    connection = Connection({"bootstrap.servers": address}, lambda: {"bootstrap_servers": address})
-    group = ["nobody-is-here"]
-    asked: list[tuple[Question[Any], bytes]] = [
-        (wire.TOPICS, wire.metadata_of_all_topics()),
-        (PLACEMENT, wire.metadata_of_all_topics()),
-        (wire.TOPIC_CONFIGS, wire.describe_topic_configs(["__consumer_offsets", "nobody-is-here"])),
-        (wire.BROKER_CONFIGS, wire.describe_configs_of_brokers([1], ["log.retention.ms", "num.partitions"])),
-        (group_listing._LIST_GROUPS, group_listing._EVERY_STATE_AND_TYPE),
-        (group_listing._WITH_CONFIGS, group_listing._GROUPS_ALONE),
-        (group_wire.FIND_COORDINATORS, group_wire.groups_to_find(group)),
-        (group_wire.DESCRIBE_CLASSIC, group_wire.groups_to_describe(group)),
-        (group_wire.DESCRIBE_SHARE, group_wire.groups_to_describe(group)),
-        (group_wire.DESCRIBE_STREAMS, group_wire.groups_to_describe(group)),
-        (group_wire.SHARE_OFFSETS, group_wire.share_groups_to_tell_offsets_of(group)),
-        (sizes._LOG_DIRS, sizes._sizes_of({"__consumer_offsets": [0, 1]})),
-        (reassignments._RUNNING, pack(">i", 3_000) + b"\x00\x00"),
-    ]
-    chance = random.Random(0)
-    for question, request in asked:
-        (body,) = connection.ask(Question(question.api, bytes), [request])
-        assert read(question, body) is not None, question.api
-        for _ in range(500):
-            changed = bytearray(body)
-            for _ in range(chance.randint(1, 4)):
-                at = chance.randrange(len(changed))
-                changed[at : at + chance.randint(0, 2)] = chance.choice(_TELLING)
-            read(question, bytes(changed))
-    connection.close()

@@ -4,9 +4,9 @@ import logging
 import re
 import ssl
 import subprocess
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import javaproperties
 import pytest
@@ -24,15 +24,10 @@ from kafkaform.client_properties.java_names import IGNORED, JAAS_AND_STORES, REN
 from kafkaform.client_properties.kinds import Choice, Flag, Number
 from kafkaform.client_properties.matrix import matrix_markdown
 from kafkaform.client_properties.template import MalformedReference, escape, parse_template
-from kafkaform.client_properties.treatment import Handled, Refused, Renamed, Treatment
+from kafkaform.client_properties.treatment import Handled, Property, Refused, Renamed, Treatment
 from kafkaform.client_properties.unavailable import UNAVAILABLE
 from kafkaform.errors import InvalidInput, KafkaformError, Problem
 from kafkaform.model import Location
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kafkaform.client_properties.treatment import Property
 
 SASL = {
     "bootstrap.servers": "a:9092, b:9092",

@@ -7,19 +7,17 @@ from dataclasses import dataclass, field, replace
 from difflib import ndiff
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 from ruamel.yaml import YAML
 
 from kafkaform.kinds import KINDS
 from kafkaform.manifests.editing import Edit, edit, write
 from kafkaform.manifests.loader import Context, load_all
 from kafkaform.model import Desired, FieldValue, ResourceRef
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import DrawFn
 
 MARK = re.compile(r"#~[0-9]+")
 ENVIRONMENTS = ("dev", "prod", "test")

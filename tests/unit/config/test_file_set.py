@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from kafkaform.errors import KafkaformError
 from kafkaform.file_set import write_files
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def tree(folder: Path) -> dict[str, str]:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafkaform.errors import InvalidInput, Problem
+from kafkaform.kinds.base import Layer
 from kafkaform.manifests.loader import Context, load, load_all, merge
 from kafkaform.model import Desired, Location, ResourceRef, Undeclared
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kafkaform.kinds.base import Layer
 
 HEAD = "apiVersion: kafkaform/v1\nkind: Topic\n"
 

@@ -7,16 +7,14 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
 from kafkaform import kafka_configs
 from kafkaform.client_properties.catalogue import ALIASES, PROPERTIES
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 ROOT = Path(__file__).parents[3]
 SCHEMAS = sorted((ROOT / "schemas").glob("*.json"))

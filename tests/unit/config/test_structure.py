@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from kafkaform.errors import Problem
 from kafkaform.manifests.loader import VERBATIM
 from kafkaform.manifests.structure import sound_part, structure_problems
 from kafkaform.manifests.yaml12 import Document, read_documents
-
-if TYPE_CHECKING:
-    from kafkaform.errors import Problem
 
 HEAD = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: t}\n"
 

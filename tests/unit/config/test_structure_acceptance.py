@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kafkaform.errors import Problem
 from kafkaform.manifests import structure
 from kafkaform.manifests.loader import VERBATIM
-from kafkaform.manifests.yaml12 import read_documents
+from kafkaform.manifests.yaml12 import Data, read_documents
 from kafkaform.schema_files import load_schema
 from tests.support.cli_helpers import ROOT
-
-if TYPE_CHECKING:
-    from kafkaform.errors import Problem
-    from kafkaform.manifests.yaml12 import Data
 
 SCHEMAS = {"Topic": "topic", "ConsumerGroup": "consumergroup", "Config": "config"}
 ODD: list[Any] = [

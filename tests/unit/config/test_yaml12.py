@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kafkaform.errors import Problem
 from kafkaform.manifests.yaml12 import MAX_BYTES, Data, Document, read_documents
 from kafkaform.manifests.yaml_hazards import (
     MAX_DEPTH,
@@ -19,11 +20,6 @@ from kafkaform.manifests.yaml_hazards import (
     LimitedComposer,
 )
 from kafkaform.model import Location
-
-if TYPE_CHECKING:
-    import yaml
-
-    from kafkaform.errors import Problem
 
 
 def read(raw: bytes | str, verbatim: frozenset[str] = frozenset()) -> tuple[list[Document], list[str]]:

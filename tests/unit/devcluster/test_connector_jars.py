@@ -5,7 +5,7 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import pytest
@@ -16,10 +16,8 @@ from kafkaform.errors import JavaError
 from kafkaform.jars.ivy import find_ivy, pyspark_jars
 from kafkaform.jars.java import find_java
 from kafkaform.jars.spark import class_archive, connector_jars
+from spark_validation.session import SessionSettings
 from tests.support.fake_ivy import FakeIvy
-
-if TYPE_CHECKING:
-    from spark_validation.session import SessionSettings
 
 VERSION = metadata.version("pyspark")
 CONNECTOR = f"spark-sql-kafka-0-10_2.13-{VERSION}"

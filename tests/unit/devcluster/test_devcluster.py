@@ -1,29 +1,23 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import struct
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 from click.testing import CliRunner
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafkaform.cli.dev import dev
-from kafkaform.devcluster import configuration, logs, probe, readiness, state
-from kafkaform.devcluster.cluster import AlreadyRunning, DevCluster
+from kafkaform.devcluster import configuration, logs, probe, state
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.ports import consecutive_ports, free_ports
 from kafkaform.devcluster.state import Node
-from kafkaform.devcluster.status import Health
 from kafkaform.errors import DevClusterError, JavaError
 from kafkaform.jars.java import Java, find_java
 from kafkaform.locks import locked
@@ -46,239 +40,11 @@ def cli(*arguments: str | Path) -> Outcome:
     return Outcome(result.exit_code or result.return_value or 0, result.stdout, result.stderr)
 
 
-def processes_in(directory: Path) -> list[psutil.Process]:
-    """By working directory, so that it does not trust the way in which the code finds its processes."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if Path(process.cwd()).is_relative_to(directory) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
-
-
-def topics(servers: str, **config: str) -> set[str]:
-    return set(AdminClient({"bootstrap.servers": servers, **config}).list_topics(timeout=10).topics)
-
-
-def create_topic(servers: str, name: str, replicas: int = 1) -> None:
-    admin = AdminClient({"bootstrap.servers": servers})
-    for future in admin.create_topics([NewTopic(name, 1, replicas)]).values():
-        future.result(10)
-
-
 def script(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return path
-
-
-# --- real nodes ------------------------------------------------------------------------------------
-
-
-@pytest.mark.kafka
-def test_one_broker_from_up_to_wipe(tmp_path: Path) -> None:
-    directory = tmp_path / "dev"
-    assert cli("status", "--data", directory).code == 1
-
-    first = cli("up", "--data", directory)
-    servers = first.stdout.strip()
-    try:
-        assert "starting Apache Kafka, 1 broker" in first.stderr
-        create_topic(servers, "kept")
-
-        again = cli("up", "--data", directory)
-        assert (again.code, again.stdout.strip()) == (0, servers)
-        assert "running already" in again.stderr
-        with pytest.raises(DevClusterError, match="has --brokers 1, not 3"):
-            cli("up", "--data", directory, "--brokers", "3")
-        with pytest.raises(DevClusterError, match="not 1099"):
-            cli("up", "--data", directory, "--port", "1099")
-        with pytest.raises(AlreadyRunning):
-            DevCluster.start(directory)
-
-        status = cli("status", "--data", directory, "--format", "json")
-        told = json.loads(status.stdout)
-        assert status.code == 0
-        assert (told["state"], told["bootstrap_servers"]) == ("running", servers)
-        assert [node["pid"] for node in told["nodes"]] == [p.pid for p in processes_in(directory)]
-        assert "running" in cli("status", "--data", directory).stdout
-
-        shown = cli("logs", "--data", directory, "-n", "4").stdout.splitlines()
-        assert len(shown) == 4
-        assert any(
-            "Kafka Server started" in line for line in logs.tail(directory / "node-1" / "broker.log", 50)
-        )
-
-        assert "stopped" in cli("down", "--data", directory).stderr
-        assert processes_in(directory) == []
-        stopped = cli("status", "--data", directory, "--format", "json")
-        assert (stopped.code, json.loads(stopped.stdout)["state"]) == (1, "stopped")
-        assert "was not running" in cli("down", "--data", directory).stderr
-        with pytest.raises(DevClusterError, match="cluster of 1"):
-            cli("up", "--data", directory, "--brokers", "3")
-
-        assert cli("up", "--data", directory).stdout.strip() == servers, "the ports stay where they are free"
-        assert topics(servers) == {"kept"}
-        now = cli("status", "--data", directory, "--format", "json")
-        assert json.loads(now.stdout)["cluster_id"] == told["cluster_id"]
-    finally:
-        (directory / "mine.txt").write_text("not the cluster's")
-        cli("down", "--data", directory, "--wipe")
-    assert processes_in(directory) == []
-    assert [path.name for path in directory.iterdir()] == ["mine.txt"]
-
-
-@pytest.mark.kafka
-def test_a_crash_is_noticed_and_no_stranger_is_stopped(tmp_path: Path) -> None:
-    quick = {"broker.session.timeout.ms": "2000"}  # so long a killed broker's id stays taken
-    cluster = DevCluster.start(tmp_path / "dev", properties=quick)
-    try:
-        create_topic(cluster.bootstrap_servers, "written")
-        (node,) = cluster.nodes
-        (process,) = processes_in(cluster.directory)
-        process.kill()
-        process.wait(10)
-        assert cluster.status().health is Health.STOPPED
-
-        mention = f"-Dkafkaform.dev.node={node.token}"
-        stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", mention, "Kafka"])
-        try:
-            assert "was not running" in cli("down", "--data", cluster.directory).stderr
-            assert stranger.poll() is None
-        finally:
-            stranger.kill()
-            stranger.wait()
-
-        cluster = DevCluster.start(cluster.directory, properties=quick)
-        assert topics(cluster.bootstrap_servers) == {"written"}
-    finally:
-        cluster.stop(graceful=False)
-    assert processes_in(cluster.directory) == []
-
-
-@pytest.mark.kafka
-def test_a_frozen_node_does_not_count_as_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with DevCluster.start(tmp_path / "dev") as cluster:
-        (process,) = processes_in(cluster.directory)
-        process.suspend()
-        monkeypatch.setattr(readiness, "_ANSWER_S", 0.3)
-        assert cluster.status().health is Health.UNRESPONSIVE
-        assert cli("status", "--data", cluster.directory).code == 1
-        with pytest.raises(DevClusterError, match="unresponsive: node 1"):
-            cli("up", "--data", cluster.directory)
-
-
-@pytest.mark.kafka
-def test_three_brokers_lose_one_and_get_it_back(tmp_path: Path) -> None:
-    quoted = 'p"a\\ss;'
-    with DevCluster.start(tmp_path / "dev", brokers=3, sasl_users={"team-a": quoted}) as cluster:
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-        found = admin.describe_cluster().result(10).nodes
-        assert {(node.id, node.rack) for node in found} == {(i, f"rack-{i}") for i in (1, 2, 3)}
-        create_topic(cluster.bootstrap_servers, "spread", replicas=3)
-
-        cluster.stop_node(2)
-        assert cluster.status().health is Health.PARTIAL
-        assert len(processes_in(cluster.directory)) == 2
-        with pytest.raises(DevClusterError, match="node 2 does not answer"):
-            cli("up", "--data", cluster.directory)
-        create_topic(cluster.bootstrap_servers, "meanwhile", replicas=2)
-        before = cluster.bootstrap_servers
-        cluster.start_node(2)
-        assert (cluster.status().health, cluster.bootstrap_servers) == (Health.RUNNING, before)
-        with pytest.raises(DevClusterError, match="running already"):
-            cluster.start_node(2)
-        with pytest.raises(DevClusterError, match="no node 4"):
-            cluster.stop_node(4)
-        assert topics(cluster.bootstrap_servers) == {"spread", "meanwhile"}
-
-        sasl = {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": "team-a",
-            "sasl.password": quoted,
-        }
-        assert topics(cluster.sasl_bootstrap_servers, **sasl) == set(), "no right is given by default"
-        lines = cli("logs", "--data", cluster.directory, "-n", "1").stdout.splitlines()
-        assert [line[:9] for line in lines] == ["node-1 | ", "node-2 | ", "node-3 | "]
-    assert processes_in(tmp_path) == []
-
-
-@pytest.mark.kafka
-def test_a_node_that_dies_at_the_start_takes_the_others_along(tmp_path: Path) -> None:
-    directory = tmp_path / "dev"
-    with pytest.raises(DevClusterError, match=r"node [12] ended .*no\.such\.Class") as error:
-        DevCluster.start(directory, brokers=2, properties={"authorizer.class.name": "no.such.Class"})
-    assert "\n" not in error.value.message
-    node = error.value.message.split()[1]  # both die, and either may be noticed first
-    assert str(directory / f"node-{node}" / "broker.log") in str(error.value.hint)
-    assert processes_in(directory) == []
-
-
-@pytest.mark.kafka
-def test_a_node_that_takes_too_long_is_not_left_behind(tmp_path: Path) -> None:
-    with pytest.raises(DevClusterError, match=r"did not answer within 0\.1 s"):
-        DevCluster.start(tmp_path / "dev", timeout_s=0.1)
-    assert processes_in(tmp_path) == []
-
-
-@pytest.mark.kafka
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_interrupted_up_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
-    directory = tmp_path / "dev"
-    up = subprocess.Popen([*_CLI, "up", "--data", str(directory)], stdout=subprocess.PIPE)
-    try:
-        wait_for(
-            lambda: processes_in(directory / "node-1") and (directory / "node-1" / "broker.log").exists()
-        )
-        up.send_signal(number)
-        printed, _ = up.communicate(timeout=30)
-    finally:
-        up.kill()
-        up.wait()
-    assert (up.returncode != 0, printed) == (True, b"")
-    assert processes_in(directory) == []
-
-
-@pytest.mark.kafka
-def test_run_gives_the_address_and_returns_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    seen = tmp_path / "seen"
-    probing = (
-        "import os, sys, socket; servers = os.environ['KAFKAFORM_BOOTSTRAP_SERVER'];"
-        "assert servers == os.environ['BOOTSTRAP_SERVERS'];"
-        "socket.create_connection(servers.split(':')).close();"
-        f"open({str(seen)!r}, 'w').write(servers); sys.exit(7)"
-    )
-    assert cli("run", "--", sys.executable, "-c", probing).code == 7
-    assert seen.read_text().startswith("127.0.0.1:")
-    assert processes_in(tmp_path) == []
-    assert list(tmp_path.glob("kafkaform-dev-*")) == []
-
-
-@pytest.mark.kafka
-def test_run_ended_from_outside_ends_the_command_and_the_cluster(tmp_path: Path) -> None:
-    running = tmp_path / "running"
-    command = [*_CLI, "run", "sh", "-c", f"cd {tmp_path}; touch {running}; exec sleep 100"]
-    run = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path)})
-    try:
-        wait_for(running.exists)
-        run.terminate()
-        assert run.wait(30) == 128 + signal.SIGTERM
-    finally:
-        run.kill()
-        run.wait()
-    assert processes_in(tmp_path) == []
-
-
-def wait_for(condition: Any, timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 # --- what stops a start before it begins -----------------------------------------------------------

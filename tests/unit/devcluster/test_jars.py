@@ -3,9 +3,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +14,6 @@ from kafkaform.jars import ivy
 from kafkaform.jars.cache import cache_directory
 from kafkaform.jars.kafka import kafka_classpath
 from tests.support.fake_ivy import FakeIvy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 JARS = ("kafka_2.13-4.3.1", "kafka-clients-4.3.1", "log4j-slf4j-impl-2.25.4")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,16 +20,11 @@ from kafkaform.checkup import (
 from kafkaform.client_properties import ClientProperties
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.errors import ClusterError, KafkaformError, PermissionDenied, Unreachable
+from kafkaform.groups import GroupReading
 from kafkaform.health import Health, Part, Quorum
 from kafkaform.model import Desired, Diagnostic, Intent, ResourceRef, Severity
 from kafkaform.settings import ClusterSettings, Settings
 from tests.support.scenes import FakeClock, Watched, absent, declared, made
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from kafkaform.groups import GroupReading
-
 
 WARNING = Diagnostic("KF306", Severity.WARNING, "w")
 NOTE = Diagnostic("KF309", Severity.INFO, "i")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -21,13 +20,10 @@ from kafkaform.comparison import (
     live_things,
 )
 from kafkaform.groups import Group, Position
-from kafkaform.model import Desired, Intent, Observation, Observed, ResourceRef
+from kafkaform.model import Desired, FieldValue, Intent, Observation, Observed, ResourceRef, State
 from kafkaform.report.comparison import comparison_to_json, comparison_to_markdown, render_comparison
 from tests.support.scenes import topic
 from tests.support.strategies import names, paths, states, values
-
-if TYPE_CHECKING:
-    from kafkaform.model import FieldValue, State
 
 WEEK, DAY = "604800000", "86400000"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -14,21 +14,16 @@ from kafkaform.errors import KafkaformError
 from kafkaform.groups import Group, Position
 from kafkaform.importing import By, Import, Layout, make_import
 from kafkaform.kinds import KINDS
+from kafkaform.kinds.base import Layer
 from kafkaform.manifests import yaml12
 from kafkaform.manifests.loader import Context, load
-from kafkaform.model import Location, Observation, Observed, ResourceRef, Undeclared
+from kafkaform.model import FieldValue, Location, Observation, Observed, Plan, ResourceRef, Undeclared
 from kafkaform.operations import AlterConfigs, CreateTopic
 from kafkaform.planner import diff
 from kafkaform.report.imports import problems_of
 from kafkaform.standing import Selection
 from tests.support.scenes import topic
 from tests.unit.report.test_report_manifest import VALUES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from kafkaform.kinds.base import Layer
-    from kafkaform.model import FieldValue, Plan
 
 EVERYTHING = Selection()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,12 +11,8 @@ from kafkaform.errors import KafkaformError
 from kafkaform.skew import history
 from kafkaform.skew_report import parse_skew_report
 from spark_validation.document import to_json
+from spark_validation.results import Report
 from tests.support import skew_scenes as scenes
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from spark_validation.results import Report
 
 
 def read(path: Path) -> Report:

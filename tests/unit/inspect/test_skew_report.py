@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafkaform.errors import KafkaformError, SkewReportError
+from kafkaform.model import Desired
 from kafkaform.settings import Settings
 from kafkaform.skew_report import (
     is_beyond_policy,
@@ -22,12 +25,6 @@ from spark_validation.document import to_json
 from spark_validation.results import Estimate, Finding, Report, Verdict
 from tests.support.scenes import absent, declared
 from tests.support.skew_scenes import FINE, NOW, SURE, UNSURE, empty, hot, measured, policed, report
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from kafkaform.model import Desired
 
 WEEK = timedelta(days=7)
 

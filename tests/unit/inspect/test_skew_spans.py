@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
 
 import pytest
 
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.errors import KafkaformError, PermissionDenied
+from kafkaform.groups import TopicPartition
 from kafkaform.model import Broker, Desired, Intent, ResourceRef
 from kafkaform.skew.scene import Reader, choose, declared_partitions, limits, readers, with_policy
 from kafkaform.skew.spans import PartitionLog, read_logs
 from spark_validation.results import Limits
 from tests.support.scenes import absent, declared, made, topic
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from kafkaform.groups import TopicPartition
 
 POLICY = {"maxPartitionRatio": 2.0, "maxKeyShare": 0.1, "by": "bytes"}
 

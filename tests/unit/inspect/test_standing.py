@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping
 
 import pytest
 
@@ -13,9 +13,6 @@ from kafkaform.groups import Group, GroupReading, Position
 from kafkaform.model import Desired, Diagnostic, Intent, Observation, Observed, ResourceRef, Severity
 from kafkaform.standing import Selection, assemble, members_of, read_standing
 from tests.support.scenes import topic
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
 
 IGNORED = ("__*", "*-changelog")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,28 +13,19 @@ from kafkaform.client_properties import ClientProperties
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.errors import PermissionDenied, Unreachable
 from kafkaform.executor import apply
+from kafkaform.groups import TopicPartition
 from kafkaform.kinds import KINDS
-from kafkaform.layout import parse_assignment
-from kafkaform.model import Broker, FieldChange, Plan, Status, Update
+from kafkaform.layout import Assignment, Layout, parse_assignment
+from kafkaform.model import Broker, Desired, FieldChange, Plan, Status, Update
 from kafkaform.moves.options import MoveOptions
-from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, Reassign
+from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, Operation, Reassign
 from kafkaform.outcome import Result
 from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json
 from kafkaform.planner import narrow
 from kafkaform.planning import Request, judged_again, make_plan
 from kafkaform.report.summary import summary_sentence
 from kafkaform.settings import ClusterSettings, Settings
-from tests.support.kafka_fixtures import connect, eventually
 from tests.support.scenes import FakeClock, Watched, declared, made, plan_for, topic
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from kafkaform.devcluster.cluster import DevCluster
-    from kafkaform.groups import TopicPartition
-    from kafkaform.layout import Assignment, Layout
-    from kafkaform.model import Desired
-    from kafkaform.operations import Operation
 
 
 @pytest.fixture
@@ -427,31 +418,3 @@ def test_an_applied_plan_leaves_nothing_to_plan(topics: list[tuple[int, int, int
         wanted_there = {f.path: f.after for f in getattr(planned.change, "fields", ())}.get("placement")
         if wanted_there is not None:
             assert where(memory, planned.ref.name) == parse_assignment(str(wanted_there))
-
-
-def test_a_plan_for_three_real_brokers_is_carried_out_as_it_was_made(kafka3: DevCluster, prefix: str) -> None:
-    with connect(kafka3.bootstrap_servers) as cluster:
-        names = [f"{prefix}{letter}" for letter in "abc"]
-        made_by_hand = [
-            CreateTopic(topic(names[0]), 2, 1, {}, ((1,), (2,))),
-            CreateTopic(topic(names[1]), 2, 3, {}, ((1, 2, 3), (2, 3, 1))),
-            CreateTopic(topic(names[2]), 2, 2, {}, ((1, 2), (2, 3))),
-        ]
-        assert cluster.execute(made_by_hand) == [None] * 3
-        eventually(lambda: len(cluster.layout().topics.keys() & {*names}), lambda there: there == 3)
-        desired = (
-            declared(names[0], 3, 3, min_insync_replicas="2"),
-            declared(names[1], 4, 2),
-            strategic(declared(names[2], 2, 2), "static", "2:1,3:1"),
-        )
-        plan = plan_for(cluster, *desired)
-        assert plan.broker_validated
-        assert [planned.status for planned in plan.changes] == [Status.PLANNED] * 3
-        report = apply(plan, cluster)
-        assert [(one.result, one.message) for one in report.results] == [(Result.APPLIED, "")] * 3
-        assert plan_for(cluster, *desired).changes == ()
-        layout = cluster.layout()
-        for planned in plan.changes:
-            assert isinstance(planned.change, Update)
-            (placement,) = (f for f in planned.change.fields if f.path == "placement")
-            assert layout.assignment(planned.ref.name) == parse_assignment(str(placement.after))

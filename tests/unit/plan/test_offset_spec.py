@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -22,9 +22,6 @@ from kafkaform.offset_spec import (
     parse_offset,
     time_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MAX_OFFSET = 2**63 - 1
 LAST_MS = 253_402_300_799_999

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 
-from kafkaform.layout import Layout
+from kafkaform.health import PartitionState
+from kafkaform.layout import Assignment, Layout, Replicas
+from kafkaform.model import Broker
 from kafkaform.placement import Strategy, Want, balance, moves, place, rebalance
 from tests.support import layouts
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hypothesis.strategies import DrawFn
-
-    from kafkaform.health import PartitionState
-    from kafkaform.layout import Assignment, Replicas
-    from kafkaform.model import Broker
 
 SETTINGS = settings(max_examples=60, deadline=None)
 MOVABLE = st.sampled_from((Strategy.BALANCED, Strategy.RACK_AWARE))

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +20,7 @@ from kafkaform.model import (
     Delete,
     Diagnostic,
     FieldChange,
+    FieldValue,
     Judgement,
     Location,
     Origin,
@@ -36,12 +39,6 @@ from kafkaform.report.printable import is_plain
 from kafkaform.schema_files import load_schema
 from tests.support import strategies
 from tests.support.json_places import places
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from kafkaform.model import FieldValue
 
 HEADER = PlanHeader("0.1.0", "1a2b3c", "prod", "prod", "2025-06-01T12:00:00Z")
 CUT = Judgement(Risk.DESTRUCTIVE, "retention-cut", "records older than 1d are deleted", "keep 7d")

@@ -4,7 +4,8 @@ import json
 import subprocess
 from base64 import b64decode
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -21,9 +22,6 @@ from kafkaform.report.printable import is_plain
 from kafkaform.schema_files import load_schema
 from tests.support import strategies
 from tests.support.json_places import places
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEY = Ed25519PrivateKey.generate()
 OTHER = Ed25519PrivateKey.generate()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -19,9 +19,6 @@ from kafkaform.plan_signature import Purpose, SignedFor, signature_member
 from kafkaform.plan_trust import Checkout, Terms, check_trust
 from kafkaform.repository import Repository
 from tests.support.git_work import Work
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEAD = "0123456789abcdef0123456789abcdef01234567"
 OTHER = "f" * 40

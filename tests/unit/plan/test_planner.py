@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -37,9 +38,6 @@ from kafkaform.model import (
 from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic
 from kafkaform.planner import diff, narrow
 from kafkaform.rejudging import Grounds, rejudged
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 DAY = 86_400_000
 DEFAULTS: dict[str, str | None] = {

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
 
 from kafkaform import kafka_configs
 from kafkaform.consent import Grant
@@ -34,9 +35,6 @@ from kafkaform.model import (
 from kafkaform.plan_file import PlanHeader, plan_to_json
 from kafkaform.planner import diff
 from kafkaform.rejudging import Grounds, rejudged
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import DrawFn, SearchStrategy
 
 T = TypeVar("T")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -21,19 +21,13 @@ from kafkaform.errors import (
     RequestRejected,
     Unreachable,
 )
-from kafkaform.model import Desired, Intent, Plan, Reader, ResourceRef, Severity, Status, Update
-from kafkaform.operations import DeleteTopic
+from kafkaform.model import Desired, Intent, Observed, Plan, Reader, ResourceRef, Severity, Status, Update
+from kafkaform.operations import DeleteTopic, Operation
 from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json
 from kafkaform.planner import narrow
 from kafkaform.planning import Request, judged_again, make_plan
 from kafkaform.settings import ClusterSettings, Settings
 from tests.support.scenes import DAY, QUIET, WEEK, Watched, absent, declared, made, plan_for, topic
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from kafkaform.model import Observed
-    from kafkaform.operations import Operation
 
 
 @pytest.fixture

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from kafkaform import planning
 from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.protocol import Cluster
 from kafkaform.consent import Grant
 from kafkaform.errors import RequestRejected, Unreachable
 from kafkaform.executor import apply
+from kafkaform.groups import GroupReading
 from kafkaform.limits import Limits
 from kafkaform.model import (
     Create,
@@ -30,12 +32,6 @@ from kafkaform.outcome import Result
 from kafkaform.planning import Request, make_plan
 from kafkaform.settings import Settings
 from tests.support.scenes import DAY, QUIET, WEEK, FakeClock, Watched, absent, declared, made, topic
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from kafkaform.cluster.protocol import Cluster
-    from kafkaform.groups import GroupReading
 
 GROUP = ResourceRef("ConsumerGroup", "g")
 

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.errors import SkewReportError
-from kafkaform.model import Plan, Risk, Severity, Status, Update
+from kafkaform.model import Desired, Diagnostic, Plan, PlannedChange, Risk, Severity, Status, Update
 from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json
 from kafkaform.planning import Request, make_plan
 from kafkaform.settings import Settings
-from spark_validation.results import Estimate
+from spark_validation.results import Estimate, TopicResult
 from tests.support.scenes import DAY, QUIET, WEEK, made
 from tests.support.skew_scenes import FINE, SURE, UNSURE, empty, hot, measured, policed, report, what_if
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kafkaform.model import Desired, Diagnostic, PlannedChange
-    from spark_validation.results import TopicResult
 
 HEADER = PlanHeader("0.1.0", None, None, None, "2026-11-20T12:00:00Z")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,21 +14,28 @@ from kafkaform.consent import Grant
 from kafkaform.executor import apply
 from kafkaform.kinds import KINDS
 from kafkaform.limits import Limits
-from kafkaform.model import SAFE, Delete, Intent, Judgement, Risk, Status, Update
+from kafkaform.model import (
+    SAFE,
+    Change,
+    Delete,
+    Intent,
+    Judgement,
+    Observation,
+    Plan,
+    PlannedChange,
+    ResourceRef,
+    Risk,
+    Status,
+    Update,
+)
 from kafkaform.operations import AlterConfigs, DeleteTopic
 from kafkaform.outcome import Result
 from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json
 from kafkaform.planner import narrow
 from kafkaform.planning import Request, judged_again, make_plan
-from kafkaform.rejudging import rejudged
+from kafkaform.rejudging import Grounds, rejudged
 from kafkaform.settings import Settings
 from tests.support.scenes import DAY, QUIET, WEEK, Watched, absent, declared, made, plan_for, state_of, topic
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kafkaform.model import Change, Observation, Plan, PlannedChange, ResourceRef
-    from kafkaform.rejudging import Grounds
 
 HEADER = PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z")
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from kafkaform.model import (
     SAFE,
+    Change,
     Consent,
     Create,
     Delete,
     Desired,
     Diagnostic,
     FieldChange,
+    FieldValue,
     Intent,
     Judgement,
     Location,
@@ -32,11 +34,6 @@ from kafkaform.plan_file import PlanHeader
 from kafkaform.report.changes import fields_of
 from kafkaform.reviewed import Comparison, compare
 from tests.support import strategies
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kafkaform.model import Change, FieldValue
 
 HEADER = PlanHeader("0.1.0", "1a2b3c", "prod", "prod", "2025-06-01T12:00:00Z")
 LATER = replace(

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -18,11 +19,6 @@ from cryptography.hazmat.primitives.serialization import (
 from kafkaform.errors import KafkaformError
 from kafkaform.plan_signature import fingerprint
 from kafkaform.signing_keys import KEY_VARIABLE, PASSPHRASE_VARIABLE, read_private_key, read_public_keys
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 KEY = Ed25519PrivateKey.from_private_bytes(b"kafkaform" + bytes(23))
 

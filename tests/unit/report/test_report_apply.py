@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from threading import Event
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +13,8 @@ from hypothesis import strategies as st
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.errors import OutcomeUnknown, RequestRejected, Unreachable
 from kafkaform.executor import apply
-from kafkaform.model import Location, ResourceRef
+from kafkaform.layout import Layout
+from kafkaform.model import Location, Plan, ResourceRef
 from kafkaform.operations import (
     AddPartitions,
     AlterConfigs,
@@ -28,10 +28,6 @@ from kafkaform.report.apply import apply_to_json, describe, render_apply
 from kafkaform.report.printable import is_plain
 from tests.support import strategies
 from tests.support.scenes import DAY, WEEK, FakeClock, Watched, absent, declared, made, plan_for, topic
-
-if TYPE_CHECKING:
-    from kafkaform.layout import Layout
-    from kafkaform.model import Plan
 
 A = topic("a")
 NO = RequestRejected("not enough brokers (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask the owners")

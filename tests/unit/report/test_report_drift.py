@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from kafkaform.audit.trail import Trail
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.drift import Drift, Unmanaged, find_drift
 from kafkaform.manifests.loader import Context, load
-from kafkaform.model import Plan, ResourceRef
+from kafkaform.model import Desired, Plan, ResourceRef
 from kafkaform.plan_file import PlanHeader
 from kafkaform.report.drift_github import drift_commands
 from kafkaform.report.drift_json import drift_to_json
@@ -33,11 +34,6 @@ from tests.support.audit_scenes import Story
 from tests.support.drift_scenes import ELSEWHERE, HERE, NO_RECORD, drift_in, drifts
 from tests.support.scenes import DAY, WEEK, absent, declared, made, topic
 from tests.unit.report.test_report_markdown import REFERENCES, parse
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kafkaform.model import Desired
 
 HEADER = PlanHeader("0.1.0", "1a2b3c4d5e6f7890", "prod", "live", "2026-11-03T12:00:00Z")
 WORKSPACE = Workspace("/repo", "/repo")

@@ -5,22 +5,17 @@ from __future__ import annotations
 import html
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.groups import Group, Position
 from kafkaform.model import Desired, Intent, ResourceRef
-from kafkaform.report.graph import Live, graph_of, graph_to_json, render_dot, render_mermaid
+from kafkaform.report.graph import Graph, Live, graph_of, graph_to_json, render_dot, render_mermaid
 from kafkaform.report.printable import printable
 from tests.support.scenes import topic
 from tests.support.strategies import hostile_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from kafkaform.report.graph import Graph
 
 
 def group(name: str) -> ResourceRef:

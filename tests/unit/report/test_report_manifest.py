@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
 from kafkaform import kafka_configs
 from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.config_values import ConfigKey
 from kafkaform.kafka_configs import ConfigType
 from kafkaform.manifests.loader import Context, load
-from kafkaform.model import FieldValue, Observed, ResourceRef
+from kafkaform.model import Desired, FieldValue, Observed, ResourceRef
 from kafkaform.operations import CreateTopic
 from kafkaform.planner import diff
 from kafkaform.report.manifest import live_manifest
 from kafkaform.report.printable import printable
 from tests.support.scenes import made, plan_for, topic
 from tests.support.strategies import hostile_text
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from hypothesis.strategies import SearchStrategy
-
-    from kafkaform.config_values import ConfigKey
-    from kafkaform.model import Desired
 
 DECLARABLE = {
     name: key

@@ -6,18 +6,14 @@ import re
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pytest
 
 from kafkaform.report.printable import is_plain
 from kafkaform.report.skew_html import LIMIT, render_skew_html
-from spark_validation.results import Estimate
+from spark_validation.results import Estimate, Report, TopicResult
 from tests.support import skew_samples as samples
 from tests.support.browser import contrast
-
-if TYPE_CHECKING:
-    from spark_validation.results import Report, TopicResult
 
 VOID = {"meta", "br"}
 DRAWN = {"line", "rect", "path", "circle"}

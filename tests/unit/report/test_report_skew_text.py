@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.text import Text
 
 from kafkaform.report.printable import is_plain
 from kafkaform.report.skew_bars import MARK, Scale, selected
 from kafkaform.report.skew_text import render_skew
-from spark_validation.results import Cause, Estimate, Finding, Verdict
+from spark_validation.results import Cause, Estimate, Finding, TopicResult, Verdict
 from tests.support import skew_samples as samples
 from tests.support.strategies import hostile_text
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
-    from spark_validation.results import TopicResult
 
 BAR = re.compile(r"[█▌▏│ ]+$")
 

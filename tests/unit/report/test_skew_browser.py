@@ -4,18 +4,14 @@ import json
 import re
 from dataclasses import replace
 from html import escape, unescape
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from kafkaform.report.skew_html import render_skew_html
+from spark_validation.results import Report
 from tests.support import skew_samples as samples
 from tests.support.browser import browser, document, screenshot
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from spark_validation.results import Report
 
 
 @pytest.fixture(autouse=True)

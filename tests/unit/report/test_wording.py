@@ -8,7 +8,7 @@ import re
 import shlex
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -20,6 +20,7 @@ from kafkaform.audit.reversal import reversal
 from kafkaform.cli.main import COMMANDS
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.consent import Grant
+from kafkaform.errors import Problem
 from kafkaform.kinds import KINDS
 from kafkaform.kinds.consumer_group.risk import judge_delete
 from kafkaform.manifests.loader import VERBATIM
@@ -38,9 +39,6 @@ from tests.support.audit_scenes import HEADER, Story
 from tests.support.drift_scenes import drift_in
 from tests.support.scenes import QUIET, made, topic
 from tests.unit.report.test_report_markdown import GITHUB
-
-if TYPE_CHECKING:
-    from kafkaform.errors import Problem
 
 HOSTILE = [
     "x;touch p;#",

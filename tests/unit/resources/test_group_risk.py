@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import pytest
 
@@ -28,10 +28,12 @@ from kafkaform.model import (
     Desired,
     Facts,
     FieldChange,
+    FieldValue,
     Intent,
     Judgement,
     Observation,
     Observed,
+    Plan,
     ResourceRef,
     Risk,
     Status,
@@ -41,11 +43,6 @@ from kafkaform.model import (
 from kafkaform.planner import diff, plan_update
 from kafkaform.report.markdown import render_markdown
 from kafkaform.report.text import render_plan
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kafkaform.model import FieldValue, Plan
 
 REF = ResourceRef("ConsumerGroup", "checkout")
 KIND = KINDS["ConsumerGroup"]

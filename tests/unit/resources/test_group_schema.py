@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -12,13 +13,8 @@ from kafkaform.groups import PROTOCOLS
 from kafkaform.kinds import KINDS
 from kafkaform.kinds.consumer_group.client import ASSIGNMENT, ASSIGNORS, is_taken
 from kafkaform.schema_files import load_schema
-from kafkaform.settings import read_settings
+from kafkaform.settings import Settings, read_settings
 from tests.unit.resources.test_group_spec import normal
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kafkaform.settings import Settings
 
 SCHEMA = load_schema("consumergroup")
 PARTS = SCHEMA["$defs"]

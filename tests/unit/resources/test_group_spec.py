@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafkaform import kafka_configs
 from kafkaform.errors import InvalidInput
 from kafkaform.kinds import KINDS
+from kafkaform.kinds.base import Layer
 from kafkaform.kinds.consumer_group.client import is_taken
 from kafkaform.kinds.consumer_group.spec import normalise, resolve
 from kafkaform.manifests.loader import Context, load, merge
-from kafkaform.model import Undeclared
+from kafkaform.model import Desired, Intent, State, Undeclared
 from tests.unit.resources.test_topic_spec import Reports
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kafkaform.kinds.base import Layer
-    from kafkaform.model import Desired, Intent, State
 
 
 def normal(layer: Layer) -> Layer:

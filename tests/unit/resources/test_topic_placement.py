@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 
 from kafkaform.health import PartitionState
 from kafkaform.kinds import KINDS
-from kafkaform.kinds.base import Fate, UpdateContext
+from kafkaform.kinds.base import Fate, Layer, UpdateContext
 from kafkaform.kinds.topic.copying import copied
 from kafkaform.kinds.topic.operations import begun
 from kafkaform.kinds.topic.placement import live, present
 from kafkaform.kinds.topic.spec import normalise, resolve
-from kafkaform.layout import Layout, Reassignment, format_assignment, parse_assignment
-from kafkaform.model import Broker, Facts, FieldChange, Intent, Observed, Risk, Update
+from kafkaform.layout import Assignment, Layout, Reassignment, format_assignment, parse_assignment
+from kafkaform.model import Broker, Facts, FieldChange, Intent, Judgement, Observed, Risk, State, Update
 from kafkaform.operations import AddPartitions, AlterConfigs, Reassign
 from tests.support.scenes import topic
 from tests.unit.resources.test_topic_spec import Reports
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import DrawFn
-
-    from kafkaform.kinds.base import Layer
-    from kafkaform.layout import Assignment
-    from kafkaform.model import Judgement, State
 
 A = topic("a")
 TOPIC = KINDS["Topic"]

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from kafkaform import kafka_configs
 from kafkaform.kinds import KINDS, kind_order
+from kafkaform.kinds.base import Layer
 from kafkaform.kinds.topic.spec import normalise, resolve
 from kafkaform.model import Intent, Undeclared
-
-if TYPE_CHECKING:
-    from kafkaform.kinds.base import Layer
 
 Said = tuple[tuple[str | int, ...], str, str | None, bool]
 

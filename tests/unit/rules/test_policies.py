@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from kafkaform import rules
 from kafkaform.errors import InvalidInput
 from kafkaform.manifests.loader import load
-from kafkaform.model import Facts, Severity
+from kafkaform.model import Diagnostic, Facts, Severity
 from kafkaform.rules import Scene
 from kafkaform.settings import Settings, read_settings
-
-if TYPE_CHECKING:
-    from kafkaform.model import Diagnostic
 
 HEAD = "apiVersion: kafkaform/v1\nkind: Config\nenvironments: [dev, prod]\n"
 TOPIC = """\

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from kafkaform.rules.plugins import CODE
 from tests.support.cli_helpers import ROOT, Call, Project, environment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 IMPORTS = "from kafkaform.rules import Finding, Severity, Stage, rule\n"
 OWNED = '''

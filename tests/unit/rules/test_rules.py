@@ -5,18 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import kafkaform
 from kafkaform import rules
-from kafkaform.model import Location, Severity
+from kafkaform.model import Desired, Diagnostic, Location, Severity
 from kafkaform.rules.catalogue import Finding, rule
 from tests.support.scenes import declared
-
-if TYPE_CHECKING:
-    from kafkaform.model import Desired, Diagnostic
 
 PLACE = Location("topics/a.yaml", 3)
 

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.health import PartitionState
 from kafkaform.layout import Layout, Reassignment
-from kafkaform.model import Broker, Facts, FieldChange, PlannedChange, Status, Update
+from kafkaform.model import (
+    Broker,
+    Desired,
+    Facts,
+    FieldChange,
+    FieldValue,
+    Plan,
+    PlannedChange,
+    Status,
+    Update,
+)
 from kafkaform.planning import Request, make_plan
 from kafkaform.rules import Scene, Stage, check
 from kafkaform.settings import Settings
 from tests.support.rule_scenes import only
 from tests.support.scenes import declared, made, topic
-
-if TYPE_CHECKING:
-    from kafkaform.model import Desired, FieldValue, Plan
 
 A = topic("a")
 BROKERS = tuple(Broker(number) for number in (1, 2, 3))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,10 +14,6 @@ from kafkaform.manifests.loader import Context, load
 from kafkaform.model import Desired, Facts, Intent, Location, Observed, ResourceRef, Severity
 from kafkaform.rules import Finding, Scene, Stage
 from tests.support.scenes import absent, declared, topic
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 HOUR, DAY = 3_600_000, 86_400_000
 ORDERS = declared("orders", 12)

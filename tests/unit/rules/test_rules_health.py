@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,15 +12,20 @@ from kafkaform import rules
 from kafkaform.groups import Group, Member, Position
 from kafkaform.health import Health, PartitionState, Quorum, Voter
 from kafkaform.limits import Limits
-from kafkaform.model import Broker, Desired, Intent, Location, Observed, ResourceRef, Severity
+from kafkaform.model import (
+    Broker,
+    Desired,
+    Diagnostic,
+    FieldValue,
+    Intent,
+    Location,
+    Observed,
+    ResourceRef,
+    Severity,
+)
 from kafkaform.rules import Scene, Stage
 from kafkaform.rules.health import CRITICAL
 from tests.support.scenes import absent, declared, topic
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kafkaform.model import Diagnostic, FieldValue
 
 QUORUM = Quorum(11, (Voter(11, 0), Voter(12, 3, 300), Voter(13, 0, 500)))
 

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from kafkaform import rules
+from kafkaform.kinds.base import Layer
 from kafkaform.manifests.loader import Context, load
-from kafkaform.model import Location, Severity
+from kafkaform.model import Desired, Diagnostic, Location, Severity
 from kafkaform.rules import Stage
 from kafkaform.skew_policy import limits_of
-from spark_validation.results import Estimate, Limits
+from spark_validation.results import Estimate, Limits, TopicResult
 from tests.support.scenes import absent, declared
 from tests.support.skew_scenes import FINE, SURE, UNSURE, empty, hot, measured, policed, scene
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from kafkaform.kinds.base import Layer
-    from kafkaform.model import Desired, Diagnostic
-    from spark_validation.results import TopicResult
 
 
 def found(

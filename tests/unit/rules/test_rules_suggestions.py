@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import click
 import pytest
@@ -14,7 +16,8 @@ from kafkaform import rules
 from kafkaform.cli.main import COMMANDS, LazyGroup
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.consent import ANNOTATION, Grant, parse_annotation
-from kafkaform.health import Health, Quorum
+from kafkaform.errors import Problem
+from kafkaform.health import Health, PartitionState, Quorum
 from kafkaform.kinds import KINDS
 from kafkaform.kinds.consumer_group.risk import judge_delete
 from kafkaform.layout import Layout
@@ -28,6 +31,7 @@ from kafkaform.model import (
     Facts,
     Intent,
     Judgement,
+    Plan,
     PlannedChange,
     ResourceRef,
     Status,
@@ -64,14 +68,6 @@ from tests.unit.rules.test_rules_group import (
     lives,
     slow,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from kafkaform.errors import Problem
-    from kafkaform.health import PartitionState
-    from kafkaform.model import Plan
 
 # --- what can be pasted ------------------------------------------------------------------------------
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from kafkaform import rules
 from kafkaform.limits import Limits
 from kafkaform.manifests.loader import Context, load, load_all
+from kafkaform.model import Diagnostic
 from kafkaform.rules import Scene
 from kafkaform.settings import read_settings
 from tests.support.cli_helpers import ROOT
 from tests.support.rule_scenes import only
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kafkaform.model import Diagnostic
 
 ENVIRONMENTS = ("dev", "prod")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -31,9 +31,6 @@ from tests.support.skew_simulation import (
     with_sizes,
     zipf,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TOPICS = {
     "uniform": uniform(40_000),

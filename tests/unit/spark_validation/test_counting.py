@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +16,6 @@ from spark_validation import rows
 from spark_validation.packing import pack
 from spark_validation.tally import HOT_BY_BYTES, HOT_KEYS, Layout
 from tests.support.skew_records import SCHEMA, Record, assert_same, batches, count, counted, is_empty
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 @st.composite

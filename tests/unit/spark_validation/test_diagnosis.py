@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from spark_validation.analysis import analyse
@@ -32,11 +33,6 @@ from tests.support.skew_simulation import (
     with_sizes,
     zipf,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
 
 MANY = 1_000_000
 SAMPLE = 100_000

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +14,9 @@ from hypothesis import given
 from spark_validation import counting
 from spark_validation.measure import GROUPED
 from spark_validation.rows import of_groups, of_records
-from spark_validation.tally import NEVER
+from spark_validation.tally import NEVER, Layout, Tally
 from tests.support.skew_records import Record, batches, counted
 from tests.unit.spark_validation.test_counting import samples
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from spark_validation.tally import Layout, Tally
 
 
 def grouped(records: Sequence[Record], slices: int, size: int = 1_000) -> Iterator[Any]:

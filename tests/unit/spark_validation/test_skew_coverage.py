@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import defaultdict
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +15,8 @@ from spark_validation.distinct import distinct_keys
 from spark_validation.replicates import Weighting
 from spark_validation.results import Estimate
 from spark_validation.spread import spread
+from spark_validation.tally import Tally
+from spark_validation.windows import SamplePlan
 from tests.support.skew_simulation import (
     NULL,
     SimulatedTopic,
@@ -27,12 +29,6 @@ from tests.support.skew_simulation import (
     with_sizes,
     zipf,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from spark_validation.tally import Tally
-    from spark_validation.windows import SamplePlan
 
 DRAWS = 200
 RECORDS = 120_000

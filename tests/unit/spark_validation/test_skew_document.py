@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import types
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given, settings
@@ -19,9 +20,6 @@ from spark_validation import results
 from spark_validation.document import from_document, to_json
 from spark_validation.results import Estimate, Finding, Report, Verdict
 from tests.support.skew_scenes import empty, hot, measured, report, what_if
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SCHEMA = load_schema("skew")
 VALIDATOR = Draft202012Validator(SCHEMA)

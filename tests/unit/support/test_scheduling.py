@@ -1,18 +1,26 @@
+"""The order of the tests' work, and what their folders promise."""
+
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
 
-from tests.conftest import HEAVY_FILES, group_of
-from tests.support.spark_fixtures import SPARK, SPARK_FILES
+import pytest
+
+from tests.conftest import HEAVY_FILES, SPARK, group_of
 
 ROOT = Path(__file__).parents[3]
+CONFTEST = """
+import pytest
+from tests.conftest import pytest_collection_modifyitems, pytest_configure, pytest_xdist_make_scheduler
 
-CONFTEST = "from tests.conftest import pytest_xdist_make_scheduler\n"
+@pytest.fixture
+def kafka():
+    pass
+"""
 TESTS = """
 import os
 import time
@@ -21,54 +29,80 @@ from pathlib import Path
 import pytest
 
 @pytest.mark.parametrize("number", range(6))
-def test_it(number):
+def test_it(number, request):
     time.sleep(0.01)  # or one worker would have run all of it before the other asks
-    Path({log!r}, f"{{Path(__file__).name}}.{{number}}").write_text(os.environ["PYTEST_XDIST_WORKER"])
+    file = request.path.relative_to(request.config.rootpath).as_posix()
+    with Path(request.config.rootpath, "log").open("a") as log:
+        log.write(f"{file} {os.environ['PYTEST_XDIST_WORKER']}\\n")
 """
 
 
-def test_a_worker_gets_whole_files_and_one_worker_all_that_needs_spark(tmp_path: Path) -> None:
-    spark_files = sorted(SPARK_FILES)[:2]
-    files = [*spark_files, *(f"test_plain_{letter}.py" for letter in "abcd")]
-    log = tmp_path / "log"
-    log.mkdir()
-    scene = tmp_path / "scene"
-    scene.mkdir()
-    (scene / "conftest.py").write_text(CONFTEST)
-    for name in files:
-        (scene / name).write_text(TESTS.format(log=str(log)))
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-n",
-            "2",
-            "-p",
-            "no:cacheprovider",
-            "--rootdir",
-            scene,
-            scene,
-        ],
+def pytest_in(scene: Path, files: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest in a folder of these files, with this project's own hooks."""
+    for name, text in {"conftest.py": CONFTEST, **files}.items():
+        (scene / name).parent.mkdir(parents=True, exist_ok=True)
+        (scene / name).write_text(text)
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", scene, *options, scene],
         cwd=scene,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_a_worker_gets_whole_files_and_one_worker_all_that_needs_spark(tmp_path: Path) -> None:
+    plain = [f"tests/unit/test_plain_{letter}.py" for letter in "abcd"]
+    files = [*(f"tests/{SPARK}/test_{letter}.py" for letter in "ef"), *plain]
+    done = pytest_in(tmp_path, dict.fromkeys(files, TESTS), "-n", "2")
     assert done.returncode == 0, done.stdout + done.stderr
+    ran = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
+    assert sorted(file for file, _ in ran) == sorted(files * 6)
     workers = defaultdict(set)
-    for ran in log.iterdir():
-        workers[group_of(ran.name.rpartition(".")[0])].add(ran.read_text())
-    assert len(list(log.iterdir())) == 6 * len(files)
-    assert {group: len(used) for group, used in workers.items()} == dict.fromkeys(
-        [SPARK, *files[len(spark_files) :]], 1
-    ), json.dumps({group: sorted(used) for group, used in workers.items()})
+    for file, worker in ran:
+        workers[group_of(file)].add(worker)
+    groups = [SPARK, *(file.removeprefix("tests/") for file in plain)]
+    assert {group: len(used) for group, used in workers.items()} == dict.fromkeys(groups, 1), workers
     assert len(set.union(*workers.values())) == 2
 
 
 def test_what_is_begun_first_exists() -> None:
-    names = {path.name for path in (ROOT / "tests").glob("test_*.py")}
-    assert {*HEAVY_FILES} - {SPARK} <= names
-    assert names >= SPARK_FILES
+    assert [name for name in HEAVY_FILES if not (ROOT / "tests" / name).exists()] == []
+
+
+NIGHTLY = "import pytest\n@pytest.mark.nightly{}\ndef test_it(): pass\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("unit/test_a.py", "def test_it(kafka): pass\n", "a unit test starts no broker"),
+        ("nightly/test_a.py", "def test_it(): pass\n", "say why it is nightly"),
+        ("kafka/test_a.py", NIGHTLY.format(""), "say why it is nightly"),
+        ("kafka/test_a.py", NIGHTLY.format("('')"), "say why it is nightly"),
+    ],
+)
+def test_what_a_folder_does_not_allow(tmp_path: Path, file: str, text: str, message: str) -> None:
+    done = pytest_in(tmp_path, {f"tests/{file}": text})
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert message in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("chosen", "count"),
+    [("nightly", 2), ("not nightly", 2), ("unit", 1), ("kafka", 2), ("kafka and nightly", 1)],
+)
+def test_a_folder_is_a_marker(tmp_path: Path, chosen: str, count: int) -> None:
+    reason = NIGHTLY.format('("it waits for an hour")')
+    plain = "def test_it(): pass\n"
+    files = {
+        "unit/test_a.py": plain,
+        "kafka/test_b.py": plain,
+        "kafka/test_c.py": reason,
+        "nightly/test_d.py": reason,
+    }
+    done = pytest_in(
+        tmp_path, {f"tests/{name}": text for name, text in files.items()}, "--strict-markers", "-m", chosen
+    )
+    assert f"{count} passed" in done.stdout, done.stdout + done.stderr

@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 import subprocess
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support.cli_helpers import command, environment, kafkaform
 from tests.support.fake_github import REPOSITORY, SOMEBODY
 from tests.support.github_job import COMMENTS, MARKED, Job, github_job
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

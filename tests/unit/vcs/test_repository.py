@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,9 +12,6 @@ from hypothesis import strategies as st
 from kafkaform.errors import RepositoryError
 from kafkaform.repository import Repository
 from tests.support.git_work import Work
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Temporary = pytest.TempPathFactory
 TOPICS = [Path("topics")]

@@ -1,0 +1,51 @@
+"""First offsets that were committed before and are gone: not committed again without a word."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkaform import planning
+from kafkaform.client_properties import ClientProperties
+from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.model import (
+    Plan,
+    Status,
+)
+from kafkaform.outcome import Result
+from kafkaform.settings import ClusterSettings
+from tests.support.audit_scenes import recorded_apply
+from tests.support.group_clients import produce
+from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
+from tests.support.scenes import made
+from tests.unit.audit.test_audit_recommits import committed, group, plan_for
+
+HAZARD = "offset-recommit"
+TARGET = ClusterSettings("dev", ClientProperties())
+
+
+@pytest.fixture(autouse=True)
+def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "WATCH_S", 0.0)
+
+
+def status_of(plan: Plan, name: str = "g") -> Status | None:
+    return next((change.status for change in plan.changes if change.ref.name == name), None)
+
+
+def test_a_real_group_that_is_gone(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+    """Deleted behind kafkaform's back, which leaves what an expiry does."""
+    name, read = f"{prefix}g", f"{prefix}orders"
+    made(real_cluster, read, 1)
+    produce(kafka.bootstrap_servers, read, {0: 3})
+    wanted = group(read, name=name, start="latest")
+    committed(real_cluster, wanted)
+    admin = admin_client(kafka.bootstrap_servers)
+    admin.delete_consumer_groups([name], request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
+    plan = eventually(lambda: plan_for(real_cluster, wanted), lambda plan: bool(plan.changes))
+    assert status_of(plan, name) is Status.NEEDS_CONSENT
+    _, report = recorded_apply(plan, real_cluster)
+    assert [one.result for one in report.results] == [Result.NEEDS_CONSENT]
+    meant = plan_for(real_cluster, wanted, allow=f"ConsumerGroup/{name}:{HAZARD}")
+    _, report = recorded_apply(meant, real_cluster)
+    assert report.complete

@@ -1,0 +1,135 @@
+"""Which cluster, address, environment and configuration a call uses, and what contradicts."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from kafkaform.devcluster.cluster import DevCluster
+from tests.support.cli_helpers import Project, called
+from tests.unit.cli.test_cli_session import two_clusters
+
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.fixture
+def project(tmp_path: Path, kafka: DevCluster, prefix: str) -> Project:
+    return Project(tmp_path, kafka.bootstrap_servers, prefix)
+
+
+def test_an_option_beats_what_a_variable_says(project: Project) -> None:
+    two_clusters(project.folder, project.servers)
+    project.topic("t")
+    left_over = {"KAFKAFORM_BOOTSTRAP_SERVER": NOWHERE}
+    done = project.run("plan", "--cluster", "prod", env=left_over).needs(0)
+    assert "note: KAFKAFORM_BOOTSTRAP_SERVER is ignored, because --cluster prod is given\n" in done.err
+    first, second = done.out.splitlines()[:2]
+    assert first.startswith("kafkaform plan · cluster prod (")
+    assert first.endswith(" · environment prod")
+    assert second == f"  configuration kafkaform.yaml · brokers {project.servers}"
+    arguments = ("plan", "topics", "-e", "dev", "--bootstrap-server", project.servers)
+    done = project.run(*arguments, env={"KAFKAFORM_CLUSTER": "prod"}).needs(0)
+    assert "note: KAFKAFORM_CLUSTER is ignored, because --bootstrap-server is given\n" in done.err
+    assert done.out.startswith(f"kafkaform plan · cluster {project.servers} (")
+
+
+def test_two_options_reach_a_cluster_by_another_address(project: Project) -> None:
+    two_clusters(project.folder)
+    project.topic("t")
+    done = project.run("plan", "--cluster", "prod", "--bootstrap-server", project.servers).needs(0)
+    assert done.out.splitlines()[1] == f"  configuration kafkaform.yaml · brokers {project.servers}"
+    assert "note: " not in done.err
+    same = {"KAFKAFORM_CLUSTER": "prod", "KAFKAFORM_BOOTSTRAP_SERVER": NOWHERE}
+    assert "says" not in project.run("validate", env=same).needs(0).both
+
+
+def test_the_address_of_a_variable_is_told_where_clusters_are_configured(project: Project) -> None:
+    project.config(clusters={"prod": {"client": {"bootstrap.servers": NOWHERE}}})
+    project.topic("t")
+    env = {"KAFKAFORM_BOOTSTRAP_SERVER": project.servers}
+    done = called("plan", cwd=project.folder, env=env).needs(0)
+    told = "note: KAFKAFORM_BOOTSTRAP_SERVER is set, so no cluster of kafkaform.yaml is used"
+    assert done.err.startswith(told)
+    assert project.servers in done.out
+
+
+def test_what_any_cluster_forbids_is_refused_by_an_address_too(project: Project) -> None:
+    project.topic("t", retention="7d")
+    project.apply("topics").needs(0)
+    project.topic("t", retention="1d")
+    forbidding = {"client": {"bootstrap.servers": NOWHERE}, "forbid": ["retention-cut"]}
+    project.config(clusters={"dev": {"client": {"bootstrap.servers": NOWHERE}}, "prod": forbidding})
+    allow = ("--allow", "destructive", "--bootstrap-server", project.servers)
+    done = project.run("plan", "topics", *allow)
+    assert "retention-cut is forbidden on this cluster" in done.out
+    assert "forbid: in kafkaform.yaml (of any cluster, where --cluster names none)" in " ".join(
+        done.out.split()
+    )
+    project.apply("topics", *allow).needs(1)
+    assert project.live()["t"]["retention.ms"] == "604800000"
+    project.config(clusters={"dev": {"client": {"bootstrap.servers": NOWHERE}}})
+    assert "forbidden" not in project.run("plan", "topics", *allow).both
+
+
+def test_what_is_protected_is_so_by_an_address_too(project: Project) -> None:
+    name = project.topic("t")
+    project.apply("topics").needs(0)
+    project.topic("t", state="absent")
+    project.config(clusters={"prod": {"client": {"bootstrap.servers": NOWHERE}}}, protected=[name])
+    done = project.run("plan", "--allow", "destructive", "--bootstrap-server", project.servers)
+    assert "protected" in done.out
+    project.apply("--allow", "destructive", "--bootstrap-server", project.servers).needs(1)
+    assert list(project.live()) == ["t"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["status"], ["get", "topics"], ["doctor"], ["import", "--dry-run"], ["history", "--limit", "1"]],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_report_without_a_header_says_what_is_used_on_stderr(
+    project: Project, arguments: list[str]
+) -> None:
+    two_clusters(project.folder, project.servers)
+    project.topic("t")
+    line = f"cluster prod · environment prod · brokers {project.servers} · kafkaform.yaml"
+    done = project.run(*arguments, "--cluster", "prod", env={"KAFKAFORM_AUDIT": "true"})
+    assert done.err.splitlines()[0] == line
+    (project.folder / "kafkaform.yaml").unlink()
+    done = project.run(*arguments)
+    expected = f"cluster {project.servers} · no kafkaform.yaml found"
+    assert done.err.splitlines()[0] == expected
+
+
+def test_documents_for_programs_say_what_was_used(project: Project) -> None:
+    two_clusters(project.folder, project.servers)
+    project.topic("t")
+    for command in ("plan", "drift"):
+        document = project.run(command, "--cluster", "prod", "--format", "json").json
+        assert document["cluster"]["bootstrap_servers"] == project.servers
+        assert document["configuration"] == "kafkaform.yaml"
+        words = f" · configuration `kafkaform.yaml` · brokers `{project.servers}`"
+        assert words in project.run(command, "--cluster", "prod", "--format", "markdown").out
+    status = project.run("status", "--cluster", "prod", "--format", "json").needs(0)
+    assert status.err == ""
+    (project.folder / "kafkaform.yaml").unlink()
+    assert project.run("plan", "--format", "json").json["configuration"] is None
+
+
+def test_a_kind_may_be_named_as_in_other_commands(project: Project) -> None:
+    project.topic("t")
+    project.apply("topics").needs(0)
+    assert "GROUP " not in project.run("status", f"{project.prefix}*", "--kind", "topic").needs(0).out
+
+
+def test_what_applies_a_saved_plan_reaches_the_same_cluster(project: Project) -> None:
+    two_clusters(project.folder)
+    project.topic("t")
+    where = ("--cluster", "prod", "--bootstrap-server", project.servers)
+    done = project.run("plan", *where, "--out", "a plan.json").needs(0)
+    command = f"kafkaform apply 'a plan.json' --bootstrap-server {project.servers} --cluster prod"
+    assert f"saved: {command} carries out exactly this\n" in done.err
+    project.run(*shlex.split(command)[1:], "--auto-approve").needs(0)
+    assert set(project.live()) == {"t"}

@@ -1,0 +1,41 @@
+"""Where replicas are to be, in plans for a cluster of three racks, and what stands against it."""
+
+from __future__ import annotations
+
+from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.executor import apply
+from kafkaform.layout import parse_assignment
+from kafkaform.model import Status, Update
+from kafkaform.operations import CreateTopic
+from kafkaform.outcome import Result
+from tests.support.kafka_fixtures import connect, eventually
+from tests.support.scenes import declared, plan_for, topic
+from tests.unit.plan.test_destinations import strategic
+
+
+def test_a_plan_for_three_real_brokers_is_carried_out_as_it_was_made(kafka3: DevCluster, prefix: str) -> None:
+    with connect(kafka3.bootstrap_servers) as cluster:
+        names = [f"{prefix}{letter}" for letter in "abc"]
+        made_by_hand = [
+            CreateTopic(topic(names[0]), 2, 1, {}, ((1,), (2,))),
+            CreateTopic(topic(names[1]), 2, 3, {}, ((1, 2, 3), (2, 3, 1))),
+            CreateTopic(topic(names[2]), 2, 2, {}, ((1, 2), (2, 3))),
+        ]
+        assert cluster.execute(made_by_hand) == [None] * 3
+        eventually(lambda: len(cluster.layout().topics.keys() & {*names}), lambda there: there == 3)
+        desired = (
+            declared(names[0], 3, 3, min_insync_replicas="2"),
+            declared(names[1], 4, 2),
+            strategic(declared(names[2], 2, 2), "static", "2:1,3:1"),
+        )
+        plan = plan_for(cluster, *desired)
+        assert plan.broker_validated
+        assert [planned.status for planned in plan.changes] == [Status.PLANNED] * 3
+        report = apply(plan, cluster)
+        assert [(one.result, one.message) for one in report.results] == [(Result.APPLIED, "")] * 3
+        assert plan_for(cluster, *desired).changes == ()
+        layout = cluster.layout()
+        for planned in plan.changes:
+            assert isinstance(planned.change, Update)
+            (placement,) = (f for f in planned.change.fields if f.path == "placement")
+            assert layout.assignment(planned.ref.name) == parse_assignment(str(placement.after))

@@ -1,0 +1,99 @@
+"""The hashes are Kafka's and librdkafka's own, bit for bit."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Message
+
+from kafkaform.devcluster.cluster import DevCluster
+from spark_validation.hashing import PARTITIONERS, Keys
+from tests.support.kafka_fixtures import TIMEOUT_S, remove_topics
+from tests.support.skew_producers import create_topic, producer
+from tests.unit.spark_validation.test_hashing import _varied_keys, java
+
+PARTITIONS = 12
+SOURCE = Path(__file__).parents[3] / "scripts" / "KafkaHashes.java"
+
+SMALLEST = b"19d2100h"
+"""Its FNV-1a is the smallest signed number, which has no absolute value of 32 bits."""
+
+
+KEYS = _varied_keys()
+
+
+@pytest.fixture(scope="module")
+def topic(kafka: DevCluster) -> Iterator[Callable[[], str]]:
+    """Makes topics of 12 partitions."""
+    prefix = f"hash{uuid.uuid4().hex[:10]}."
+    numbers = iter(range(1_000))
+
+    def make() -> str:
+        name = f"{prefix}{next(numbers)}"
+        create_topic(kafka.bootstrap_servers, name, PARTITIONS)
+        return name
+
+    yield make
+    remove_topics(kafka.bootstrap_servers, prefix)
+
+
+def librdkafka(servers: str, topic: str, partitioner: str, keys: list[bytes]) -> list[int]:
+    """The partition on which librdkafka put a record with each key."""
+    lies = [-1] * len(keys)
+    client = producer(servers, partitioner)
+
+    def to(number: int) -> Callable[[object, Message], None]:
+        def delivered(error: object, message: Message) -> None:
+            assert error is None
+            partition = message.partition()
+            assert partition is not None
+            lies[number] = partition
+
+        return delivered
+
+    for number, key in enumerate(keys):
+        client.produce(topic, b"", key, on_delivery=to(number))
+    assert client.flush(TIMEOUT_S) == 0
+    return lies
+
+
+def predicted(partitioner: str, keys: list[bytes]) -> list[int]:
+    placed: list[int] = (PARTITIONERS[partitioner](Keys.of(keys)) % PARTITIONS).tolist()
+    return placed
+
+
+def test_the_java_producer_puts_keys_where_murmur2_says(kafka: DevCluster, topic: Callable[[], str]) -> None:
+    lies = java(KEYS, kafka.bootstrap_servers, topic())
+    assert list(map(int, lies)) == predicted("murmur2", KEYS)
+
+
+@pytest.mark.parametrize(
+    ("librdkafkas", "ours"),
+    [
+        ("murmur2", "murmur2"),
+        ("murmur2_random", "murmur2"),
+        ("consistent", "crc32"),
+        ("consistent_random", "crc32"),
+        ("fnv1a", "fnv1a"),
+        ("fnv1a_random", "fnv1a"),
+    ],
+)
+def test_librdkafka_puts_keys_where_its_partitioner_says(
+    kafka: DevCluster, topic: Callable[[], str], librdkafkas: str, ours: str
+) -> None:
+    # Its consistent_random takes an empty key for none.
+    keys = [key for key in KEYS if key]
+    assert librdkafka(kafka.bootstrap_servers, topic(), librdkafkas, keys) == predicted(ours, keys)
+
+
+@pytest.mark.parametrize(
+    ("librdkafkas", "ours"), [("murmur2_random", "murmur2"), ("consistent", "crc32"), ("fnv1a", "fnv1a")]
+)
+def test_librdkafka_hashes_an_empty_key_like_others(
+    kafka: DevCluster, topic: Callable[[], str], librdkafkas: str, ours: str
+) -> None:
+    lies = librdkafka(kafka.bootstrap_servers, topic(), librdkafkas, [b""] * 5)
+    assert lies == predicted(ours, [b""] * 5)

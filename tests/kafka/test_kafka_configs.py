@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    ResourceType,
+)
+
+from kafkaform.kafka_configs import (
+    ConfigType,
+    canonical,
+    cluster_defaults,
+    equal,
+    observed,
+    topic_configs,
+)
+
+
+class Admin:
+    """Configs of a topic of one's own on a real broker."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.client = AdminClient({"bootstrap.servers": bootstrap_servers})
+        self.topic = f"cfg-{uuid.uuid4().hex[:8]}"
+
+    def describe(self, kind: ResourceType, name: str) -> dict[str, Any]:
+        resource = ConfigResource(kind, name)
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                described: dict[str, Any] = self.client.describe_configs([resource])[resource].result(20)
+            except KafkaException as error:  # a broker with much to do hears of a new topic late
+                if error.args[0].name() != "UNKNOWN_TOPIC_OR_PART" or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+            else:
+                return described
+
+    def set(self, name: str, value: str, *, validate_only: bool = False) -> None:
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, self.topic, incremental_configs=[entry])
+        answers = self.client.incremental_alter_configs([resource], validate_only=validate_only)
+        answers[resource].result(timeout=20)
+
+    def refuses(self, name: str, value: str) -> bool:
+        try:
+            self.set(name, value, validate_only=True)
+        except KafkaException as error:
+            return bool(error.args[0].name() == "INVALID_CONFIG")
+        return False
+
+    def settled(self, names: Iterable[str]) -> dict[str, str]:
+        """The topic's values, once every one of these is its own: reads lag writes."""
+        deadline = time.monotonic() + 60
+        while True:
+            live = self.describe(ResourceType.TOPIC, self.topic)
+            if all(live[name].source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value for name in names):
+                return {name: entry.value for name, entry in live.items()}
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def admin(kafka: Any) -> Iterator[Admin]:
+    admin = Admin(kafka.bootstrap_servers)
+    admin.client.create_topics([NewTopic(admin.topic, 1, 1)])[admin.topic].result(timeout=20)
+    yield admin
+    admin.client.delete_topics([admin.topic])[admin.topic].result(timeout=20)
+
+
+def test_defaults_are_those_of_a_real_broker(admin: Admin) -> None:
+    live = admin.describe(ResourceType.TOPIC, admin.topic)
+    broker = admin.describe(
+        ResourceType.BROKER, str(next(iter(admin.client.list_topics(timeout=20).brokers)))
+    )
+    defaults = cluster_defaults({name: entry.value for name, entry in broker.items()})
+    assert {
+        name: observed(topic_configs().get(name), entry.value) for name, entry in live.items()
+    } == defaults
+
+
+ACCEPTED = [
+    ("cleanup.policy", "delete , compact"),
+    ("cleanup.policy", "delete,delete"),
+    ("cleanup.policy", ""),
+    ("retention.ms", " +007 "),
+    ("retention.bytes", "-5"),
+    ("local.retention.ms", "-2"),
+    ("flush.ms", "9223372036854775807"),
+    ("min.cleanable.dirty.ratio", "5e-1"),
+    ("min.cleanable.dirty.ratio", ".5"),
+    ("min.cleanable.dirty.ratio", "0.10000000000000001"),
+    ("min.cleanable.dirty.ratio", "1E-7"),
+    ("preallocate", " TRUE "),
+    ("compression.type", " gzip "),
+    ("compression.gzip.level", "-1"),
+    ("leader.replication.throttled.replicas", "1:2, 0:1"),
+    ("leader.replication.throttled.replicas", "*"),
+]
+
+
+def test_spellings_that_a_real_broker_takes_are_read_as_it_reads_them(admin: Admin) -> None:
+    assert [pair for pair in ACCEPTED if admin.refuses(*pair)] == []
+    for name, value in dict(ACCEPTED).items():
+        admin.set(name, value)
+    live = admin.settled(dict(ACCEPTED).keys())
+    for name, value in dict(ACCEPTED).items():
+        assert equal(topic_configs()[name], live[name], value), name
+
+
+@pytest.mark.parametrize("kind", ["below", "at least", "at most", "above"])
+def test_limits_are_those_of_a_real_broker(admin: Admin, kind: str) -> None:
+    type_limits = {ConfigType.INT: 2**31, ConfigType.LONG: 2**63}
+    for name, key in topic_configs().items():
+        if key.type not in type_limits or key.internal:
+            continue
+        least = -type_limits[key.type] if key.minimum is None else key.minimum
+        greatest = type_limits[key.type] - 1 if key.maximum is None else key.maximum
+        number = {"below": least - 1, "at least": least, "at most": greatest, "above": greatest + 1}[kind]
+        assert admin.refuses(name, str(number)) is (kind in {"below", "above"}), name
+        if kind in {"below", "above"}:
+            with pytest.raises(ValueError, match=kind):
+                canonical(key, str(number))
+        else:
+            assert canonical(key, str(number)) == str(number)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cleanup.policy", "DELETE"),
+        ("cleanup.policy", "delete,"),
+        ("compression.type", "GZIP"),
+        ("compression.type", ""),
+        ("compression.gzip.level", "0"),
+        ("preallocate", "yes"),
+        ("retention.ms", ""),
+        ("retention.ms", "1_000"),
+        ("retention.ms", "1\u00a0"),
+        ("leader.replication.throttled.replicas", "a"),
+    ],
+)
+def test_what_is_refused_here_a_real_broker_refuses(admin: Admin, name: str, value: str) -> None:
+    assert admin.refuses(name, value)
+    with pytest.raises(ValueError, match=f"^{name}: "):
+        canonical(topic_configs()[name], value)

@@ -1,0 +1,45 @@
+"""How much data a risky change is about: read for those topics alone, and told in the reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from confluent_kafka import Producer
+
+from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.model import ResourceRef
+from tests.support.kafka_fixtures import Account, eventually
+from tests.unit.cluster.test_sizes import create, planned
+
+DAY_MS = 86_400_000
+FULL, EMPTY, SAFE = (ResourceRef("Topic", name) for name in ("full", "empty", "safe"))
+
+
+def test_sizes_on_a_real_broker(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+    full, empty = ResourceRef("Topic", f"{prefix}.full"), ResourceRef("Topic", f"{prefix}.empty")
+    create(real_cluster, full, empty)
+    eventually(lambda: real_cluster.observe([full, empty]).resources, lambda seen: len(seen) == 2)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for partition in (0, 1):
+        producer.produce(full.name, value=b"x" * 300_000, partition=partition)
+    assert producer.flush(30) == 0
+
+    topics = real_cluster.observe([full, empty]).resources.values()
+    sizes = eventually(lambda: real_cluster.sizes(topics), lambda found: found.get(full, 0) > 600_000)
+    assert sizes[full] < 620_000  # both partitions, and hardly more than the records
+    assert sizes[empty] == 0
+    reasons, _ = planned(real_cluster, full, empty)
+    assert re.search(r"\(the topic holds 58[6-9][.][0-9] KiB\)$", reasons[full.name])
+
+
+def test_an_account_that_may_not_ask(account: Callable[..., Account], prefix: str) -> None:
+    ref = ResourceRef("Topic", f"{prefix}.t")
+    cluster = account(f"TOPIC:{prefix}*:ALL").cluster
+    create(cluster, ref)
+    eventually(lambda: cluster.observe([ref]).resources, bool)
+    reasons, diagnostics = planned(cluster, ref)
+    assert "KF416" in {one.code for one in diagnostics}
+    assert "is cut from 3d to 1d" in reasons[ref.name]
+    assert "holds" not in reasons[ref.name]

@@ -1,0 +1,61 @@
+"""The bytes of answers: lengths, and answers that are damaged, or made by somebody who means harm."""
+
+from __future__ import annotations
+
+import random
+from struct import pack
+from typing import Any
+
+import pytest
+
+from kafkaform.cluster import (
+    group_listing,
+    group_wire,
+    reassignments,
+    sizes,
+    wire,
+)
+from kafkaform.cluster.api import Question
+from kafkaform.cluster.connection import Connection
+from kafkaform.cluster.partition_wire import PLACEMENT
+from kafkaform.devcluster.cluster import DevCluster
+from tests.unit.cluster.test_wire import _TELLING, read
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("group_answers", "group_listing"):
+        monkeypatch.setattr(f"kafkaform.cluster.{module}.COORDINATOR_TIMEOUT_S", -1.0)
+    monkeypatch.setattr("kafkaform.cluster.controlled._PAUSE_S", 0)
+
+
+def test_answers_of_a_real_broker_are_read_damaged_or_not(kafka: DevCluster) -> None:
+    address = kafka.bootstrap_servers
+    connection = Connection({"bootstrap.servers": address}, lambda: {"bootstrap_servers": address})
+    group = ["nobody-is-here"]
+    asked: list[tuple[Question[Any], bytes]] = [
+        (wire.TOPICS, wire.metadata_of_all_topics()),
+        (PLACEMENT, wire.metadata_of_all_topics()),
+        (wire.TOPIC_CONFIGS, wire.describe_topic_configs(["__consumer_offsets", "nobody-is-here"])),
+        (wire.BROKER_CONFIGS, wire.describe_configs_of_brokers([1], ["log.retention.ms", "num.partitions"])),
+        (group_listing._LIST_GROUPS, group_listing._EVERY_STATE_AND_TYPE),
+        (group_listing._WITH_CONFIGS, group_listing._GROUPS_ALONE),
+        (group_wire.FIND_COORDINATORS, group_wire.groups_to_find(group)),
+        (group_wire.DESCRIBE_CLASSIC, group_wire.groups_to_describe(group)),
+        (group_wire.DESCRIBE_SHARE, group_wire.groups_to_describe(group)),
+        (group_wire.DESCRIBE_STREAMS, group_wire.groups_to_describe(group)),
+        (group_wire.SHARE_OFFSETS, group_wire.share_groups_to_tell_offsets_of(group)),
+        (sizes._LOG_DIRS, sizes._sizes_of({"__consumer_offsets": [0, 1]})),
+        (reassignments._RUNNING, pack(">i", 3_000) + b"\x00\x00"),
+    ]
+    chance = random.Random(0)
+    for question, request in asked:
+        (body,) = connection.ask(Question(question.api, bytes), [request])
+        assert read(question, body) is not None, question.api
+        for _ in range(500):
+            changed = bytearray(body)
+            for _ in range(chance.randint(1, 4)):
+                at = chance.randrange(len(changed))
+                changed[at : at + chance.randint(0, 2)] = chance.choice(_TELLING)
+            read(question, bytes(changed))
+    connection.close()

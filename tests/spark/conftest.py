@@ -1,0 +1,19 @@
+"""One Spark session for the tests of this folder: local, small, started when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kafkaform.jars.spark import connector_jars
+from spark_validation.session import SessionSettings, start
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A session with Kafka's connector; tests that need another one run it in a process of its own."""
+    settings = SessionSettings(jars=tuple(connector_jars()), master="local[2]", memory="1g")
+    with start(settings) as session:
+        yield session

@@ -11,6 +11,8 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.devcluster.cluster import DevCluster
+from tests.support.cli_helpers import Project
 from tests.support.kafka_fixtures import (
     SHARED,
     account,
@@ -60,6 +62,18 @@ settings.load_profile("day")
 def memory() -> MemoryCluster:
     """A cluster in memory, empty; modules that need one with topics fill it in a fixture of this name."""
     return MemoryCluster()
+
+
+@pytest.fixture
+def servers(kafka: DevCluster) -> str:
+    """The address that `project` names; unit tests have one where nobody answers."""
+    return kafka.bootstrap_servers
+
+
+@pytest.fixture
+def project(tmp_path: Path, servers: str, prefix: str) -> Project:
+    """A folder for manifests; modules that need some in it write them in a fixture of this name."""
+    return Project(tmp_path, servers, prefix)
 
 
 # --- the order of the work -------------------------------------------------------------------------

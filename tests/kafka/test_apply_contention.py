@@ -10,8 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
-
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.lock import NAME, Holder
@@ -27,11 +25,6 @@ SESSION_TIME_S = 60.0
 
 HEARTBEAT_S = 5
 """How often brokers have members of a group tell that they are alive."""
-
-
-@pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    return Project(tmp_path, kafka.bootstrap_servers, prefix)
 
 
 # --- ten at once -----------------------------------------------------------------------------------

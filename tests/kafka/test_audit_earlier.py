@@ -25,11 +25,6 @@ AUDITED = {"KAFKAFORM_AUDIT": "true"}
 # --- on the command line, and on Kafka -------------------------------------------------------------
 
 
-@pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    return Project(tmp_path, kafka.bootstrap_servers, prefix)
-
-
 KILLED = """
 import os, signal, sys
 from kafkaform.audit.journal import AuditJournal
@@ -51,7 +46,7 @@ def killed_apply(project: Project, *arguments: object) -> str:
         cwd=project.folder,
         env={
             **os.environ,
-            "PYTHONPATH": str(Path(__file__).parents[3]),
+            "PYTHONPATH": str(Path(__file__).parents[2]),
             "KAFKAFORM_LOCK": "false",
             **AUDITED,
         },

@@ -106,7 +106,7 @@ apply(plan, cluster, journal=journal, observer=Killing())
 def test_a_killed_apply_leaves_its_intent(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", KILLED, kafka.bootstrap_servers, f"{prefix}a"],
-        cwd=Path(__file__).parents[3],
+        cwd=Path(__file__).parents[2],
         env={**os.environ, "PYTHONPATH": "."},
         capture_output=True,
         text=True,

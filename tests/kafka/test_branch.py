@@ -21,11 +21,11 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 @pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
+def project(project: Project, tmp_path: Path) -> Project:
     """A repository with one topic that is applied, and a configuration file."""
-    made = Project(tmp_path / "repo", kafka.bootstrap_servers, prefix)
+    made = Project(tmp_path / "repo", project.servers, project.prefix)
     (made.folder / "topics").mkdir(parents=True)
-    (made.folder / "kafkaform.yaml").write_text(configuration(kafka.bootstrap_servers))
+    (made.folder / "kafkaform.yaml").write_text(configuration(project.servers))
     write(made, "a", retention="7d")
     git(made.folder, "init", "-q", "-b", "main")
     commit(made, "first")

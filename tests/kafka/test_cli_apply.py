@@ -17,11 +17,6 @@ from tests.support.cli_helpers import Project, called, command, environment, man
 from tests.support.kafka_fixtures import admin_client, eventually
 
 
-@pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    return Project(tmp_path, kafka.bootstrap_servers, prefix)
-
-
 def test_the_main_job(project: Project) -> None:
     """As a process each time: check, plan, save, show, apply, apply again, and nothing is left."""
     project.config(environments=["dev"])

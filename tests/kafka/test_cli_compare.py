@@ -16,13 +16,12 @@ from tests.support.kafka_fixtures import Account, connect, eventually
 
 
 @pytest.fixture
-def project(kafka: DevCluster, kafka3: DevCluster, prefix: str, tmp_path: Path) -> Project:
+def project(project: Project, kafka3: DevCluster) -> Project:
     """Two clusters, each with an environment."""
-    project = Project(tmp_path, kafka.bootstrap_servers, prefix)
     project.config(
         environments=["dev", "prod"],
         clusters={
-            "dev": {"environment": "dev", "client": {"bootstrap.servers": kafka.bootstrap_servers}},
+            "dev": {"environment": "dev", "client": {"bootstrap.servers": project.servers}},
             "prod": {"environment": "prod", "client": {"bootstrap.servers": kafka3.bootstrap_servers}},
         },
     )

@@ -19,11 +19,6 @@ from tests.support.kafka_fixtures import Account, connect, eventually
 
 
 @pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    return Project(tmp_path, kafka.bootstrap_servers, prefix)
-
-
-@pytest.fixture
 def three(kafka3: DevCluster, prefix: str, tmp_path: Path) -> Project:
     """A cluster of three, with one topic that needs two replicas in sync."""
     made = Project(tmp_path, kafka3.bootstrap_servers, prefix)

@@ -40,10 +40,9 @@ spec:
 
 
 @pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    made = Project(tmp_path, kafka.bootstrap_servers, prefix)
-    made.config()
-    return made
+def project(project: Project) -> Project:
+    project.config()
+    return project
 
 
 @pytest.fixture

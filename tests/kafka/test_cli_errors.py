@@ -21,11 +21,6 @@ SECRET = "S3cr3t-of-nobody"
 
 
 @pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    return Project(tmp_path, kafka.bootstrap_servers, prefix)
-
-
-@pytest.fixture
 def secured(kafka_acl: DevCluster, prefix: str, tmp_path: Path) -> Project:
     """A project on the cluster where accounts log in."""
     return Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -19,13 +18,12 @@ DEAD = "127.0.0.1:1"
 
 
 @pytest.fixture
-def project(kafka: DevCluster, kafka3: DevCluster, prefix: str, tmp_path: Path) -> Project:
+def project(project: Project, kafka3: DevCluster) -> Project:
     """Two clusters; the manifest asks for more on the second."""
-    project = Project(tmp_path, kafka.bootstrap_servers, prefix)
     project.config(
         environments=["dev", "prod"],
         clusters={
-            "dev": {"environment": "dev", "client": {"bootstrap.servers": kafka.bootstrap_servers}},
+            "dev": {"environment": "dev", "client": {"bootstrap.servers": project.servers}},
             "prod": {"environment": "prod", "client": {"bootstrap.servers": kafka3.bootstrap_servers}},
         },
     )

@@ -29,11 +29,6 @@ CONFIGS = {
 }
 
 
-@pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    return Project(tmp_path, kafka.bootstrap_servers, prefix)
-
-
 def create(cluster: KafkaCluster, name: str, partitions: int = 1, **configs: str) -> str:
     """A topic made by hand."""
     ref = ResourceRef("Topic", name)

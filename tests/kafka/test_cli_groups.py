@@ -22,12 +22,11 @@ RESET = "--allow=ConsumerGroup/*:offset-reset"
 
 
 @pytest.fixture
-def project(tmp_path: Path, kafka: DevCluster, prefix: str) -> Project:
+def project(project: Project) -> Project:
     """A topic with 3 partitions of 10 records each."""
-    project = Project(tmp_path, kafka.bootstrap_servers, prefix)
     project.topic("a", partitions=3, keyed=False)
     project.apply("topics").needs(0)
-    produce(project.servers, prefix + "a", dict.fromkeys(range(3), 10))
+    produce(project.servers, f"{project.prefix}a", dict.fromkeys(range(3), 10))
     return project
 
 

@@ -19,11 +19,6 @@ from tests.support.scenes import declared, plan_for
 KEPT = {"KAFKAFORM_AUDIT": "true"}
 
 
-@pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    return Project(tmp_path, kafka.bootstrap_servers, prefix)
-
-
 def applied(project: Project, *arguments: str, code: int = 0) -> str:
     return project.run("apply", "topics", "--auto-approve", *arguments, env=KEPT).needs(code).both
 

@@ -25,11 +25,6 @@ NEEDS_MORE = frozenset(
 
 
 @pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    return Project(tmp_path, kafka.bootstrap_servers, prefix)
-
-
-@pytest.fixture
 def project3(kafka3: DevCluster, prefix: str, tmp_path: Path) -> Project:
     return Project(tmp_path, kafka3.bootstrap_servers, prefix)
 

@@ -16,11 +16,6 @@ from tests.support.cli_helpers import ESCAPE, Call, Project, called, kafkaform, 
 from tests.support.kafka_fixtures import Account
 
 
-@pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    return Project(tmp_path, kafka.bootstrap_servers, prefix)
-
-
 def detailed(project: Project, *more: str) -> int:
     return project.run("plan", "topics", "--detailed-exitcode", *more).code
 

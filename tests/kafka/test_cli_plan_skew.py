@@ -7,11 +7,9 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
-from kafkaform.devcluster.cluster import DevCluster
 from spark_validation.document import to_json
 from spark_validation.results import Estimate, Report
 from tests.support.cli_helpers import ROOT, Project, called, environment
@@ -21,13 +19,12 @@ FIGURES = "as measured, 48.2 % of the sampled keys with 61 % (57 to 65 %) of the
 
 
 @pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
+def project(project: Project) -> Project:
     """A topic `a` of 3 partitions, that is to have 6."""
-    found = Project(tmp_path, kafka.bootstrap_servers, prefix)
-    found.topic("a", partitions=3, keyed=True)
-    found.apply("topics").needs(0)
-    found.topic("a", partitions=6, keyed=True, skew={"maxPartitionRatio": 2.0})
-    return found
+    project.topic("a", partitions=3, keyed=True)
+    project.apply("topics").needs(0)
+    project.topic("a", partitions=6, keyed=True, skew={"maxPartitionRatio": 2.0})
+    return project
 
 
 def measurement(

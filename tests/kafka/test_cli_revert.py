@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
-from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import Project, called
 
 KEPT = {"KAFKAFORM_AUDIT": "true"}
@@ -24,11 +21,6 @@ spec:
   keyed: false
   retention: {retention}  # see TICKET-1
 """
-
-
-@pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    return Project(tmp_path, kafka.bootstrap_servers, prefix)
 
 
 def write(project: Project, *, partitions: int = 1, retention: str = "7d") -> str:

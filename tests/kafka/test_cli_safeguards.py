@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.lock import Holder
 from tests.support.cli_helpers import Project, manifest
 from tests.support.kafka_fixtures import connect
@@ -16,13 +15,9 @@ ON = {"KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
 
 
 @pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    made = Project(tmp_path, kafka.bootstrap_servers, prefix)
-    (tmp_path / "topics").mkdir()
-    (tmp_path / "topics" / "a.yaml").write_text(
-        manifest(f"{prefix}a", {"partitions": 3, "replicationFactor": 1})
-    )
-    return made
+def project(project: Project) -> Project:
+    project.write("topics/a.yaml", manifest(f"{project.prefix}a", {"partitions": 3, "replicationFactor": 1}))
+    return project
 
 
 def test_an_apply_waits_for_another_and_says_whose(project: Project) -> None:

@@ -36,8 +36,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    project = Project(tmp_path, kafka.bootstrap_servers, prefix)
+def project(project: Project) -> Project:
     project.topic("orders", partitions=2)
     return project
 

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 
 import pytest
 
-from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import Project, called
 from tests.unit.cli.test_cli_session import two_clusters
 
 NOWHERE = "127.0.0.1:1"
-
-
-@pytest.fixture
-def project(tmp_path: Path, kafka: DevCluster, prefix: str) -> Project:
-    return Project(tmp_path, kafka.bootstrap_servers, prefix)
 
 
 def test_an_option_beats_what_a_variable_says(project: Project) -> None:

@@ -30,11 +30,6 @@ KEY = "jane.doe-4711"
 BROKEN = scenes.spread(Estimate(9.0, 8.5, 9.5))
 
 
-@pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    return Project(tmp_path, kafka.bootstrap_servers, prefix)
-
-
 def filled(cluster: KafkaCluster, project: Project, name: str, partitions: int, keys: list[str]) -> str:
     """A topic with a record of each key, where librdkafka's murmur2 puts it; returns its full name."""
     ref = ResourceRef("Topic", f"{project.prefix}{name}")

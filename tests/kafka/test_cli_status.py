@@ -23,11 +23,6 @@ from tests.support.kafka_fixtures import TIMEOUT_S, Account, eventually
 
 
 @pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    return Project(tmp_path, kafka.bootstrap_servers, prefix)
-
-
-@pytest.fixture
 def orders(project: Project, real_cluster: KafkaCluster) -> str:
     """A topic of two partitions with 100 and 50 records."""
     ref = ResourceRef("Topic", f"{project.prefix}orders")

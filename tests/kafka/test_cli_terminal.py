@@ -11,16 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import ESCAPE, Project, Terminal, plain
 
 QUESTION = "Type yes to apply exactly this: "
 CTRL_C, CTRL_D = "\x03", "\x04"
-
-
-@pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    return Project(tmp_path, kafka.bootstrap_servers, prefix)
 
 
 def terminal(project: Project, *arguments: object, **options: object) -> Terminal:

@@ -12,7 +12,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from kafkaform.devcluster.cluster import DevCluster
 from tests.kafka.test_branch import IDENTITY, configuration
 from tests.support.cli_helpers import Call, Project, manifest
 
@@ -32,11 +31,11 @@ def make_key(folder: Path, name: str) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
+def project(project: Project, tmp_path: Path) -> Project:
     """A Git repository with one topic that is not applied yet."""
-    made = Project(tmp_path / "repo", kafka.bootstrap_servers, prefix)
+    made = Project(tmp_path / "repo", project.servers, project.prefix)
     (made.folder / "topics").mkdir(parents=True)
-    (made.folder / "kafkaform.yaml").write_text(configuration(kafka.bootstrap_servers))
+    (made.folder / "kafkaform.yaml").write_text(configuration(project.servers))
     (made.folder / ".gitignore").write_text("*.json\n*.pem\n")
     declare(made, retention="7d")
     git(made.folder, "init", "-q", "-b", "main")

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from confluent_kafka import Message
 
 from kafkaform.devcluster.cluster import DevCluster
-from spark_validation.hashing import PARTITIONERS, Keys
+from kafkaform.jars.java import find_java
+from kafkaform.jars.kafka import kafka_classpath
+from spark_validation.hashing import PARTITIONERS, Keys, murmur2
 from tests.support.kafka_fixtures import TIMEOUT_S, remove_topics
 from tests.support.skew_producers import create_topic, producer
-from tests.unit.spark_validation.test_hashing import _varied_keys, java
+from tests.unit.spark_validation.test_hashing import _varied_keys
 
 PARTITIONS = 12
-SOURCE = Path(__file__).parents[3] / "scripts" / "KafkaHashes.java"
+SOURCE = Path(__file__).parents[2] / "scripts" / "KafkaHashes.java"
 
 SMALLEST = b"19d2100h"
 """Its FNV-1a is the smallest signed number, which has no absolute value of 32 bits."""
@@ -97,3 +102,34 @@ def test_librdkafka_hashes_an_empty_key_like_others(
 ) -> None:
     lies = librdkafka(kafka.bootstrap_servers, topic(), librdkafkas, [b""] * 5)
     assert lies == predicted(ours, [b""] * 5)
+
+
+SOURCE = Path(__file__).parents[2] / "scripts" / "KafkaHashes.java"
+
+SMALLEST = b"19d2100h"
+"""Its FNV-1a is the smallest signed number, which has no absolute value of 32 bits."""
+
+
+KEYS = _varied_keys()
+
+
+def java(keys: list[bytes], *arguments: str) -> list[str]:
+    """A line of what scripts/KafkaHashes.java prints for each key."""
+    classpath = os.pathsep.join(map(str, kafka_classpath()))
+    run = subprocess.run(
+        [find_java().path, "-cp", classpath, SOURCE, *arguments],
+        input="".join(f"{key.hex()}\n" for key in keys),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout.splitlines()
+
+
+def test_murmur2_is_that_of_kafkas_jar() -> None:
+    hashes = murmur2(Keys.of(KEYS))
+    positive = PARTITIONERS["murmur2"](Keys.of(KEYS))
+    ours = [f"{signed} {at}" for signed, at in zip(hashes.astype(np.int32), positive, strict=True)]
+    assert ours == java(KEYS)
+    assert (hashes.astype(np.int32) < 0).any()

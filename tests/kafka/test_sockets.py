@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from kafkaform.cluster.api import Api, Question
-from kafkaform.devcluster.cluster import DevCluster
+import pytest
 
-TAGGED = Question(Api(1_001, 0, flexible=True), bytes)
-FLEXIBLE = (TAGGED.api.key, 3, 46)
-VERSIONS = {18: (0, 4), 3: (0, 12), 46: (0, 0), 1_000: (0, 3)}
+from kafkaform.client_properties import to_kafka_python, to_librdkafka
+from kafkaform.cluster import wire
+from kafkaform.cluster.connection import Connection
+from kafkaform.cluster.plain_source import PlainSource
+from kafkaform.cluster.reader import topic_source
+from kafkaform.cluster.sockets import Sockets
+from kafkaform.cluster.swift_source import SwiftSource
+from kafkaform.cluster.writer import submit
+from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.errors import ClusterError
+from kafkaform.lock import unguarded
+from kafkaform.model import ResourceRef
+from kafkaform.operations import CreateTopic
+from tests.kafka.test_topic_sources import everything
+from tests.support.certificates import self_signed
+from tests.support.kafka_fixtures import eventually, guarded
+from tests.unit.cluster.test_topic_sources import VARIED
 
 
 def test_a_plan_needs_no_kafka_python(kafka: DevCluster, tmp_path: Path) -> None:
@@ -29,3 +43,64 @@ def test_a_plan_needs_no_kafka_python(kafka: DevCluster, tmp_path: Path) -> None
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "False True"
+
+
+@pytest.fixture
+def trusting(tmp_path: Path) -> Iterator[Callable[[Sequence[str]], Connection]]:
+    """Connects to a broker that takes nothing but TLS with a client's certificate, which is in `tmp_path`."""
+    self_signed(tmp_path)
+    chain, key = (tmp_path / name for name in ("certificate.pem", "key.pem"))
+    (tmp_path / "store.pem").write_text(key.read_text() + chain.read_text())
+    made: list[Connection] = []
+    properties = {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SSL",
+        "listener.name.sasl.ssl.client.auth": "required",
+        "listener.name.sasl.ssl.keystore.type": "PEM",
+        "listener.name.sasl.ssl.keystore.location": str(tmp_path / "store.pem"),
+        "listener.name.sasl.ssl.truststore.type": "PEM",
+        "listener.name.sasl.ssl.truststore.location": str(chain),
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with guarded(1, heap_mb=256, sasl_users={"nobody": "nothing"}, properties=properties) as kafka:
+        given = {
+            "bootstrap.servers": kafka.sasl_bootstrap_servers,
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(chain),
+            "ssl.certificate.location": str(chain),
+            "ssl.key.location": str(key),
+        }
+
+        def connect(without: Sequence[str]) -> Connection:
+            kept = {name: value for name, value in given.items() if name not in without}
+            made.append(Connection(to_librdkafka(kept), lambda: to_kafka_python(kept)))
+            return made[-1]
+
+        yield connect
+        for connection in made:
+            connection.close()
+
+
+def test_tls_with_a_certificate_says_what_librdkafka_says(
+    trusting: Callable[[Sequence[str]], Connection],
+) -> None:
+    connection = trusting(())
+    names = [f"topic.{n}" for n in range(len(VARIED))]
+    creates = [
+        CreateTopic(ResourceRef("Topic", name), 2, 1, configs)
+        for name, configs in zip(names, VARIED, strict=True)
+    ]
+    assert submit(connection, creates, unguarded) == [None] * len(creates)
+    assert isinstance(connection._carrier, Sockets)
+    assert isinstance(source := topic_source(connection), SwiftSource)
+    told = eventually(lambda: everything(PlainSource(connection), names), lambda said: said[4] == ([], []))
+    assert everything(source, names) == told
+    ((broker_id, brokers),) = connection.ask_each(wire.ADDRESSES, wire.metadata_of_no_topic(), 5).items()
+    assert isinstance(brokers, dict)
+    assert brokers.keys() == {broker_id} == {1}
+    # The certificate is the login, and the broker's own is checked.
+    for missing, said in (
+        (("ssl.certificate.location", "ssl.key.location"), "certificate required|hung up|alert|EOF"),
+        (("ssl.ca.location",), "certificate verify failed"),
+    ):
+        with pytest.raises(ClusterError, match=said):
+            trusting(missing).ask(wire.ADDRESSES, [wire.metadata_of_no_topic()])

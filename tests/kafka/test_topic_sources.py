@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from kafkaform.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.cluster import wire
 from kafkaform.cluster.api import Api
 from kafkaform.cluster.connection import Connection
@@ -13,12 +15,16 @@ from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.swift_source import SwiftSource
+from kafkaform.cluster.topic_answers import TopicSource
+from kafkaform.cluster.writer import submit
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.errors import KafkaformError
+from kafkaform.lock import unguarded
 from kafkaform.model import ResourceRef
 from kafkaform.operations import CreateTopic
-from tests.support.kafka_fixtures import Account, eventually
-from tests.unit.cluster.test_topic_sources import VARIED, everything, varint
+from tests.support.certificates import self_signed
+from tests.support.kafka_fixtures import Account, eventually, guarded
+from tests.unit.cluster.test_topic_sources import VARIED, varint
 
 
 @pytest.fixture
@@ -131,3 +137,54 @@ def test_versions_that_brokers_do_not_speak(connection: Connection) -> None:
 
 def compact(raw: bytes | None) -> bytes:
     return b"\x00" if raw is None else varint(len(raw) + 1) + raw
+
+
+def everything(source: TopicSource, names: list[str]) -> tuple[object, ...]:
+    configs, descriptions = source.configs(names), source.descriptions(names)
+    return (
+        {name for name in source.names() if name in names},
+        {name: (dict(c.own), dict(c.effective)) for name, c in configs.found.items()},
+        {name: (d.uid, d.internal, dict(d.replicas)) for name, d in descriptions.found.items()},
+        {name: type(error) for name, error in {**configs.denied, **descriptions.denied}.items()},
+        (sorted(configs.missing), sorted(descriptions.missing)),
+    )
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> Iterator[Connection]:
+    """A broker of its own that takes logins by TLS alone."""
+    self_signed(tmp_path)
+    chain, key = (tmp_path / name for name in ("certificate.pem", "key.pem"))
+    (tmp_path / "store.pem").write_text(key.read_text() + chain.read_text())
+    properties = {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_SSL",
+        "listener.name.sasl.ssl.keystore.type": "PEM",
+        "listener.name.sasl.ssl.keystore.location": str(tmp_path / "store.pem"),
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with guarded(1, heap_mb=256, sasl_users={"somebody": "secret"}, properties=properties) as kafka:
+        given = {
+            "bootstrap.servers": kafka.sasl_bootstrap_servers,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "somebody",
+            "sasl.password": "secret",
+            "ssl.ca.location": str(chain),
+        }
+        connection = Connection(to_librdkafka(given), lambda: to_kafka_python(given))
+        yield connection
+        connection.close()
+
+
+def test_both_say_the_same_over_tls_and_sasl(tls: Connection) -> None:
+    names = [f"topic.{n}" for n in range(len(VARIED))]
+    creates = [
+        CreateTopic(ResourceRef("Topic", name), 2, 1, configs)
+        for name, configs in zip(names, VARIED, strict=True)
+    ]
+    assert submit(tls, creates, unguarded) == [None] * len(creates)
+    source = topic_source(tls)
+    assert isinstance(source, SwiftSource)
+    told = eventually(lambda: everything(PlainSource(tls), names), lambda said: said[4] == ([], []))
+    assert len(told[1]) == len(told[2]) == len(names)  # type: ignore[arg-type]
+    assert everything(source, names) == told

@@ -63,11 +63,6 @@ LOST = OutcomeUnknown("no answer in time")
 
 
 @pytest.fixture
-def memory() -> MemoryCluster:
-    return MemoryCluster()
-
-
-@pytest.fixture
 def time() -> FakeClock:
     return FakeClock()
 

@@ -18,7 +18,6 @@ from kafkaform.cli.safeguards import Safeguards
 from kafkaform.client_properties import ClientProperties
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.errors import OutcomeUnknown
 from kafkaform.executor import apply
 from kafkaform.model import FieldValue, Observation, Plan, ResourceRef
@@ -32,11 +31,6 @@ RETENTION = "config.retention.ms"
 LONG = 1_000
 """So many readings: more than an apply takes before it gives up."""
 AUDITED = {"KAFKAFORM_AUDIT": "true"}
-
-
-@pytest.fixture
-def memory() -> MemoryCluster:
-    return MemoryCluster()
 
 
 def killed(plan: Plan, cluster: MemoryCluster, *, done: bool = True) -> str:
@@ -282,11 +276,6 @@ def test_without_a_record_now_the_earlier_one_is_still_read_for_a_saved_plan(mem
 
 
 # --- on the command line, and on Kafka -------------------------------------------------------------
-
-
-@pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    return Project(tmp_path, kafka.bootstrap_servers, prefix)
 
 
 @pytest.fixture

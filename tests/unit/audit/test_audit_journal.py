@@ -41,11 +41,6 @@ KEPT = AuditSettings()
 NO = RequestRejected("a policy says no (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask them")
 
 
-@pytest.fixture
-def memory() -> MemoryCluster:
-    return MemoryCluster()
-
-
 def journal_of(cluster: Cluster, plan: Plan, audit: AuditSettings = KEPT) -> AuditJournal:
     return open_journal(cluster, audit, plan, HEADER, "sha256:0", ALICE)
 

@@ -45,10 +45,9 @@ def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def memory() -> MemoryCluster:
-    cluster = MemoryCluster()
-    made(cluster, "orders", 2)
-    return cluster
+def memory(memory: MemoryCluster) -> MemoryCluster:
+    made(memory, "orders", 2)
+    return memory
 
 
 def group(*topics: str, start: str = "earliest", name: str = "g", **intent: object) -> Desired:

@@ -31,11 +31,6 @@ SOME = Throttles(
 )
 
 
-@pytest.fixture
-def memory() -> MemoryCluster:
-    return MemoryCluster()
-
-
 def ledger(cluster: MemoryCluster, run: str, audit: AuditSettings = KEPT) -> AuditedThrottles:
     return open_ledger(cluster, audit, run, cluster.facts().cluster_id)
 

@@ -12,14 +12,8 @@ import pytest
 from kafkaform.cli.main import run
 from kafkaform.cli.options import Where
 from kafkaform.cli.session import Session
-from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.errors import KafkaformError, UsageError
 from tests.support.cli_helpers import Call, Project, command, environment
-
-
-@pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    return Project(tmp_path, kafka.bootstrap_servers, prefix)
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "drift", "doctor", "graph", "apply"])

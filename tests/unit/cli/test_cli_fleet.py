@@ -22,7 +22,6 @@ from kafkaform.cli.output import header
 from kafkaform.cli.plan import exit_code
 from kafkaform.cli.session import Session
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.errors import KafkaformError, UsageError
 from kafkaform.fleet import Failed, Made, Member, worst
 from kafkaform.model import Plan
@@ -65,21 +64,6 @@ def run_all(project: Project, output_format: str = "text", **more: Any) -> Call:
         except KafkaformError as error:
             code = complaints.tell(error)
     return Call(code, out.getvalue(), err.getvalue())
-
-
-@pytest.fixture
-def project(kafka: DevCluster, kafka3: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    """Two clusters; the manifest asks for more on the second."""
-    project = Project(tmp_path, kafka.bootstrap_servers, prefix)
-    project.config(
-        environments=["dev", "prod"],
-        clusters={
-            "dev": {"environment": "dev", "client": {"bootstrap.servers": kafka.bootstrap_servers}},
-            "prod": {"environment": "prod", "client": {"bootstrap.servers": kafka3.bootstrap_servers}},
-        },
-    )
-    project.topic("orders", overrides={"prod": {"partitions": 4, "replicationFactor": 3}})
-    return project
 
 
 @pytest.mark.parametrize(

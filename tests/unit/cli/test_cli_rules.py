@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from kafkaform import rules
 from tests.support.cli_helpers import Call, Project, called
 
 POLICY = {"name": "wide", "message": "Topics are wide.", "require": {"fields": {"partitions": {"min": 3}}}}
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path, "127.0.0.1:1", "x.")
 
 
 def listed(project: Project, *arguments: str) -> Call:

@@ -9,17 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import ROOT, Call, Project, called, environment, kafkaform
 
 NOBODY = ("--bootstrap-server", "127.0.0.1:1")
 KEY = "jane.doe-4711"
 """A key that is personal data, and nothing else is called."""
-
-
-@pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    return Project(tmp_path, kafka.bootstrap_servers, prefix)
 
 
 def one_error(call: Call, code: int = 1) -> tuple[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +13,10 @@ from tests.support.cli_helpers import ESCAPE, ROOT, Call, Project
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    monkeypatch.chdir(tmp_path)
+def project(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.chdir(project.folder)
     monkeypatch.delenv("KAFKAFORM_ENVIRONMENT", raising=False)
-    return Project(tmp_path, "127.0.0.1:1", "x.")
+    return project
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import socket
 import ssl
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from struct import pack, unpack
@@ -23,27 +23,17 @@ from kafka.future import Future as KafkaFuture
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from kafkaform.client_properties import to_kafka_python, to_librdkafka
-from kafkaform.cluster import wire
+from kafkaform.client_properties import to_kafka_python
 from kafkaform.cluster.api import IN_FLIGHT, Api, Question
 from kafkaform.cluster.broker_socket import BrokerSocket, HungUpError
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.lent_connection import LentConnection, RawRequest, RawResponse
-from kafkaform.cluster.plain_source import PlainSource
-from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.reassignments import read_running
 from kafkaform.cluster.sockets import Sockets, address
-from kafkaform.cluster.swift_source import SwiftSource
-from kafkaform.cluster.writer import submit
 from kafkaform.errors import ClusterError, MalformedAnswer, OutcomeUnknown, RequestRejected, Unreachable
 from kafkaform.layout import Reassignment
-from kafkaform.lock import unguarded
-from kafkaform.model import ResourceRef
-from kafkaform.operations import CreateTopic
 from tests.support.certificates import self_signed
-from tests.support.kafka_fixtures import eventually, guarded
 from tests.support.scenes import logged
-from tests.unit.cluster.test_topic_sources import VARIED, everything
 
 ECHO = Question(Api(1_000, 3, flexible=False, name="Echo", largest=10_000_000), bytes)
 TAGGED = Question(Api(1_001, 0, flexible=True), bytes)
@@ -596,67 +586,6 @@ def test_malformed_answers_on_the_connection_of_kafka_python() -> None:
     (told,) = lent.ask_each(question, b"", 1.0).values()
     assert isinstance(told, MalformedAnswer)
     assert told.message.startswith("broker 7: malformed answer to Echo v3: ")
-
-
-@pytest.fixture
-def trusting(tmp_path: Path) -> Iterator[Callable[[Sequence[str]], Connection]]:
-    """Connects to a broker that takes nothing but TLS with a client's certificate, which is in `tmp_path`."""
-    self_signed(tmp_path)
-    chain, key = (tmp_path / name for name in ("certificate.pem", "key.pem"))
-    (tmp_path / "store.pem").write_text(key.read_text() + chain.read_text())
-    made: list[Connection] = []
-    properties = {
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SSL",
-        "listener.name.sasl.ssl.client.auth": "required",
-        "listener.name.sasl.ssl.keystore.type": "PEM",
-        "listener.name.sasl.ssl.keystore.location": str(tmp_path / "store.pem"),
-        "listener.name.sasl.ssl.truststore.type": "PEM",
-        "listener.name.sasl.ssl.truststore.location": str(chain),
-        "allow.everyone.if.no.acl.found": "true",
-    }
-    with guarded(1, heap_mb=256, sasl_users={"nobody": "nothing"}, properties=properties) as kafka:
-        given = {
-            "bootstrap.servers": kafka.sasl_bootstrap_servers,
-            "security.protocol": "SSL",
-            "ssl.ca.location": str(chain),
-            "ssl.certificate.location": str(chain),
-            "ssl.key.location": str(key),
-        }
-
-        def connect(without: Sequence[str]) -> Connection:
-            kept = {name: value for name, value in given.items() if name not in without}
-            made.append(Connection(to_librdkafka(kept), lambda: to_kafka_python(kept)))
-            return made[-1]
-
-        yield connect
-        for connection in made:
-            connection.close()
-
-
-def test_tls_with_a_certificate_says_what_librdkafka_says(
-    trusting: Callable[[Sequence[str]], Connection],
-) -> None:
-    connection = trusting(())
-    names = [f"topic.{n}" for n in range(len(VARIED))]
-    creates = [
-        CreateTopic(ResourceRef("Topic", name), 2, 1, configs)
-        for name, configs in zip(names, VARIED, strict=True)
-    ]
-    assert submit(connection, creates, unguarded) == [None] * len(creates)
-    assert isinstance(connection._carrier, Sockets)
-    assert isinstance(source := topic_source(connection), SwiftSource)
-    told = eventually(lambda: everything(PlainSource(connection), names), lambda said: said[4] == ([], []))
-    assert everything(source, names) == told
-    ((broker_id, brokers),) = connection.ask_each(wire.ADDRESSES, wire.metadata_of_no_topic(), 5).items()
-    assert isinstance(brokers, dict)
-    assert brokers.keys() == {broker_id} == {1}
-    # The certificate is the login, and the broker's own is checked.
-    for missing, said in (
-        (("ssl.certificate.location", "ssl.key.location"), "certificate required|hung up|alert|EOF"),
-        (("ssl.ca.location",), "certificate verify failed"),
-    ):
-        with pytest.raises(ClusterError, match=said):
-            trusting(missing).ask(wire.ADDRESSES, [wire.metadata_of_no_topic()])
 
 
 def test_a_certificate_for_another_host_is_refused(tmp_path: Path) -> None:

@@ -5,18 +5,12 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
-import click
 import pytest
 
-from kafkaform.cli.skew import _spark
-from kafkaform.cli.skew_options import SkewOptions
 from kafkaform.errors import JavaError
 from kafkaform.jars.ivy import find_ivy, pyspark_jars
-from kafkaform.jars.java import find_java
-from kafkaform.jars.spark import class_archive, connector_jars
-from spark_validation.session import SessionSettings
+from kafkaform.jars.spark import connector_jars
 from tests.support.fake_ivy import FakeIvy
 
 VERSION = metadata.version("pyspark")
@@ -51,28 +45,6 @@ def test_the_connector_is_fetched_once_and_said_once(fake: FakeIvy) -> None:
     assert fake.runs == 1
     assert len(told) == 1
     assert told[0].startswith(f"fetching Spark's Kafka connector {VERSION} ")
-
-
-def test_a_session_that_reads_files_has_the_connector_only_if_it_is_there(fake: FakeIvy) -> None:
-    """So that the classes prepared for one session serve every other, whichever comes first."""
-    java = find_java()
-
-    def settings(**more: Any) -> SessionSettings:
-        with click.Context(click.Command("skew")):
-            return _spark(SkewOptions(**more))
-
-    assert settings(source="orders.jsonl").jars == ()
-    assert fake.runs == 0
-    jars = tuple(connector_jars(java=fake.java))
-    of_files, of_kafka = settings(source="orders.jsonl"), settings()
-    assert of_files.jars == of_kafka.jars == jars
-    assert of_files.class_archive == of_kafka.class_archive == class_archive(java)
-    own = settings(spark_conf={"spark.jars.packages": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"})
-    assert own.jars == ()
-    assert own.class_archive == class_archive(java, own_connector=True) != of_kafka.class_archive
-    assert settings(source="orders.jsonl", master="spark://host:7077").jars == ()
-    assert settings(source="orders.jsonl", remote="sc://host").jars == ()
-    assert fake.runs == 1
 
 
 def test_a_connector_that_is_damaged_in_the_cache_is_fetched_anew(fake: FakeIvy) -> None:

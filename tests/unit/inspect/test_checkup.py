@@ -32,10 +32,9 @@ SICK = Diagnostic("KF303", Severity.ERROR, "e")
 
 
 @pytest.fixture
-def memory() -> MemoryCluster:
-    cluster = MemoryCluster()
-    made(cluster, "orders", 3, 3, min_insync_replicas="2")
-    return cluster
+def memory(memory: MemoryCluster) -> MemoryCluster:
+    made(memory, "orders", 3, 3, min_insync_replicas="2")
+    return memory
 
 
 @dataclass

@@ -30,11 +30,6 @@ from kafkaform.settings import ClusterSettings, Settings
 from tests.support.scenes import DAY, QUIET, WEEK, Watched, absent, declared, made, plan_for, topic
 
 
-@pytest.fixture
-def memory() -> MemoryCluster:
-    return MemoryCluster()
-
-
 def target(cluster_id: str | None = None, *forbid: str) -> ClusterSettings:
     properties, problems = client_properties.parse({"bootstrap.servers": "k:9092"}, lambda _: None)
     assert not problems

@@ -41,11 +41,6 @@ def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "WATCH_S", 0.0)
 
 
-@pytest.fixture
-def memory() -> MemoryCluster:
-    return MemoryCluster()
-
-
 def reader(*topics: str, start: str | None = "earliest", **configs: str) -> Desired:
     """The group g as a manifest wants it."""
     state: dict[str, FieldValue] = {

@@ -21,11 +21,10 @@ HEADER = PlanHeader("0.1.0", None, None, None, "2026-11-20T12:00:00Z")
 
 
 @pytest.fixture
-def memory() -> MemoryCluster:
+def memory(memory: MemoryCluster) -> MemoryCluster:
     """A topic `a` of 3 partitions."""
-    cluster = MemoryCluster()
-    made(cluster, "a", 3)
-    return cluster
+    made(memory, "a", 3)
+    return memory
 
 
 def planned(

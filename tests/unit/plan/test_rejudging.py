@@ -40,11 +40,6 @@ from tests.support.scenes import DAY, QUIET, WEEK, Watched, absent, declared, ma
 HEADER = PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z")
 
 
-@pytest.fixture
-def memory() -> MemoryCluster:
-    return MemoryCluster()
-
-
 def saved(plan: Plan) -> Plan:
     """The plan as it is read back from its file."""
     return plan_from_json(plan_to_json(plan, HEADER), "plan.json")[0]

@@ -33,11 +33,6 @@ A = topic("a")
 NO = RequestRejected("not enough brokers (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask the owners")
 
 
-@pytest.fixture
-def memory() -> MemoryCluster:
-    return MemoryCluster()
-
-
 def report_of(plan: Plan, memory: MemoryCluster) -> ApplyReport:
     return apply(plan, memory, clock=FakeClock().clock)
 

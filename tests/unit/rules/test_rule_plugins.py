@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -28,8 +27,7 @@ def owned(scene):
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path, "127.0.0.1:1", "x.")
+def project(project: Project) -> Project:
     project.topic("a")
     return project
 

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
 import uuid
 import zlib
-from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.jars.java import find_java
-from kafkaform.jars.kafka import kafka_classpath
 from spark_validation.hashing import PARTITIONERS, Keys, crc32, fnv1a, murmur2
-
-SOURCE = Path(__file__).parents[3] / "scripts" / "KafkaHashes.java"
 
 SMALLEST = b"19d2100h"
 """Its FNV-1a is the smallest signed number, which has no absolute value of 32 bits."""
@@ -38,28 +30,6 @@ def _varied_keys() -> list[bytes]:
 
 
 KEYS = _varied_keys()
-
-
-def java(keys: list[bytes], *arguments: str) -> list[str]:
-    """A line of what scripts/KafkaHashes.java prints for each key."""
-    classpath = os.pathsep.join(map(str, kafka_classpath()))
-    run = subprocess.run(
-        [find_java().path, "-cp", classpath, SOURCE, *arguments],
-        input="".join(f"{key.hex()}\n" for key in keys),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    return run.stdout.splitlines()
-
-
-def test_murmur2_is_that_of_kafkas_jar() -> None:
-    hashes = murmur2(Keys.of(KEYS))
-    positive = PARTITIONERS["murmur2"](Keys.of(KEYS))
-    ours = [f"{signed} {at}" for signed, at in zip(hashes.astype(np.int32), positive, strict=True)]
-    assert ours == java(KEYS)
-    assert (hashes.astype(np.int32) < 0).any()
 
 
 def test_crc32_is_zlibs() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,11 +20,6 @@ TOPICS = st.builds(
     st.sampled_from([DAY, WEEK, None]),
 )
 SETS = st.lists(st.one_of(TOPICS, NAMES.map(absent)), max_size=3, unique_by=lambda one: one.ref)
-
-
-@pytest.fixture
-def memory() -> MemoryCluster:
-    return MemoryCluster()
 
 
 def origins(plan: Plan) -> dict[str, tuple[Origin | None, tuple[str, ...]]]:

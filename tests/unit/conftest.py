@@ -1,0 +1,48 @@
+"""Unit tests start no JVM, and their projects name an address where nobody answers."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_at_work: list[str] = []
+"""The unit test that is run, if any: the hook below cannot be taken away again."""
+
+
+class JavaStartedError(AssertionError):
+    """A unit test began a JVM."""
+
+
+def _no_java(event: str, arguments: tuple[object, ...]) -> None:
+    if event != "subprocess.Popen" or not _at_work:
+        return
+    program = Path(shutil.which(str(arguments[0])) or "")
+    if program.name in ("java", "javac") and program.read_bytes()[:2] != b"#!":  # a script is a test's own
+        raise JavaStartedError(f"{_at_work[-1]} starts a JVM: such tests lie in tests/kafka or tests/spark")
+
+
+sys.addaudithook(_no_java)
+
+
+@pytest.fixture(autouse=True)
+def without_java(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Hold each unit test to it."""
+    _at_work.append(request.node.nodeid)
+    yield
+    _at_work.pop()
+
+
+@pytest.fixture
+def servers() -> str:
+    """Nobody listens there."""
+    return "127.0.0.1:1"
+
+
+@pytest.fixture
+def prefix() -> str:
+    """The names of a unit test need not differ from those of others."""
+    return "x."

@@ -8,16 +8,22 @@ READY := $(VENV)/.ready
 PYTEST_ARGS ?= -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format typecheck check bench mutants picture lock clean
+.PHONY: help demo test test-unit test-nightly lint format typecheck check bench mutants picture lock clean
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 demo: $(READY) ## Start a real Kafka, plan and apply topics/, find a manual change, see a refusal, find a hot key
 	@$(BIN)/python scripts/demo.py
 
-test: $(READY) ## Run all tests, on real Kafka brokers
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: $(READY) ## Run the tests of every change, on real Kafka brokers and Spark
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not nightly"
+
+test-unit: $(READY) ## Run the unit tests: no JVM, two minutes
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit
+
+test-nightly: $(READY) ## Run the tests that are too heavy for every change, and draw more examples of properties
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) --hypothesis-profile night -m "nightly or hypothesis"
 
 lint: $(READY) ## Check style and format (ruff), and that generated files are fresh
 	@$(BIN)/ruff check .

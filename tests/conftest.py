@@ -131,7 +131,7 @@ def _weight(nodeid: str) -> int:
 def pytest_configure(config: pytest.Config) -> None:
     """Name the markers; let kafka-python read its schemas the old way (a DeprecationWarning up to 3.12)."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # So it is for what a shell without job control runs in the background, and tests of Ctrl-C would hang.
+        # As a shell without job control leaves it to what it runs in the background: Ctrl-C tests would hang.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
     for folder, what in FOLDERS.items():

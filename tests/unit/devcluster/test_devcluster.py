@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -157,12 +158,12 @@ _NO_JARS = "kafkaform.devcluster.cluster.kafka_classpath"
 
 
 @pytest.fixture
-def mute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def mute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A Java that formats a storage; a node of it says something, and never answers."""
     waits = 'echo "[t] INFO all is well (k)"; mkfifo forever; read -r _ < forever'
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(_NO_JARS, lambda **_: [])
-    return script(
+    yield script(
         tmp_path / "home" / "bin" / "java",
         f"""case "$*" in
   -version) echo 'openjdk version "17.0.1" 2021-10-19' >&2 ;;
@@ -170,6 +171,8 @@ def mute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
   *) {waits} ;;
 esac""",
     )
+    for left in processes_in(tmp_path):
+        left.kill()
 
 
 @pytest.mark.usefixtures("mute")

@@ -92,9 +92,8 @@ def test_ci_installs_the_programs_that_are_missing(
     calls = tmp_path / "calls"
     for name in ("apt-get", "sudo"):
         tool(tools, name, f'[ {name} = sudo ] && exec "$@"; echo "$@" >> {calls}')
-    for name in ("id", "env"):
-        (tools / name).symlink_to(str(shutil.which(name)))
-    (tools / "sh").symlink_to("/bin/sh")
+    tool(tools, "id", "echo 1000")
+    (tools / "env").symlink_to(str(shutil.which("env")))
     command = [str(shutil.which("bash")), str(SCRIPT.with_name("test_programs.sh"))]
     subprocess.run(command, env={"PATH": str(tools)}, check=True)
     asked = [line.split() for line in calls.read_text().splitlines()] if calls.exists() else []

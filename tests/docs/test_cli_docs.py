@@ -1,4 +1,7 @@
-"""The commands of README.md and docs/ do what they say: each is run, from its first line to its last."""
+"""The commands of README.md and docs/ do what they say: each is run, from its first line to its last.
+
+Every day, the real commands' parsers read all of them, and what a newcomer types first is run.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,24 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import NewTopic
 
+from kafkaform.audit.topic import TOPIC as RECORD
 from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.lock import NAME as LOCK
+from kafkaform.model import CONFIG_PREFIX
+from kafkaform.operations import DeleteGroup, DeleteTopic
 from tests.support.cli_helpers import ROOT, Project, called, environment
+from tests.support.command_lines import calls, parse
 from tests.support.group_clients import produce
-from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually, guarded
+from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, connect, eventually, guarded
 from tests.support.skew_producers import send
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -42,6 +50,16 @@ _STARTS_ITS_OWN = {"quickstart": "my-topics", "dev-cluster": ".", "replicas": ".
 """Blocks that start a broker by themselves, and the folder in which they do."""
 _FROM_NOTHING = {"quickstart", "gitops", "replicas"}
 """Stories that begin in an empty folder, and not with the example set."""
+_OFFLINE = {"rules", "client-config"}
+"""Stories that ask no cluster."""
+_DAILY = {"quickstart", *_OFFLINE}
+"""What a newcomer types first, and what costs next to nothing."""
+_NIGHTLY = {
+    "replicas": "three brokers and a move of replicas, which tests/kafka/test_moves_kafka.py has every day",
+    "skew": "two sessions of Spark, of which tests/kafka/test_cli_skew.py and tests/spark have one every day",
+}
+"""Why a story is too heavy for every change; the others, because of `_MANY`."""
+_MANY = "up to 17 processes on a broker; tests/kafka and tests/unit/cli have its commands every day"
 _IDENTITY = {
     f"GIT_{role}_{part}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -80,6 +98,12 @@ STORIES = {
 """Blocks by what stands before a slash in their names: they are run one after the other, in one folder."""
 
 
+def by_weight(story: str) -> Any:
+    """A story as a parameter, nightly unless it is one for every day."""
+    why = _NIGHTLY.get(story, _MANY)
+    return pytest.param(story, marks=[] if story in _DAILY else [pytest.mark.nightly(why)])
+
+
 EXAMPLE_ADDRESS = "kafka-1.example.com:9092"
 
 
@@ -97,10 +121,31 @@ def script(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def broker_of() -> Iterator[Callable[[str], DevCluster]]:
-    """A broker for each page: the example set has names of its own, which its first block finds missing."""
-    with ExitStack() as stack:
-        yield cache(lambda _page: stack.enter_context(guarded(1, heap_mb=256)))
+def broker() -> Iterator[DevCluster]:
+    """A broker for all stories: the example set has names of its own, so that others cannot be on it."""
+    with guarded(1, heap_mb=256) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def empty_broker(broker: DevCluster) -> DevCluster:
+    """That broker without what an earlier story left: topics, the record, groups and their configs."""
+    with connect(broker.bootstrap_servers) as cluster:
+        found = cluster.observe([RECORD], lambda _: True, kinds=("Topic", "ConsumerGroup")).resources
+        groups = [
+            DeleteGroup(ref, tuple(p.removeprefix(CONFIG_PREFIX) for p in one.state if CONFIG_PREFIX in p))
+            for ref, one in found.items()
+            if ref.kind == "ConsumerGroup" and ref.name != LOCK
+        ]
+        topics = [
+            DeleteTopic(ref, one.uid)
+            for ref, one in found.items()
+            if ref.kind == "Topic" and (ref == RECORD or not one.internal)
+        ]
+        assert not any((*cluster.execute(groups), *cluster.execute(topics)))
+        gone = {*(one.ref for one in groups), *(one.ref for one in topics)}
+        eventually(lambda: cluster.observe([RECORD, *gone]).inventory, gone.isdisjoint)
+    return broker
 
 
 @contextmanager
@@ -118,7 +163,7 @@ def ended(directory: Path) -> Iterator[None]:
         guard.communicate()
 
 
-@pytest.mark.parametrize("story", STORIES)
+@pytest.mark.parametrize("story", [*map(by_weight, STORIES)])
 def test_the_blocks_do_what_they_say(story: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     told = STORIES[story]
     variables = {**_IDENTITY, "KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
@@ -128,8 +173,8 @@ def test_the_blocks_do_what_they_say(story: str, tmp_path: Path, request: pytest
         shutil.copy(ROOT / "kafkaform.yaml", tmp_path)
         if story not in _STARTS_ITS_OWN:
             variables["KAFKAFORM_ENVIRONMENT"] = "dev"
-    if story not in _STARTS_ITS_OWN:
-        broker: DevCluster = request.getfixturevalue("broker_of")(told[0].page)
+    if story not in {*_STARTS_ITS_OWN, *_OFFLINE}:
+        broker: DevCluster = request.getfixturevalue("empty_broker")
         variables["KAFKAFORM_BOOTSTRAP_SERVER"] = broker.bootstrap_servers
     if story in _AFTER_TRAFFIC:
         called("apply", "--auto-approve", cwd=tmp_path, env=variables).needs(0)
@@ -188,6 +233,34 @@ def test_every_command_of_the_docs_is_run_or_says_why_not() -> None:
     shown = {command: block.page for block in blocks() for command in block.commands}
     assert {command: page for command, page in shown.items() if command not in run | set(NOT_RUN)} == {}
     assert set(NOT_RUN) <= set(shown)
+
+
+def test_every_command_of_the_docs_is_one_that_kafkaform_takes() -> None:
+    # The command line's own page is made from the commands.
+    lines = [(block, line) for block in blocks() if block.page != "cli.md" for line in calls(block.text)]
+    assert len(lines) > 150, "the commands were not found"
+    assert {story.partition("/")[0] for block, _ in lines if (story := block.name)} == {*STORIES}
+    for block, line in lines:
+        parse(line, block.page)
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("plan --no-such-option", "No such option"),
+        ("no-such-command", "no command"),
+        ("dev no-such-command", "No such command"),
+        ("show plan.json another.json", r"too much: \['another.json'\]"),
+        ("reset --to latest", "Missing parameter: group"),
+        ("plan --out", "requires an argument"),
+        ("plan --format pdf", "'pdf' is not one of"),
+    ],
+)
+def test_a_command_that_kafkaform_does_not_take_is_found(line: str, wrong: str) -> None:
+    [found] = calls(f'x=$(kafkaform {line}) && echo "kafkaform is done"  # kafkaform fails')
+    assert found == line.split()
+    with pytest.raises(AssertionError, match=wrong):
+        parse(found, "a page")
 
 
 def test_an_announced_exit_code_is_checked() -> None:

@@ -5,11 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -17,21 +14,7 @@ from kafkaform.devcluster import logs, readiness
 from kafkaform.devcluster.cluster import AlreadyRunning, DevCluster
 from kafkaform.devcluster.status import Health
 from kafkaform.errors import DevClusterError
-from tests.unit.devcluster.test_devcluster import cli
-
-_CLI = [sys.executable, "-c", "from kafkaform.cli.dev import dev; dev()"]
-
-
-def processes_in(directory: Path) -> list[psutil.Process]:
-    """By working directory, so that it does not trust the way in which the code finds its processes."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if Path(process.cwd()).is_relative_to(directory) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
+from tests.unit.devcluster.test_devcluster import CLI, cli, processes_in, wait_for
 
 
 def topics(servers: str, **config: str) -> set[str]:
@@ -47,7 +30,7 @@ def create_topic(servers: str, name: str, replicas: int = 1) -> None:
 # --- real nodes ------------------------------------------------------------------------------------
 
 
-def test_one_broker_from_up_to_wipe(tmp_path: Path) -> None:
+def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tmp_path / "dev"
     assert cli("status", "--data", directory).code == 1
 
@@ -80,6 +63,16 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path) -> None:
             "Kafka Server started" in line for line in logs.tail(directory / "node-1" / "broker.log", 50)
         )
 
+        (process,) = processes_in(directory)
+        process.suspend()
+        with monkeypatch.context() as patch:
+            patch.setattr(readiness, "_ANSWER_S", 0.3)
+            frozen = cli("status", "--data", directory, "--format", "json")
+            assert (frozen.code, json.loads(frozen.stdout)["state"]) == (1, Health.UNRESPONSIVE.value)
+            with pytest.raises(DevClusterError, match="unresponsive: node 1"):
+                cli("up", "--data", directory)
+        process.resume()
+
         assert "stopped" in cli("down", "--data", directory).stderr
         assert processes_in(directory) == []
         stopped = cli("status", "--data", directory, "--format", "json")
@@ -99,6 +92,9 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path) -> None:
     assert [path.name for path in directory.iterdir()] == ["mine.txt"]
 
 
+@pytest.mark.nightly(
+    "two starts of a broker; tests/unit/devcluster has the stranger, and a restart with its data is above"
+)
 def test_a_crash_is_noticed_and_no_stranger_is_stopped(tmp_path: Path) -> None:
     quick = {"broker.session.timeout.ms": "2000"}  # so long a killed broker's id stays taken
     cluster = DevCluster.start(tmp_path / "dev", properties=quick)
@@ -126,17 +122,9 @@ def test_a_crash_is_noticed_and_no_stranger_is_stopped(tmp_path: Path) -> None:
     assert processes_in(cluster.directory) == []
 
 
-def test_a_frozen_node_does_not_count_as_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with DevCluster.start(tmp_path / "dev") as cluster:
-        (process,) = processes_in(cluster.directory)
-        process.suspend()
-        monkeypatch.setattr(readiness, "_ANSWER_S", 0.3)
-        assert cluster.status().health is Health.UNRESPONSIVE
-        assert cli("status", "--data", cluster.directory).code == 1
-        with pytest.raises(DevClusterError, match="unresponsive: node 1"):
-            cli("up", "--data", cluster.directory)
-
-
+@pytest.mark.nightly(
+    "four starts of brokers; the fixtures kafka3 and kafka_acl start the same ones every day"
+)
 def test_three_brokers_lose_one_and_get_it_back(tmp_path: Path) -> None:
     quoted = 'p"a\\ss;'
     with DevCluster.start(tmp_path / "dev", brokers=3, sasl_users={"team-a": quoted}) as cluster:
@@ -172,6 +160,7 @@ def test_three_brokers_lose_one_and_get_it_back(tmp_path: Path) -> None:
     assert processes_in(tmp_path) == []
 
 
+@pytest.mark.nightly("two brokers; tests/unit/devcluster has the same with a Java of its own")
 def test_a_node_that_dies_at_the_start_takes_the_others_along(tmp_path: Path) -> None:
     directory = tmp_path / "dev"
     with pytest.raises(DevClusterError, match=r"node [12] ended .*no\.such\.Class") as error:
@@ -182,16 +171,18 @@ def test_a_node_that_dies_at_the_start_takes_the_others_along(tmp_path: Path) ->
     assert processes_in(directory) == []
 
 
+@pytest.mark.nightly("a broker; tests/unit/devcluster has the same with a Java of its own")
 def test_a_node_that_takes_too_long_is_not_left_behind(tmp_path: Path) -> None:
     with pytest.raises(DevClusterError, match=r"did not answer within 0\.1 s"):
         DevCluster.start(tmp_path / "dev", timeout_s=0.1)
     assert processes_in(tmp_path) == []
 
 
+@pytest.mark.nightly("two brokers; tests/unit/devcluster has the same with a Java of its own")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupted_up_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
     directory = tmp_path / "dev"
-    up = subprocess.Popen([*_CLI, "up", "--data", str(directory)], stdout=subprocess.PIPE)
+    up = subprocess.Popen([*CLI, "up", "--data", str(directory)], stdout=subprocess.PIPE)
     try:
         wait_for(
             lambda: processes_in(directory / "node-1") and (directory / "node-1" / "broker.log").exists()
@@ -222,7 +213,7 @@ def test_run_gives_the_address_and_returns_the_code(tmp_path: Path, monkeypatch:
 
 def test_run_ended_from_outside_ends_the_command_and_the_cluster(tmp_path: Path) -> None:
     running = tmp_path / "running"
-    command = [*_CLI, "run", "sh", "-c", f"cd {tmp_path}; touch {running}; exec sleep 100"]
+    command = [*CLI, "run", "sh", "-c", f"cd {tmp_path}; touch {running}; exec sleep 100"]
     run = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path)})
     try:
         wait_for(running.exists)
@@ -232,10 +223,3 @@ def test_run_ended_from_outside_ends_the_command_and_the_cluster(tmp_path: Path)
         run.kill()
         run.wait()
     assert processes_in(tmp_path) == []
-
-
-def wait_for(condition: Any, timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

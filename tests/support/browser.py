@@ -11,11 +11,13 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tests.support.required import program
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SECONDS = 90
-_SCHEMES = {"dark": 0, "light": 1}
 
 
 def browser() -> str:
@@ -23,18 +25,8 @@ def browser() -> str:
     return program("browser", *NAMES)
 
 
-def screenshot(page: Path, image: Path, *, width: int, height: int, scheme: str = "light") -> Picture:
-    """The page as it looks in a window of that size; the image is kept in the file."""
-    _run(page, f"--screenshot={image}", width=width, height=height, scheme=scheme)
-    return picture(image.read_bytes())
-
-
-def document(page: Path, *, width: int, height: int = 900) -> str:
-    """The page's document as HTML, after its scripts have run."""
-    return _run(page, "--dump-dom", width=width, height=height, scheme="light")
-
-
-def _run(page: Path, action: str, *, width: int, height: int, scheme: str) -> str:
+def drawn(page: Path, image: Path, *, width: int, height: int) -> tuple[str, Picture]:
+    """The page's document as HTML, after its scripts have run, and how it looks in a window of that size."""
     with tempfile.TemporaryDirectory(prefix="kafkaform-browser", ignore_cleanup_errors=True) as profile:
         command = [
             browser(),
@@ -47,9 +39,9 @@ def _run(page: Path, action: str, *, width: int, height: int, scheme: str) -> st
             "--hide-scrollbars",
             "--force-device-scale-factor=1",
             f"--user-data-dir={profile}",
-            f"--blink-settings=preferredColorScheme={_SCHEMES[scheme]}",
             f"--window-size={width},{height}",
-            action,
+            "--dump-dom",
+            f"--screenshot={image}",
             page.as_uri(),
         ]
         process = subprocess.Popen(
@@ -63,25 +55,41 @@ def _run(page: Path, action: str, *, width: int, height: int, scheme: str) -> st
                 os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
     assert process.returncode == 0, errors
-    return output
+    return output, picture(image.read_bytes())
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The rows of an image, each pixel as red, green and blue of 0 to 255."""
+    """The pixels of an image by row and column, each as red, green and blue of 0 to 255."""
 
-    width: int
-    height: int
-    rows: tuple[bytes, ...]
+    pixels: NDArray[np.uint8]
+
+    @property
+    def width(self) -> int:
+        return int(self.pixels.shape[1])
+
+    @property
+    def height(self) -> int:
+        return int(self.pixels.shape[0])
+
+    def part(self, left: int, top: int, width: int, height: int) -> Picture:
+        """A rectangle of it."""
+        return Picture(self.pixels[top : top + height, left : left + width])
 
     def luminance(self, x: int, y: int) -> float:
         """The relative luminance of a pixel as WCAG has it, 0 for black and 1 for white."""
-        red, green, blue = self.rows[y][3 * x : 3 * x + 3]
-        return luminance(red, green, blue)
+        return luminance(*map(int, self.pixels[y, x]))
 
-    def colours(self) -> set[bytes]:
-        """Every colour that occurs."""
-        return {row[start : start + 3] for row in self.rows for start in range(0, len(row), 3)}
+    def colours(self) -> set[int]:
+        """Every colour that occurs, such as 0xFF0000 for red."""
+        return {int(colour) for colour in np.unique(self._colours())}
+
+    def rows_with(self, colour: int) -> int:
+        """How many rows have a pixel of that colour."""
+        return int((self._colours() == colour).any(axis=1).sum())
+
+    def _colours(self) -> NDArray[np.uint32]:
+        return self.pixels.astype(np.uint32) @ np.array((1 << 16, 1 << 8, 1), np.uint32)
 
 
 def luminance(*colour: int) -> float:
@@ -110,31 +118,28 @@ def picture(png: bytes) -> Picture:
     assert (depth, interlaced) == (8, 0)
     channels = {2: 3, 6: 4}[colour]
     raw = zlib.decompress(packed)
-    stride = width * channels
-    rows: list[bytes] = []
-    before = bytes(stride)
-    for start in range(0, height * (stride + 1), stride + 1):
-        before = _unfiltered(raw[start], raw[start + 1 : start + 1 + stride], before, channels)
-        rows.append(before)
-    if channels == 4:
-        rows = [bytes(value for index, value in enumerate(row) if index % 4 != 3) for row in rows]
-    return Picture(width, height, tuple(rows))
+    lines = np.frombuffer(raw, np.uint8).reshape(height, 1 + width * channels)
+    pixels = _unfiltered(lines[:, 0], lines[:, 1:].reshape(height, width, channels))
+    return Picture(pixels[:, :, :3])
 
 
-def _unfiltered(kind: int, row: bytes, above: bytes, channels: int) -> bytes:
-    """A row without its filter, https://www.w3.org/TR/png-3/#9Filters."""
-    if kind == 0:
-        return row
-    found = bytearray(row)
-    for index, value in enumerate(row):
-        left = found[index - channels] if index >= channels else 0
-        up = above[index]
-        corner = above[index - channels] if index >= channels else 0
-        guess = (left, up, (left + up) // 2, _paeth(left, up, corner))[kind - 1]
-        found[index] = (value + guess) & 255
-    return bytes(found)
+def _unfiltered(kinds: NDArray[np.uint8], filtered: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """An image without the filters of its rows, https://www.w3.org/TR/png-3/#9Filters.
+
+    A pixel needs those to its left, above it, and between: so all of one diagonal are found at once.
+    """
+    height, width, channels = filtered.shape
+    found = np.zeros((height + 1, width + 1, channels), np.int16)  # with what lies before the first ones
+    for diagonal in range(width + height - 1):
+        y = np.arange(max(0, diagonal - width + 1), min(height, diagonal + 1))
+        x = diagonal - y
+        left, up, corner = found[y + 1, x], found[y, x + 1], found[y, x]
+        guesses = (np.zeros_like(left), left, up, (left + up) // 2, _paeth(left, up, corner))
+        found[y + 1, x + 1] = filtered[y, x] + np.choose(kinds[y, None], guesses) & 255
+    return found[1:, 1:].astype(np.uint8)
 
 
-def _paeth(left: int, up: int, corner: int) -> int:
-    target = left + up - corner
-    return min((left, up, corner), key=lambda one: abs(target - one))
+def _paeth(left: NDArray[np.int16], up: NDArray[np.int16], corner: NDArray[np.int16]) -> NDArray[np.int16]:
+    from_left, from_up, from_corner = abs(up - corner), abs(left - corner), abs(left + up - 2 * corner)
+    nearest = np.where(from_up <= from_corner, up, corner)
+    return np.where((from_left <= from_up) & (from_left <= from_corner), left, nearest)

@@ -1,4 +1,4 @@
-"""The set-up behind `make`: what is missing is said, with the command that brings it."""
+"""The set-up behind `make`: what is missing is said, with the command that brings it; and that behind CI."""
 
 from __future__ import annotations
 
@@ -73,3 +73,29 @@ def test_no_java_or_an_old_one(tools: Path, tmp_path: Path, java: str | None, sa
         "  macOS:         brew install openjdk@17",
     ]
     assert not (tmp_path / "venv").exists()
+
+
+@pytest.mark.parametrize(
+    ("there", "installed"),
+    [
+        (("shellcheck", "chromium"), []),
+        (("shellcheck", "google-chrome"), []),
+        (("chromium",), ["shellcheck"]),
+        ((), ["shellcheck", "chromium"]),
+    ],
+)
+def test_ci_installs_the_programs_that_are_missing(
+    tools: Path, tmp_path: Path, there: tuple[str, ...], installed: list[str]
+) -> None:
+    for name in there:
+        tool(tools, name, "exit 0")
+    calls = tmp_path / "calls"
+    for name in ("apt-get", "sudo"):
+        tool(tools, name, f'[ {name} = sudo ] && exec "$@"; echo "$@" >> {calls}')
+    tool(tools, "id", "echo 1000")
+    (tools / "env").symlink_to(str(shutil.which("env")))
+    command = [str(shutil.which("bash")), str(SCRIPT.with_name("test_programs.sh"))]
+    subprocess.run(command, env={"PATH": str(tools)}, check=True)
+    asked = [line.split() for line in calls.read_text().splitlines()] if calls.exists() else []
+    assert [words[0] for words in asked] == (["update", "install"] if installed else [])
+    assert [word for words in asked for word in words[1:] if word[0] != "-"] == installed

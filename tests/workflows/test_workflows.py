@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
 import subprocess
 import tomllib
@@ -14,21 +13,22 @@ from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from kafkaform.cli.main import cli
 from kafkaform.settings import read_settings
 from tests.support.cli_helpers import BIN, ROOT
-from tests.support.required import program
+from tests.support.command_lines import calls, parse
+from tests.support.required import REQUIRE, program
 from tests.support.workflow_expressions import Contexts, Unknown, evaluate, expressions, holds, interpolate
 from tests.support.workflow_runner import WORKFLOWS, load
 
 ACTION = ROOT / ".github" / "actions" / "kafkaform"
 CI = ROOT / "docs" / "ci"
 GITOPS = ("plan.yml", "apply.yml", "drift.yml", "skew.yml")
+OWN = "ci.yml"
+"""What checks kafkaform itself, and is for no repository of manifests."""
 EXAMPLES = ("github-workflow.yml", "github-action.yml")
 RIGHTS: dict[tuple[str, str], dict[str, str]] = {
     ("plan.yml", "validate"): {"contents": "read"},
@@ -42,7 +42,6 @@ RIGHTS: dict[tuple[str, str], dict[str, str]] = {
     ("skew.yml", "issue"): {"contents": "read", "issues": "write"},
 }
 _PINNED = re.compile(r"uses: (?P<action>[\w./-]+)@(?P<commit>[0-9a-f]{40})( # v\d+\.\d+\.\d+)?")
-_KAFKAFORM = re.compile(r"(?:^|[\s={/])kafkaform (?=[a-z])")
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,11 @@ def steps() -> Iterator[At]:
             yield from (At(file, name, step) for step in job["steps"])
     for step in load(ACTION / "action.yml")["runs"]["steps"]:
         yield At("action.yml", "", step)
+
+
+def own_steps() -> Iterator[At]:
+    for name, job in workflow(OWN)["jobs"].items():
+        yield from (At(OWN, name, step) for step in job["steps"])
 
 
 def texts(value: object) -> Iterator[str]:
@@ -105,7 +109,7 @@ def test_rights_are_the_least_that_do() -> None:
 
 
 def test_actions_of_others_are_pinned_and_our_own_is_that_of_the_workflow() -> None:
-    for file in [*(WORKFLOWS / name for name in GITOPS), ACTION / "action.yml", *(CI / e for e in EXAMPLES)]:
+    for file in [*WORKFLOWS.glob("*.yml"), ACTION / "action.yml", *(CI / e for e in EXAMPLES)]:
         for line in file.read_text("utf-8").splitlines():
             if "uses: " in line and not line.lstrip().startswith("#"):
                 found = _PINNED.search(line)
@@ -135,8 +139,10 @@ def test_a_title_or_a_branch_is_nowhere_in_an_expression() -> None:
 
 
 def test_no_clone_keeps_the_token() -> None:
-    clones = [at for at in steps() if at.step.get("uses", "").startswith("actions/checkout@")]
-    assert len(clones) == 7
+    clones = [
+        at for at in (*steps(), *own_steps()) if at.step.get("uses", "").startswith("actions/checkout@")
+    ]
+    assert len(clones) == 9
     assert all(at.step["with"]["persist-credentials"] is False for at in clones)
 
 
@@ -212,56 +218,79 @@ def test_the_workflows_take_the_same_from_whoever_calls_them() -> None:
     assert called["permissions"] == {name: right for rights in needed for name, right in rights.items()}
 
 
-def shell_lines(text: str) -> Iterator[str]:
-    """The command lines of a script, continued lines joined."""
-    yield from re.sub(r"\\\n\s*", "", text).splitlines()
-
-
-def command_lines() -> Iterator[tuple[str, str]]:
-    """Every call of kafkaform in workflows and examples: where, and its arguments."""
-    texts_of = {f"{at.file}:{at.job}": at.step["run"] for at in steps() if "run" in at.step}
-    for file in [*CI.iterdir(), ROOT / "Containerfile", ROOT / ".pre-commit-hooks.yaml"]:
-        texts_of[file.name] = file.read_text("utf-8")
-    for where, text in texts_of.items():
-        for line in shell_lines(text):
-            code = "" if line.lstrip().startswith("#") else line
-            if found := _KAFKAFORM.search(code):
-                yield where, re.split(r" (?:\|\||&&|[12]?>|;) ?", code[found.end() :])[0].rstrip(" |})")
-
-
 def test_every_call_of_kafkaform_is_one_that_it_takes() -> None:
-    found = list(command_lines())
-    assert len(found) > 15
+    scripts = [(f"{at.file}:{at.job}", at.step["run"]) for at in steps() if "run" in at.step]
+    files = [*CI.iterdir(), ROOT / "Containerfile", ROOT / ".pre-commit-hooks.yaml"]
+    scripts += [(file.name, file.read_text("utf-8")) for file in files]
+    found = [(where, line) for where, text in scripts for line in calls(text)]
+    assert len(found) > 20
     for where, line in found:
-        arguments = shlex.split(line)
-        parse(cli, arguments, f"{where}: kafkaform {line}")
+        parse(line, where)
 
 
-def parse(command: click.Command, arguments: list[str], where: str) -> None:
-    """Let click read the arguments, down to the last subcommand, and call nothing."""
-    context = click.Context(command, info_name=command.name)
-    if isinstance(command, click.Group):
-        inner = command.get_command(context, arguments[0])
-        assert inner is not None, where
-        parse(inner, arguments[1:], where)
-        return
-    try:
-        command.make_parser(context).parse_args(arguments)
-    except click.UsageError as error:
-        raise AssertionError(f"{where}: {error.format_message()}") from error
+def shell_scripts() -> list[str]:
+    files = [ROOT / ".ci" / "run", *(ROOT / "scripts").glob("*.sh")]
+    runs = [at.step["run"] for at in (*steps(), *own_steps()) if "run" in at.step]
+    return [*runs, *(file.read_text("utf-8") for file in files)]
 
 
 def test_every_script_is_sound_shell() -> None:
-    for at in steps():
-        if "run" in at.step:
-            subprocess.run(["bash", "-n"], input=at.step["run"], text=True, check=True)
+    for script in shell_scripts():
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
 
 def test_shellcheck_has_nothing_against_any_script() -> None:
     check = [program("shellcheck"), "--shell=bash", "-"]
-    for at in steps():
-        if "run" in at.step:
-            subprocess.run(check, input=at.step["run"], text=True, check=True)
+    for script in shell_scripts():
+        subprocess.run(check, input=script, text=True, check=True)
+
+
+# --- what checks kafkaform itself -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("event", "ref", "jobs"),
+    [
+        ("pull_request", "branch", {"check"}),
+        ("push", "branch", {"check"}),
+        ("push", "tag", {"check", "nightly"}),
+        ("schedule", "branch", {"nightly"}),
+        ("workflow_dispatch", "branch", {"nightly"}),
+    ],
+)
+def test_heavy_tests_are_run_at_night_and_before_a_release(event: str, ref: str, jobs: set[str]) -> None:
+    at = Contexts({"github": {"event_name": event, "ref_type": ref}}, {"success": True})
+    assert {name for name, job in workflow(OWN)["jobs"].items() if holds(job["if"], at)} == jobs
+    assert event in workflow(OWN)["on"]
+    # Else a push would end what the night has begun.
+    assert "${{ github.event_name }}" in workflow(OWN)["concurrency"]["group"]
+
+
+def test_every_test_is_run_by_ci() -> None:
+    assert workflow(OWN)["on"]["push"] == {"branches": ["main"], "tags": ["v*"]}
+    runs = {
+        name: [step["run"] for step in job["steps"] if "run" in step]
+        for name, job in workflow(OWN)["jobs"].items()
+    }
+    programs = "scripts/test_programs.sh"
+    assert runs == {
+        "check": [programs, "make lint typecheck", "make test"],
+        "nightly": [programs, "make test-nightly"],
+    }
+    assert workflow(OWN)["permissions"] == {"contents": "read"}
+    assert not [name for name, job in workflow(OWN)["jobs"].items() if "permissions" in job]
+
+
+def test_no_test_is_skipped_in_ci_for_want_of_a_program() -> None:
+    sources = [file.read_text("utf-8") for file in (ROOT / "tests").rglob("*.py")]
+    wanted = {what for source in sources for what in re.findall(r'\bprogram\("([a-z]+)"', source)}
+    wanted -= {"sh", "shell"}  # of the test of `program`
+    assert set(workflow(OWN)["env"][REQUIRE].split(",")) == wanted
+    [here] = re.findall(rf"^export {REQUIRE}=(\S+)$", (ROOT / ".ci" / "run").read_text("utf-8"), re.MULTILINE)
+    assert set(here.split(",")) == wanted
+
+
+# --- our own action ---------------------------------------------------------------------------------
 
 
 def test_the_action_installs_what_is_locked_and_nothing_else(tmp_path: Path) -> None:

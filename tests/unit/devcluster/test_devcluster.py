@@ -7,9 +7,13 @@ import struct
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -23,7 +27,7 @@ from kafkaform.jars.java import Java, find_java
 from kafkaform.locks import locked
 
 NODES = (Node(1, 20001, 20011, 20021), Node(2, 20002, 20012, 20022))
-_CLI = [sys.executable, "-c", "from kafkaform.cli.dev import dev; dev()"]
+CLI = [sys.executable, "-c", "from kafkaform.cli.dev import dev; dev()"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,25 @@ def cli(*arguments: str | Path) -> Outcome:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Outcome(result.exit_code or result.return_value or 0, result.stdout, result.stderr)
+
+
+def processes_in(directory: Path) -> list[psutil.Process]:
+    """By working directory, so that it does not trust the way in which the code finds its processes."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if Path(process.cwd()).is_relative_to(directory) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def wait_for(condition: Any, timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def script(path: Path, text: str) -> Path:
@@ -129,6 +152,80 @@ def test_the_commands_load_no_machinery_before_they_run() -> None:
     assert done.stdout.strip() == "[]"
 
 
+# --- nodes that do not come up ---------------------------------------------------------------------
+
+_NO_JARS = "kafkaform.devcluster.cluster.kafka_classpath"
+
+
+@pytest.fixture
+def mute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A Java that formats a storage; a node of it says something, and never answers."""
+    waits = 'echo "[t] INFO all is well (k)"; mkfifo forever; read -r _ < forever'
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(_NO_JARS, lambda **_: [])
+    yield script(
+        tmp_path / "home" / "bin" / "java",
+        f"""case "$*" in
+  -version) echo 'openjdk version "17.0.1" 2021-10-19' >&2 ;;
+  *StorageTool*) mkdir data; echo version=1 > data/meta.properties ;;
+  *) {waits} ;;
+esac""",
+    )
+    for left in processes_in(tmp_path):
+        left.kill()
+
+
+@pytest.mark.usefixtures("mute")
+def test_a_node_that_takes_too_long_is_not_left_behind(tmp_path: Path) -> None:
+    with pytest.raises(DevClusterError, match=r"node 1 did not answer within 0\.1 s"):
+        DevCluster.start(tmp_path / "dev", timeout_s=0.1)
+    assert processes_in(tmp_path) == []
+
+
+def test_a_node_that_dies_at_the_start_takes_the_others_along(tmp_path: Path, mute: Path) -> None:
+    second = 'case "$PWD" in *node-2) echo "org.x.BadException: no.such.Class"; exit 1; esac'
+    mute.write_text(mute.read_text().replace('echo "[t]', f'{second}; echo "[t]'))
+    directory = tmp_path / "dev"
+    with pytest.raises(DevClusterError, match=r"node 2 ended .*no\.such\.Class") as error:
+        DevCluster.start(directory, brokers=2)
+    assert "\n" not in error.value.message
+    assert str(directory / "node-2" / "broker.log") in str(error.value.hint)
+    assert processes_in(directory) == []
+
+
+@pytest.mark.usefixtures("mute")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_up_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
+    directory = tmp_path / "dev"
+    module, _, name = _NO_JARS.rpartition(".")
+    code = f"import {module} as m; m.{name} = lambda **_: []; {CLI[-1]}"
+    up = subprocess.Popen([*CLI[:-1], code, "up", "--data", str(directory)], stdout=subprocess.PIPE)
+    try:
+        wait_for((directory / "node-1" / "forever").exists)
+        assert len(processes_in(directory / "node-1")) == 1
+        up.send_signal(number)
+        printed, _ = up.communicate(timeout=30)
+    finally:
+        up.kill()
+        up.wait()
+    assert (up.returncode != 0, printed) == (True, b"")
+    assert processes_in(directory) == []
+
+
+def test_no_stranger_is_stopped(tmp_path: Path) -> None:
+    node = replace(NODES[0], token="of-a-node-that-crashed")
+    state.write(tmp_path, state.ClusterState("id", 384, formatted=True, nodes=(node,)))
+    mention = f"-Dkafkaform.dev.node={node.token}"
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", mention, "Kafka"])
+    try:
+        assert json.loads(cli("status", "--data", tmp_path, "--format", "json").stdout)["state"] == "stopped"
+        assert "was not running" in cli("down", "--data", tmp_path).stderr
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
 # --- the parts -------------------------------------------------------------------------------------
 
 
@@ -178,7 +275,7 @@ def test_logs_follow_until_interrupted(tmp_path: Path) -> None:
     log.write_text("one\ntwo\n")
     state.write(tmp_path, state.ClusterState("id", 384, formatted=True, nodes=NODES[:1]))
     following = subprocess.Popen(
-        [*_CLI, "logs", "--data", str(tmp_path), "-n", "1", "-f"], stdout=subprocess.PIPE, text=True
+        [*CLI, "logs", "--data", str(tmp_path), "-n", "1", "-f"], stdout=subprocess.PIPE, text=True
     )
     try:
         assert following.stdout is not None

@@ -2,43 +2,45 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html import escape, unescape
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafkaform.report.skew_html import render_skew_html
 from spark_validation.results import Report
 from tests.support import skew_samples as samples
-from tests.support.browser import browser, document, screenshot
-
-
-@pytest.fixture(autouse=True)
-def installed() -> None:
-    """Skip, or fail, before anything is drawn."""
-    browser()
-
+from tests.support.browser import Picture, browser, drawn
 
 PHONE = 360
+WIDTHS = (PHONE, 768, 1280)
 LONG = "a-topic-with-a-very-long-name." * 8 + "end"
+STICKING_OUT = (
+    '<!DOCTYPE html><body><p style="width: 500px">wide</p><svg class="plot" width="90"><text x="400">t'
+)
+UNSEEN = (0, 10_000)
+"""Where frames are that are measured, and not looked at."""
 # A window is never narrower than 500 pixels, a frame is; and the frame's document keeps its own policy.
-FRAME = """<!DOCTYPE html><title>frame</title><style>body {{ margin: 0 }} iframe {{ border: 0 }}</style>
-<iframe width="{width}" height="{height}" srcdoc="{page}"></iframe>
+PAGE = """<!DOCTYPE html><title>frames</title>
+<style>body {{ margin: 0 }} iframe {{ border: 0; position: absolute }}</style>
+{frames}
 <script>
 addEventListener("load", () => {{
-  const frame = document.querySelector("iframe"), inside = frame.contentDocument;
-  for (const one of inside.querySelectorAll("details")) one.open = {opened};
-  const box = one => one.getBoundingClientRect();
-  const beyond = one => box(one).left < 0 || box(one).right > {width} + 0.5;
-  const wide = [...inside.querySelectorAll("body *")].filter(one => !one.closest(".scroll, svg, .hidden"));
-  const told = {{
-    inner: frame.contentWindow.innerWidth,
-    scroll: inside.documentElement.scrollWidth,
-    wide: wide.filter(beyond).map(one => one.tagName + "." + one.className),
-    cut: [...inside.querySelectorAll("svg.plot text")].filter(beyond).map(one => one.textContent),
-    hidden: [...inside.querySelectorAll("svg.plot")].filter(one => box(one).width < 200).length,
-  }};
+  const told = [...document.querySelectorAll("iframe")].map(frame => {{
+    const inside = frame.contentDocument, width = frame.clientWidth;
+    for (const one of inside.querySelectorAll("details")) one.open = frame.className === "opened";
+    const box = one => one.getBoundingClientRect();
+    const beyond = one => box(one).left < 0 || box(one).right > width + 0.5;
+    const wide = [...inside.querySelectorAll("body *")].filter(one => !one.closest(".scroll, svg, .hidden"));
+    return {{
+      inner: frame.contentWindow.innerWidth,
+      scroll: inside.documentElement.scrollWidth,
+      wide: wide.filter(beyond).map(one => one.tagName + "." + one.className),
+      cut: [...inside.querySelectorAll("svg.plot text")].filter(beyond).map(one => one.textContent),
+      hidden: [...inside.querySelectorAll("svg.plot")].filter(one => box(one).width < 200).length,
+    }};
+  }});
   const answer = document.createElement("pre");
   answer.textContent = JSON.stringify(told);
   document.body.append(answer);
@@ -46,12 +48,36 @@ addEventListener("load", () => {{
 </script>"""
 
 
-def framed(folder: Path, html: str, width: int, height: int = 900, *, opened: bool = True) -> Path:
-    """A page that shows another in a frame of that size, and tells what sticks out of it."""
-    page = folder / "frame.html"
-    text = FRAME.format(width=width, height=height, page=escape(html), opened=str(opened).lower())
-    page.write_text(text, "utf-8")
-    return page
+@dataclass(frozen=True)
+class Frame:
+    """A page in a frame of that size, whose reader likes it light or dark, with all its details open or none.
+
+    Attributes:
+        place: From the left and the top.
+    """
+
+    html: str
+    width: int
+    height: int = 900
+    scheme: str = "light"
+    opened: bool = True
+    place: tuple[int, int] = UNSEEN
+
+    def __str__(self) -> str:
+        left, top = self.place
+        return (
+            f'<iframe class="{"opened" if self.opened else ""}" width="{self.width}" height="{self.height}" '
+            f'style="left: {left}px; top: {top}px; color-scheme: {self.scheme}" srcdoc="{escape(self.html)}">'
+            "</iframe>"
+        )
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a browser makes of all frames: it is started once, as that takes longer than all the rest."""
+
+    told: dict[str, dict[str, Any]]
+    shots: dict[str, Picture]
 
 
 def extreme() -> Report:
@@ -75,47 +101,59 @@ def reports() -> dict[str, tuple[Report, list[Report]]]:
     }
 
 
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    browser()  # skip, or fail, before anything is drawn
+    folder = tmp_path_factory.mktemp("browser")
+    pages = {scene: render_skew_html(*report) for scene, report in reports().items()}
+    past, phone = pages["one topic with its past"], render_skew_html(samples.report(samples.hot()))
+    frames = {
+        **{f"{scene} at {width}": Frame(pages[scene], width) for scene in pages for width in WIDTHS},
+        "what sticks out": Frame(STICKING_OUT, PHONE),
+        "light": Frame(past, 800, 700, "light", opened=False, place=(0, 0)),
+        "dark": Frame(past, 800, 700, "dark", opened=False, place=(0, 700)),
+        "phone": Frame(phone, PHONE, 3000, opened=False, place=(800, 0)),
+    }
+    page = folder / "frames.html"
+    page.write_text(PAGE.format(frames="\n".join(map(str, frames.values()))), "utf-8")
+    html, whole = drawn(page, folder / "frames.png", width=800 + PHONE, height=3000)
+    (answer,) = re.findall(r"<pre>(.*)</pre>", html)
+    shots = {
+        name: whole.part(*frame.place, frame.width, frame.height)
+        for name, frame in frames.items()
+        if frame.place != UNSEEN
+    }
+    return Seen(dict(zip(frames, json.loads(unescape(answer)), strict=True)), shots)
+
+
 @pytest.mark.parametrize("scene", reports())
-@pytest.mark.parametrize("width", [PHONE, 768, 1280])
-def test_nothing_makes_the_page_scroll_sideways(tmp_path: Path, scene: str, width: int) -> None:
-    page = framed(tmp_path, render_skew_html(*reports()[scene]), width)
-    (answer,) = re.findall(r"<pre>(.*)</pre>", document(page, width=width))
-    told = json.loads(unescape(answer))
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_makes_the_page_scroll_sideways(seen: Seen, scene: str, width: int) -> None:
+    told = seen.told[f"{scene} at {width}"]
     assert told == {"inner": width, "scroll": width, "wide": [], "cut": [], "hidden": 0}
 
 
-def test_the_measure_sees_what_sticks_out(tmp_path: Path) -> None:
-    html = '<!DOCTYPE html><body><p style="width: 500px">wide</p><svg class="plot" width="90"><text x="400">t'
-    (answer,) = re.findall(r"<pre>(.*)</pre>", document(framed(tmp_path, html, PHONE), width=PHONE))
-    told = json.loads(unescape(answer))
+def test_the_measure_sees_what_sticks_out(seen: Seen) -> None:
+    told = seen.told["what sticks out"]
     assert told["scroll"] > PHONE
     assert told["wide"] == ["P."]
     assert told["cut"] == ["t"]
     assert told["hidden"] == 1
 
 
-def test_the_page_is_light_or_dark_as_the_reader_likes(tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    page.write_text(render_skew_html(*reports()["one topic with its past"]), "utf-8")
-    shots = {
-        scheme: screenshot(page, tmp_path / f"{scheme}.png", width=800, height=700, scheme=scheme)
-        for scheme in ("light", "dark")
-    }
-    for shot in shots.values():
+def test_the_page_is_light_or_dark_as_the_reader_likes(seen: Seen) -> None:
+    light, dark = seen.shots["light"], seen.shots["dark"]
+    for shot in (light, dark):
         assert (shot.width, shot.height) == (800, 700)
         # Had the policy refused the style, there would be black text on a white ground and little else.
         assert len(shot.colours()) > 20
     # The ground beside the card, and the card itself.
     for x in (2, 60):
-        assert shots["light"].luminance(x, 695) > 0.85
-        assert shots["dark"].luminance(x, 695) < 0.05
-    assert shots["light"].luminance(2, 695) != shots["light"].luminance(60, 695)
+        assert light.luminance(x, 695) > 0.85
+        assert dark.luminance(x, 695) < 0.05
+    assert light.luminance(2, 695) != light.luminance(60, 695)
 
 
-def test_charts_are_drawn_on_a_phone(tmp_path: Path) -> None:
-    page = framed(tmp_path, render_skew_html(samples.report(samples.hot())), PHONE, 3000, opened=False)
-    shot = screenshot(page, tmp_path / "phone.png", width=500, height=3000)
-    hot, bar = bytes.fromhex("c2410c"), bytes.fromhex("5b84b8")
-    for colour in (hot, bar):
-        rows = [row for row in shot.rows if any(row[x : x + 3] == colour for x in range(0, 3 * PHONE, 3))]
-        assert len(rows) > 100
+def test_charts_are_drawn_on_a_phone(seen: Seen) -> None:
+    for colour in (0xC2410C, 0x5B84B8):  # hot, and the other bars
+        assert seen.shots["phone"].rows_with(colour) > 100

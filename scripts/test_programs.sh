@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Install the programs that some tests need, from Debian's or Ubuntu's packages, unless they are there: for CI.
+set -euo pipefail
+
+missing=()
+command -v shellcheck > /dev/null || missing+=(shellcheck)
+command -v chromium > /dev/null || command -v google-chrome > /dev/null || missing+=(chromium)
+[ ${#missing[@]} -gt 0 ] || exit 0
+as_root=()
+[ "$(id -u)" -eq 0 ] || as_root=(sudo)
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get install -y -qq --no-install-recommends "${missing[@]}"

@@ -34,6 +34,7 @@ RECORDS = 6_000
 READ = 800
 
 
+@pytest.mark.nightly("a JVM of its own that waits for 12 s; that nobody listens at all is a unit test")
 def test_a_master_that_never_answers_is_given_up(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"spark://127.0.0.1:{server.getsockname()[1]}"
@@ -196,6 +197,9 @@ print("left", len(alive))
 """.replace("PASSWORD", repr(PASSWORD))
 
 
+@pytest.mark.nightly(
+    "a JVM with log, event log and pages, and a broker of its own; that no plan has it is tested above"
+)
 def test_a_password_is_in_no_artefact_of_a_run(
     guarded_topic: tuple[DevCluster, dict[str, str]], tmp_path: Path
 ) -> None:
@@ -252,6 +256,7 @@ with start(SessionSettings(master="local[2]", memory="512m")) as spark:
 """
 
 
+@pytest.mark.nightly("a JVM of its own; test_cli_skew has a Ctrl-C while Spark starts")
 def test_an_interrupt_leaves_no_java_behind(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", LONG],
@@ -303,6 +308,9 @@ def prepared(archive: Path, *jars: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.nightly(
+    "four JVMs, and an archive of 150 MB; that all sessions name one archive is tested in test_connector_jars"
+)
 def test_a_first_session_prepares_classes_for_the_next_and_a_damaged_file_stops_none(tmp_path: Path) -> None:
     """One that reads files and has no connector makes what one that reads Kafka is served by, too."""
     archive = tmp_path / "cache" / "classes.jsa"

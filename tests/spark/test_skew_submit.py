@@ -187,6 +187,9 @@ print(to_json(Report("", None, None, "", (result,))))
 """
 
 
+@pytest.mark.nightly(
+    "a Spark cluster with two drivers: six JVMs; the job that they run is tested here and in test_skew_truth"
+)
 def test_a_standalone_cluster_counts_what_this_machine_counts(
     spark: SparkSession,
     kafka_acl: DevCluster,

@@ -171,8 +171,9 @@ from spark_validation import session
 from spark_validation.errors import SkewError
 from spark_validation.session import SessionSettings, start
 session._START_S["spark"] = 12.0
-master, home = sys.argv[1:]
-settings = SessionSettings(master=master or None, java_home=Path(home) if home else None)
+master, home, conf = sys.argv[1:]
+home = Path(home) if home else None
+settings = SessionSettings(master=master or None, java_home=home, conf=json.loads(conf))
 try:
     with start(settings):
         print("started")
@@ -181,9 +182,9 @@ except SkewError as error:
 """
 
 
-def refused(tmp_path: Path, *, master: str = "", home: Path | str = "") -> list[str]:
+def refused(tmp_path: Path, *, master: str = "", home: Path | str = "", **conf: str) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", STARTS, master, str(home)],
+        [sys.executable, "-c", STARTS, master, str(home), json.dumps(conf)],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
         capture_output=True,
@@ -210,6 +211,15 @@ def test_a_java_that_is_too_old_is_said_so(tmp_path: Path) -> None:
     _, message, hint = refused(tmp_path, home=java(tmp_path / "home", text))
     assert message == "Spark's Java did not start: it is too old"
     assert "Java 17" in hint
+
+
+def test_a_setting_with_a_sensitive_name_is_on_no_command_line(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    home = java(tmp_path / "home", f"echo \"$@\" >> '{seen}'; env >> '{seen}'; exit 1")
+    refused(tmp_path, home=home, **{"spark.my.password": PASSWORD, "spark.my.colour": "blue"})
+    text = seen.read_text()
+    assert "spark.my.colour=blue" in text
+    assert "horse" not in text
 
 
 # --- secrets ---------------------------------------------------------------------------------------

@@ -1,19 +1,16 @@
-"""`kafkaform skew`: what a person, a CI job and a cron job are told, with Spark and without."""
+"""`kafkaform skew`: what a person, a CI job and a cron job are told of a cluster; without Spark."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 from confluent_kafka import Producer
 
 from kafkaform.cluster.kafka import KafkaCluster
-from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.model import ResourceRef
 from kafkaform.operations import CreateTopic
 from kafkaform.skew_report import parse_skew_report
@@ -21,12 +18,10 @@ from spark_validation.errors import SparkUnavailable
 from spark_validation.results import Estimate, TopicResult
 from spark_validation.session import SessionSettings
 from tests.support import skew_scenes as scenes
-from tests.support.cli_helpers import Project, Terminal, kafkaform, plain
-from tests.support.kafka_fixtures import TIMEOUT_S, Account, eventually
-from tests.unit.cli.test_cli_skew import hot_keys, one_error, policy
+from tests.support.cli_helpers import Project
+from tests.support.kafka_fixtures import TIMEOUT_S, eventually
+from tests.unit.cli.test_cli_skew import one_error, policy
 
-KEY = "jane.doe-4711"
-"""A key that is personal data, and nothing else is called."""
 BROKEN = scenes.spread(Estimate(9.0, 8.5, 9.5))
 
 
@@ -170,96 +165,3 @@ def test_reports_are_kept_and_damaged_ones_told(
     assert parse_skew_report(kept[0].read_text(), "a").topics[0].name == name
     assert name in (project.folder / "out.txt").read_text()
     assert (project.folder / "page.html").read_text().lstrip().lower().startswith("<!doctype html>")
-
-
-def test_the_whole_way_from_kafka(project: Project, real_cluster: KafkaCluster) -> None:
-    """Two topics in one session: one breaks its policy, one is empty; no artefact has a key in it."""
-    hot = filled(real_cluster, project, "hot", 4, hot_keys())
-    empty = filled(real_cluster, project, "empty", 2, [])
-    policy(project, "hot", 4, maxKeyShare=0.2)
-    policy(project, "empty", 2, maxPartitionRatio=1.5)
-    project.write(
-        "topics/group.yaml",
-        "apiVersion: kafkaform/v1\nkind: ConsumerGroup\n"
-        f"metadata: {{name: {project.prefix}shop}}\nspec: {{topics: [{hot}], members: {{expected: 2}}}}\n",
-    )
-    call = kafkaform(
-        "--debug",
-        *project.aimed(["skew", "--what-if", "5,8", "--seed", "7"]),
-        *("--json", "a.json", "--markdown", "a.md", "--html", "a.html", "--history", "old"),
-        cwd=project.folder,
-    ).needs(2)
-    document = json.loads((project.folder / "a.json").read_text())
-    by_name = {topic["name"]: topic for topic in document["topics"]}
-    assert by_name.keys() == {hot, empty}
-    topic = by_name[hot]
-    assert topic["diagnosis"] == "hot_keys"
-    assert topic["policy"]["status"] == "fail"
-    assert topic["sample"]["records"] == topic["sample"]["population"] == 2000
-    assert topic["sample"]["seed"] == 7
-    assert topic["hot_keys"][0]["share"]["value"] == pytest.approx(0.5)
-    assert topic["hot_keys"][0]["key"] is None
-    assert {5, 8} <= {one["partitions"] for one in topic["what_if"]}
-    assert [group["name"] for group in topic["groups"]] == [f"{project.prefix}shop"]
-    assert all(one["log_bytes"] > 0 for one in topic["partitions"] if one["log_records"])
-    assert (by_name[empty]["diagnosis"], by_name[empty]["policy"]["status"]) == ("empty", "pass")
-    assert hot in call.out
-    assert "INFO" in call.err, "Spark's log is shown with --debug"
-    policy(project, "hot", 8)
-    planned = project.run("plan", "--skew", "a.json", "--format", "markdown").needs(0)
-    assert hot in planned.out
-    everything = {path.name: path.read_text() for path in project.folder.rglob("*") if path.is_file()}
-    assert len([name for name in everything if name.startswith("skew-")]) == 1
-    for name, text in {**everything, "stdout": call.out, "stderr": call.err, "plan": planned.both}.items():
-        assert KEY not in text, name
-        assert KEY.encode().hex() not in text, name
-
-
-def test_a_topic_that_may_not_be_read_does_not_keep_the_others(
-    account: Callable[..., Account], kafka_acl: DevCluster, prefix: str, tmp_path: Path
-) -> None:
-    names = {name: f"{prefix}{name}" for name in ("open", "closed")}
-    few = account(
-        f"TOPIC:{prefix}*:DESCRIBE",
-        f"TOPIC:{prefix}*:DESCRIBE_CONFIGS",
-        f"TOPIC:{prefix}*:CREATE",
-        f"TOPIC:{prefix}*:WRITE",
-        f"TOPIC:{names['open']}:READ",
-        "GROUP:kafkaform-skew*:READ",
-    )
-    operations = [CreateTopic(ResourceRef("Topic", name), 1, 1, {}) for name in names.values()]
-    assert few.cluster.execute(operations) == [None, None]
-    refs = [one.ref for one in operations]
-    eventually(lambda: few.cluster.observe(refs).resources, lambda found: len(found) == 2)
-    producer = Producer({**few.properties, "bootstrap.servers": kafka_acl.sasl_bootstrap_servers})
-    for name in names.values():
-        for number in range(20):
-            producer.produce(name, b"v", key=str(number).encode())
-    assert producer.flush(TIMEOUT_S) == 0
-    user, password = few.properties["sasl.username"], few.properties["sasl.password"]
-    (tmp_path / "client.properties").write_text(
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config="
-        "org.apache.kafka.common.security.plain.PlainLoginModule required "
-        f'username="{user}" password="{password}";\n'
-    )
-    project = Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)
-    call = project.process(
-        "skew", f"{prefix}*", "--command-config", "client.properties", "--format", "json"
-    ).needs(1)
-    assert [topic["name"] for topic in call.json["topics"]] == [names["open"]]
-    assert call.json["topics"][0]["partitions"][0]["log_bytes"] is None
-    size, refusal = call.err.splitlines()
-    assert size.startswith("not read: the bytes of")
-    assert refusal.startswith(f"not read: this account may not read topic {names['closed']}")
-
-
-def test_ctrl_c_ends_spark_and_says_so(project: Project, real_cluster: KafkaCluster) -> None:
-    name = filled(real_cluster, project, "hot", 4, hot_keys())
-    terminal = Terminal(*project.aimed(["skew", name, "--full"]), cwd=project.folder)
-    terminal.wait_for("Starting Spark")
-    main = psutil.Process(terminal.process.pid)
-    spark = eventually(lambda: main.children(recursive=True), bool)
-    terminal.type("\x03")
-    call = terminal.end().needs(1)
-    assert plain(call.out).splitlines()[-1] == "Error: interrupted; nothing more was done"
-    eventually(lambda: [one for one in spark if one.is_running()], lambda left: not left)

@@ -1,3 +1,5 @@
+"""Sessions with a JVM of their own, and what the shared one reads of a real Kafka and says of refusals."""
+
 from __future__ import annotations
 
 import json
@@ -20,14 +22,11 @@ from pyspark.sql import SparkSession
 from kafkaform.client_properties.java import to_java
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.jars.spark import connector_jars
-from spark_validation import session
-from spark_validation.configuration import SessionSettings, class_path, configuration, session_settings
-from spark_validation.consumers import group_id
-from spark_validation.errors import JobFailed, ReadingFailed, SparkMissing, SparkUnavailable
-from spark_validation.masters import check_master, check_remote
-from spark_validation.redaction import hidden, is_sensitive, secrets
+from spark_validation.errors import ReadingFailed
+from spark_validation.redaction import secrets
 from spark_validation.translation import translated
 from tests.support.kafka_fixtures import Account, _binding, _grant, admin_client, eventually, guarded
+from tests.unit.spark_validation.test_session import refused
 
 ROOT = Path(__file__).parents[2]
 PASSWORD = 'Tr0ub4dor "horse" battery'
@@ -35,323 +34,13 @@ RECORDS = 6_000
 READ = 800
 
 
-# --- settings --------------------------------------------------------------------------------------
-
-
-def test_a_session_is_local_and_reads_with_two_tasks_for_each_core(tmp_path: Path) -> None:
-    found = configuration(SessionSettings(jars=(Path("/a.jar"), Path("/b.jar"))), tmp_path)
-    assert found["spark.master"] == f"local[{2 * len(os.sched_getaffinity(0))}]"
-    assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
-    assert "spark.driver.extraClassPath" not in found, "the connector stands behind Spark's own jars"
-    assert found["spark.sql.sources.useV1SourceList"] == ""
-
-
-def test_the_users_settings_win_and_add_to_ours(tmp_path: Path) -> None:
-    own = {
-        "spark.driver.memory": "9g",
-        "spark.ui.enabled": "true",
-        "spark.jars": "/own.jar",
-        "spark.driver.extraClassPath": "/own",
-        "spark.driver.extraJavaOptions": "-Dmine=1",
-    }
-    settings = SessionSettings(jars=(Path("/a.jar"),), conf=own)
-    found = configuration(settings, tmp_path)
-    assert found["spark.driver.memory"] == "9g"
-    assert found["spark.ui.enabled"] == "true"
-    assert found["spark.jars"] == "/own.jar"
-    assert found["spark.driver.extraClassPath"] == "/own"
-    assert class_path(settings, None) == "/a.jar"
-    assert class_path(settings, "/dist/*") == "/a.jar:/dist/*"
-    assert class_path(SessionSettings(), None) is None
-    assert found["spark.driver.extraJavaOptions"].endswith(" -Dmine=1")
-    assert "log4j2.configurationFile" in found["spark.driver.extraJavaOptions"]
-
-
-def test_a_pattern_of_the_users_hides_more_and_never_less(tmp_path: Path) -> None:
-    own = {"spark.sql.redaction.options.regex": "nothing"}
-    for found in (configuration(SessionSettings(conf=own), tmp_path), session_settings(own)):
-        assert found["spark.sql.redaction.options.regex"].endswith("|nothing")
-        assert "jaas" in found["spark.sql.redaction.options.regex"]
-        assert "jaas" in found["spark.redaction.regex"]
-
-
-def test_a_cluster_gets_nothing_that_only_holds_on_this_machine(tmp_path: Path) -> None:
-    settings = SessionSettings((Path("/a.jar"),), "spark://host:7077", class_archive=tmp_path / "classes.jsa")
-    found = configuration(settings, tmp_path)
-    assert found["spark.master"] == "spark://host:7077"
-    assert found["spark.jars"] == "/a.jar"
-    only_here = {
-        "spark.driver.host",
-        "spark.driver.bindAddress",
-        "spark.local.dir",
-        "spark.driver.extraClassPath",
-    }
-    assert not only_here & set(found)
-    assert "Archive" not in found["spark.driver.extraJavaOptions"]
-
-
-def test_a_long_run_is_compiled_better_than_a_sample(tmp_path: Path) -> None:
-    short, long = (
-        configuration(SessionSettings(full=full), tmp_path)["spark.driver.extraJavaOptions"]
-        for full in (False, True)
-    )
-    assert "TieredStopAtLevel=1" in short
-    assert "TieredStopAtLevel" not in long
-
-
-def test_the_consumer_cache_holds_every_partition(tmp_path: Path) -> None:
-    found = configuration(SessionSettings(partitions=500), tmp_path)
-    assert found["spark.kafka.consumer.cache.capacity"] == "500"
-
-
-# --- what cannot start -----------------------------------------------------------------------------
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@pytest.mark.parametrize("url", ["sparks://x:1", "spark://", "local[x]", "spark://host:port", "mesos://a:1"])
-def test_what_is_no_master_is_said_before_java_starts(url: str) -> None:
-    with pytest.raises(SparkUnavailable, match="is no Spark master") as raised:
-        check_master(url)
-    assert "spark://host:port" in str(raised.value.hint)
-
-
-@pytest.mark.parametrize("url", ["local", "local[4]", "local[*]", "local[2,3]", "yarn"])
-def test_masters_without_an_address_pass(url: str) -> None:
-    check_master(url)
-
-
-@pytest.mark.parametrize("kind", ["spark://127.0.0.1:{}", "k8s://https://127.0.0.1:{}", "k8s://127.0.0.1:{}"])
-def test_a_master_where_nobody_listens_is_one_line(kind: str) -> None:
-    url = kind.format(free_port())
-    with pytest.raises(SparkUnavailable, match="cannot be reached: Connection refused"):
-        check_master(url)
-
-
-def test_one_living_master_of_several_is_enough() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        check_master(f"spark://127.0.0.1:{free_port()},127.0.0.1:{server.getsockname()[1]}")
-
-
-def test_a_token_in_a_connect_url_is_not_repeated() -> None:
-    with pytest.raises(SparkUnavailable, match="cannot be reached") as raised:
-        check_remote(f"sc://127.0.0.1:{free_port()}/;token=s3cret")
-    assert "s3cret" not in raised.value.message
-    with pytest.raises(SparkUnavailable, match="no Spark Connect URL") as raised:
-        check_remote("s3cret")
-    assert "s3cret" not in raised.value.message
-
-
-def test_without_the_extra_the_hint_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pandas" else name)
-    with (
-        pytest.raises(SparkMissing, match="pandas is not installed") as raised,
-        session.start(SessionSettings()),
-    ):
-        pytest.fail("it started")
-    assert raised.value.hint == "pip install 'kafkaform[spark]'"
-
-
-def test_spark_connect_without_its_packages_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = session._installed
-    monkeypatch.setattr(session, "_installed", lambda name: name != "grpc" and found(name))
-    with (
-        pytest.raises(SparkMissing, match="Spark Connect needs grpcio") as raised,
-        session.start(SessionSettings(remote="sc://127.0.0.1:1")),
-    ):
-        pytest.fail("it started")
-    assert "pyspark[connect]" in str(raised.value.hint)
-
-
-def java(folder: Path, text: str) -> Path:
-    path = folder / "bin" / "java"
-    path.parent.mkdir(parents=True)
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return folder
-
-
-# These run in processes of their own: the session of the `spark` fixture lives in this one.
-STARTS = """
-import json, sys
-from pathlib import Path
-from spark_validation import session
-from spark_validation.errors import SkewError
-from spark_validation.session import SessionSettings, start
-session._START_S["spark"] = 12.0
-master, home = sys.argv[1:]
-settings = SessionSettings(master=master or None, java_home=Path(home) if home else None)
-try:
-    with start(settings):
-        print("started")
-except SkewError as error:
-    print(json.dumps([type(error).__name__, error.message, error.hint]))
-"""
-
-
-def refused(tmp_path: Path, *, master: str = "", home: Path | str = "") -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", STARTS, master, str(home)],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == ""
-    assert not list(tmp_path.glob("kafkaform-spark-*"))
-    answer: list[str] = json.loads(done.stdout)
-    assert "\n" not in answer[1]
-    return answer
-
-
-def test_a_java_that_does_not_start_is_one_line_with_its_reason(tmp_path: Path) -> None:
-    home = java(tmp_path / "home", "echo 'Error: could not reserve memory' >&2; exit 1")
-    kind, message, hint = refused(tmp_path, home=home)
-    assert kind == "SparkUnavailable"
-    assert message == "Spark's Java did not start: Error: could not reserve memory"
-    assert "Java 17" in hint
-
-
-def test_a_java_that_is_too_old_is_said_so(tmp_path: Path) -> None:
-    text = "echo 'java.lang.UnsupportedClassVersionError: class file version 61.0' >&2; exit 1"
-    _, message, hint = refused(tmp_path, home=java(tmp_path / "home", text))
-    assert message == "Spark's Java did not start: it is too old"
-    assert "Java 17" in hint
-
-
+@pytest.mark.nightly("a JVM of its own that waits for 12 s; that nobody listens at all is a unit test")
 def test_a_master_that_never_answers_is_given_up(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"spark://127.0.0.1:{server.getsockname()[1]}"
         kind, message, _ = refused(tmp_path, master=url)
     assert kind == "SparkUnavailable"
     assert message == f"the Spark master {url} gave no answer within 12 s"
-
-
-# --- secrets ---------------------------------------------------------------------------------------
-
-
-def test_a_password_inside_a_login_module_is_a_secret_of_its_own() -> None:
-    properties = to_java(
-        {
-            "bootstrap.servers": "a:1",
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": "somebody",
-            "sasl.password": PASSWORD,
-        }
-    )
-    found = secrets(properties)
-    assert PASSWORD in found
-    text = hidden(f"{PASSWORD} {properties['sasl.jaas.config']} a:1", found)
-    assert "horse" not in text
-    assert text.endswith(" a:1")
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["kafka.sasl.jaas.config", "ssl.key.password", "ssl.keystore.key", "spark.hadoop.fs.s3a.secret.key",
-     "sasl.oauthbearer.client.secret", "spark.hadoop.fs.s3a.access.key"],
-)  # fmt: skip
-def test_names_of_secrets_are_known(name: str) -> None:
-    assert is_sensitive(name)
-
-
-def test_a_short_secret_does_not_hide_half_of_a_message() -> None:
-    assert hidden("a cat sat: at", {"at"}) == "a cat sat: [hidden]"
-
-
-def test_consumers_that_are_made_differently_never_share_a_group() -> None:
-    one = {"bootstrap.servers": "a:1", "sasl.jaas.config": "x"}
-    assert group_id(one) == group_id(dict(reversed(one.items())))
-    assert group_id(one) != group_id({**one, "sasl.jaas.config": "y"})
-
-
-# --- Java's exceptions -----------------------------------------------------------------------------
-
-
-class JavaClass:
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self.names = names
-
-    def getName(self) -> str:  # noqa: N802 - Java's
-        return self.names[0]
-
-    def getSuperclass(self) -> JavaClass | None:  # noqa: N802
-        return JavaClass(self.names[1:]) if self.names[1:] else None
-
-
-class JavaThrowable:
-    def __init__(self, *names: str, message: str = "", cause: JavaThrowable | None = None) -> None:
-        self.kind, self.message, self.cause = JavaClass((*names, "java.lang.Object")), message, cause
-
-    def getClass(self) -> JavaClass:  # noqa: N802
-        return self.kind
-
-    def getMessage(self) -> str:  # noqa: N802
-        return self.message
-
-    def getCause(self) -> JavaThrowable | None:  # noqa: N802
-        return self.cause
-
-
-class FromJavaError(Exception):
-    def __init__(self, java_exception: JavaThrowable) -> None:
-        super().__init__("An error occurred while calling o1.collect")
-        self.java_exception = java_exception
-
-
-def test_an_unknown_failure_is_its_innermost_cause_without_secrets() -> None:
-    inner = JavaThrowable("java.io.IOException", message=f"disk full at {PASSWORD}\n\tat x.y(z)")
-    error = FromJavaError(
-        JavaThrowable("org.apache.spark.SparkException", message="Job aborted", cause=inner)
-    )
-    found = translated(error, topic="t", secrets={PASSWORD})
-    assert isinstance(found, JobFailed)
-    assert found.message == "Spark could not count topic t: IOException: disk full at [hidden]"
-
-
-def test_a_failure_of_pythons_on_executors_is_its_last_line() -> None:
-    text = "Traceback:\n  File \"x\", line 1\nModuleNotFoundError: No module named 'numpy'\n"
-    error = FromJavaError(JavaThrowable("org.apache.spark.api.python.PythonException", message=text))
-    found = translated(error, topic="t")
-    assert found.message == "Python failed on Spark's executors: ModuleNotFoundError: No module named 'numpy'"
-    assert "numpy, pandas and pyarrow" in str(found.hint)
-
-
-def test_the_class_decides_and_not_the_words() -> None:
-    words = "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized"
-    found = translated(
-        FromJavaError(JavaThrowable("java.lang.IllegalStateException", message=words)), topic="t"
-    )
-    assert isinstance(found, JobFailed)
-    found = translated(
-        FromJavaError(JavaThrowable("x.Mine", "org.apache.kafka.common.errors.TopicAuthorizationException")),
-        topic="t",
-    )
-    assert found.message == "this account may not read topic t"
-
-
-class FromConnectError(Exception):
-    def getStackTrace(self) -> str:  # noqa: N802 - PySpark's
-        return (
-            "java.util.concurrent.ExecutionException\n"
-            "\tat java.util.concurrent.CompletableFuture.reportGet(CompletableFuture.java:396)\n"
-            "Caused by: org.apache.kafka.common.errors.SaslAuthenticationException: Authentication: no\n"
-            "\tat a.b.c(D.java:1)"
-        )
-
-
-def test_what_spark_connect_sends_is_told_apart_by_class_too() -> None:
-    found = translated(FromConnectError(), topic="t")
-    assert found.message == "the broker did not accept the account that Spark logs in with"
-
-
-# --- real Kafka, real Spark ------------------------------------------------------------------------
 
 
 def filled(servers: str, topic: str) -> None:
@@ -508,6 +197,9 @@ print("left", len(alive))
 """.replace("PASSWORD", repr(PASSWORD))
 
 
+@pytest.mark.nightly(
+    "a JVM with log, event log and pages, and a broker of its own; that no plan has it is tested above"
+)
 def test_a_password_is_in_no_artefact_of_a_run(
     guarded_topic: tuple[DevCluster, dict[str, str]], tmp_path: Path
 ) -> None:
@@ -564,6 +256,7 @@ with start(SessionSettings(master="local[2]", memory="512m")) as spark:
 """
 
 
+@pytest.mark.nightly("a JVM of its own; test_cli_skew has a Ctrl-C while Spark starts")
 def test_an_interrupt_leaves_no_java_behind(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", LONG],
@@ -615,6 +308,9 @@ def prepared(archive: Path, *jars: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.nightly(
+    "four JVMs, and an archive of 150 MB; that all sessions name one archive is tested in test_connector_jars"
+)
 def test_a_first_session_prepares_classes_for_the_next_and_a_damaged_file_stops_none(tmp_path: Path) -> None:
     """One that reads files and has no connector makes what one that reads Kafka is served by, too."""
     archive = tmp_path / "cache" / "classes.jsa"

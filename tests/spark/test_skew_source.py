@@ -237,6 +237,7 @@ def test_a_topic_without_data_is_empty(spark: SparkSession, topic: Make) -> None
         assert [p.log_records for p in result.partitions] == [0, 0, 0]
 
 
+@pytest.mark.nightly("480 tasks; topics of two and three partitions are read in the same windows above")
 def test_a_topic_of_120_partitions_is_sampled_in_few_windows(spark: SparkSession, topic: Make) -> None:
     made = topic(120)
     made.send(named(range(30_000)))

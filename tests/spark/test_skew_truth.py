@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -48,9 +48,17 @@ DIAGNOSES = {
 }
 FREQUENT = ("zipf-0.8", "zipf-1.1", "zipf-1.5", "hot", "few", "bursty")
 """Scenes with keys that have far more than their share."""
+EVERY_DAY = ("hot", "null", "mixed", "repartitioned", "bursty")
+"""Five causes of skew; the other scenes are nightly."""
+MORE = pytest.mark.nightly("more scenes than those of EVERY_DAY; unit tests have simulations of all of them")
 
 Analysed: TypeAlias = "Callable[[str, JobSettings], TopicResult]"
 OfScene: TypeAlias = "Callable[[str], Scene]"
+
+
+def some_nightly(names: Iterable[str]) -> list[Any]:
+    """Parameters of a test: these scenes, those beyond EVERY_DAY marked as nightly."""
+    return [name if name in EVERY_DAY else pytest.param(name, marks=MORE) for name in names]
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +84,7 @@ def analysed(spark: SparkSession, kafka: DevCluster, skewed: OfScene) -> Analyse
 
 
 @pytest.mark.parametrize("settings", [FULL, SAMPLE], ids=["full", "sample"])
-@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("scene", some_nightly(SCENES))
 def test_the_diagnosis_is_the_right_one(analysed: Analysed, scene: str, settings: JobSettings) -> None:
     result = analysed(scene, settings)
     assert result.diagnosis == DIAGNOSES[scene], result.causes
@@ -85,14 +93,16 @@ def test_the_diagnosis_is_the_right_one(analysed: Analysed, scene: str, settings
 
 
 @pytest.mark.parametrize("settings", [FULL, SAMPLE], ids=["full", "sample"])
-@pytest.mark.parametrize("scene", ["uniform", "loaded", "zipf-1.1", "hot", "few", "mixed", "repartitioned"])
+@pytest.mark.parametrize(
+    "scene", some_nightly(["uniform", "loaded", "zipf-1.1", "hot", "few", "mixed", "repartitioned"])
+)
 def test_nothing_is_said_that_is_not_so(analysed: Analysed, scene: str, settings: JobSettings) -> None:
     """These have no bursts, no keys that are missing, and one cause."""
     names = [cause.name for cause in analysed(scene, settings).causes]
     assert names == [DIAGNOSES[scene]]
 
 
-@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("scene", some_nightly(SCENES))
 def test_a_full_count_is_that_of_a_consumer_to_the_record(
     analysed: Analysed, skewed: OfScene, scene: str
 ) -> None:
@@ -110,7 +120,7 @@ def test_a_full_count_is_that_of_a_consumer_to_the_record(
     assert result.by_records.max_mean_ratio.value == pytest.approx(truth.max_mean_ratio)
 
 
-@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("scene", some_nightly(SCENES))
 def test_a_full_count_has_the_most_frequent_keys_and_their_counts(
     analysed: Analysed, skewed: OfScene, scene: str
 ) -> None:
@@ -138,7 +148,7 @@ def test_the_shares_of_partitioners_are_those_of_the_producers(analysed: Analyse
             assert shares[name] == pytest.approx(0.5 + 0.5 / PARTITIONS, abs=near)
 
 
-@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("scene", some_nightly(SCENES))
 def test_a_sample_knows_the_records_of_partitions_exactly(
     analysed: Analysed, skewed: OfScene, scene: str
 ) -> None:
@@ -149,10 +159,17 @@ def test_a_sample_knows_the_records_of_partitions_exactly(
     assert result.by_records.max_mean_ratio.value == pytest.approx(truth.max_mean_ratio)
 
 
-def test_intervals_of_samples_cover_the_truth(analysed: Analysed, skewed: OfScene) -> None:
+@pytest.mark.parametrize(
+    "scenes",
+    [[name for name in FREQUENT if name in EVERY_DAY], pytest.param(FREQUENT, marks=MORE)],
+    ids=["some", "all"],
+)
+def test_intervals_of_samples_cover_the_truth(
+    analysed: Analysed, skewed: OfScene, scenes: Sequence[str]
+) -> None:
     """At least nine of ten; how often they do over hundreds of draws is simulated elsewhere."""
     covers = []
-    for scene, settings in [*((scene, SAMPLE) for scene in FREQUENT), ("hot", OTHER_SAMPLE)]:
+    for scene, settings in [*((scene, SAMPLE) for scene in scenes), ("hot", OTHER_SAMPLE)]:
         result, truth = analysed(scene, settings), skewed(scene).truth
         shares = {hot.key: hot.share for hot in result.hot_keys}
         for key, records in truth.of_keys.most_common(3):
@@ -177,15 +194,16 @@ def test_the_hot_key_is_within_its_interval(analysed: Analysed, skewed: OfScene)
         assert hot.share.high - hot.share.low < 0.05
 
 
+@pytest.mark.parametrize("name", some_nightly(["hot", "zipf-1.1"]))
 def test_what_is_foretold_of_more_partitions_is_what_producers_then_do(
-    analysed: Analysed, skewed: OfScene, kafka: DevCluster
+    analysed: Analysed, skewed: OfScene, kafka: DevCluster, name: str
 ) -> None:
-    scene = skewed("zipf-1.1")
+    scene = skewed(name)
     more = scene.topic + ".24"
     create_topic(kafka.bootstrap_servers, more, 24)
     send(kafka.bootstrap_servers, more, scene.truth.of_keys.elements())
     then = consumed(kafka.bootstrap_servers, more, 24)
-    foretold = {one.partitions: one for one in analysed("zipf-1.1", FULL).what_if}[24]
+    foretold = {one.partitions: one for one in analysed(name, FULL).what_if}[24]
     assert foretold.max_mean_ratio.value == pytest.approx(max(then.records.values()) * 24 / RECORDS)
     moved = [key for key in then.keys if set(then.keys[key]) != set(scene.truth.keys[key])]
     assert foretold.keys_moved == pytest.approx(len(moved) / len(then.keys))

@@ -183,7 +183,7 @@ def messages(servers: str, topic: str, partitions: int) -> Iterator[Message]:
         client.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
         unfinished = set(range(partitions))
         while unfinished:
-            for message in client.consume(_CONSUMED_AT_ONCE, timeout=0.2):
+            for message in client.consume(_CONSUMED_AT_ONCE, timeout=0.02):
                 if (error := message.error()) is None:
                     yield message
                 else:

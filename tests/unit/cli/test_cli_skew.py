@@ -1,19 +1,17 @@
-"""`kafkaform skew`: what a person, a CI job and a cron job are told, with Spark and without."""
+"""`kafkaform skew`: what a person, a CI job and a cron job are told before Spark or a cluster is asked."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.cli_helpers import ROOT, Call, Project, called, environment, kafkaform
+from kafkaform.cluster import connection
+from tests.support.cli_helpers import ROOT, Call, Project, called, environment
 
 NOBODY = ("--bootstrap-server", "127.0.0.1:1")
-KEY = "jane.doe-4711"
-"""A key that is personal data, and nothing else is called."""
 
 
 def one_error(call: Call, code: int = 1) -> tuple[str, str]:
@@ -70,7 +68,10 @@ def test_wrong_usage_is_told_before_anything_is_read(tmp_path: Path, case: str) 
     assert "hunter2" not in error + hint
 
 
-def test_a_folder_named_topics_outside_a_repository_stops_no_named_topic(tmp_path: Path) -> None:
+def test_a_folder_named_topics_outside_a_repository_stops_no_named_topic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "CONNECT_TIMEOUT_S", 0.1)  # nobody is there, however long it waits
     Project(tmp_path, "", "").topic("a", partitions=1, overrides={"dev": {"partitions": 2}})
     named = called("skew", "a", *NOBODY, cwd=tmp_path).needs(1)
     assert "not read: the manifests: " in named.err
@@ -141,34 +142,3 @@ def test_files_that_are_not_there_are_told_before_spark_starts(tmp_path: Path) -
 def test_nobody_named_is_wrong_usage(tmp_path: Path) -> None:
     error, _ = one_error(called("skew", "a", cwd=tmp_path), 64)
     assert error == "no cluster is named"
-
-
-# --- the whole way ---------------------------------------------------------------------------------
-
-
-def hot_keys() -> list[str]:
-    """Half of the records have one key."""
-    return [KEY if number % 2 else f"{KEY}-{number % 300}" for number in range(2000)]
-
-
-def test_keys_are_in_every_report_only_if_they_are_asked_for(tmp_path: Path) -> None:
-    """From a file, without a cluster, and judged by a policy all the same."""
-    Project(tmp_path, "", "").topic("orders", partitions=4, skew={"maxKeyShare": 0.2})
-    rows = [{"key": key, "partition": 0, "size": 10, "offset": n} for n, key in enumerate(hot_keys())]
-    (tmp_path / "orders.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    call = kafkaform(
-        *("skew", "--from", "orders.jsonl"),
-        *("--show-keys", "--json", "a.json", "--markdown", "a.md", "--html", "a.html", "--history", "old"),
-        cwd=tmp_path,
-    ).needs(2)
-    assert call.said == ""
-    assert KEY in call.out
-    reports = [tmp_path / "a.json", tmp_path / "a.md", tmp_path / "a.html", *(tmp_path / "old").iterdir()]
-    assert len(reports) == 4
-    for path in reports:
-        assert KEY in path.read_text(), path.name
-    document = json.loads((tmp_path / "a.json").read_text())
-    assert (document["cluster_id"], document["cluster_name"]) == (None, None)
-    (topic,) = document["topics"]
-    assert (topic["name"], topic["policy"]["status"]) == ("orders", "fail")
-    assert len(topic["partitions"]) == 4

@@ -1,0 +1,113 @@
+"""The job as spark-submit runs it: its arguments, what is shipped, and what needs no Spark."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafkaform
+import spark_validation
+from spark_validation.arguments import parser
+from spark_validation.errors import ReadingFailed
+from spark_validation.job import JobSettings, run_topic
+from spark_validation.results import Limits
+from spark_validation.retention import removed
+from spark_validation.shipping import zipped
+from spark_validation.windows import Span, plan_windows
+
+ROOT = Path(__file__).parents[3]
+
+
+# --- arguments -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--topic", "a"], "--output"),
+        (["--output", "a"], "--topic"),
+        (["--topic", "a", "--output", "b", "--records", "0"], "must be at least 1"),
+        (["--topic", "a", "--output", "b", "--what-if", "12,0"], "must be at least 1"),
+        (["--topic", "a", "--output", "b", "--precision", "5"], "between 0 and 1"),
+        (["--topic", "a", "--output", "b", "--full", "--records", "5"], "not allowed with"),
+    ],
+)
+def test_wrong_usage_ends_with_64(
+    words: Sequence[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        parser().parse_args(words)
+    assert raised.value.code == 64
+    assert told in capsys.readouterr().err
+
+
+def test_the_package_says_the_version_of_the_tool_it_is_part_of() -> None:
+    assert spark_validation.__version__ == kafkaform.__version__
+
+
+def test_the_package_is_shipped_whole_and_runs_from_its_zip(tmp_path: Path) -> None:
+    archive = zipped(tmp_path)
+    with zipfile.ZipFile(archive) as found:
+        names = set(found.namelist())
+    sources = (ROOT / "spark_validation").rglob("*.py")
+    assert names == {path.relative_to(ROOT).as_posix() for path in sources}
+    code = "import spark_validation.counting as c; print(c.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(archive)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith(str(archive))
+
+
+# --- retention -------------------------------------------------------------------------------------
+
+
+def test_nothing_is_said_where_nothing_was_removed() -> None:
+    spans = [Span(0, 100, 1100), Span(1, 0, 0)]
+    assert removed(plan_windows(spans, records=1000, seed=1), spans) == ()
+
+
+def test_what_retention_removed_is_counted_and_named() -> None:
+    plan = plan_windows([Span(0, 100, 1100), Span(1, 0, 500)], records=1500, seed=1)
+    (note,) = removed(plan, [Span(0, 400, 1100), Span(1, 0, 500)])
+    assert "of 1,500 offsets" in note
+    assert "up to 300 were removed" in note
+    assert "(partition 0)" in note
+
+
+def test_a_partition_that_is_gone_is_all_removed() -> None:
+    plan = plan_windows([Span(number, 0, 10) for number in range(8)], records=80, seed=1)
+    (note,) = removed(plan, [])
+    assert "up to 80 were removed" in note
+    assert "(partitions 0, 1, 2, 3, 4 and 3 more)" in note
+
+
+# --- the job ---------------------------------------------------------------------------------------
+
+
+def test_a_topic_without_records_needs_no_spark() -> None:
+    nobody: Any = None
+    spans = [Span(0, 5, 5), Span(1, 0, 0)]
+    result = run_topic(nobody, "t", spans, {}, JobSettings(), limits=Limits())
+    assert result.diagnosis == "empty"
+    assert result.sample.records == 0
+
+
+def test_no_secret_is_sent_to_a_connect_server() -> None:
+    session: Any = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    kafka = {"bootstrap.servers": "a:1", "sasl.jaas.config": "s3cret"}
+    with pytest.raises(ReadingFailed, match=r"sasl\.jaas\.config would be there to read") as raised:
+        run_topic(session, "t", [Span(0, 0, 5)], kafka, JobSettings(), limits=Limits())
+    assert "s3cret" not in raised.value.message
+    assert "--master" in str(raised.value.hint)

@@ -1,0 +1,85 @@
+"""Spark's and Kafka's exceptions as one line each."""
+
+from __future__ import annotations
+
+from spark_validation.errors import JobFailed
+from spark_validation.translation import translated
+
+PASSWORD = 'Tr0ub4dor "horse" battery'
+
+
+class JavaClass:
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+
+    def getName(self) -> str:  # noqa: N802 - Java's
+        return self.names[0]
+
+    def getSuperclass(self) -> JavaClass | None:  # noqa: N802
+        return JavaClass(self.names[1:]) if self.names[1:] else None
+
+
+class JavaThrowable:
+    def __init__(self, *names: str, message: str = "", cause: JavaThrowable | None = None) -> None:
+        self.kind, self.message, self.cause = JavaClass((*names, "java.lang.Object")), message, cause
+
+    def getClass(self) -> JavaClass:  # noqa: N802
+        return self.kind
+
+    def getMessage(self) -> str:  # noqa: N802
+        return self.message
+
+    def getCause(self) -> JavaThrowable | None:  # noqa: N802
+        return self.cause
+
+
+class FromJavaError(Exception):
+    def __init__(self, java_exception: JavaThrowable) -> None:
+        super().__init__("An error occurred while calling o1.collect")
+        self.java_exception = java_exception
+
+
+def test_an_unknown_failure_is_its_innermost_cause_without_secrets() -> None:
+    inner = JavaThrowable("java.io.IOException", message=f"disk full at {PASSWORD}\n\tat x.y(z)")
+    error = FromJavaError(
+        JavaThrowable("org.apache.spark.SparkException", message="Job aborted", cause=inner)
+    )
+    found = translated(error, topic="t", secrets={PASSWORD})
+    assert isinstance(found, JobFailed)
+    assert found.message == "Spark could not count topic t: IOException: disk full at [hidden]"
+
+
+def test_a_failure_of_pythons_on_executors_is_its_last_line() -> None:
+    text = "Traceback:\n  File \"x\", line 1\nModuleNotFoundError: No module named 'numpy'\n"
+    error = FromJavaError(JavaThrowable("org.apache.spark.api.python.PythonException", message=text))
+    found = translated(error, topic="t")
+    assert found.message == "Python failed on Spark's executors: ModuleNotFoundError: No module named 'numpy'"
+    assert "numpy, pandas and pyarrow" in str(found.hint)
+
+
+def test_the_class_decides_and_not_the_words() -> None:
+    words = "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized"
+    found = translated(
+        FromJavaError(JavaThrowable("java.lang.IllegalStateException", message=words)), topic="t"
+    )
+    assert isinstance(found, JobFailed)
+    found = translated(
+        FromJavaError(JavaThrowable("x.Mine", "org.apache.kafka.common.errors.TopicAuthorizationException")),
+        topic="t",
+    )
+    assert found.message == "this account may not read topic t"
+
+
+class FromConnectError(Exception):
+    def getStackTrace(self) -> str:  # noqa: N802 - PySpark's
+        return (
+            "java.util.concurrent.ExecutionException\n"
+            "\tat java.util.concurrent.CompletableFuture.reportGet(CompletableFuture.java:396)\n"
+            "Caused by: org.apache.kafka.common.errors.SaslAuthenticationException: Authentication: no\n"
+            "\tat a.b.c(D.java:1)"
+        )
+
+
+def test_what_spark_connect_sends_is_told_apart_by_class_too() -> None:
+    found = translated(FromConnectError(), topic="t")
+    assert found.message == "the broker did not accept the account that Spark logs in with"

@@ -87,8 +87,7 @@ HEAVY_FILES = (
     "kafka/test_moves_kafka.py",
     "nightly/test_demo.py",
     "workflows/test_workflows.py",
-    "unit/cluster/test_lock.py",
-    "contract/test_cluster_lock.py",
+    "kafka/test_lock.py",
     "kafka/test_devcluster.py",
     "unit/report/test_skew_browser.py",
 )

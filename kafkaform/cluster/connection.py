@@ -20,9 +20,9 @@ from kafkaform.cluster.lent_connection import LentConnection
 from kafkaform.cluster.once import once, settle
 from kafkaform.cluster.sockets import Sockets
 from kafkaform.cluster.translation import (
-    interruptible,
     kafka_error,
     one_line,
+    signals_kept,
     translate,
     translate_code,
     translated,
@@ -114,7 +114,7 @@ class Connection:
         future = self.admin.describe_cluster(request_timeout=READ_TIMEOUT_S)
         deadline = time.monotonic() + CONNECT_TIMEOUT_S
         while not future.done() and time.monotonic() < deadline and self._final_error is None:
-            with interruptible():
+            with signals_kept():
                 self.admin.poll(0.01)
         if self._final_error is not None:
             raise AuthenticationFailed(

@@ -153,7 +153,7 @@ def translated() -> Iterator[None]:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def signals_kept() -> Iterator[None]:
     """Let what a signal handler raises out of the C code of librdkafka's client as it was raised.
 
     Before Python 3.12 that code loses an exception that has no value yet, and says only that one is missing.

@@ -11,7 +11,7 @@ import pytest
 from kafkaform.cluster import lock_membership
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.lock_membership import Membership
-from kafkaform.cluster.translation import interruptible
+from kafkaform.cluster.translation import signals_kept
 
 NOBODY: dict[str, object] = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -65,11 +65,11 @@ def test_a_call_ends_with_what_the_handler_raises(
 
 def test_the_cause_is_told_and_not_that_there_is_one() -> None:
     cause = TimeIsUpError()
-    with pytest.raises(TimeIsUpError) as caught, interruptible():
+    with pytest.raises(TimeIsUpError) as caught, signals_kept():
         raise SystemError("poll returned a result with an exception set") from cause
     assert caught.value is cause
 
 
 def test_other_troubles_of_the_client_are_no_ctrl_c() -> None:
-    with pytest.raises(SystemError, match="bad argument"), interruptible():
+    with pytest.raises(SystemError, match="bad argument"), signals_kept():
         raise SystemError("bad argument to internal function")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kafkaform.cluster import lock_membership
+from kafkaform.cluster.audit_topic import AuditTopic
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.lock_membership import Membership
 from kafkaform.cluster.translation import signals_kept
@@ -35,6 +36,7 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(lock_membership, "GIVE_UP_S", 0.1)
+    monkeypatch.setattr(AuditTopic, "_exists", lambda _: True)
     made = Connection(NOBODY, dict)
     monkeypatch.setattr(logging.getLogger("kafkaform.librdkafka"), "log", log)
     before = signal.getsignal(signal.SIGINT)
@@ -46,8 +48,12 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
 
 @pytest.mark.parametrize(
     "ask",
-    [lambda connection: connection.cluster, lambda connection: Membership(connection, "a").join("")],
-    ids=["facts", "lock"],
+    [
+        lambda connection: connection.cluster,
+        lambda connection: Membership(connection, "a").join(""),
+        lambda connection: AuditTopic(connection).append(['{"record": "throttle", "id": "a.1"}']),
+    ],
+    ids=["facts", "lock", "record"],
 )
 @pytest.mark.parametrize(
     ("handler", "raised"), [(signal.default_int_handler, KeyboardInterrupt), (time_is_up, TimeIsUpError)]

@@ -182,7 +182,7 @@ def test_throttles_of_somebody_else_stay(real: KafkaCluster, prefix: str) -> Non
     laid_out(real, name, SINGLE)
     foreign = Throttles({2: Rates(leader=9 * MB)}, {name: listed("0:1", "9:3")})
     real.set_throttles(foreign)
-    crew = crew_of(real, ledger_of(real, "ccc"), throttle=SLOW)
+    crew = crew_of(real, ledger_of(real, "ccc"), throttle=50 * MB)
     assert crew.move(work(name, SINGLE, TRIPLE)).outcomes == {topic(name): None}
     assert eventually(lambda: real.throttles([name]), lambda found: found == foreign)
     assert crew.notes.lines == ["broker 2 keeps the throttle that somebody else has set: 9 MB/s sending"]

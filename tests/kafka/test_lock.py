@@ -38,9 +38,11 @@ SESSION = "consumer.session.timeout.ms"
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[DevCluster]:
-    settings = {"session.timeout.ms": SESSION_S * 1000, "heartbeat.interval.ms": HEARTBEAT_S * 1000}
     properties = {
-        f"group.consumer.{least}{key}": f"{ms}" for key, ms in settings.items() for least in ("", "min.")
+        "group.consumer.session.timeout.ms": f"{SESSION_S}000",
+        "group.consumer.min.session.timeout.ms": f"{SESSION_S}000",
+        "group.consumer.heartbeat.interval.ms": f"{HEARTBEAT_S}000",
+        "group.consumer.min.heartbeat.interval.ms": f"{HEARTBEAT_S}000",
     }
     with guarded(1, heap_mb=256, properties=properties) as cluster:
         yield cluster

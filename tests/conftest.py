@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.devcluster.cluster import DevCluster
@@ -86,8 +87,7 @@ HEAVY_FILES = (
     "kafka/test_moves_kafka.py",
     "nightly/test_demo.py",
     "workflows/test_workflows.py",
-    "unit/cluster/test_lock.py",
-    "contract/test_cluster_lock.py",
+    "kafka/test_lock.py",
     "kafka/test_devcluster.py",
     "unit/report/test_skew_browser.py",
 )
@@ -110,6 +110,22 @@ class GroupScheduling(LoadScopeScheduling):
     def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
         config.option.loadscopereorder = False  # by the number of tests: the order of collection counts
         super().__init__(config, log)
+        self._ended: set[str] = set()
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Remember the test that ended a worker: xdist would let it end each that follows."""
+        at_work = (
+            test for unit in self.assigned_work[node].values() for test, over in unit.items() if not over
+        )
+        self._ended.update([*at_work][:1])
+        return super().remove_node(node)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        for group, tests in [*self.workqueue.items()]:
+            tests.update(dict.fromkeys(self._ended & tests.keys(), True))
+            if all(tests.values()):
+                del self.workqueue[group]
+        super()._reschedule(node)
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
@@ -131,7 +147,7 @@ def _weight(nodeid: str) -> int:
 def pytest_configure(config: pytest.Config) -> None:
     """Name the markers; let kafka-python read its schemas the old way (a DeprecationWarning up to 3.12)."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # As a shell without job control leaves it to what it runs in the background: Ctrl-C tests would hang.
+        # As it is for what a shell without job control runs in the background: tests of Ctrl-C would hang.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
     for folder, what in FOLDERS.items():

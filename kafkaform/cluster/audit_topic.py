@@ -19,7 +19,7 @@ from kafkaform.audit.record import key_of
 from kafkaform.audit.topic import TOPIC, creation
 from kafkaform.cluster.api import READ_TIMEOUT_S
 from kafkaform.cluster.plain_source import PlainSource
-from kafkaform.cluster.translation import translate
+from kafkaform.cluster.translation import signals_kept, translate
 from kafkaform.cluster.writer import submit
 from kafkaform.errors import RequestRejected
 from kafkaform.lock import unguarded
@@ -53,6 +53,7 @@ class AuditTopic:
         """See `Cluster.begin_audit`."""
         self._producer  # noqa: B018 - cached: it finds its way in the background
 
+    @signals_kept()
     def append(self, lines: Sequence[str]) -> None:
         """See `Cluster.append_audit`."""
         producer = self._producer  # first: given a message before it has a connection, it waits half a second
@@ -74,6 +75,7 @@ class AuditTopic:
             producer.purge()
             raise translate(error) from error
 
+    @signals_kept()
     def read(self) -> list[str]:
         """See `Cluster.read_audit`."""
         if not self._exists():

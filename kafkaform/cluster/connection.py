@@ -19,7 +19,14 @@ from kafkaform.cluster.api import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, is_known
 from kafkaform.cluster.lent_connection import LentConnection
 from kafkaform.cluster.once import once, settle
 from kafkaform.cluster.sockets import Sockets
-from kafkaform.cluster.translation import kafka_error, one_line, translate, translate_code, translated
+from kafkaform.cluster.translation import (
+    kafka_error,
+    one_line,
+    signals_kept,
+    translate,
+    translate_code,
+    translated,
+)
 from kafkaform.errors import AuthenticationFailed, ClusterError, KafkaformError, Unreachable
 
 if TYPE_CHECKING:
@@ -107,7 +114,8 @@ class Connection:
         future = self.admin.describe_cluster(request_timeout=READ_TIMEOUT_S)
         deadline = time.monotonic() + CONNECT_TIMEOUT_S
         while not future.done() and time.monotonic() < deadline and self._final_error is None:
-            self._poll()
+            with signals_kept():
+                self.admin.poll(0.01)
         if self._final_error is not None:
             raise AuthenticationFailed(
                 f"{self.bootstrap_servers}: {one_line(self._final_error.str())}",
@@ -234,12 +242,6 @@ class Connection:
         self._closed = True
         while self._opened:
             self._opened.pop().close()
-
-    def _poll(self) -> None:
-        try:
-            self.admin.poll(0.01)
-        except SystemError as error:  # how the client's C code passes a signal on that a handler raised for
-            raise KeyboardInterrupt from error
 
     def _unreachable(self) -> Unreachable:
         reason = f": {one_line(self._last_error.str())}" if self._last_error else ""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kafkaform import lock
-from kafkaform.cluster.translation import kafka_error, one_line, translate, translate_error
+from kafkaform.cluster.translation import kafka_error, one_line, signals_kept, translate, translate_error
 from kafkaform.errors import PermissionDenied, RequestRejected, Unreachable
 from kafkaform.lock import NAME, WITHOUT
 
@@ -212,10 +212,8 @@ class Membership:
 
     def _poll(self) -> None:
         """Let librdkafka call back; nothing is ever read."""
-        try:
+        with signals_kept():
             message = self._consumer.poll(_POLL_S)
-        except SystemError as error:  # how the client's C code passes a signal on that a handler raised for
-            raise KeyboardInterrupt from error
         told = message.error() if message is not None else None
         if told is not None:
             self._on_error(told)

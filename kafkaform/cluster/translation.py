@@ -39,6 +39,9 @@ _AUTHENTICATION = frozenset(
 _UNREACHABLE = frozenset({KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._ALL_BROKERS_DOWN})
 _NO_ANSWER = frozenset({KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT})
 
+_LOST = "without setting an exception"
+"""How Python complains of C code that has failed and does not say of what."""
+
 MISSING = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -147,3 +150,20 @@ def translated() -> Iterator[None]:
     except (OSError, ValueError, LookupError, TypeError, AttributeError, StructError) as error:
         # Also what it stumbles over in a malformed answer.
         raise ClusterError(f"kafka-python failed: {one_line(str(error))}") from error
+
+
+@contextmanager
+def signals_kept() -> Iterator[None]:
+    """Let what a signal handler raises out of the C code of librdkafka's client as it was raised.
+
+    Before Python 3.12 that code loses an exception that has no value yet, and says only that one is missing.
+    It is that of a Ctrl-C: Python's own handler raises it so, every other one makes an object first.
+    """
+    try:
+        yield
+    except SystemError as error:
+        if error.__cause__ is not None:
+            raise error.__cause__ from None
+        if _LOST not in str(error):
+            raise
+        raise KeyboardInterrupt from error

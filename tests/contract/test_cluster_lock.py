@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
-import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import pytest
-from confluent_kafka import Consumer
 
-from kafkaform import executor
-from kafkaform.cluster import lock_membership
 from kafkaform.cluster.kafka import KafkaCluster
-from kafkaform.cluster.lock_membership import INSTANCE_ID
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.errors import ClusterError, LockHeld, LockLost, PermissionDenied, RequestRejected
-from kafkaform.lock import NAME, Guard, Holder, lost
+from kafkaform.errors import ClusterError, LockHeld, LockLost, RequestRejected
+from kafkaform.lock import lost
 from kafkaform.model import ResourceRef
 from kafkaform.operations import (
     AddPartitions,
@@ -34,13 +26,10 @@ from kafkaform.operations import (
     Operation,
     ResetOffsets,
 )
-from kafkaform.outcome import Result
-from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, connect, eventually, guarded
-from tests.support.lock_process import LockProcess, remove_holder
-from tests.support.scenes import Watched, declared, plan_for, topic
+from tests.support.kafka_fixtures import TIMEOUT_S, eventually
+from tests.support.lock_process import ALICE, BOB, hold
+from tests.support.scenes import topic
 
-ALICE = Holder("alice@ci-3", "apply of plan 12ab", 4711)
-BOB = Holder("bob@laptop", "apply of manifests")
 CONFIG = "consumer.session.timeout.ms"
 
 
@@ -49,12 +38,6 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
     if request.param == "kafka":
         return cast("KafkaCluster", request.getfixturevalue("real_cluster"))
     return MemoryCluster()
-
-
-def hold(
-    cluster: Cluster, holder: Holder, timeout_s: float = 0.0, said: list[str] | None = None
-) -> AbstractContextManager[Guard]:
-    return cluster.lock(holder, timeout_s=timeout_s, tell=([] if said is None else said).append)
 
 
 def group(name: str) -> ResourceRef:
@@ -102,13 +85,15 @@ def test_each_step_is_a_line_of_the_log(real_cluster: KafkaCluster, caplog: pyte
 
 def test_who_waits_is_told_who_holds_it_and_gets_it(cluster: Cluster) -> None:
     said: list[str] = []
-    first = hold(cluster, ALICE)
-    first.__enter__()
-    timer = threading.Timer(1.5, first.__exit__, (None, None, None))
-    timer.start()
-    with hold(cluster, BOB, TIMEOUT_S, said) as guard:
-        guard()
-    timer.join()
+    with ExitStack() as first:
+        first.enter_context(hold(cluster, ALICE))
+
+        def tell(line: str) -> None:
+            said.append(line)
+            first.close()
+
+        with cluster.lock(BOB, timeout_s=TIMEOUT_S, tell=tell) as guard:
+            guard()
     (line,) = said
     assert line.startswith("the lock of the cluster is held by alice@ci-3 (apply of plan 12ab, process 4711)")
     assert line.endswith("; waiting up to 30s")
@@ -280,287 +265,3 @@ def test_a_group_that_is_deleted_without_its_configs_is_not_said_to_be_untouched
     assert type(outcome) is ClusterError
     assert outcome.message.startswith("the group is gone, its configs are not: this apply lost the lock")
     assert real_cluster.execute([DeleteGroup(ref, (CONFIG,))]) == [None]
-
-
-# --- a real Kafka: who is at the other end ---------------------------------------------------------
-
-
-def test_what_an_earlier_holder_said_is_not_told_of_the_present_one(
-    kafka: DevCluster, real_cluster: KafkaCluster
-) -> None:
-    with hold(real_cluster, ALICE):
-        pass
-    with stranger(kafka.bootstrap_servers), pytest.raises(LockHeld) as caught, hold(real_cluster, BOB):
-        raise AssertionError
-    assert "held by client other-tool at 127.0.0.1;" in f"{caught.value.message};"
-    assert "alice" not in caught.value.message
-
-
-class stranger:  # noqa: N801 - used as a context
-    """Somebody else's consumer that has taken the place of the lock's holder, and says nothing of itself."""
-
-    def __init__(self, servers: str) -> None:
-        properties: dict[str, Any] = {
-            "bootstrap.servers": servers,
-            "client.id": "other-tool",
-            "group.id": NAME,
-            "group.protocol": "consumer",
-            "group.instance.id": INSTANCE_ID,
-        }
-        self._consumer = Consumer(properties)
-
-    def __enter__(self) -> None:
-        assigned: list[object] = []
-        self._consumer.subscribe([NAME], on_assign=lambda _, partitions: assigned.extend(partitions))
-        eventually(lambda: self._consumer.poll(0.01), lambda _: bool(assigned))
-
-    def __exit__(self, *_: object) -> None:
-        self._consumer.close()
-
-
-def test_who_was_removed_never_holds_it_again(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
-    with hold(real_cluster, ALICE) as guard:
-        guard()
-        remove_holder(kafka.bootstrap_servers)
-        with pytest.raises(LockLost):
-            guard()
-        with hold(real_cluster, BOB) as another:
-            another()
-        # Nobody has it now: it is free, and yet it is not the first one's.
-        with pytest.raises(LockLost):
-            guard()
-        with hold(real_cluster, BOB) as another:
-            another()
-
-
-def test_an_apply_whose_lock_is_taken_away_stops_where_it_is(
-    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
-) -> None:
-    created(real_cluster, f"{prefix}old")
-    plan = plan_for(real_cluster, declared(f"{prefix}new"), declared(f"{prefix}old", 2))
-    watched = Watched(real_cluster)
-
-    def taken(_: object) -> None:
-        if len(watched.requests) == 1:
-            remove_holder(kafka.bootstrap_servers)
-
-    watched.after = taken
-    with hold(real_cluster, ALICE) as guard:
-        report = executor.apply(plan, watched, guard=guard)
-    results = {one.planned.ref.name.removeprefix(prefix): one.result for one in report.results}
-    assert results == {"new": Result.APPLIED, "old": Result.NOT_TRIED}
-    assert real_cluster.partition_counts([f"{prefix}old"]) == {f"{prefix}old": 1}
-
-
-def test_nothing_is_written_to_the_terminal(
-    real_cluster: KafkaCluster, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """librdkafka calls it a fatal error that somebody else is a member."""
-    with hold(real_cluster, ALICE), pytest.raises(LockHeld), hold(real_cluster, BOB):
-        raise AssertionError
-    assert capfd.readouterr() == ("", "")
-
-
-def test_the_topic_is_made_anew_and_its_deletion_loses_the_lock(
-    kafka: DevCluster, real_cluster: KafkaCluster
-) -> None:
-    admin = admin_client(kafka.bootstrap_servers)
-    with hold(real_cluster, ALICE) as guard:
-        guard()
-        admin.delete_topics([NAME])[NAME].result(TIMEOUT_S)
-        eventually(lambda: is_lost(guard), bool)
-        with pytest.raises(LockLost):
-            guard()
-    with hold(real_cluster, BOB, TIMEOUT_S) as guard:
-        guard()
-    partitions = admin.list_topics(timeout=TIMEOUT_S).topics[NAME].partitions
-    assert [len(each.replicas) for each in partitions.values()] == [1]
-
-
-def is_lost(guard: Guard) -> bool:
-    try:
-        guard()
-    except LockLost:
-        return True
-    return False
-
-
-def test_a_proof_that_took_too_long_is_none(
-    real_cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As when the process was frozen after the broker had answered, and somebody else has the lock by now."""
-    with hold(real_cluster, ALICE) as guard:
-        guard()
-        monkeypatch.setattr(lock_membership, "FRESH_S", 0.0)
-        monkeypatch.setattr(lock_membership, "PROOF_TIMEOUT_S", 0.2)
-        with pytest.raises(LockLost, match=r"too late|does not answer"):
-            guard()
-        monkeypatch.undo()
-        with pytest.raises(LockLost):
-            guard()
-        with hold(real_cluster, BOB) as another:
-            another()
-
-
-@pytest.mark.parametrize("after_s", [0.001, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.2])
-def test_ctrl_c_leaves_nobody_with_the_lock(real_cluster: KafkaCluster, after_s: float) -> None:
-    """Also if it comes while the coordinator is asked: who leaves then is made a member all the same."""
-    real_cluster.facts()
-
-    def interrupted() -> None:
-        threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGINT)).start()
-        with hold(real_cluster, ALICE) as guard:
-            while True:
-                guard()
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    with hold(real_cluster, BOB) as guard:
-        guard()
-
-
-def test_ctrl_c_ends_the_waiting(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
-    with hold(real_cluster, ALICE) as guard, LockProcess(kafka.bootstrap_servers, "bob", 600) as waiting:
-        assert "held by alice@ci-3" in waiting.said()
-        waiting.process.send_signal(signal.SIGINT)
-        assert waiting.process.wait(TIMEOUT_S) != 0
-        guard()
-
-
-def test_a_broken_off_proof_is_none_and_so_are_those_after_it(
-    real_cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with hold(real_cluster, ALICE) as guard:
-        guard()
-
-        def interrupted(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(lock_membership.Membership, "_poll", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            guard()
-        monkeypatch.undo()
-        with pytest.raises(LockLost, match="the proof was broken off"):
-            guard()
-
-
-# --- a real Kafka: brokers that go and come --------------------------------------------------------
-
-
-def test_a_coordinator_that_moves_does_not_lose_the_lock(kafka3: DevCluster) -> None:
-    with connect(kafka3.bootstrap_servers) as cluster, hold(cluster, ALICE, TIMEOUT_S) as guard:
-        guard()
-        admin = admin_client(kafka3.bootstrap_servers)
-        described = admin.describe_consumer_groups([NAME])[NAME].result(TIMEOUT_S)
-        replicas = admin.list_topics(timeout=TIMEOUT_S).topics[NAME].partitions[0].replicas
-        assert len(replicas) == 3
-        kafka3.stop_node(described.coordinator.id)
-        try:
-            for _ in range(5):
-                guard()
-        finally:
-            kafka3.start_node(described.coordinator.id)
-        guard()
-
-
-def test_a_broker_that_restarts_does_not_lose_the_lock_and_one_that_stays_away_does(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with (
-        guarded(1, heap_mb=256) as kafka,
-        connect(kafka.bootstrap_servers) as cluster,
-        hold(cluster, ALICE, TIMEOUT_S) as guard,
-    ):
-        guard()
-        kafka.stop_node(1)
-        kafka.start_node(1)
-        guard()
-        kafka.stop_node(1)
-        monkeypatch.setattr(lock_membership, "PROOF_TIMEOUT_S", 0.5)
-        monkeypatch.setattr(lock_membership, "GIVE_UP_S", 0.5)
-        with pytest.raises(LockLost, match="the coordinator of the lock does not answer"):
-            guard()
-
-
-# --- a real Kafka: who may have it -----------------------------------------------------------------
-
-
-def test_brokers_without_the_protocol_are_told_of() -> None:
-    properties = {"group.coordinator.rebalance.protocols": "classic"}
-    with (
-        guarded(1, heap_mb=256, properties=properties) as kafka,
-        connect(kafka.bootstrap_servers) as cluster,
-        pytest.raises(RequestRejected) as caught,
-        hold(cluster, ALICE),
-    ):
-        raise AssertionError
-    assert caught.value.code == "UNSUPPORTED_VERSION"
-    assert "do not have the group protocol that the lock needs" in caught.value.message
-    helps(caught.value, "Kafka has it from 4.0 on", "group.coordinator.rebalance.protocols")
-
-
-@pytest.fixture
-def lock_topic(kafka_acl: DevCluster) -> None:
-    """The topic of the lock, made by whoever runs the cluster."""
-    with connect(kafka_acl.bootstrap_servers) as cluster, hold(cluster, ALICE, TIMEOUT_S):
-        pass
-
-
-ALL = (f"TOPIC:{NAME}:READ", f"GROUP:{NAME}:READ")
-
-
-@pytest.mark.usefixtures("lock_topic")
-def test_read_on_the_topic_and_the_group_is_enough(account: Callable[..., Account]) -> None:
-    with hold(account(*ALL).cluster, ALICE) as guard:
-        guard()
-
-
-@pytest.mark.usefixtures("lock_topic")
-@pytest.mark.parametrize(
-    "grants",
-    [
-        (f"TOPIC:{NAME}:READ",),
-        (f"TOPIC:{NAME}:READ", f"GROUP:{NAME}:DESCRIBE"),
-        (f"TOPIC:{NAME}:DESCRIBE", f"GROUP:{NAME}:READ"),
-    ],
-    ids=["no group", "group described", "topic described"],
-)
-def test_the_rights_that_are_missing_are_named(
-    account: Callable[..., Account], grants: Sequence[str]
-) -> None:
-    with pytest.raises(PermissionDenied) as caught, hold(account(*grants).cluster, ALICE):
-        raise AssertionError
-    assert "may not use the lock" in caught.value.message
-    helps(caught.value, f"grant Read on the topic and on the group {NAME}")
-
-
-@pytest.mark.parametrize("grants", [(), (f"TOPIC:{NAME}:DESCRIBE",)], ids=["not visible", "not there"])
-def test_an_account_that_cannot_make_the_topic_is_told_so(
-    kafka_acl: DevCluster, account: Callable[..., Account], grants: Sequence[str]
-) -> None:
-    remove_lock_topic(kafka_acl.bootstrap_servers)
-    with pytest.raises(PermissionDenied) as caught, hold(account(*grants).cluster, ALICE):
-        raise AssertionError
-    assert f"the topic of the lock, {NAME}, is not there, or not visible" in caught.value.message
-    helps(caught.value, "let somebody create it (1 partition)")
-
-
-def test_an_account_that_may_make_the_topic_makes_it(
-    kafka_acl: DevCluster, account: Callable[..., Account]
-) -> None:
-    remove_lock_topic(kafka_acl.bootstrap_servers)
-    with hold(account(*ALL, f"TOPIC:{NAME}:CREATE").cluster, ALICE) as guard:
-        guard()
-
-
-def remove_lock_topic(servers: str) -> None:
-    admin = admin_client(servers)
-    if NAME in admin.list_topics(timeout=TIMEOUT_S).topics:
-        admin.delete_topics([NAME])[NAME].result(TIMEOUT_S)
-        eventually(lambda: admin.list_topics(timeout=TIMEOUT_S).topics, lambda topics: NAME not in topics)
-
-
-def helps(error: ClusterError, *words: str) -> None:
-    assert error.hint is not None
-    for word in (*words, "--no-lock", "`lock: false`"):
-        assert word in error.hint

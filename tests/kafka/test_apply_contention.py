@@ -1,35 +1,33 @@
-"""Several applies to one cluster, as processes: one at a time, whatever becomes of the one at work."""
+"""Several applies to one cluster: one at a time, and what the command line says of it."""
 
 from __future__ import annotations
 
 import json
 import signal
 import subprocess
-import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
+from threading import Lock
 
+import pytest
+
+from kafkaform import executor
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.lock import NAME, Holder
+from kafkaform.lock import Holder
 from tests.support.cli_helpers import Project, Terminal, command, environment
-from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, connect, eventually
-from tests.support.lock_process import LockProcess, remove_holder
-from tests.support.scenes import topic
+from tests.support.kafka_fixtures import TIMEOUT_S, connect, eventually
+from tests.support.lock_process import hold
+from tests.support.scenes import declared, plan_for
 
 TEN = 10
 LOCKED = {"KAFKAFORM_LOCK": "true"}
-SESSION_TIME_S = 60.0
-"""How long the next one waits at most for the lock of a dead holder: 45 s, and until somebody looks."""
-
-HEARTBEAT_S = 5
-"""How often brokers have members of a group tell that they are alive."""
 
 
 # --- ten at once -----------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly("ten processes; what they share is proven with ten threads, and one process that waits")
 def test_ten_applies_at_once_come_one_after_the_other(kafka: DevCluster, prefix: str, tmp_path: Path) -> None:
     """Each makes a topic of its own; they share a record, in which none begins before another has ended."""
     record = tmp_path / "audit.jsonl"
@@ -61,24 +59,26 @@ def test_ten_applies_at_once_come_one_after_the_other(kafka: DevCluster, prefix:
 
 
 def test_none_of_ten_changes_that_build_on_each_other_is_lost(
-    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, tmp_path: Path
+    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
 ) -> None:
     """Each reads how many partitions a topic has, and adds one: two at once would both add the same one."""
-    name, file = f"{prefix}a", tmp_path / "at-work"
-    with LockProcess(kafka.bootstrap_servers, "first") as first:
-        first.waited()
-        assert first.asked(f"apply {name}") == "applied"
-        first.ended()
+    name, at_work = f"{prefix}a", Lock()
+    assert executor.apply(plan_for(real_cluster, declared(name)), real_cluster).complete
     start = eventually(lambda: real_cluster.partition_counts([name]), bool)[name]
-    with ExitStack() as stack:
-        each = [
-            stack.enter_context(LockProcess(kafka.bootstrap_servers, f"number {n}", 3 * TIMEOUT_S))
-            for n in range(TEN)
-        ]
-        for process in each:
-            process.tell(f"bump {name} {file}\nend")
-        said = [process.ended().splitlines() for process in each]
-    assert [lines[-1] for lines in said] == ["applied"] * TEN
+
+    def add_one(number: int) -> bool:
+        with (
+            connect(kafka.bootstrap_servers) as mine,
+            hold(mine, Holder(f"number {number}"), 3 * TIMEOUT_S) as guard,
+        ):
+            assert at_work.acquire(blocking=False), "two are at work"
+            before = mine.partition_counts([name])[name]
+            report = executor.apply(plan_for(mine, declared(name, before + 1)), mine, guard=guard)
+            at_work.release()
+            return report.complete
+
+    with ThreadPoolExecutor(TEN) as pool:
+        assert [*pool.map(add_one, range(TEN))] == [True] * TEN
     assert real_cluster.partition_counts([name])[name] == start + TEN
 
 
@@ -150,94 +150,3 @@ def test_a_sigterm_gives_the_lock_back(project: Project, real_cluster: KafkaClus
     with real_cluster.lock(Holder("alice"), timeout_s=0, tell=print) as guard:
         guard()
     assert project.live() == {}
-
-
-# --- killed and frozen -----------------------------------------------------------------------------
-
-
-def test_a_holder_that_was_frozen_for_a_moment_holds_it_still(kafka: DevCluster, prefix: str) -> None:
-    with LockProcess(kafka.bootstrap_servers, "frozen", TIMEOUT_S) as frozen:
-        frozen.waited()
-        frozen.process.send_signal(signal.SIGSTOP)
-        time.sleep(1)
-        frozen.process.send_signal(signal.SIGCONT)
-        assert frozen.asked("prove") == "proven"
-        assert frozen.asked(f"apply {prefix}a") == "applied"
-        frozen.ended()  # or the next test waits for the end of its session
-
-
-def test_a_dead_holder_is_followed_and_a_frozen_one_makes_no_further_change(
-    kafka: DevCluster, kafka3: DevCluster, kafka_acl: DevCluster, prefix: str
-) -> None:
-    """All three wait for the end of a session, 45 s: each on a cluster of its own, at the same time."""
-    with ThreadPoolExecutor() as pool:
-        scenes = [
-            pool.submit(frozen_and_followed, kafka.bootstrap_servers, prefix),
-            pool.submit(frozen_at_work_and_not_followed, kafka3.bootstrap_servers, prefix),
-            pool.submit(killed_and_followed, kafka_acl.bootstrap_servers, prefix),
-        ]
-    for scene in scenes:
-        scene.result()
-
-
-def frozen_and_followed(servers: str, prefix: str) -> None:
-    with LockProcess(servers, "frozen", TIMEOUT_S) as frozen, connect(servers) as cluster:
-        frozen.waited()
-        assert frozen.asked(f"apply {prefix}before") == "applied"
-        frozen.process.send_signal(signal.SIGSTOP)
-        with LockProcess(servers, "next", SESSION_TIME_S) as following:
-            assert "held by frozen (a test" in following.waited()[0]
-            assert following.asked(f"apply {prefix}next") == "applied"
-            frozen.process.send_signal(signal.SIGCONT)
-            assert frozen.asked(f"apply {prefix}after") == "not_tried"
-            assert frozen.asked("prove").startswith("lost this apply lost the lock of the cluster: ")
-            frozen.ended()
-            assert following.asked("prove") == "proven"
-            assert following.asked(f"apply {prefix}last") == "applied"
-            following.ended()
-        seen = cluster.observe([], kinds=["Topic"]).inventory
-        assert topic(f"{prefix}last") in seen
-        assert topic(f"{prefix}after") not in seen
-
-
-def frozen_at_work_and_not_followed(servers: str, prefix: str) -> None:
-    """Frozen in the midst of its requests: the one past its proof at most is carried out afterwards."""
-    admin = admin_client(servers)
-
-    def names() -> set[str]:
-        return {name for name in admin.list_topics(timeout=TIMEOUT_S).topics if name.startswith(prefix)}
-
-    def members() -> int:
-        return len(admin.describe_consumer_groups([NAME])[NAME].result(TIMEOUT_S).members)
-
-    with LockProcess(servers, "frozen", TIMEOUT_S) as frozen:
-        frozen.waited()
-        assert frozen.asked(f"flood {prefix}") == "flooding"
-        eventually(names, lambda found: len(found) >= 3)
-        frozen.process.send_signal(signal.SIGSTOP)
-        eventually(members, lambda count: count == 0, SESSION_TIME_S)
-        before = names()
-        frozen.process.send_signal(signal.SIGCONT)
-        assert "then this apply lost the lock of the cluster: " in frozen.said()
-        frozen.ended()
-        # Where the coordinator moved meanwhile, the place is kept for as long as a session once more.
-        with LockProcess(servers, "next", SESSION_TIME_S) as following:
-            following.waited()
-            assert following.asked(f"apply {prefix}sentinel") == "applied"
-        after = eventually(names, lambda found: f"{prefix}sentinel" in found)
-        assert len(after - before - {f"{prefix}sentinel"}) in {0, 1}
-
-
-def killed_and_followed(servers: str, prefix: str) -> None:
-    with LockProcess(servers, "killed", TIMEOUT_S) as killed:
-        killed.waited()
-        assert killed.asked(f"apply {prefix}before") == "applied"
-        killed.process.kill()
-        with LockProcess(servers, "next", SESSION_TIME_S) as following:
-            assert "held by killed (a test" in following.waited()[0]
-            assert following.asked(f"apply {prefix}next") == "applied"
-            # Its client finds out by itself that it was removed, and may not become the holder again unseen.
-            remove_holder(servers)
-            time.sleep(HEARTBEAT_S + 1)
-            assert following.asked("prove").startswith("lost ")
-            following.ended()

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.lock import Holder
 from tests.support.cli_helpers import Project, manifest
-from tests.support.kafka_fixtures import connect
 
 ON = {"KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
 
@@ -18,20 +16,6 @@ ON = {"KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
 def project(project: Project) -> Project:
     project.write("topics/a.yaml", manifest(f"{project.prefix}a", {"partitions": 3, "replicationFactor": 1}))
     return project
-
-
-def test_an_apply_waits_for_another_and_says_whose(project: Project) -> None:
-    holder = Holder("alice@ci-3", "apply of plan 12ab", 7)
-    with (
-        connect(project.servers) as cluster,
-        cluster.lock(holder, timeout_s=60, tell=lambda _: None),
-    ):
-        call = project.run("apply", "--auto-approve", "--lock-timeout", "2s", env=ON).needs(1)
-        assert "held by alice@ci-3 (apply of plan 12ab, process 7)" in call.err
-        assert "--lock-timeout" in call.err
-        assert project.live() == {}
-        project.run("apply", "--auto-approve", "--no-lock", env=ON).needs(0)
-    project.run("apply", "--auto-approve", env=ON).needs(0)
 
 
 def test_what_an_apply_did_can_be_read_back(project: Project, tmp_path: Path) -> None:

@@ -103,6 +103,7 @@ def test_another_topic_of_the_same_name_is_left_alone_on_a_real_kafka(
     assert all(state_of(real_cluster, name) == {"partitions": 3, "replicationFactor": 1} for name in names)
 
 
+@pytest.mark.nightly("12,000 partitions; unit/apply/test_executor.py counts requests and readings")
 def test_a_thousand_topics_of_twelve_partitions_on_a_real_kafka(
     real_cluster: KafkaCluster, prefix: str, time: FakeClock
 ) -> None:

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import cast
 
 import pytest
 from confluent_kafka import Producer
@@ -23,24 +18,28 @@ from kafkaform.layout import Assignment
 from kafkaform.lock import lost
 from kafkaform.moves.ledger import ThrottleLedger
 from kafkaform.moves.options import MoveOptions
+from kafkaform.moves.progress import MoveProgress
 from kafkaform.outcome import Result
 from kafkaform.settings import AuditSettings
 from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
 from tests.support.kafka_fixtures import TIMEOUT_S, connect, eventually
+from tests.support.load_clients import load
 from tests.support.move_scenes import MB, Crew, laid_out, now_on, work
 from tests.support.scenes import Watched, declared, plan_for, state_of, topic
 
 SINGLE: Assignment = ((1,), (2,), (3,))
 TRIPLE: Assignment = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
-SIZE = 12 * MB
+SIZE = 4 * MB
 """What each partition holds."""
+SLOW = MB // 10
+"""At which all of it takes more than a minute; a throttle lets ten seconds' worth through at once."""
 
 
 @pytest.fixture
 def real(kafka3: DevCluster) -> Iterator[KafkaCluster]:
     with connect(kafka3.bootstrap_servers) as cluster:
         yield cluster
-        assert not cluster.throttles(()), "a test left throttles behind"
+        untouched(cluster)
 
 
 @pytest.fixture
@@ -78,32 +77,44 @@ def in_place(cluster: KafkaCluster, name: str, wanted: Assignment) -> None:
     eventually(lambda: now_on(cluster, name), lambda found: found == wanted)
 
 
-def test_replicas_are_added_with_their_data_and_dropped_again(
-    real: KafkaCluster, prefix: str, fill: Callable[[str], None]
+def untouched(cluster: KafkaCluster) -> None:
+    """Fail unless all throttles are off."""
+    eventually(lambda: cluster.throttles([*cluster.layout().topics]), lambda left: not left)
+
+
+def test_replicas_are_added_with_their_data_and_dropped_again_and_no_record_is_lost(
+    real: KafkaCluster, kafka3: DevCluster, prefix: str, fill: Callable[[str], None]
 ) -> None:
     name = f"{prefix}a"
     laid_out(real, name, SINGLE)
     fill(name)
-    crew = crew_of(real, ledger_of(real, "aaa"), throttle=50 * MB, batch_partitions=2)
-    report = crew.move(work(name, SINGLE, TRIPLE))
-    assert report.outcomes == {topic(name): None}, crew.notes.lines
-    states = real.layout().topics[name]
-    assert [state.replicas for state in states] == list(TRIPLE)
-    assert [set(state.isr) for state in states] == [{1, 2, 3}] * 3
-    sizes = bytes_on(real, name)
-    assert len(sizes) == 9
-    assert min(sizes.values()) >= SIZE
-    last = crew.notes.progress[-1]
-    assert (last.batches, last.partitions_done, last.bytes_done) == (2, 3, last.bytes_total)
-    assert last.bytes_total >= 6 * SIZE
-    assert not real.throttles([name])
-    report = crew_of(real).move(work(name, TRIPLE, ((2, 1), (3, 2), (1, 3))))
-    assert report.outcomes == {topic(name): None}
-    states = eventually(
-        lambda: real.layout().topics[name],
-        lambda found: [state.leader for state in found] == [2, 3, 1],
-    )
-    assert [state.replicas for state in states] == [(2, 1), (3, 2), (1, 3)]
+    with load(kafka3.bootstrap_servers, name, len(SINGLE)) as producing:
+        producing.moves_on()
+        crew = crew_of(real, ledger_of(real, "aaa"), throttle=50 * MB, batch_partitions=2)
+        report = crew.move(work(name, SINGLE, TRIPLE))
+        assert report.outcomes == {topic(name): None}, crew.notes.lines
+        in_place(real, name, TRIPLE)
+        eventually(
+            lambda: [{*state.isr} for state in real.layout().topics[name]],
+            lambda in_sync: in_sync == [{1, 2, 3}] * 3,
+        )
+        sizes = bytes_on(real, name)
+        assert len(sizes) == 9
+        assert min(sizes.values()) >= SIZE
+        last = crew.notes.progress[-1]
+        assert (last.batches, last.partitions_done, last.bytes_done) == (2, 3, last.bytes_total)
+        assert last.bytes_total >= 6 * SIZE
+        untouched(real)
+        producing.moves_on()
+        report = crew_of(real).move(work(name, TRIPLE, ((2, 1), (3, 2), (1, 3))))
+        assert report.outcomes == {topic(name): None}
+        states = eventually(
+            lambda: real.layout().topics[name],
+            lambda found: [state.leader for state in found] == [2, 3, 1],
+        )
+        assert [state.replicas for state in states] == [(2, 1), (3, 2), (1, 3)]
+        producing.moves_on()
+    producing.prove()
 
 
 def test_a_throttle_holds_a_move_back_and_a_stop_takes_it_back(
@@ -113,7 +124,7 @@ def test_a_throttle_holds_a_move_back_and_a_stop_takes_it_back(
     laid_out(real, name, SINGLE)
     fill(name)
     during: list[Throttles] = []
-    crew = crew_of(real, ledger_of(real, "bbb"), throttle=MB)
+    crew = crew_of(real, ledger_of(real, "bbb"), throttle=SLOW)
 
     def step(_: object) -> None:
         if len(crew.notes.progress) == 4:
@@ -124,9 +135,9 @@ def test_a_throttle_holds_a_move_back_and_a_stop_takes_it_back(
     report = crew.move(work(name, SINGLE, TRIPLE))
     assert report.interrupted
     assert str(report.outcomes[topic(name)]) == "stopped; 0 of 3 partitions in place"
-    assert during[0].rates == dict.fromkeys((1, 2, 3), Rates(MB, MB))
+    assert during[0].rates == dict.fromkeys((1, 2, 3), Rates(SLOW, SLOW))
     assert during[0].replicas[name].leader == {"0:1", "1:2", "2:3"}
-    eventually(lambda: real.throttles([name]), lambda left: not left)
+    untouched(real)
     in_place(real, name, SINGLE)
     again = crew_of(real).move(work(name, SINGLE, TRIPLE))
     assert again.outcomes == {topic(name): None}
@@ -139,11 +150,11 @@ def test_what_is_taken_back_has_its_old_order(
     before: Assignment = ((1, 2), (2, 3), (3, 1))
     laid_out(real, name, before)
     fill(name)
-    crew = crew_of(real, throttle=MB)
+    crew = crew_of(real, throttle=SLOW)
     crew.notes.on_progress = lambda _: crew.stop.set() if len(crew.notes.progress) == 3 else None
     assert crew.move(work(name, before, ((2, 3), (3, 1), (1, 2)))).interrupted
     in_place(real, name, before)
-    assert not real.throttles([name])
+    untouched(real)
 
 
 def test_a_reassignment_of_somebody_else_is_left_alone(
@@ -171,7 +182,7 @@ def test_throttles_of_somebody_else_stay(real: KafkaCluster, prefix: str) -> Non
     laid_out(real, name, SINGLE)
     foreign = Throttles({2: Rates(leader=9 * MB)}, {name: listed("0:1", "9:3")})
     real.set_throttles(foreign)
-    crew = crew_of(real, ledger_of(real, "ccc"), throttle=MB)
+    crew = crew_of(real, ledger_of(real, "ccc"), throttle=50 * MB)
     assert crew.move(work(name, SINGLE, TRIPLE)).outcomes == {topic(name): None}
     assert eventually(lambda: real.throttles([name]), lambda found: found == foreign)
     assert crew.notes.lines == ["broker 2 keeps the throttle that somebody else has set: 9 MB/s sending"]
@@ -185,31 +196,40 @@ def listed(leader: str, follower: str) -> ThrottledReplicas:
 def test_a_lost_lock_leaves_it_to_the_next_apply(
     real: KafkaCluster, prefix: str, fill: Callable[[str], None]
 ) -> None:
+    """As a kill does: nothing more is sent, and all is left as it stands."""
     name = f"{prefix}a"
     laid_out(real, name, SINGLE)
     fill(name)
-    crew = crew_of(real, ledger_of(real, "ddd"), throttle=MB)
+    runs = [prefix.replace(".", number) for number in ("first", "second")]
+    crew = crew_of(real, ledger_of(real, runs[0]), throttle=SLOW)
     gone: list[bool] = []
 
     def guard() -> None:
         if gone:
             raise lost("bob has it")
 
-    def lose(_: object) -> None:
-        if len(crew.notes.progress) == 2:
+    def lose(progress: MoveProgress) -> None:
+        if progress.bytes_done:
             gone.append(True)
             crew.stop.set()
 
     crew.guard = guard
     crew.notes.on_progress = lose
     crew.move(work(name, SINGLE, TRIPLE))
-    set_by_it = dict.fromkeys((1, 2, 3), Rates(MB, MB))
+    assert crew.notes.progress[-1].bytes_done < 6 * SIZE
+    set_by_it = dict.fromkeys((1, 2, 3), Rates(SLOW, SLOW))
     eventually(lambda: real.throttles([name]).rates, lambda rates: rates == set_by_it)
     eventually(lambda: len(real.layout().reassigning or {}), lambda running: running == 3)
-    again = crew_of(real, ledger_of(real, "eee"), throttle=200 * MB)
+    again = crew_of(real, ledger_of(real, runs[1]))
     assert again.move(work(name, SINGLE, TRIPLE)).outcomes == {topic(name): None}
     assert "going on with what is running already: 3 partitions" in again.notes.lines
-    eventually(lambda: real.throttles([name]), lambda left: not left)
+    assert "taken off what an earlier apply left behind" in " ".join(again.notes.lines)
+    untouched(real)
+    in_place(real, name, TRIPLE)
+    assert min(bytes_on(real, name).values()) >= SIZE
+    of_both = [one for one in read_record(real, AuditSettings()).throttles if one.run in runs]
+    assert of_both
+    assert all(one.removed for one in of_both)
 
 
 def test_a_whole_plan_is_applied_in_the_order_that_producers_bear(
@@ -231,55 +251,7 @@ def test_a_whole_plan_is_applied_in_the_order_that_producers_bear(
     assert report.complete, report.results
     assert seen == [("AddPartitions", 1), ("AlterConfigs", 3)]
     assert state_of(real, name) == {"partitions": 6, "replicationFactor": 3, "min.insync.replicas": "2"}
-    assert not real.throttles([name])
+    untouched(real)
     again = apply(plan, real, ledger=ledger)
     assert {one.result for one in again.results} == {Result.ALREADY}
     assert plan_for(real, declared(name, 6, 3, min_insync_replicas="2")).changes == ()
-
-
-KILLED = """
-import sys, time
-from kafkaform.clock import Clock
-from kafkaform.moves.options import MoveOptions
-from tests.support.kafka_fixtures import connect
-from tests.support.move_scenes import MB, Crew, work
-from tests.kafka.test_moves_kafka import SINGLE, TRIPLE, ledger_of
-
-cluster = connect(sys.argv[1])
-crew = Crew(cluster, MoveOptions(throttle=MB), ledger_of(cluster, "fff"), clock=Clock())
-crew.notes.on_progress = lambda progress: print(progress.bytes_done, flush=True)
-crew.move(work(sys.argv[2], SINGLE, TRIPLE))
-"""
-
-
-def test_after_a_kill_the_next_apply_goes_on_and_cleans_up(
-    real: KafkaCluster, kafka3: DevCluster, prefix: str, fill: Callable[[str], None]
-) -> None:
-    name = f"{prefix}a"
-    laid_out(real, name, SINGLE)
-    fill(name)
-    process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, kafka3.bootstrap_servers, name],
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "PYTHONPATH": "."},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    stdout = cast("Iterator[str]", process.stdout)
-    copied = next(int(line) for line in stdout if int(line) > 0)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    assert copied < 6 * SIZE
-    assert real.throttles([name]).rates == dict.fromkeys((1, 2, 3), Rates(MB, MB))
-    crew = crew_of(real, ledger_of(real, "ggg"))
-    assert crew.move(work(name, SINGLE, TRIPLE)).outcomes == {topic(name): None}
-    assert not real.throttles([name])
-    assert [state.replicas for state in real.layout().topics[name]] == list(TRIPLE)
-    assert min(bytes_on(real, name).values()) >= SIZE
-    told = " ".join(crew.notes.lines)
-    assert "going on with what is running already" in told
-    assert "taken off what an earlier apply left behind" in told
-    of_both = [one for one in read_record(real, AuditSettings()).throttles if one.run in {"fff", "ggg"}]
-    assert of_both
-    assert all(one.removed for one in of_both)

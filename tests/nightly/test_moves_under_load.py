@@ -305,9 +305,11 @@ def test_a_killed_apply_is_taken_up_where_it_was(project: Project, real: KafkaCl
     assert sum(map(len, throttled(project.servers).values())) == 8
     then = copied(real, name)
     second = Applying(project, "topics", "--throttle", "20MB")
+    until = time.monotonic() + LIMIT_S
     while now := copied(real, name):  # from here on nothing is started again: no replica ever shrinks
         assert all(size >= then.get(replica, 0) for replica, size in now.items())
         then |= now
+        assert time.monotonic() < until, now
         time.sleep(0.3)
     end = second.ended().needs(0)
     assert "going on with what is running already: 3 partitions" in end.err

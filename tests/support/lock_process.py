@@ -1,27 +1,39 @@
-"""An apply in a process of its own, which holds the lock of a cluster and does as it is told, line by line.
+"""Holders of the lock of a cluster, and one in a process of its own, which does as it is told, line by line.
 
-It says `held` or `refused …` first, after lines about who else holds it. Then `prove`, `apply TOPIC…`,
-`flood PREFIX` and `bump TOPIC FILE` are answered by a line each, and `end` by giving the lock back.
+That process says `held` or `refused …` first, after lines about who else holds it. Then `prove`,
+`apply TOPIC…` and `flood PREFIX` are answered by a line each, and `end` by giving the lock back.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import AbstractContextManager
+from threading import Timer
 from typing import Any, Self
 
 from kafkaform import executor
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.lock_membership import INSTANCE_ID
+from kafkaform.cluster.protocol import Cluster
 from kafkaform.errors import KafkaformError, LockLost
 from kafkaform.lock import NAME, Guard, Holder
 from kafkaform.operations import CreateTopic
 from tests.support.kafka_fixtures import connect
 from tests.support.scenes import declared, plan_for, topic
 
+ALICE = Holder("alice@ci-3", "apply of plan 12ab", 4711)
+BOB = Holder("bob@laptop", "apply of manifests")
+
 _LIMIT_S = 90.0
+"""How long any answer may take."""
+
+
+def hold(cluster: Cluster, holder: Holder, timeout_s: float = 0.0) -> AbstractContextManager[Guard]:
+    """Hold the lock, after waiting for it in silence."""
+    return cluster.lock(holder, timeout_s=timeout_s, tell=lambda _: None)
 
 
 class LockProcess:
@@ -51,7 +63,14 @@ class LockProcess:
     def said(self) -> str:
         """The next line that it says; waits for it."""
         assert self.process.stdout is not None
-        return self.process.stdout.readline().rstrip("\n")
+        limit = Timer(_LIMIT_S, self.process.kill)
+        limit.start()
+        try:
+            line = self.process.stdout.readline()
+        finally:
+            limit.cancel()
+        assert line.endswith("\n"), f"it ended with {self.process.wait(_LIMIT_S)}, or was made to: {line!r}"
+        return line.removesuffix("\n")
 
     def waited(self) -> list[str]:
         """What it says until it holds the lock."""
@@ -120,29 +139,19 @@ def answer(words: Sequence[str], cluster: KafkaCluster, guard: Guard) -> str:
         case ["flood", prefix]:
             say("flooding")
             return flood(prefix, cluster, guard)
-        case ["bump", name, file]:
-            return bump(name, Path(file), cluster, guard)
         case _:
             raise ValueError(words)
 
 
 def flood(prefix: str, cluster: KafkaCluster, guard: Guard) -> str:
     """Create topics until the lock is lost."""
-    made = 0
-    while True:
+    made, until = 0, time.monotonic() + _LIMIT_S
+    while time.monotonic() < until:
         (outcome,) = cluster.execute([CreateTopic(topic(f"{prefix}{made:05}"), 1, 1, {})], guard)
         if isinstance(outcome, LockLost):
             return f"made {made}, then {outcome.message}"
         made += outcome is None
-
-
-def bump(name: str, file: Path, cluster: KafkaCluster, guard: Guard) -> str:
-    """Give a topic one partition more than it has, while nobody else does, which the file stands for."""
-    file.touch(exist_ok=False)
-    before = cluster.partition_counts([name])[name]
-    report = executor.apply(plan_for(cluster, declared(name, before + 1)), cluster, guard=guard)
-    file.unlink()
-    return " ".join(one.result.value for one in report.results)
+    return f"made {made}, and held it all the time"
 
 
 def say(line: str) -> None:

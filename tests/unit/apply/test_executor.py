@@ -139,6 +139,8 @@ def test_no_request_asks_for_more_than_a_controller_takes(memory: MemoryCluster,
         assert [sum(map(weight, request)) <= MAX_WEIGHT for request in requests] == [True] * 3
         assert sum(map(len, requests)) == 1000
     assert len(memory.executed) == 1000
+    assert watched.readings
+    assert min(map(len, watched.readings)) == 1000  # nothing is asked about one topic alone
 
 
 def test_one_topic_that_is_too_heavy_by_itself_goes_alone(memory: MemoryCluster, time: FakeClock) -> None:

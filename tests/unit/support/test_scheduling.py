@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -37,13 +38,16 @@ def test_it(number, request):
 """
 
 
-def pytest_in(scene: Path, files: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+def pytest_in(
+    scene: Path, files: dict[str, str], *options: str, begun_by: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
     """Run pytest in a folder of these files, with this project's own hooks."""
     for name, text in {"conftest.py": CONFTEST, **files}.items():
         (scene / name).parent.mkdir(parents=True, exist_ok=True)
         (scene / name).write_text(text)
+    pytest_there = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", f"{scene}")
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", scene, *options, scene],
+        [*begun_by, *pytest_there, *options, scene],
         cwd=scene,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -106,3 +110,47 @@ def test_a_folder_is_a_marker(tmp_path: Path, chosen: str, count: int) -> None:
         tmp_path, {f"tests/{name}": text for name, text in files.items()}, "--strict-markers", "-m", chosen
     )
     assert f"{count} passed" in done.stdout, done.stdout + done.stderr
+
+
+INTERRUPTED = """
+import os, signal, subprocess, sys, time
+import pytest
+
+def test_it():
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(30)
+
+def test_a_child():
+    asked = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    assert subprocess.check_output([sys.executable, "-c", asked], text=True) == "True\\n"
+"""
+IGNORING = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
+"""How a shell without job control begins what is to run in the background."""
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_ctrl_c_arrives_also_where_the_shell_has_it_ignored(tmp_path: Path, workers: int) -> None:
+    done = pytest_in(tmp_path, {"tests/unit/test_a.py": INTERRUPTED}, "-n", f"{workers}", begun_by=IGNORING)
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+DEAF = """
+import contextlib, time
+
+def test_it():
+    while True:
+        with contextlib.suppress(BaseException):
+            time.sleep(1)
+
+def test_next(): pass
+"""
+
+
+def test_a_test_that_swallows_its_time_limit_is_ended_and_the_others_are_run(tmp_path: Path) -> None:
+    limits = ("--timeout", "0.2", "-o", "faulthandler_timeout=1")
+    options = ("-c", f"{ROOT / 'pyproject.toml'}", *limits, "-n", "1")
+    done = pytest_in(tmp_path, {"tests/unit/test_a.py": DEAF}, *options)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
+    assert "crashed while running" in done.stdout
+    assert "1 failed, 1 passed" in done.stdout

@@ -1,0 +1,421 @@
+"""The lock on a real Kafka: who is at the other end, who may have it, and holders that are frozen or killed.
+
+Most of it is on a broker of this file alone, which takes a silent holder for dead after a few seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+
+from kafkaform import executor
+from kafkaform.cluster import lock_membership
+from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.lock_membership import INSTANCE_ID
+from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.errors import ClusterError, LockHeld, LockLost, PermissionDenied, RequestRejected
+from kafkaform.lock import NAME, Guard
+from kafkaform.model import ResourceRef
+from kafkaform.operations import AlterConfigs, CreateTopic
+from kafkaform.outcome import Result
+from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, connect, eventually, guarded
+from tests.support.lock_process import ALICE, BOB, LockProcess, hold, remove_holder
+from tests.support.scenes import Watched, declared, plan_for, topic
+
+SESSION_S = 5
+"""How long a holder may be silent on the broker of this file."""
+HEARTBEAT_S = 1
+"""How often it has members of a group tell that they are alive."""
+SESSION = "consumer.session.timeout.ms"
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[DevCluster]:
+    properties = {
+        "group.consumer.session.timeout.ms": f"{SESSION_S}000",
+        "group.consumer.min.session.timeout.ms": f"{SESSION_S}000",
+        "group.consumer.heartbeat.interval.ms": f"{HEARTBEAT_S}000",
+        "group.consumer.min.heartbeat.interval.ms": f"{HEARTBEAT_S}000",
+    }
+    with guarded(1, heap_mb=256, properties=properties) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(broker: DevCluster) -> Iterator[KafkaCluster]:
+    with connect(broker.bootstrap_servers) as real:
+        yield real
+
+
+# --- who is at the other end -----------------------------------------------------------------------
+
+
+def test_what_an_earlier_holder_said_is_not_told_of_the_present_one(
+    broker: DevCluster, cluster: KafkaCluster
+) -> None:
+    with hold(cluster, ALICE):
+        pass
+    with stranger(broker.bootstrap_servers), pytest.raises(LockHeld) as caught, hold(cluster, BOB):
+        raise AssertionError
+    assert "held by client other-tool at 127.0.0.1;" in f"{caught.value.message};"
+    assert "alice" not in caught.value.message
+
+
+class stranger:  # noqa: N801 - used as a context
+    """Somebody else's consumer that has taken the place of the lock's holder, and says nothing of itself."""
+
+    def __init__(self, servers: str) -> None:
+        properties: dict[str, Any] = {
+            "bootstrap.servers": servers,
+            "client.id": "other-tool",
+            "group.id": NAME,
+            "group.protocol": "consumer",
+            "group.instance.id": INSTANCE_ID,
+        }
+        self._consumer = Consumer(properties)
+
+    def __enter__(self) -> None:
+        assigned: list[object] = []
+        self._consumer.subscribe([NAME], on_assign=lambda _, partitions: assigned.extend(partitions))
+        eventually(lambda: self._consumer.poll(0.01), lambda _: bool(assigned))
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+
+def test_who_was_removed_never_holds_it_again(broker: DevCluster, cluster: KafkaCluster) -> None:
+    with hold(cluster, ALICE) as guard:
+        guard()
+        remove_holder(broker.bootstrap_servers)
+        with pytest.raises(LockLost):
+            guard()
+        with hold(cluster, BOB) as another:
+            another()
+        # Nobody has it now: it is free, and yet it is not the first one's.
+        with pytest.raises(LockLost):
+            guard()
+        with hold(cluster, BOB) as another:
+            another()
+
+
+def test_an_apply_whose_lock_is_taken_away_stops_where_it_is(
+    broker: DevCluster, cluster: KafkaCluster, prefix: str
+) -> None:
+    old = f"{prefix}old"
+    assert cluster.execute([CreateTopic(topic(old), 1, 1, {})]) == [None]
+    eventually(lambda: cluster.observe([topic(old)]).resources, bool)
+    eventually(lambda: cluster.partition_counts([old]), bool)
+    plan = plan_for(cluster, declared(f"{prefix}new"), declared(old, 2))
+    watched = Watched(cluster)
+
+    def taken(_: object) -> None:
+        if len(watched.requests) == 1:
+            remove_holder(broker.bootstrap_servers)
+
+    watched.after = taken
+    with hold(cluster, ALICE) as guard:
+        report = executor.apply(plan, watched, guard=guard)
+    results = {one.planned.ref.name.removeprefix(prefix): one.result for one in report.results}
+    assert results == {"new": Result.APPLIED, "old": Result.NOT_TRIED}
+    assert cluster.partition_counts([old]) == {old: 1}
+
+
+def test_nothing_is_written_to_the_terminal(cluster: KafkaCluster, capfd: pytest.CaptureFixture[str]) -> None:
+    """librdkafka calls it a fatal error that somebody else is a member."""
+    with hold(cluster, ALICE), pytest.raises(LockHeld), hold(cluster, BOB):
+        raise AssertionError
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_topic_is_made_anew_and_its_deletion_loses_the_lock(
+    broker: DevCluster, cluster: KafkaCluster
+) -> None:
+    admin = admin_client(broker.bootstrap_servers)
+    with hold(cluster, ALICE) as guard:
+        guard()
+        admin.delete_topics([NAME])[NAME].result(TIMEOUT_S)
+        eventually(lambda: is_lost(guard), bool)
+        with pytest.raises(LockLost):
+            guard()
+    with hold(cluster, BOB, TIMEOUT_S) as guard:
+        guard()
+    partitions = admin.list_topics(timeout=TIMEOUT_S).topics[NAME].partitions
+    assert [len(each.replicas) for each in partitions.values()] == [1]
+
+
+def is_lost(guard: Guard) -> bool:
+    try:
+        guard()
+    except LockLost:
+        return True
+    return False
+
+
+def test_a_proof_that_took_too_long_is_none(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the process was frozen after the broker had answered, and somebody else has the lock by now."""
+    with hold(cluster, ALICE) as guard:
+        guard()
+        monkeypatch.setattr(lock_membership, "FRESH_S", 0.0)
+        monkeypatch.setattr(lock_membership, "PROOF_TIMEOUT_S", 0.2)
+        with pytest.raises(LockLost, match=r"too late|does not answer"):
+            guard()
+        monkeypatch.undo()
+        with pytest.raises(LockLost):
+            guard()
+        with hold(cluster, BOB) as another:
+            another()
+
+
+@pytest.mark.parametrize("after_s", [0.001, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.2])
+def test_ctrl_c_leaves_nobody_with_the_lock(cluster: KafkaCluster, after_s: float) -> None:
+    """Also if it comes while the coordinator is asked: who leaves then is made a member all the same."""
+    cluster.facts()
+
+    def interrupted() -> None:
+        threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with hold(cluster, ALICE) as guard:
+            until = time.monotonic() + TIMEOUT_S
+            while time.monotonic() < until:
+                guard()
+        raise AssertionError("the signal did not arrive")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    with hold(cluster, BOB) as guard:
+        guard()
+
+
+def test_ctrl_c_ends_the_waiting(broker: DevCluster, cluster: KafkaCluster) -> None:
+    with hold(cluster, ALICE) as guard, LockProcess(broker.bootstrap_servers, "bob", 600) as waiting:
+        assert "held by alice@ci-3" in waiting.said()
+        waiting.process.send_signal(signal.SIGINT)
+        assert waiting.process.wait(TIMEOUT_S) != 0
+        guard()
+
+
+def test_a_broken_off_proof_is_none_and_so_are_those_after_it(
+    cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with hold(cluster, ALICE) as guard:
+        guard()
+
+        def interrupted(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(lock_membership.Membership, "_poll", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            guard()
+        monkeypatch.undo()
+        with pytest.raises(LockLost, match="the proof was broken off"):
+            guard()
+
+
+# --- frozen and killed -----------------------------------------------------------------------------
+
+
+def test_a_frozen_holder_makes_no_further_change_and_a_killed_one_is_followed(
+    broker: DevCluster, cluster: KafkaCluster, prefix: str
+) -> None:
+    servers = broker.bootstrap_servers
+    with LockProcess(servers, "frozen") as frozen:
+        frozen.waited()
+        frozen.process.send_signal(signal.SIGSTOP)
+        time.sleep(HEARTBEAT_S)  # only for a moment: it holds it still
+        frozen.process.send_signal(signal.SIGCONT)
+        assert frozen.asked("prove") == "proven"
+        assert frozen.asked(f"apply {prefix}before") == "applied"
+        frozen.process.send_signal(signal.SIGSTOP)
+        with LockProcess(servers, "killed", TIMEOUT_S) as following:
+            assert "held by frozen (a test" in following.waited()[0]
+            assert following.asked(f"apply {prefix}next") == "applied"
+            frozen.process.send_signal(signal.SIGCONT)
+            assert frozen.asked(f"apply {prefix}after") == "not_tried"
+            assert frozen.asked("prove").startswith("lost this apply lost the lock of the cluster: ")
+            frozen.ended()
+            assert following.asked("prove") == "proven"
+            assert following.asked(f"apply {prefix}last") == "applied"
+            following.process.kill()
+            with LockProcess(servers, "third", TIMEOUT_S) as third:
+                assert "held by killed (a test" in third.waited()[0]
+                assert third.asked(f"apply {prefix}third") == "applied"
+                # Its client finds out by itself that it was removed, and may not become the holder unseen.
+                remove_holder(servers)
+                time.sleep(HEARTBEAT_S + 1)
+                assert third.asked("prove").startswith("lost ")
+                third.ended()
+    seen = cluster.observe([], kinds=["Topic"]).inventory
+    assert topic(f"{prefix}third") in seen
+    assert topic(f"{prefix}after") not in seen
+
+
+def test_of_a_holder_that_is_frozen_at_work_one_request_at_most_is_carried_out(
+    broker: DevCluster, prefix: str
+) -> None:
+    """The one that is past its proof."""
+    admin = admin_client(broker.bootstrap_servers)
+
+    def names() -> set[str]:
+        return {name for name in admin.list_topics(timeout=TIMEOUT_S).topics if name.startswith(prefix)}
+
+    def members() -> int:
+        return len(admin.describe_consumer_groups([NAME])[NAME].result(TIMEOUT_S).members)
+
+    with LockProcess(broker.bootstrap_servers, "frozen") as frozen:
+        frozen.waited()
+        assert frozen.asked(f"flood {prefix}") == "flooding"
+        eventually(names, lambda found: len(found) >= 3)
+        frozen.process.send_signal(signal.SIGSTOP)
+        eventually(members, lambda count: count == 0)
+        before = names()
+        frozen.process.send_signal(signal.SIGCONT)
+        assert "then this apply lost the lock of the cluster: " in frozen.said()
+        frozen.ended()
+        with LockProcess(broker.bootstrap_servers, "next", TIMEOUT_S) as following:
+            following.waited()
+            assert following.asked(f"apply {prefix}sentinel") == "applied"
+            following.ended()
+        after = eventually(names, lambda found: f"{prefix}sentinel" in found)
+        assert len(after - before - {f"{prefix}sentinel"}) in {0, 1}
+
+
+# --- brokers that go and come ----------------------------------------------------------------------
+
+
+@pytest.mark.nightly("three brokers, of which one is restarted; test_lock_membership.py has what they answer")
+def test_a_coordinator_that_moves_does_not_lose_the_lock(kafka3: DevCluster) -> None:
+    with connect(kafka3.bootstrap_servers) as real, hold(real, ALICE, TIMEOUT_S) as guard:
+        guard()
+        admin = admin_client(kafka3.bootstrap_servers)
+        described = admin.describe_consumer_groups([NAME])[NAME].result(TIMEOUT_S)
+        replicas = admin.list_topics(timeout=TIMEOUT_S).topics[NAME].partitions[0].replicas
+        assert len(replicas) == 3
+        kafka3.stop_node(described.coordinator.id)
+        try:
+            for _ in range(5):
+                guard()
+        finally:
+            kafka3.start_node(described.coordinator.id)
+        guard()
+
+
+@pytest.fixture
+def long_session(cluster: KafkaCluster) -> Iterator[None]:
+    """The lock's group has time for the restart of a broker, however busy the machine is."""
+    group = ResourceRef("ConsumerGroup", NAME)
+    assert cluster.execute([AlterConfigs(group, {SESSION: "45000"})]) == [None]
+    yield
+    assert cluster.execute([AlterConfigs(group, {}, (SESSION,))]) == [None]
+
+
+@pytest.mark.usefixtures("long_session")
+def test_a_broker_that_restarts_does_not_lose_the_lock_and_one_that_is_silent_does(
+    broker: DevCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soon = {"reconnect.backoff.max.ms": "500"}
+    with connect(broker.bootstrap_servers, **soon) as real, hold(real, ALICE, TIMEOUT_S) as guard:
+        guard()
+        broker.stop_node(1)
+        broker.start_node(1)
+        guard()
+        (node,) = broker.status().nodes
+        assert node.pid is not None
+        os.kill(node.pid, signal.SIGSTOP)
+        try:
+            monkeypatch.setattr(lock_membership, "PROOF_TIMEOUT_S", 0.5)
+            monkeypatch.setattr(lock_membership, "GIVE_UP_S", 0.5)
+            with pytest.raises(LockLost, match="the coordinator of the lock does not answer"):
+                guard()
+        finally:
+            os.kill(node.pid, signal.SIGCONT)
+
+
+# --- who may have it -------------------------------------------------------------------------------
+
+
+@pytest.mark.nightly("a broker of its own; test_lock_membership.py has what it answers")
+def test_brokers_without_the_protocol_are_told_of() -> None:
+    properties = {"group.coordinator.rebalance.protocols": "classic"}
+    with (
+        guarded(1, heap_mb=256, properties=properties) as old,
+        connect(old.bootstrap_servers) as real,
+        pytest.raises(RequestRejected) as caught,
+        hold(real, ALICE),
+    ):
+        raise AssertionError
+    assert caught.value.code == "UNSUPPORTED_VERSION"
+    assert "do not have the group protocol that the lock needs" in caught.value.message
+    helps(caught.value, "Kafka has it from 4.0 on", "group.coordinator.rebalance.protocols")
+
+
+@pytest.fixture
+def lock_topic(kafka_acl: DevCluster) -> None:
+    """The topic of the lock, made by whoever runs the cluster."""
+    with connect(kafka_acl.bootstrap_servers) as real, hold(real, ALICE, TIMEOUT_S):
+        pass
+
+
+ALL = (f"TOPIC:{NAME}:READ", f"GROUP:{NAME}:READ")
+
+
+@pytest.mark.usefixtures("lock_topic")
+def test_read_on_the_topic_and_the_group_is_enough(account: Callable[..., Account]) -> None:
+    with hold(account(*ALL).cluster, ALICE) as guard:
+        guard()
+
+
+@pytest.mark.usefixtures("lock_topic")
+@pytest.mark.parametrize(
+    "grants",
+    [
+        (f"TOPIC:{NAME}:READ",),
+        (f"TOPIC:{NAME}:READ", f"GROUP:{NAME}:DESCRIBE"),
+        (f"TOPIC:{NAME}:DESCRIBE", f"GROUP:{NAME}:READ"),
+    ],
+    ids=["no group", "group described", "topic described"],
+)
+def test_the_rights_that_are_missing_are_named(
+    account: Callable[..., Account], grants: Sequence[str]
+) -> None:
+    with pytest.raises(PermissionDenied) as caught, hold(account(*grants).cluster, ALICE):
+        raise AssertionError
+    assert "may not use the lock" in caught.value.message
+    helps(caught.value, f"grant Read on the topic and on the group {NAME}")
+
+
+@pytest.mark.parametrize("grants", [(), (f"TOPIC:{NAME}:DESCRIBE",)], ids=["not visible", "not there"])
+def test_an_account_that_cannot_make_the_topic_is_told_so(
+    kafka_acl: DevCluster, account: Callable[..., Account], grants: Sequence[str]
+) -> None:
+    remove_lock_topic(kafka_acl.bootstrap_servers)
+    with pytest.raises(PermissionDenied) as caught, hold(account(*grants).cluster, ALICE):
+        raise AssertionError
+    assert f"the topic of the lock, {NAME}, is not there, or not visible" in caught.value.message
+    helps(caught.value, "let somebody create it (1 partition)")
+
+
+def test_an_account_that_may_make_the_topic_makes_it(
+    kafka_acl: DevCluster, account: Callable[..., Account]
+) -> None:
+    remove_lock_topic(kafka_acl.bootstrap_servers)
+    with hold(account(*ALL, f"TOPIC:{NAME}:CREATE").cluster, ALICE) as guard:
+        guard()
+
+
+def remove_lock_topic(servers: str) -> None:
+    admin = admin_client(servers)
+    if NAME in admin.list_topics(timeout=TIMEOUT_S).topics:
+        admin.delete_topics([NAME])[NAME].result(TIMEOUT_S)
+        eventually(lambda: admin.list_topics(timeout=TIMEOUT_S).topics, lambda topics: NAME not in topics)
+
+
+def helps(error: ClusterError, *words: str) -> None:
+    assert error.hint is not None
+    for word in (*words, "--no-lock", "`lock: false`"):
+        assert word in error.hint

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
 from kafkaform import kafka_configs
+from kafkaform.cluster import offset_writer
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
@@ -479,8 +480,9 @@ def test_a_topic_that_was_just_made_can_be_started_in(cluster: Cluster, prefix: 
 
 
 def test_a_topic_that_does_not_exist_cannot_be_started_in(
-    cluster: Cluster, traffic: Traffic, prefix: str
+    cluster: Cluster, traffic: Traffic, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(offset_writer, "SETTLE_TIMEOUT_S", 0.3)
     name, missing = f"{prefix}a", f"{prefix}missing"
     logs(cluster, traffic, name, 5)
     operation = CommitInitialOffsets(group(name), {name: "latest", missing: "earliest"})

@@ -176,6 +176,7 @@ def tls(tmp_path: Path) -> Iterator[Connection]:
         connection.close()
 
 
+@pytest.mark.nightly("a broker more: every day shows TLS (test_sockets) and SASL (above), each by itself")
 def test_both_say_the_same_over_tls_and_sasl(tls: Connection) -> None:
     names = [f"topic.{n}" for n in range(len(VARIED))]
     creates = [

@@ -289,10 +289,6 @@ def test_all_values_are_effective(cluster: Cluster, prefix: str) -> None:
     assert observed.effective == {**inherited, f"config.{SESSION}": "50000"}
 
 
-def test_the_defaults_in_memory_are_those_of_a_stock_broker(real_cluster: KafkaCluster) -> None:
-    assert real_cluster.facts().group_defaults == MemoryCluster().facts().group_defaults
-
-
 @pytest.mark.parametrize(
     ("config", "given", "shown"),
     [

@@ -24,7 +24,7 @@ from kafkaform.model import ResourceRef
 from kafkaform.operations import CreateTopic
 from tests.support.certificates import self_signed
 from tests.support.kafka_fixtures import Account, eventually, guarded
-from tests.unit.cluster.test_topic_sources import VARIED, varint
+from tests.support.scenes import VARIED
 
 
 @pytest.fixture
@@ -133,10 +133,6 @@ def test_versions_that_brokers_do_not_speak(connection: Connection) -> None:
     assert connection.speaks(wire.METADATA)
     assert not connection.speaks(wire.METADATA._replace(version=999))
     assert not connection.speaks(Api(29_999, 0, flexible=False))
-
-
-def compact(raw: bytes | None) -> bytes:
-    return b"\x00" if raw is None else varint(len(raw) + 1) + raw
 
 
 def everything(source: TopicSource, names: list[str]) -> tuple[object, ...]:

@@ -75,8 +75,16 @@ def _fast() -> Path:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[DevCluster]:
-    """One broker, which creates topics that somebody names by mistake."""
-    with guarded(1, heap_mb=768, properties={"auto.create.topics.enable": "true"}) as cluster:
+    """One broker, which creates topics that somebody names by mistake.
+
+    Members by the consumer protocol learn of a rebalance by heartbeats, which are 5 s apart by default.
+    """
+    properties = {
+        "auto.create.topics.enable": "true",
+        "group.consumer.heartbeat.interval.ms": "500",
+        "group.consumer.min.heartbeat.interval.ms": "500",
+    }
+    with guarded(1, heap_mb=768, properties=properties) as cluster:
         yield cluster
 
 

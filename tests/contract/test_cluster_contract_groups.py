@@ -29,6 +29,7 @@ from kafkaform.operations import (
     ResetOffsets,
 )
 from tests.contract.test_cluster_contract import carried_out, codes, create, created, gone, topic
+from tests.support.group_clients import membership
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
 
 KIND = "ConsumerGroup"
@@ -118,7 +119,7 @@ class KafkaTraffic:
 
     @contextmanager
     def reading(self, group: str, topic: str, members: int = 1, protocol: str = "classic") -> Iterator[None]:
-        options = {"group.id": group, "group.protocol": protocol, "enable.auto.commit": False}
+        options = {**membership(group, protocol), "enable.auto.commit": False}
         consumers = [Consumer({**self._client, **options}) for _ in range(members)]
         partitions = self._cluster.partition_counts([topic])[topic]
         for consumer in consumers:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,7 @@ from tests.support.kafka_fixtures import (
     SHARED,
     account,
     free_accounts,
+    group_clusters,
     kafka,
     kafka3,
     kafka_acl,
@@ -80,24 +84,40 @@ def project(tmp_path: Path, servers: str, prefix: str) -> Project:
 
 # --- the order of the work -------------------------------------------------------------------------
 
-HEAVY_FILES = (
+GROUP_CLUSTERS = {"kafka3": "kafka3", "kafka_acl": "kafka_acl|account: Callable"}
+"""Clusters whose tests one worker runs in one go, and how a file says that it needs them."""
+
+HEAVY = (
     SPARK,
+    "kafka3",
     "docs/test_cli_docs.py",
     "nightly/test_moves_under_load.py",
-    "kafka/test_moves_kafka.py",
     "nightly/test_demo.py",
-    "workflows/test_workflows.py",
+    "workflows/test_workflow_steps.py",
+    "workflows/test_pull_request_attacks.py",
+    "kafka_acl",
     "kafka/test_lock.py",
     "kafka/test_devcluster.py",
-    "unit/report/test_skew_browser.py",
 )
 """What takes minutes, and is begun first: begun last, it would keep one worker busy while the other waits."""
 
 
-def group_of(nodeid: str) -> str:
-    """The tests that one worker runs one after the other: those of a file, or all in spark/."""
-    file = Path(nodeid.partition("::")[0])
-    return SPARK if file.parent.name == SPARK else file.as_posix().removeprefix("tests/")
+@cache
+def group_of(file: str, root: Path) -> str:
+    """The tests that one worker runs in one go: all in spark/, all that need one cluster, or those of a file.
+
+    Whoever gives out the work knows no fixtures, so clusters are looked for in the text of the file.
+    """
+    path = Path(file)
+    if path.parent.name == SPARK:
+        return SPARK
+    text = (root / path).read_text("utf-8") if path.parent.name in ("kafka", "contract") else ""
+    used = (cluster for cluster, mark in GROUP_CLUSTERS.items() if re.search(rf"\b(?:{mark})\b", text))
+    return next(used, path.as_posix().removeprefix("tests/"))
+
+
+def _group(item: pytest.Item) -> str:
+    return group_of(item.nodeid.partition("::")[0], item.config.rootpath)
 
 
 class GroupScheduling(LoadScopeScheduling):
@@ -128,7 +148,7 @@ class GroupScheduling(LoadScopeScheduling):
         super()._reschedule(node)
 
     def _split_scope(self, nodeid: str) -> str:
-        return group_of(nodeid)
+        return group_of(nodeid.partition("::")[0], self.config.rootpath)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
@@ -136,9 +156,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     return GroupScheduling(config, log)
 
 
-def _weight(nodeid: str) -> int:
-    group = group_of(nodeid)
-    return HEAVY_FILES.index(group) if group in HEAVY_FILES else len(HEAVY_FILES)
+def _weight(item: pytest.Item) -> int:
+    group = _group(item)
+    return HEAVY.index(group) if group in HEAVY else len(HEAVY)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """End the clusters of a group with its last test."""
+    yield
+    if nextitem is None or _group(nextitem) != _group(item):
+        group_clusters.end()
 
 
 # --- markers ---------------------------------------------------------------------------------------
@@ -159,7 +187,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test by its folder, and hold it to what the folder promises."""
     for item in items:
         mark_by_folder(item)
-    items.sort(key=lambda item: _weight(item.nodeid))
+    items.sort(key=_weight)
 
 
 def mark_by_folder(item: pytest.Item) -> None:
@@ -177,6 +205,8 @@ def mark_by_folder(item: pytest.Item) -> None:
     used = {*getattr(item, "fixturenames", ())}
     if folder == "unit" and used & {*SHARED}:
         raise pytest.UsageError(f"{item.nodeid}: a unit test starts no broker and no Spark")
+    if used & {*GROUP_CLUSTERS} and _group(item) not in {SPARK, *GROUP_CLUSTERS}:
+        raise pytest.UsageError(f"{item.nodeid}: its file does not name the cluster that it needs")
     if SPARK in used:
         for leak in LEAKS:
             item.add_marker(pytest.mark.filterwarnings(leak))

@@ -404,6 +404,7 @@ def test_more_partitions_than_a_controller_adds_at_once_are_refused(cluster: Clu
     unchanged(cluster, f"{prefix}a", observed.state)
 
 
+@pytest.mark.nightly("a broker takes 20 s for 12,000 partitions; test_batches weighs requests")
 def test_a_thousand_topics_of_twelve_partitions_in_batches(cluster: Cluster, prefix: str) -> None:
     operations = [create(f"{prefix}{number}", 12, retention_ms="1000") for number in range(1_000)]
     for batch in batches(operations):

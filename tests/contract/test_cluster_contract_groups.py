@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
 from kafkaform import kafka_configs
+from kafkaform.cluster import offset_writer
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
@@ -28,6 +29,7 @@ from kafkaform.operations import (
     ResetOffsets,
 )
 from tests.contract.test_cluster_contract import carried_out, codes, create, created, gone, topic
+from tests.support.group_clients import membership
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
 
 KIND = "ConsumerGroup"
@@ -117,7 +119,7 @@ class KafkaTraffic:
 
     @contextmanager
     def reading(self, group: str, topic: str, members: int = 1, protocol: str = "classic") -> Iterator[None]:
-        options = {"group.id": group, "group.protocol": protocol, "enable.auto.commit": False}
+        options = {**membership(group, protocol), "enable.auto.commit": False}
         consumers = [Consumer({**self._client, **options}) for _ in range(members)]
         partitions = self._cluster.partition_counts([topic])[topic]
         for consumer in consumers:
@@ -286,10 +288,6 @@ def test_all_values_are_effective(cluster: Cluster, prefix: str) -> None:
     observed = settled(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
     inherited = {f"config.{name}": value for name, value in defaults.items()}
     assert observed.effective == {**inherited, f"config.{SESSION}": "50000"}
-
-
-def test_the_defaults_in_memory_are_those_of_a_stock_broker(real_cluster: KafkaCluster) -> None:
-    assert real_cluster.facts().group_defaults == MemoryCluster().facts().group_defaults
 
 
 @pytest.mark.parametrize(
@@ -479,8 +477,9 @@ def test_a_topic_that_was_just_made_can_be_started_in(cluster: Cluster, prefix: 
 
 
 def test_a_topic_that_does_not_exist_cannot_be_started_in(
-    cluster: Cluster, traffic: Traffic, prefix: str
+    cluster: Cluster, traffic: Traffic, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(offset_writer, "SETTLE_TIMEOUT_S", 0.3)
     name, missing = f"{prefix}a", f"{prefix}missing"
     logs(cluster, traffic, name, 5)
     operation = CommitInitialOffsets(group(name), {name: "latest", missing: "earliest"})

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from kafkaform import planning
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.settings import AuditSettings
 from tests.support.cli_helpers import Project
 from tests.support.group_clients import produce
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
 from tests.support.scenes import DAY, WEEK
 
-KEPT = AuditSettings()
 AUDITED = {"KAFKAFORM_AUDIT": "true"}
 
 
@@ -188,7 +187,10 @@ def test_a_plan_that_was_applied_in_part_is_finished(project: Project) -> None:
     assert "--again" in project.run("apply", "topics", "--again", "--auto-approve").needs(64).err
 
 
-def test_a_reset_that_was_applied_says_one_thing_the_second_time(kafka: DevCluster, project: Project) -> None:
+def test_a_reset_that_was_applied_says_one_thing_the_second_time(
+    kafka: DevCluster, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "WATCH_S", 0.0)
     project.topic("orders")
     project.write("topics/g.yaml", GROUP.format(prefix=project.prefix).replace("latest", "earliest"))
     project.run("apply", "topics", "--auto-approve").needs(0)

@@ -11,13 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.audit.entries import Entry
 from kafkaform.audit.topic import TOPIC
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.errors import AuditError
-from kafkaform.settings import AuditSettings
-from tests.support.audit_scenes import ALICE, HEADER, recorded_apply
+from tests.support.audit_scenes import ALICE, HEADER, ends, entries_of, recorded_apply
 from tests.support.kafka_fixtures import Account, eventually
 from tests.support.scenes import (
     DAY,
@@ -27,14 +25,6 @@ from tests.support.scenes import (
     plan_for,
     state_of,
 )
-from tests.unit.audit.test_audit_journal import entries_of
-
-KEPT = AuditSettings()
-
-
-def ends(entries: dict[str, Entry]) -> dict[str, str | None]:
-    return {name: entry.outcome.result if entry.outcome else None for name, entry in entries.items()}
-
 
 # --- what is written -------------------------------------------------------------------------------
 

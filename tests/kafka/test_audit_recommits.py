@@ -5,32 +5,22 @@ from __future__ import annotations
 import pytest
 
 from kafkaform import planning
-from kafkaform.client_properties import ClientProperties
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.model import (
-    Plan,
     Status,
 )
 from kafkaform.outcome import Result
-from kafkaform.settings import ClusterSettings
 from tests.support.audit_scenes import recorded_apply
 from tests.support.group_clients import produce
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
 from tests.support.scenes import made
-from tests.unit.audit.test_audit_recommits import committed, group, plan_for
-
-HAZARD = "offset-recommit"
-TARGET = ClusterSettings("dev", ClientProperties())
+from tests.unit.audit.test_audit_recommits import HAZARD, committed, group, plan_for, status_of
 
 
 @pytest.fixture(autouse=True)
 def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "WATCH_S", 0.0)
-
-
-def status_of(plan: Plan, name: str = "g") -> Status | None:
-    return next((change.status for change in plan.changes if change.ref.name == name), None)
 
 
 def test_a_real_group_that_is_gone(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:

@@ -6,14 +6,16 @@ import json
 import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import NewTopic
 
+from kafkaform.batches import batches
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.cli_helpers import Project, called, command, environment, manifest
+from tests.support.cli_helpers import Project, called, environment, manifest
 from tests.support.kafka_fixtures import admin_client, eventually
 
 
@@ -33,12 +35,12 @@ def test_the_main_job(project: Project) -> None:
         "orders": {"partitions": 3, "retention.ms": "604800000"},
         "prices": {"partitions": 1, "cleanup.policy": "compact"},
     }
-    again = project.process("apply", "plan.json", "--auto-approve", env=env).needs(0)
+    again = project.run("apply", "plan.json", "--auto-approve", env=env).needs(0)
     assert "2 created" not in again.out.splitlines()[-1]
     assert project.process("plan", "--detailed-exitcode", env=env).needs(0).err == ""
 
     project.topic("prices", config={"cleanup.policy": "compact", "segment.ms": "1h"}, keyed=True)
-    assert "1 updated" in project.process("apply", "topics", "--auto-approve", env=env).needs(0).out
+    assert "1 updated" in project.run("apply", "topics", "--auto-approve", env=env).needs(0).out
     assert project.live()["prices"]["segment.ms"] == "3600000"
 
 
@@ -316,37 +318,19 @@ def test_without_a_terminal_and_without_the_flag_nothing_is_applied(project: Pro
 
 # --- stopped half-way ------------------------------------------------------------------------------
 
-MANY = 800
-CONFIGS = {
-    "cleanup.policy": "delete",
-    "compression.type": "lz4",
-    "delete.retention.ms": "1h",
-    "file.delete.delay.ms": "1m",
-    "flush.messages": "100000",
-    "flush.ms": "1h",
-    "index.interval.bytes": "8192",
-    "max.compaction.lag.ms": "30d",
-    "max.message.bytes": "2MiB",
-    "message.timestamp.after.max.ms": "1h",
-    "message.timestamp.before.max.ms": "30d",
-    "message.timestamp.type": "LogAppendTime",
-    "min.cleanable.dirty.ratio": "0.4",
-    "min.compaction.lag.ms": "1m",
-    "min.insync.replicas": "1",
-    "preallocate": "false",
-    "retention.bytes": "1GiB",
-    "retention.ms": "9d",
-    "segment.bytes": "64MiB",
-    "segment.index.bytes": "1MiB",
-    "segment.jitter.ms": "1m",
-    "segment.ms": "1d",
-    "unclean.leader.election.enable": "false",
-}
-"""So many that the topics take four requests: a controller takes so many records in one."""
+MANY = 300
+SMALL_REQUESTS = f"""
+import sys
+from {batches.__module__} import batches
+batches.__defaults__ = (12,)
+from kafkaform.cli.main import run
+sys.exit(run(sys.argv[1:]))
+"""
+"""Fifty requests of six topics: as many as large ones would take tens of thousands of partitions."""
 
 
 def test_signals_end_a_large_apply_with_a_report_and_running_it_again_completes(project: Project) -> None:
-    spec = {"partitions": 1, "replicationFactor": 1, "config": CONFIGS}
+    spec = {"partitions": 1, "replicationFactor": 1}
     text = "---\n".join(manifest(f"{project.prefix}{n:04}", spec) for n in range(MANY))
     project.write("topics/many.yaml", text)
     # At the start, before or while the first request is under way; and once the first was answered.
@@ -370,7 +354,7 @@ def stopped(project: Project, number: signal.Signals, *, after: str) -> dict[str
     """Apply, and send a signal after a line of the progress; returns the report."""
     arguments = project.aimed(["apply", "topics", "--auto-approve", "--format", "json"])
     process = subprocess.Popen(
-        command(*arguments),
+        [sys.executable, "-c", SMALL_REQUESTS, *map(str, arguments)],
         cwd=project.folder,
         env=environment(),
         stdout=subprocess.PIPE,

@@ -275,6 +275,7 @@ def test_a_file_that_is_not_one(project: Project) -> None:
     assert "bad.csv:1:1" in project.run("reset", "g", "--from-file", "bad.csv").needs(1).err
 
 
+@pytest.mark.usefixtures("at_once")
 def test_the_plan_file_of_a_group_holds_what_was_there(project: Project) -> None:
     declare(project, offsets={"initial": "earliest"})
     project.apply("topics").needs(0)

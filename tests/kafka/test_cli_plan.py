@@ -12,7 +12,7 @@ import pytest
 from kafkaform.cli.plan import exit_code
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.model import Create, FieldChange, Plan, PlannedChange, ResourceRef, Status, Update
-from tests.support.cli_helpers import ESCAPE, Call, Project, called, kafkaform, manifest
+from tests.support.cli_helpers import ESCAPE, Call, Project, called, manifest
 from tests.support.kafka_fixtures import Account
 
 
@@ -258,11 +258,11 @@ def test_manifests_come_from_stdin(project: Project) -> None:
     document = json.loads((project.folder / "plan.json").read_text("utf-8"))
     assert document["commit"] is None
     assert document["changes"][0]["source"]["file"] == "<stdin>"
-    wrong = kafkaform("validate", "-", cwd=project.folder, given=given.replace("ns: ", "s: ")).needs(1)
+    wrong = called("validate", "-", cwd=project.folder, given=given.replace("ns: ", "s: ")).needs(1)
     assert re.search(r"^<stdin>:\d+:\d+: ", wrong.err, re.MULTILINE)
     assert "did you mean 'partitions'?" in wrong.err
-    assert "<stdin>:1:1: there is nothing on standard input" in project.process("plan", "-").needs(1).err
-    project.process("apply", "-", "--auto-approve", given=given).needs(0)
+    assert "<stdin>:1:1: there is nothing on standard input" in project.run("plan", "-").needs(1).err
+    project.run("apply", "-", "--auto-approve", given=given).needs(0)
     assert set(project.live()) == {"a"}
 
 
@@ -271,15 +271,15 @@ def test_stdin_is_a_part_of_the_manifests(project: Project) -> None:
     project.config(owns=[f"{project.prefix}*"])
     project.apply().needs(0)
     given = manifest(f"{project.prefix}b", {"partitions": 1, "replicationFactor": 1})
-    refused = project.process("plan", "-", "--prune", given=given).needs(64)
+    refused = project.run("plan", "-", "--prune", given=given).needs(64)
     assert "--prune needs all manifests" in refused.err
     for arguments in (
         ["plan", "-", "--changed-since", "HEAD"],
         ["drift", "-", "--adopt"],
         ["revert", "x", "-"],
     ):
-        assert "manifests cannot come from stdin" in project.process(*arguments, given=given).needs(64).err
-    assert f"{project.prefix}a" not in project.process("plan", "-", "-v", given=given).needs(0).out
+        assert "manifests cannot come from stdin" in project.run(*arguments, given=given).needs(64).err
+    assert f"{project.prefix}a" not in project.run("plan", "-", "-v", given=given).needs(0).out
 
 
 def test_annotations_are_of_what_changes_and_scanners_get_everything(project: Project) -> None:

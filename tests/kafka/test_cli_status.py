@@ -19,6 +19,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.model import ResourceRef
 from kafkaform.operations import CreateTopic
 from tests.support.cli_helpers import Project, Terminal, command, environment, plain
+from tests.support.group_clients import membership
 from tests.support.kafka_fixtures import TIMEOUT_S, Account, eventually
 
 
@@ -37,14 +38,15 @@ def orders(project: Project, real_cluster: KafkaCluster) -> str:
 
 
 @contextmanager
-def consumers(servers: str, group: str, topic: str, count: int, **more: Any) -> Iterator[list[Consumer]]:
+def consumers(
+    servers: str, group: str, topic: str, count: int, protocol: str = "classic"
+) -> Iterator[list[Consumer]]:
     """So many members of a group, once all partitions of the topic are with one of them."""
-    settings = {
+    settings: dict[str, Any] = {
         "bootstrap.servers": servers,
-        "group.id": group,
+        **membership(group, protocol),
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        **more,
     }
     members = [Consumer({**settings, "client.id": f"app-{number}"}) for number in range(count)]
     try:
@@ -70,7 +72,7 @@ def test_more_members_than_partitions_and_lag_to_the_record(
     project: Project, orders: str, protocol: str
 ) -> None:
     group = f"{project.prefix}shop"
-    with consumers(project.servers, group, orders, 3, **{"group.protocol": protocol}) as members:
+    with consumers(project.servers, group, orders, 3, protocol) as members:
         members[0].commit(offsets=[TopicPartition(orders, 0, 30)], asynchronous=False)
 
         def read() -> Any:

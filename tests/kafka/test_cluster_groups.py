@@ -18,6 +18,7 @@ from kafkaform.cluster import group_answers, log_spans, offset_writer
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.group_answers import GroupAnswers
 from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.translation import translate_code
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.errors import KafkaformError, PermissionDenied, RequestRejected
@@ -606,7 +607,7 @@ def test_a_group_that_has_only_configs_is_in_the_inventory(real_cluster: KafkaCl
         {"config.consumer.session.timeout.ms": "50000"},
     )
     assert found.effective["config.consumer.session.timeout.ms"] == "50000"
-    assert found.effective["config.consumer.heartbeat.interval.ms"] == "5000"
+    assert found.effective["config.consumer.heartbeat.interval.ms"] == "500"
     assert real_cluster.groups([ref.name]).groups == {}
 
     do(real_cluster, DeleteGroup(ref, configs=("consumer.session.timeout.ms",)))
@@ -647,6 +648,11 @@ def test_group_defaults_are_those_of_the_brokers(
     assert defaults["consumer.session.timeout.ms"] == "45000"
     assert defaults["share.auto.offset.reset"] == "latest"
     assert account().cluster.facts().group_defaults is None
+
+
+def test_the_defaults_in_memory_are_those_of_a_stock_broker(kafka_acl: DevCluster) -> None:
+    with connect(kafka_acl.bootstrap_servers) as cluster:
+        assert cluster.facts().group_defaults == MemoryCluster().facts().group_defaults
 
 
 # --- what this account, or this client, cannot see -------------------------------------------------

@@ -22,11 +22,6 @@ from tests.unit.spark_validation.test_hashing import _varied_keys
 
 PARTITIONS = 12
 SOURCE = Path(__file__).parents[2] / "scripts" / "KafkaHashes.java"
-
-SMALLEST = b"19d2100h"
-"""Its FNV-1a is the smallest signed number, which has no absolute value of 32 bits."""
-
-
 KEYS = _varied_keys()
 
 
@@ -104,15 +99,6 @@ def test_librdkafka_hashes_an_empty_key_like_others(
     assert lies == predicted(ours, [b""] * 5)
 
 
-SOURCE = Path(__file__).parents[2] / "scripts" / "KafkaHashes.java"
-
-SMALLEST = b"19d2100h"
-"""Its FNV-1a is the smallest signed number, which has no absolute value of 32 bits."""
-
-
-KEYS = _varied_keys()
-
-
 def java(keys: list[bytes], *arguments: str) -> list[str]:
     """A line of what scripts/KafkaHashes.java prints for each key."""
     classpath = os.pathsep.join(map(str, kafka_classpath()))
@@ -127,6 +113,7 @@ def java(keys: list[bytes], *arguments: str) -> list[str]:
     return run.stdout.splitlines()
 
 
+@pytest.mark.nightly("a JVM more: the Java producer above says every day where keys go")
 def test_murmur2_is_that_of_kafkas_jar() -> None:
     hashes = murmur2(Keys.of(KEYS))
     positive = PARTITIONERS["murmur2"](Keys.of(KEYS))

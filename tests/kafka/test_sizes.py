@@ -13,9 +13,6 @@ from kafkaform.model import ResourceRef
 from tests.support.kafka_fixtures import Account, eventually
 from tests.unit.cluster.test_sizes import create, planned
 
-DAY_MS = 86_400_000
-FULL, EMPTY, SAFE = (ResourceRef("Topic", name) for name in ("full", "empty", "safe"))
-
 
 def test_sizes_on_a_real_broker(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     full, empty = ResourceRef("Topic", f"{prefix}.full"), ResourceRef("Topic", f"{prefix}.empty")

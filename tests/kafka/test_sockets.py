@@ -25,7 +25,7 @@ from kafkaform.operations import CreateTopic
 from tests.kafka.test_topic_sources import everything
 from tests.support.certificates import self_signed
 from tests.support.kafka_fixtures import eventually, guarded
-from tests.unit.cluster.test_topic_sources import VARIED
+from tests.support.scenes import VARIED
 
 
 def test_a_plan_needs_no_kafka_python(kafka: DevCluster, tmp_path: Path) -> None:

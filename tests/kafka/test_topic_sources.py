@@ -24,7 +24,7 @@ from kafkaform.model import ResourceRef
 from kafkaform.operations import CreateTopic
 from tests.support.certificates import self_signed
 from tests.support.kafka_fixtures import Account, eventually, guarded
-from tests.unit.cluster.test_topic_sources import VARIED, varint
+from tests.support.scenes import VARIED
 
 
 @pytest.fixture
@@ -135,10 +135,6 @@ def test_versions_that_brokers_do_not_speak(connection: Connection) -> None:
     assert not connection.speaks(Api(29_999, 0, flexible=False))
 
 
-def compact(raw: bytes | None) -> bytes:
-    return b"\x00" if raw is None else varint(len(raw) + 1) + raw
-
-
 def everything(source: TopicSource, names: list[str]) -> tuple[object, ...]:
     configs, descriptions = source.configs(names), source.descriptions(names)
     return (
@@ -176,6 +172,7 @@ def tls(tmp_path: Path) -> Iterator[Connection]:
         connection.close()
 
 
+@pytest.mark.nightly("a broker more: every day shows TLS (test_sockets) and SASL (above), each by itself")
 def test_both_say_the_same_over_tls_and_sasl(tls: Connection) -> None:
     names = [f"topic.{n}" for n in range(len(VARIED))]
     creates = [

@@ -11,6 +11,7 @@ from kafkaform.audit.author import Author
 from kafkaform.audit.entries import Entry, Outcome, RecordedField
 from kafkaform.audit.journal import open_journal
 from kafkaform.audit.record import about
+from kafkaform.audit.trail import read_record
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.executor import apply
 from kafkaform.model import FieldValue, Plan, ResourceRef
@@ -43,6 +44,17 @@ def recorded_apply(
     report = apply(plan, cluster, journal=journal, clock=clock)
     journal.conclude(report)
     return journal.run, report
+
+
+def entries_of(cluster: Cluster, run: str) -> dict[str, Entry]:
+    """What the record holds of an apply, by the name of the resource."""
+    log = read_record(cluster, TOPIC_ONLY)
+    return {entry.ref.name: entry for entry in log.entries if entry.run == run}
+
+
+def ends(entries: Mapping[str, Entry]) -> dict[str, str | None]:
+    """The result of each entry; None where none was written."""
+    return {name: entry.outcome.result if entry.outcome else None for name, entry in entries.items()}
 
 
 @dataclass

@@ -17,12 +17,13 @@ import termios
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import yaml
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kafkaform.cli.main import run
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
@@ -79,13 +80,13 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "kafkaform", *map(str, arguments)]
 
 
-def called(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None) -> Call:
-    """Run `kafkaform` in a folder without a terminal, inside this process: several times as fast."""
+def called(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None, given: str = "") -> Call:
+    """Run `kafkaform` in a folder, with a text on stdin, inside this process: several times as fast."""
     out, err = io.StringIO(), io.StringIO()
     with (
         contextlib.chdir(cwd),
         patch.dict(os.environ, environment(**(env or {})), clear=True),
-        patch.object(sys, "stdin", io.StringIO()),
+        patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode()))),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
@@ -139,12 +140,12 @@ class Project:
         content = {"apiVersion": "kafkaform/v1", "kind": "Config", "clusters": clusters, **more}
         return self.write("kafkaform.yaml", yaml.safe_dump(content))
 
-    def run(self, *arguments: object, env: Mapping[str, str] | None = None) -> Call:
-        """Call kafkaform here; without a kafkaform.yaml, for this project's cluster."""
-        return called(*self.aimed(arguments), cwd=self.folder, env=env)
+    def run(self, *arguments: object, env: Mapping[str, str] | None = None, given: str = "") -> Call:
+        """Call kafkaform here, with a text on stdin; without a kafkaform.yaml, for this project's cluster."""
+        return called(*self.aimed(arguments), cwd=self.folder, env=env, given=given)
 
     def process(self, *arguments: object, env: Mapping[str, str] | None = None, given: str = "") -> Call:
-        """The same as a process of its own, with a text on stdin."""
+        """The same as a process of its own."""
         return kafkaform(*self.aimed(arguments), cwd=self.folder, env=env, given=given)
 
     def aimed(self, arguments: Sequence[object]) -> list[object]:
@@ -158,14 +159,13 @@ class Project:
 
     def live(self, *names: str) -> dict[str, dict[str, Any]]:
         """The project's topics on the cluster, or those named: partitions and own configs."""
-        admin = admin_client(self.servers)
         found = {
             name: topic
-            for name, topic in admin.list_topics(timeout=TIMEOUT_S).topics.items()
+            for name, topic in self._admin.list_topics(timeout=TIMEOUT_S).topics.items()
             if (name in names if names else name.startswith(self.prefix))
         }
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in found]
-        configs = admin.describe_configs(resources, request_timeout=TIMEOUT_S) if resources else {}
+        configs = self._admin.describe_configs(resources, request_timeout=TIMEOUT_S) if resources else {}
         own = {
             resource.name: {e.name: e.value for e in future.result(TIMEOUT_S).values() if e.source == 1}
             for resource, future in configs.items()
@@ -179,10 +179,13 @@ class Project:
         """Change a topic behind kafkaform's back."""
         entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ConfigResource.Type.TOPIC, self.prefix + name, incremental_configs=[entry])
-        admin = admin_client(self.servers)
-        for future in admin.incremental_alter_configs([resource]).values():
+        for future in self._admin.incremental_alter_configs([resource]).values():
             future.result(TIMEOUT_S)
         eventually(self.live, lambda topics: topics[name].get(key) == value)
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        return admin_client(self.servers)
 
 
 def manifest(name: str, spec: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> str:

@@ -1,6 +1,7 @@
-"""Real Kafka clusters for tests: one of each sort a session, started by the first test that asks for it.
+"""Real Kafka clusters for tests: one of each sort a worker, started by the first test that asks for it.
 
-Tests share them, so each names its topics by the `prefix` fixture, which removes them afterwards.
+Tests share them, so each names its topics by the `prefix` fixture, which removes them afterwards. Those that
+few files need are ended with the last test of their group; see tests/conftest.py.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -43,6 +44,8 @@ T = TypeVar("T")
 
 _ROOT = Path(__file__).parents[2]
 _PASSWORD = "an-open-secret-4711"  # no word of it stands in what is printed by itself
+ODD_PASSWORD = "p'w\\d;$x="
+"""Of `plain-user`: what properties files, JAAS and shells give a meaning to."""
 _ACCOUNTS = [f"account-{number}" for number in range(1, 91)]
 
 
@@ -72,23 +75,56 @@ def _fast() -> Path:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[DevCluster]:
-    """One broker, which creates topics that somebody names by mistake."""
-    with guarded(1, heap_mb=768, properties={"auto.create.topics.enable": "true"}) as cluster:
+    """One broker, which creates topics that somebody names by mistake.
+
+    Members by the consumer protocol learn of a rebalance by heartbeats, which are 5 s apart by default.
+    """
+    properties = {
+        "auto.create.topics.enable": "true",
+        "group.consumer.heartbeat.interval.ms": "500",
+        "group.consumer.min.heartbeat.interval.ms": "500",
+    }
+    with guarded(1, heap_mb=768, properties=properties) as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="session")
-def kafka3() -> Iterator[DevCluster]:
+class GroupClusters:
+    """The clusters of the group of tests at work: idle brokers cost too much to be kept to the end."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, DevCluster] = {}
+        self._stack = ExitStack()
+
+    def running(self, name: str, brokers: int, **options: Any) -> DevCluster:
+        """The cluster of this name, started if it is not running yet."""
+        if name not in self._running:
+            self._running[name] = self._stack.enter_context(guarded(brokers, heap_mb=256, **options))
+        return self._running[name]
+
+    def end(self) -> None:
+        """End all of them; they start anew if somebody asks again."""
+        self._running.clear()
+        self._stack.close()
+
+
+group_clusters = GroupClusters()
+
+
+@pytest.fixture(scope="module")
+def kafka3() -> DevCluster:
     """Three brokers in three racks."""
-    with guarded(3, heap_mb=256) as cluster:
-        yield cluster
+    return group_clusters.running("kafka3", 3)
 
 
-@pytest.fixture(scope="session")
-def kafka_acl() -> Iterator[DevCluster]:
+@pytest.fixture(scope="module")
+def kafka_acl() -> DevCluster:
     """One broker whose SASL listener grants only what ACLs grant; see the `account` fixture."""
-    with guarded(1, heap_mb=256, sasl_users=dict.fromkeys(_ACCOUNTS, _PASSWORD)) as cluster:
-        yield cluster
+    return group_clusters.running(
+        "kafka_acl",
+        1,
+        sasl_users={**dict.fromkeys(_ACCOUNTS, _PASSWORD), "plain-user": ODD_PASSWORD},
+        format_args=("--add-scram", "SCRAM-SHA-512=[name=scram-user,password=simple-pw]"),
+    )
 
 
 @pytest.fixture
@@ -98,9 +134,9 @@ def prefix(request: pytest.FixtureRequest) -> Iterator[str]:
     yield mine
     for name in SHARED:
         if name in request.fixturenames:
-            servers = request.getfixturevalue(name).bootstrap_servers
-            remove_groups(servers, mine)
-            remove_topics(servers, mine)
+            admin = admin_client(request.getfixturevalue(name).bootstrap_servers)
+            _remove_groups(admin, mine)
+            _remove_topics(admin, mine)
 
 
 @pytest.fixture
@@ -172,16 +208,18 @@ def admin_client(bootstrap_servers: str) -> AdminClient:
 
 def remove_topics(bootstrap_servers: str, prefix: str) -> None:
     """Delete all topics whose name starts so."""
-    admin = admin_client(bootstrap_servers)
+    _remove_topics(admin_client(bootstrap_servers), prefix)
+
+
+def _remove_topics(admin: AdminClient, prefix: str) -> None:
     names = [name for name in admin.list_topics(timeout=TIMEOUT_S).topics if name.startswith(prefix)]
     if names:
         for future in admin.delete_topics(names, request_timeout=TIMEOUT_S).values():
             future.result(TIMEOUT_S)
 
 
-def remove_groups(bootstrap_servers: str, prefix: str) -> None:
+def _remove_groups(admin: AdminClient, prefix: str) -> None:
     """Delete all groups with offsets whose name starts so; those with members are left to expire."""
-    admin = admin_client(bootstrap_servers)
     listing = admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S)
     names = [group.group_id for group in listing.valid if group.group_id.startswith(prefix)]
     if names:

@@ -229,3 +229,48 @@ class Watched:
 
     def close(self) -> None:
         self.cluster.close()
+
+
+VARIED: list[dict[str, str]] = [
+    {},
+    {"retention.ms": "-1", "retention.bytes": "123"},
+    {"cleanup.policy": "compact,delete", "min.cleanable.dirty.ratio": "0.25"},
+    {"compression.type": "zstd", "unclean.leader.election.enable": "true"},
+    {"leader.replication.throttled.replicas": "0:1,1:1", "follower.replication.throttled.replicas": "*"},
+    {"message.timestamp.type": "LogAppendTime", "max.message.bytes": "1"},
+    {"cleanup.policy": ""},
+    {
+        # One of every type, and every config that a broker without tiered storage takes.
+        "cleanup.policy": "compact",
+        "compression.gzip.level": "9",
+        "compression.lz4.level": "17",
+        "compression.type": "snappy",
+        "compression.zstd.level": "-131072",
+        "delete.retention.ms": "0",
+        "file.delete.delay.ms": "1",
+        "flush.messages": "1",
+        "flush.ms": str(2**63 - 1),
+        "follower.replication.throttled.replicas": "",
+        "index.interval.bytes": "0",
+        "leader.replication.throttled.replicas": "*",
+        "local.retention.bytes": "-2",
+        "local.retention.ms": "-2",
+        "max.compaction.lag.ms": str(2**63 - 1),
+        "max.message.bytes": str(2**31 - 1),
+        "message.timestamp.after.max.ms": "0",
+        "message.timestamp.before.max.ms": "0",
+        "message.timestamp.type": "CreateTime",
+        "min.cleanable.dirty.ratio": "1.0E-3",
+        "min.compaction.lag.ms": "0",
+        "min.insync.replicas": "1",
+        "preallocate": "TRUE",
+        "retention.bytes": "0",
+        "retention.ms": "0",
+        "segment.bytes": "1048576",
+        "segment.index.bytes": "4",
+        "segment.jitter.ms": "0",
+        "segment.ms": "1",
+        "unclean.leader.election.enable": "False",
+    },
+]
+"""Configs of topics that differ in what they set, for reading them in several ways."""

@@ -23,14 +23,12 @@ from kafkaform.executor import apply
 from kafkaform.model import FieldValue, Observation, Plan, ResourceRef
 from kafkaform.settings import AuditSettings, ClusterSettings
 from tests.support.audit_scenes import ALICE, HEADER, Story, recorded_apply
-from tests.support.cli_helpers import Project
 from tests.support.scenes import DAY, WEEK, FakeClock, absent, declared, made, plan_for, topic
 
 KEPT = AuditSettings()
 RETENTION = "config.retention.ms"
 LONG = 1_000
 """So many readings: more than an apply takes before it gives up."""
-AUDITED = {"KAFKAFORM_AUDIT": "true"}
 
 
 def killed(plan: Plan, cluster: MemoryCluster, *, done: bool = True) -> str:
@@ -273,18 +271,3 @@ def test_without_a_record_now_the_earlier_one_is_still_read_for_a_saved_plan(mem
     none_kept = Safeguards(audit=False)
     assert len(none_kept.earlier(memory, target, "memory", saved=True).entries) == 1
     assert none_kept.earlier(memory, target, "memory", saved=True).settle(memory, "later") == ()
-
-
-# --- on the command line, and on Kafka -------------------------------------------------------------
-
-
-@pytest.fixture
-def applied(project: Project) -> Project:
-    """A saved plan that cut the retention of `a`, with consent, and made `b`; both are undone by hand."""
-    project.topic("a", retention="7d")
-    project.run("apply", "topics", "--auto-approve").needs(0)
-    project.topic("a", retention="1d")
-    project.topic("b")
-    project.run("plan", "topics", "--out", "plan.json", "--allow", "Topic/*a:retention-cut")
-    project.run("apply", "plan.json", "--auto-approve", env=AUDITED).needs(0)
-    return project

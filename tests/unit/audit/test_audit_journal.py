@@ -12,7 +12,6 @@ from threading import Event
 
 import pytest
 
-from kafkaform.audit.entries import Entry
 from kafkaform.audit.file import append_to_file
 from kafkaform.audit.journal import AuditJournal, FileSink, TopicSink, open_journal
 from kafkaform.audit.topic import TOPIC
@@ -25,7 +24,7 @@ from kafkaform.model import Plan
 from kafkaform.onlookers import Observer
 from kafkaform.outcome import ApplyReport, Result
 from kafkaform.settings import AuditSettings
-from tests.support.audit_scenes import ALICE, HEADER, recorded_apply
+from tests.support.audit_scenes import ALICE, HEADER, ends, entries_of, recorded_apply
 from tests.support.scenes import (
     DAY,
     WEEK,
@@ -47,15 +46,6 @@ def journal_of(cluster: Cluster, plan: Plan, audit: AuditSettings = KEPT) -> Aud
 
 def carry_out(plan: Plan, cluster: Cluster, journal: AuditJournal, stop: Event | None = None) -> ApplyReport:
     return apply(plan, cluster, journal=journal, clock=FakeClock().clock, stop=stop)
-
-
-def entries_of(cluster: Cluster, run: str) -> dict[str, Entry]:
-    log = read_record(cluster, KEPT)
-    return {entry.ref.name: entry for entry in log.entries if entry.run == run}
-
-
-def ends(entries: dict[str, Entry]) -> dict[str, str | None]:
-    return {name: entry.outcome.result if entry.outcome else None for name, entry in entries.items()}
 
 
 def test_the_intent_is_there_before_the_first_request(memory: MemoryCluster) -> None:

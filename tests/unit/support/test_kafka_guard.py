@@ -1,12 +1,16 @@
-"""The guard that ends the tests' clusters, whatever becomes of the tests."""
+"""The tests' clusters are ended: by the end of a group, and by a guard, whatever becomes of the tests."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.support import kafka_fixtures
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,3 +37,22 @@ def test_once_the_session_is_gone_its_cluster_is_ended_and_no_other(tmp_path: Pa
     assert other.exists()
     assert node.stdin is not None
     node.stdin.close()
+
+
+def test_a_group_of_tests_has_one_cluster_of_a_name_and_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[str] = []
+
+    @contextmanager
+    def noted(brokers: int, **_: object) -> Iterator[object]:
+        log.append(f"start {brokers}")
+        yield object()
+        log.append(f"end {brokers}")
+
+    monkeypatch.setattr(kafka_fixtures, "guarded", noted)
+    clusters = kafka_fixtures.GroupClusters()
+    first = clusters.running("kafka3", 3)
+    assert clusters.running("kafka3", 3) is first
+    clusters.end()
+    clusters.end()
+    assert clusters.running("kafka3", 3) is not first
+    assert log == ["start 3", "end 3", "start 3"]

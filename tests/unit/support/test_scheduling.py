@@ -5,21 +5,42 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Sequence
+from itertools import chain, groupby
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import HEAVY_FILES, SPARK, group_of
+from tests.conftest import GROUP_CLUSTERS, HEAVY, SPARK, group_of
 
 ROOT = Path(__file__).parents[3]
 CONFTEST = """
+import os
+from pathlib import Path
+
 import pytest
-from tests.conftest import pytest_collection_modifyitems, pytest_configure, pytest_xdist_make_scheduler
+import tests.conftest
+from tests.conftest import (
+    pytest_collection_modifyitems, pytest_configure, pytest_runtest_teardown, pytest_xdist_make_scheduler
+)
+
+class Ended:
+    def end(self):
+        with (Path(__file__).parent / "log").open("a") as log:
+            log.write(f"end {os.environ.get('PYTEST_XDIST_WORKER')}\\n")
+
+tests.conftest.group_clusters = Ended()
 
 @pytest.fixture
 def kafka():
+    pass
+
+@pytest.fixture
+def kafka3():
+    pass
+
+@pytest.fixture
+def three(kafka3):
     pass
 """
 TESTS = """
@@ -56,23 +77,35 @@ def pytest_in(
     )
 
 
-def test_a_worker_gets_whole_files_and_one_worker_all_that_needs_spark(tmp_path: Path) -> None:
+def test_a_worker_gets_whole_files_and_one_worker_all_that_needs_spark_or_one_cluster(tmp_path: Path) -> None:
     plain = [f"tests/unit/test_plain_{letter}.py" for letter in "abcd"]
-    files = [*(f"tests/{SPARK}/test_{letter}.py" for letter in "ef"), *plain]
-    done = pytest_in(tmp_path, dict.fromkeys(files, TESTS), "-n", "2")
+    spark = [f"tests/{SPARK}/test_{letter}.py" for letter in "ef"]
+    texts = {
+        **dict.fromkeys([*spark, *plain], TESTS),
+        "tests/kafka/test_g.py": TESTS.replace("request)", "request, kafka3)"),
+        "tests/contract/test_h.py": TESTS.replace("request)", "request, kafka3, kafka)"),
+    }
+    done = pytest_in(tmp_path, texts, "-n", "2")
     assert done.returncode == 0, done.stdout + done.stderr
-    ran = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
-    assert sorted(file for file, _ in ran) == sorted(files * 6)
-    workers = defaultdict(set)
-    for file, worker in ran:
-        workers[group_of(file)].add(worker)
-    groups = [SPARK, *(file.removeprefix("tests/") for file in plain)]
-    assert {group: len(used) for group, used in workers.items()} == dict.fromkeys(groups, 1), workers
-    assert len(set.union(*workers.values())) == 2
+    lines = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
+    ran = [(group_of(file, tmp_path), worker) for file, worker in lines if file != "end"]
+    groups = [SPARK, "kafka3", *(file.removeprefix("tests/") for file in plain)]
+    assert {group: ran.count((group, worker)) for group, worker in {*ran}} == {
+        group: 12 if group in (SPARK, "kafka3") else 6 for group in groups
+    }
+    assert len({worker for _, worker in ran}) == 2
+    # Clusters are ended with the last test of each group, and not before.
+    for worker in {worker for _, worker in ran}:
+        own = [file if file == "end" else group_of(file, tmp_path) for file, by in lines if by == worker]
+        parts = [[*part] for _, part in groupby(own)]
+        assert {len(part) for part in parts[1::2]} == {1}
+        assert {*chain(*parts[1::2])} == {"end"}
+        assert len({part[0] for part in parts[::2]}) == len(parts) // 2
 
 
 def test_what_is_begun_first_exists() -> None:
-    assert [name for name in HEAVY_FILES if not (ROOT / "tests" / name).exists()] == []
+    there = {SPARK, *GROUP_CLUSTERS}
+    assert [name for name in HEAVY if name not in there and not (ROOT / "tests" / name).exists()] == []
 
 
 NIGHTLY = "import pytest\n@pytest.mark.nightly{}\ndef test_it(): pass\n"
@@ -82,6 +115,7 @@ NIGHTLY = "import pytest\n@pytest.mark.nightly{}\ndef test_it(): pass\n"
     ("file", "text", "message"),
     [
         ("unit/test_a.py", "def test_it(kafka): pass\n", "a unit test starts no broker"),
+        ("kafka/test_a.py", "def test_it(three): pass\n", "does not name the cluster that it needs"),
         ("nightly/test_a.py", "def test_it(): pass\n", "say why it is nightly"),
         ("kafka/test_a.py", NIGHTLY.format(""), "say why it is nightly"),
         ("kafka/test_a.py", NIGHTLY.format("('')"), "say why it is nightly"),

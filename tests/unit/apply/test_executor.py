@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from threading import Event
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.batches import MAX_WEIGHT, weight
@@ -57,6 +57,7 @@ from tests.support.scenes import (
     state_of,
     topic,
 )
+from tests.support.strategies import examples
 
 NO = RequestRejected("a policy says no (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask them")
 LOST = OutcomeUnknown("no answer in time")
@@ -1124,7 +1125,7 @@ class Failing(Watched):
         self._due = ()
 
 
-@settings(max_examples=250)
+@examples(3)
 @given(
     live_topics(),
     wanted_topics(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.adoption import adoption
@@ -170,7 +170,6 @@ def test_findings_about_manifests_are_left_to_the_plan() -> None:
     assert [note.code for note in drift.notes] == ["KF411"]
 
 
-@settings(max_examples=50)
 @given(
     st.dictionaries(
         st.from_regex(r"[a-z]{1,8}", fullmatch=True),
@@ -188,7 +187,6 @@ def test_what_was_made_as_declared_has_not_drifted(topics: dict[str, tuple[int, 
     assert (drift.verdict, drift.resources, drift.unchanged) == (Verdict.CLEAN, (), len(topics))
 
 
-@settings(max_examples=50)
 @given(strategies.plans())
 def test_every_difference_of_a_plan_is_told_once(plan: Plan) -> None:
     drift = find_drift(plan, declared_in(plan), NO_RECORD)
@@ -199,7 +197,6 @@ def test_every_difference_of_a_plan_is_told_once(plan: Plan) -> None:
     assert drift.unrecorded == (NO_RECORD if told else None)
 
 
-@settings(max_examples=50)
 @given(drifts())
 def test_all_that_drifted_is_adopted_or_refused(drift: Drift) -> None:
     wanted = adoption(drift)

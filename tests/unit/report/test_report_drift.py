@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from jsonschema import Draft202012Validator
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -365,7 +365,6 @@ def test_json_says_it_all_to_programs(cluster: MemoryCluster) -> None:
     assert cut["accept"]["lines"][0]["yaml"] == "retention.ms: 7d"
 
 
-@settings(max_examples=50)
 @given(drifts())
 def test_any_drift_fits_the_schema_and_is_safe_to_show(drift: Drift) -> None:
     written = drift_to_json(drift, HEADER, ELSEWHERE)
@@ -398,7 +397,6 @@ def test_many_are_cut_with_a_word_on_how_many(cluster: MemoryCluster) -> None:
         render_drift_markdown(drift, HEADER, HERE, limit=LEAST - 1)
 
 
-@settings(max_examples=50)
 @given(drifts())
 def test_foreign_text_stays_text_in_markdown(drift: Drift) -> None:
     written = render_drift_markdown(drift, HEADER, HERE)
@@ -414,13 +412,11 @@ def test_foreign_text_stays_text_in_markdown(drift: Drift) -> None:
 # --- the others ------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50)
 @given(drifts())
 def test_foreign_text_reaches_no_terminal(drift: Drift) -> None:
     assert all(char == "\n" or is_plain(char) for char in text(drift, verbose=True, width=80))
 
 
-@settings(max_examples=50)
 @given(drifts())
 def test_foreign_text_is_no_workflow_command(drift: Drift) -> None:
     *lines, verdict, end = drift_commands(drift, HERE, WORKSPACE).replace("\r", "\n").split("\n")

@@ -254,6 +254,10 @@ def test_groups_that_have_all_or_none_are_not_told_of(own: Group) -> None:
     assert gaps(reader(), own) == []
 
 
+def test_a_group_that_is_to_go_is_not_told_of() -> None:
+    assert gaps(replace(reader(), state=None), group("g", at("a", 0))) == []
+
+
 # --- KF407 -----------------------------------------------------------------------------------------
 
 

@@ -162,6 +162,7 @@ def test_format_duration(milliseconds: int, text: str) -> None:
         (1_234_567, "about 20m 34s"),
         (606_034_567, "about 7d 20m"),
         (604_799_999, "about 6d 23h 59m"),
+        (28_800_000_000, "333d 8h"),
     ],
 )
 def test_rounded_duration(milliseconds: int, text: str) -> None:

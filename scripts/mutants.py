@@ -256,7 +256,7 @@ class Reach:
             return (yield)
         finally:
             sys.settrace(None)
-            threading.settrace(None)  # type: ignore[arg-type]
+            threading.settrace(None)
             self.found[item.nodeid] = time.process_time() - began, sorted(lines)
 
     def pytest_sessionfinish(self) -> None:
@@ -420,7 +420,7 @@ def main() -> int:
 
         def work(number: int, mutant: Mutant) -> Callable[[], int]:
             def tried() -> int:
-                sys.meta_path.insert(0, Changed(mutant))  # type: ignore[arg-type]
+                sys.meta_path.insert(0, Changed(mutant))
                 temporary = f"--basetemp={scratch / str(number)}"
                 plugins = [Chosen(tests_for(mutant, reach[mutant.module]))]
                 return run_tests(files_of(mutant.module), temporary, plugins=plugins)

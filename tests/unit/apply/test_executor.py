@@ -1274,11 +1274,8 @@ def test_what_was_sent_before_the_lock_was_lost_is_read_back(memory: MemoryClust
     assert results(again) == {"half": Result.APPLIED, "later": Result.APPLIED, "new": Result.ALREADY}
 
 
-def test_a_lock_that_is_lost_in_the_midst_of_a_batch(
-    memory: MemoryCluster, time: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_is_lost_in_the_midst_of_a_batch(memory: MemoryCluster, time: FakeClock) -> None:
     """Groups take a request each: some of a batch were carried out, and the others surely were not."""
-    monkeypatch.setattr("kafkaform.planning.time.sleep", time.sleep)  # between two readings of the offsets
     made(memory, "read")
     refs = [ResourceRef("ConsumerGroup", f"g{number}") for number in range(3)]
     for ref in refs:

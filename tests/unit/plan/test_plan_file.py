@@ -39,15 +39,12 @@ from kafkaform.report.printable import is_plain
 from kafkaform.schema_files import load_schema
 from tests.support import strategies
 from tests.support.json_places import places
+from tests.support.scenes import topic
 from tests.support.strategies import examples
 
 HEADER = PlanHeader("0.1.0", "1a2b3c", "prod", "prod", "2025-06-01T12:00:00Z")
 CUT = Judgement(Risk.DESTRUCTIVE, "retention-cut", "records older than 1d are deleted", "keep 7d")
 DELETION = Judgement(Risk.DESTRUCTIVE, "delete", "all records are lost", "export them")
-
-
-def topic(name: str) -> ResourceRef:
-    return ResourceRef("Topic", name)
 
 
 PLAN = Plan(

@@ -34,6 +34,7 @@ from kafkaform.report.markdown import LEAST, LIMIT, render_markdown
 from kafkaform.report.markdown_escape import code, code_block, html, prose
 from kafkaform.report.printable import clipped, is_plain, printable
 from tests.support import strategies
+from tests.support.scenes import topic
 from tests.support.strategies import examples
 
 HEADER = PlanHeader("0.1.0", "1a2b3c4d5e6f7890", "prod", "live", "2025-06-01T12:00:00Z")
@@ -97,10 +98,6 @@ def parse(markdown: str, parser: MarkdownIt = GITHUB) -> Parsed:
                 found.rows[-1].append(children)
         last = token.type
     return found
-
-
-def topic(name: str) -> ResourceRef:
-    return ResourceRef("Topic", name)
 
 
 def planned(name: str, action: str = "create", status: Status = Status.PLANNED) -> PlannedChange:

@@ -989,6 +989,21 @@ def test_an_apply_that_ends_early_takes_off_nothing(memory: MemoryCluster, time:
     assert memory.throttles(()) == left
 
 
+def test_throttles_that_cannot_be_asked_for_at_the_end_are_told(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
+    class Unasked(Watched):
+        def throttles(self, topics: Collection[str]) -> Throttles:
+            assert not topics
+            raise Unreachable("nobody there")
+
+    notes = MoveNotes()
+    plan = plan_for(memory, declared("a"))
+    report = apply(plan, Unasked(memory), clock=time.clock, observer=notes, ledger=MemoryLedger())
+    assert report.complete
+    assert notes.lines == ["whether an earlier apply left throttles is not known: nobody there"]
+
+
 def test_without_throttles_the_record_is_not_read(memory: MemoryCluster, time: FakeClock) -> None:
     class Unread(MemoryLedger):
         def left(self) -> Sequence[Announcement]:

@@ -339,6 +339,11 @@ def test_alias_bombs() -> None:
     assert only("a: &x [1]\nb: *x\nc: *x\n") == {"a": [1], "b": [1], "c": [1]}
 
 
+def test_an_alias_that_is_used_twice_holds_not_itself() -> None:
+    (problem,) = refused("a: &x [1]\nb: *x\nc: [*x, *x]\nd: !include e\n")
+    assert problem == f"f:4:4: the tag '!include' is not allowed {TAG_HINT}"
+
+
 @pytest.fixture
 def nodes_built(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """One entry for each node that the parser began to build."""

@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 
 from kafkaform import schema_files
 from kafkaform.errors import KafkaformError, PlanFileError
+from kafkaform.manifests.files import NO_CONFIG_FILE
 from kafkaform.model import (
     Consent,
     Create,
@@ -490,6 +491,12 @@ def test_one_resource_cannot_change_twice_nor_one_field() -> None:
 
 
 JUNK = st.sampled_from([None, True, 0, -1, 7, "", "x", "safe", "create", "refused", [], {}, [None], {"a": 1}])
+
+
+@pytest.mark.parametrize("configuration", [None, "a/kafkaform.yaml", NO_CONFIG_FILE])
+def test_where_the_configuration_was_is_read_back(configuration: str | None) -> None:
+    header = replace(HEADER, configuration=configuration)
+    assert plan_from_json(plan_to_json(PLAN, header), "plan.json")[1].configuration == configuration
 
 
 @examples(5)

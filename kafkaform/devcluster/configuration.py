@@ -81,7 +81,7 @@ def server_properties(
         "broker.heartbeat.interval.ms": "500",
         # A stopped broker may only come back when its session is over.
         "broker.session.timeout.ms": "5000",
-        # Without: an idle controller writes and syncs two records a second, a third of what an idle node costs.
+        # Or an idle controller writes and syncs two records a second, a third of what an idle node costs.
         "metadata.max.idle.interval.ms": "0",
         "offsets.topic.replication.factor": replicas,
         "offsets.topic.num.partitions": "3",

@@ -22,6 +22,11 @@ from tests.support.scenes import QUIET
 NO_RECORD = "nothing was recorded"
 HERE = Reach()
 ELSEWHERE = Reach(("my topics",), ("--bootstrap-server", "kafka:9092"), "prod")
+_COUNTS = st.integers(0, 2)
+_ACTIONS = st.sampled_from(("create", "update", "delete"))
+_COMMITS = st.none() | strategies.hostile_text()
+_SEEN = st.sampled_from(("before", "after", None))
+_UNMANAGED = st.sampled_from(Unmanaged)
 
 
 def drift_in(
@@ -54,15 +59,16 @@ def trails(draw: DrawFn, plan: Plan) -> Trail | str:
     story = Story()
     for change in plan.changes:
         for field in fields_of(change.change):
-            for _ in range(draw(st.integers(0, 2))):
-                value = draw(st.sampled_from((field.before, field.after)) | strategies.values())
+            for _ in range(draw(_COUNTS)):
+                seen = draw(_SEEN)
+                value = getattr(field, seen) if seen else draw(strategies.values())
                 story.add(
-                    draw(st.sampled_from(("create", "update", "delete"))),
+                    draw(_ACTIONS),
                     change.ref.name,
                     {field.path: (None, value)},
                     kind=change.ref.kind,
                     who=draw(strategies.hostile_text()),
-                    commit=draw(st.none() | strategies.hostile_text()),
+                    commit=draw(_COMMITS),
                 )
     return Trail(story.entries)
 
@@ -74,4 +80,4 @@ def drifts(draw: DrawFn, max_changes: int = 6) -> Drift:
     # What differs in nothing but undeclared configs is no change of the plan.
     plan = replace(plan, unchanged=plan.unchanged + len({one.ref for one in plan.undeclared}))
     trail = draw(trails(plan))
-    return find_drift(plan, declared_in(plan), trail, unmanaged=draw(st.sampled_from(Unmanaged)))
+    return find_drift(plan, declared_in(plan), trail, unmanaged=draw(_UNMANAGED))

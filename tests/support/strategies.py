@@ -1,11 +1,19 @@
-"""Hypothesis strategies for plans and their parts; every module's property tests draw from here."""
+"""Hypothesis strategies for plans and their parts; every module's property tests draw from here.
+
+A plan has some fifty texts. Each is one draw from a pool of texts: text that hypothesis puts together is ten,
+and drawing plans would take longer than testing with them. Text on its own is drawn with `hostile_text`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
+from itertools import product
 from typing import TypeVar
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -92,7 +100,9 @@ HOSTILE = (
     "\ud800",
 )
 
-LEGAL_NAME = r"[a-zA-Z0-9._-]{1,40}"
+_WORDS = ("orders", " ", "7d", ".")
+_NAME = "abcxyzABCXYZ0189._-"
+
 CONFIG_KEYS = (
     "cleanup.policy",
     "max.message.bytes",
@@ -105,9 +115,15 @@ CONFIG_KEYS = (
 HAZARDS = ("retention-cut", "delete", "partition-increase", "policy-change")
 
 
+def examples(share: float) -> settings:
+    """So many times the examples of the profile: what needs more of them by day draws more at night too."""
+    return settings(max_examples=round(share * settings().max_examples))
+
+
+@cache
 def hostile_text(*, min_size: int = 0, max_size: int = 6) -> SearchStrategy[str]:
     """Text of harmless words and of everything known to break an output."""
-    bites = st.sampled_from(HOSTILE) | st.text(max_size=8) | st.sampled_from(("orders", " ", "7d", "."))
+    bites = st.sampled_from(HOSTILE) | st.text(max_size=8) | st.sampled_from(_WORDS)
     return (
         st.lists(bites, min_size=min_size, max_size=max_size)
         .map("".join)
@@ -115,10 +131,52 @@ def hostile_text(*, min_size: int = 0, max_size: int = 6) -> SearchStrategy[str]
     )
 
 
+def _hostile_texts(mixed: int = 2_000) -> tuple[str, ...]:
+    """Each bite alone, each beside each, and mixtures of up to six with any characters; the short first."""
+    chance = random.Random(0)
+
+    def bite() -> str:
+        anything = (chr(chance.randrange(chance.choice((0x100, 0x3000, 0x110000)))) for _ in range(8))
+        return chance.choice(
+            (chance.choice(HOSTILE), chance.choice(_WORDS), "".join(anything)[: chance.randint(1, 8)])
+        )
+
+    found = {"", *_WORDS, *HOSTILE, *map("".join, product(HOSTILE, repeat=2))}
+    found |= {"".join(bite() for _ in range(chance.randint(1, 6))) for _ in range(mixed)}
+    return tuple(sorted(found, key=lambda text: (len(text), text)))
+
+
+def _one_of(texts: Sequence[str]) -> SearchStrategy[str]:
+    """One of them by its place: `sampled_from` shows all that it has in its `repr`."""
+    return st.integers(0, len(texts) - 1).map(lambda place: texts[place])
+
+
+def _some_of(letters: str, least: int, most: int, count: int = 300) -> SearchStrategy[str]:
+    """Words of these letters, one draw each; the short first."""
+    chance = random.Random(letters)
+    found = {"".join(chance.choices(letters, k=chance.randint(least, most))) for _ in range(count)}
+    found |= {letter * size for letter in letters for size in (least, most)}
+    return _one_of(sorted(found, key=lambda text: (len(text), text)))
+
+
+HOSTILE_TEXTS = _hostile_texts()
+_hostile = _one_of(HOSTILE_TEXTS)
+_hostile_something = _one_of(HOSTILE_TEXTS[1:])
+_perhaps_hostile = st.none() | _hostile
+_legal_names = _some_of(_NAME, 1, 40)
+_ids = _some_of("abyzABYZ0189_-", 22, 22)
+_files = _some_of("abcxyz", 1, 10).map("topics/{}.yaml".format)
+_configs = (st.sampled_from(CONFIG_KEYS) | _hostile_something).map(lambda key: CONFIG_PREFIX + key)
+_paths = st.sampled_from(("partitions", "replicationFactor")) | _configs
+_values = st.none() | st.integers(-(2**63), 2**63) | st.integers().map(str) | _hostile
+_risks = st.sampled_from(Risk)
+_origins = st.sampled_from((None, Origin.BRANCH, Origin.DRIFT, Origin.MIXED))
+_hazards = st.sampled_from(HAZARDS) | _hostile
+
+
 def names(*, legal: bool = False) -> SearchStrategy[str]:
     """Resource names: those that Kafka allows, or also hostile ones."""
-    allowed = st.from_regex(LEGAL_NAME, fullmatch=True)
-    return allowed if legal else allowed | hostile_text(min_size=1)
+    return _legal_names if legal else _legal_names | _hostile_something
 
 
 def refs(*, legal: bool = False) -> SearchStrategy[ResourceRef]:
@@ -130,7 +188,7 @@ def locations(*, columns: bool = False) -> SearchStrategy[Location]:
     """Places in manifests; in column 1 unless `columns`."""
     return st.builds(
         Location,
-        st.from_regex(r"topics/[a-z]{1,10}\.yaml", fullmatch=True) | hostile_text(min_size=1),
+        _files | _hostile_something,
         st.integers(1, 10_000),
         st.integers(1, 200) if columns else st.just(1),
     )
@@ -138,51 +196,45 @@ def locations(*, columns: bool = False) -> SearchStrategy[Location]:
 
 def values() -> SearchStrategy[FieldValue]:
     """Counts, config strings (also "" and "null") and unset."""
-    return st.none() | st.integers(-(2**63), 2**63) | st.integers().map(str) | hostile_text()
+    return _values
 
 
 def paths() -> SearchStrategy[str]:
     """Paths of managed fields."""
-    configs = (st.sampled_from(CONFIG_KEYS) | hostile_text(min_size=1)).map(lambda key: CONFIG_PREFIX + key)
-    return st.sampled_from(("partitions", "replicationFactor")) | configs
+    return _paths
 
 
 def states() -> SearchStrategy[dict[str, FieldValue]]:
     """The managed fields of one resource."""
-    return st.dictionaries(paths(), values(), max_size=6)
+    return st.dictionaries(_paths, _values, max_size=6)
 
 
 @st.composite
 def judgements(draw: DrawFn) -> Judgement:
     """Safe, or of any risk with a hazard, a reason and perhaps a remedy."""
-    risk = draw(st.sampled_from(Risk))
+    risk = draw(_risks)
     if risk is Risk.SAFE and draw(st.booleans()):
         return SAFE
-    return Judgement(
-        risk,
-        draw(st.sampled_from(HAZARDS) | hostile_text()),
-        draw(hostile_text()),
-        draw(st.none() | hostile_text()),
-    )
+    return Judgement(risk, draw(_hazards), draw(_hostile), draw(_perhaps_hostile))
 
 
 def field_changes() -> SearchStrategy[FieldChange]:
     """One field of an update."""
     return st.builds(
         FieldChange,
-        path=paths(),
-        before=values(),
-        after=values(),
-        effective_before=values(),
-        effective_after=values(),
+        path=_paths,
+        before=_values,
+        after=_values,
+        effective_before=_values,
+        effective_after=_values,
         judgement=judgements(),
-        deferred=st.none() | hostile_text(),
+        deferred=_perhaps_hostile,
     )
 
 
 def changes(*, legal: bool = False) -> SearchStrategy[Change]:
     """Creates, updates and deletes."""
-    uids = st.none() | st.from_regex(r"[A-Za-z0-9_-]{22}", fullmatch=True)
+    uids = st.none() | _ids
     fields = st.lists(field_changes(), min_size=1, max_size=4, unique_by=lambda f: f.path).map(tuple)
     return st.one_of(
         st.builds(Create, refs(legal=legal), states(), judgements()),
@@ -198,32 +250,35 @@ def planned_changes(*, legal: bool = False, columns: bool = False) -> SearchStra
         changes(legal=legal),
         st.sampled_from(Status),
         st.none() | locations(columns=columns),
-        st.none() | hostile_text(),
-        st.none() | hostile_text(),
-        team=st.just("") | hostile_text(),
+        _perhaps_hostile,
+        _perhaps_hostile,
+        team=st.just("") | _hostile,
     )
     return planned.flatmap(_with_origin)
 
 
-def _with_origin(planned: PlannedChange) -> SearchStrategy[PlannedChange]:
-    found = [st.just(planned)]
-    found += [st.just(replace(planned, origin=origin)) for origin in (Origin.BRANCH, Origin.DRIFT)]
-    paths = [field.path for field in fields_of(planned.change)]
-    if paths:
-        some = st.lists(st.sampled_from(paths), min_size=1, unique=True).map(tuple)
-        found.append(some.map(lambda earlier: replace(planned, origin=Origin.MIXED, earlier=earlier)))
-    return st.one_of(found)
+@st.composite
+def _with_origin(draw: DrawFn, planned: PlannedChange) -> PlannedChange:
+    fields = [field.path for field in fields_of(planned.change)]
+    origin = draw(_origins)
+    if origin is not Origin.MIXED:
+        return replace(planned, origin=origin)
+    if not fields:
+        return planned
+    count = draw(st.integers(1, len(fields)))
+    first = draw(st.integers(0, len(fields) - 1))
+    return replace(planned, origin=origin, earlier=tuple((fields * 2)[first : first + count]))
 
 
 def diagnostics(*, columns: bool = False) -> SearchStrategy[Diagnostic]:
     """Findings of rules."""
     return st.builds(
         Diagnostic,
-        st.from_regex(r"KF[0-9]{3}", fullmatch=True),
+        st.integers(0, 999).map("KF{:03}".format),
         st.sampled_from(Severity),
-        hostile_text(),
+        _hostile,
         st.none() | locations(columns=columns),
-        st.none() | hostile_text(),
+        _perhaps_hostile,
         ref=st.none() | refs(),
     )
 
@@ -234,6 +289,7 @@ def _sorted_tuple(
     return st.lists(items, max_size=max_size, unique_by=key).map(lambda found: tuple(sorted(found, key=key)))  # type: ignore[arg-type]
 
 
+@cache
 def plans(*, legal: bool = False, columns: bool = False, max_changes: int = 6) -> SearchStrategy[Plan]:
     """Whole plans in the stable order of the planner.
 
@@ -244,19 +300,19 @@ def plans(*, legal: bool = False, columns: bool = False, max_changes: int = 6) -
     """
     return st.builds(
         Plan,
-        cluster_id=st.from_regex(r"[A-Za-z0-9_-]{22}", fullmatch=True) | hostile_text(),
+        cluster_id=_ids | _hostile,
         changes=_sorted_tuple(
             planned_changes(legal=legal, columns=columns), max_size=max_changes, key=lambda c: c.ref
         ),
         unchanged=st.integers(0, 10_000),
         unmanaged=_sorted_tuple(refs(legal=legal), max_size=4, key=lambda r: r),
         undeclared=_sorted_tuple(
-            st.builds(UndeclaredConfig, refs(legal=legal), paths(), hostile_text()),
+            st.builds(UndeclaredConfig, refs(legal=legal), _paths, _hostile),
             max_size=4,
             key=lambda u: u,
         ),
         consents=_sorted_tuple(
-            st.builds(Consent, refs(legal=legal).map(str), st.sampled_from(HAZARDS), hostile_text()),
+            st.builds(Consent, refs(legal=legal).map(str), st.sampled_from(HAZARDS), _hostile),
             max_size=3,
             key=lambda c: c,
         ),
@@ -267,8 +323,8 @@ def plans(*, legal: bool = False, columns: bool = False, max_changes: int = 6) -
             st.builds(
                 Reader,
                 refs(legal=legal),
-                st.lists(hostile_text(), max_size=2).map(tuple),
-                st.just("") | hostile_text(),
+                st.lists(_hostile, max_size=2).map(tuple),
+                st.just("") | _hostile,
             ),
             max_size=3,
             key=lambda r: r.ref,
@@ -280,9 +336,9 @@ def headers() -> SearchStrategy[PlanHeader]:
     """What a saved plan says about its making."""
     return st.builds(
         PlanHeader,
-        tool_version=st.just("0.1.0") | hostile_text(),
-        commit=st.none() | st.from_regex(r"[0-9a-f]{40}", fullmatch=True) | hostile_text(),
-        cluster_name=st.none() | st.just("prod") | hostile_text(),
-        environment=st.none() | st.just("prod") | hostile_text(),
+        tool_version=st.just("0.1.0") | _hostile,
+        commit=st.none() | _some_of("0123456789abcdef", 40, 40) | _hostile,
+        cluster_name=st.none() | st.just("prod") | _hostile,
+        environment=st.none() | st.just("prod") | _hostile,
         created_at=st.datetimes().map(lambda d: d.strftime("%Y-%m-%dT%H:%M:%S").zfill(19) + "Z"),
     )

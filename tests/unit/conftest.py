@@ -1,4 +1,4 @@
-"""Unit tests start no JVM, and their projects name an address where nobody answers."""
+"""Unit tests start no JVM, wait for no group, and their projects name an address where nobody answers."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ def without_java(request: pytest.FixtureRequest) -> Iterator[None]:
     _at_work.append(request.node.nodeid)
     yield
     _at_work.pop()
+
+
+@pytest.fixture(autouse=True)
+def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a group that is to go is read by somebody is found out at once."""
+    monkeypatch.setattr("kafkaform.planning.WATCH_S", 0.0)
 
 
 @pytest.fixture

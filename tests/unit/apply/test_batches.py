@@ -53,6 +53,11 @@ def test_no_batch_could_have_taken_the_next_operation(operations: list[Operation
         assert sum(map(weight, batch)) + weight(following[0]) > limit
 
 
+def test_a_batch_is_filled_to_its_limit() -> None:
+    operations: list[Operation] = [DeleteTopic(REF, str(number)) for number in range(7)]
+    assert list(map(len, batches(operations, 3))) == [3, 3, 1]
+
+
 def test_an_operation_weighs_as_many_records_as_it_asks_for() -> None:
     assert weight(CreateTopic(REF, 12, 3, {"retention.ms": "1", "segment.ms": "1"})) == 15
     assert weight(CreateTopic(REF, -1, -1, {})) == 2

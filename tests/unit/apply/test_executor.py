@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from threading import Event
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.batches import MAX_WEIGHT, weight
@@ -57,6 +57,7 @@ from tests.support.scenes import (
     state_of,
     topic,
 )
+from tests.support.strategies import examples
 
 NO = RequestRejected("a policy says no (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask them")
 LOST = OutcomeUnknown("no answer in time")
@@ -249,6 +250,23 @@ def test_half_a_resource_is_reported_as_such_once_it_shows(memory: MemoryCluster
     assert len(time.naps) == 3
     memory.lag(0)
     assert state_of(memory, "a") == {"partitions": 3, "replicationFactor": 1, "retention.ms": WEEK}
+
+
+def test_half_a_resource_is_not_called_settled_while_nothing_can_be_read(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a", 6, retention_ms=WEEK))
+    watched = Watched(memory, before=lambda batch: refuse(memory, batch, AddPartitions))
+
+    def gone() -> None:
+        if watched.requests:
+            raise Unreachable("nobody there")
+
+    watched.reading = gone
+    one = result_of(carry_out(plan, watched, time), "a")
+    assert (one.result, one.message) == (Result.FAILED, f"{NO.message}; not verified: nobody there")
+    assert sum(time.naps) >= VERIFY_TIMEOUT_S
 
 
 def refuse(memory: MemoryCluster, batch: Sequence[Operation], sort: type[Operation]) -> None:
@@ -973,6 +991,21 @@ def test_an_apply_that_ends_early_takes_off_nothing(memory: MemoryCluster, time:
     assert memory.throttles(()) == left
 
 
+def test_throttles_that_cannot_be_asked_for_at_the_end_are_told(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
+    class Unasked(Watched):
+        def throttles(self, topics: Collection[str]) -> Throttles:
+            assert not topics
+            raise Unreachable("nobody there")
+
+    notes = MoveNotes()
+    plan = plan_for(memory, declared("a"))
+    report = apply(plan, Unasked(memory), clock=time.clock, observer=notes, ledger=MemoryLedger())
+    assert report.complete
+    assert notes.lines == ["whether an earlier apply left throttles is not known: nobody there"]
+
+
 def test_without_throttles_the_record_is_not_read(memory: MemoryCluster, time: FakeClock) -> None:
     class Unread(MemoryLedger):
         def left(self) -> Sequence[Announcement]:
@@ -1126,7 +1159,7 @@ class Failing(Watched):
         self._due = ()
 
 
-@settings(max_examples=250)
+@examples(3)
 @given(
     live_topics(),
     wanted_topics(),

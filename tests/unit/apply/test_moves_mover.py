@@ -302,6 +302,20 @@ def test_after_the_lock_is_lost_nothing_more_is_sent(memory: MemoryCluster) -> N
     assert crew.ledger.gone == []
 
 
+def test_once_the_lock_is_lost_it_is_not_asked_for_again_to_clean_up(memory: MemoryCluster) -> None:
+    requests = [0]
+
+    def guard() -> None:
+        requests[0] += 1
+        if requests[0] == 2:  # after the throttles
+            raise lost("bob has it")
+
+    crew = Crew(memory, guard=guard)
+    assert isinstance(failure(crew.move(work("a", SINGLE, TRIPLE))), LockLost)
+    assert requests == [2]
+    assert memory.throttles(["a"]).rates.keys() == {1, 2, 3}
+
+
 def test_a_lost_lock_says_what_goes_on(memory: MemoryCluster) -> None:
     requests = [0]
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.model import (
     SAFE,
     Create,
@@ -14,11 +15,12 @@ from kafkaform.model import (
     FieldValue,
     Observation,
     Observed,
+    ResourceRef,
     State,
     Update,
 )
 from kafkaform.preconditions import REPLACED, Left, Moved, remaining
-from tests.support.scenes import topic
+from tests.support.scenes import made, topic
 
 A = topic("a")
 
@@ -122,6 +124,18 @@ def test_deferred_fields_are_kept_apart_until_they_are_as_wanted() -> None:
     assert remaining(change, seen(partitions=6, min_insync_replicas="1")) == Left(None, (later,))
     assert remaining(change, seen(partitions=6, min_insync_replicas="2")) == Left(None)
     assert isinstance(remaining(change, seen(partitions=3, min_insync_replicas="3")), Moved)
+
+
+def test_what_the_resource_is_by_now_stands_against_it_with_a_way_out(memory: MemoryCluster) -> None:
+    made(memory, "a")
+    ref = ResourceRef("ConsumerGroup", "g")
+    memory.commit("g", {("a", 0): 0})
+    empty = memory.observe([ref])
+    change = Delete(ref, None, empty.resources[ref].state, SAFE)
+    assert remaining(change, empty) == Left(change)
+    memory.join("g", ["a"])
+    reason = "it has 1 member, and Kafka deletes no group in use"
+    assert remaining(change, memory.observe([ref])) == Moved(reason, "stop its members first")
 
 
 def test_an_update_of_what_is_gone_or_was_made_again() -> None:

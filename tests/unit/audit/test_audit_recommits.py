@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform import planning
 from kafkaform.audit.journal import open_journal
 from kafkaform.audit.topic import TOPIC
 from kafkaform.audit.trail import read_trail
@@ -37,11 +36,6 @@ from tests.support.scenes import QUIET, absent, declared, made
 
 HAZARD = "offset-recommit"
 TARGET = ClusterSettings("dev", ClientProperties())
-
-
-@pytest.fixture(autouse=True)
-def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "WATCH_S", 0.0)
 
 
 @pytest.fixture

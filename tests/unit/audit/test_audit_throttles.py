@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.audit.journal import FileSink, TopicSink
@@ -23,6 +23,7 @@ from kafkaform.settings import AuditSettings
 from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
 from tests.support.audit_scenes import recorded_apply
 from tests.support.scenes import declared, plan_for
+from tests.support.strategies import examples
 
 KEPT = AuditSettings()
 SOME = Throttles(
@@ -111,7 +112,7 @@ def test_lines_that_are_damaged_are_told_and_left_out(memory: MemoryCluster) -> 
     assert "damaged" in log.problems[0]
 
 
-@settings(max_examples=15)
+@examples(0.4)
 @given(st.integers(1, 3), st.integers(0, 30_000))
 def test_what_does_not_fit_into_a_line_is_announced_in_parts(topics: int, partitions: int) -> None:
     lines: list[str] = []

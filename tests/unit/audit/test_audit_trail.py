@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from kafkaform.audit.trail import Trail, read_trail
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.errors import AuditError
+from kafkaform.errors import AuditError, ClusterError, PermissionDenied, Unreachable
 from kafkaform.model import FieldValue, ResourceRef
 from kafkaform.settings import AuditSettings
 from tests.support.audit_scenes import Story, recorded_apply
@@ -63,6 +64,12 @@ def test_what_has_no_result_may_have_been_carried_out(story: Story) -> None:
     assert (deletion.run, deletion.certain) == ("run1", False)
 
 
+def test_a_deletion_that_took_place_is_over(story: Story) -> None:
+    story.add("create", "orders", {RETENTION: (None, WEEK)})
+    story.add("delete", "orders", {RETENTION: (WEEK, None)})
+    assert Trail(story.entries).open_deletion(ORDERS) is None
+
+
 def test_the_half_that_was_carried_out_counts(story: Story) -> None:
     half: dict[str, tuple[FieldValue, FieldValue]] = {RETENTION: (WEEK, DAY), "partitions": (3, 6)}
     story.add("update", "orders", half, result="failed", done=[RETENTION])
@@ -103,6 +110,7 @@ def test_a_resource_that_was_deleted_takes_its_past_along(story: Story) -> None:
     story.add("create", "orders", {"partitions": (None, 1)})
     assert values(story) == [None], "it was made without a value of its own"
     assert values(story, "partitions") == [1]
+    assert values(story, "replicationFactor") == [], "it was made with some, though none was asked for"
     story.add("update", "orders", {RETENTION: (None, DAY)})
     assert values(story) == [DAY, None]
 
@@ -164,6 +172,23 @@ def test_what_was_done_to_another_cluster_does_not_count(tmp_path: Path) -> None
     assert read_trail(prod, audit).settings(ORDERS, RETENTION) == ()
     assert len(read_trail(staging, audit).settings(ORDERS, RETENTION)) == 1
     assert len(read_trail(prod, audit, "staging").settings(ORDERS, RETENTION)) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (PermissionDenied("no right"), "grant Read on the topic"),
+        (Unreachable("nobody there", hint="is it up?"), r"is it up\?"),
+    ],
+)
+def test_a_topic_that_cannot_be_read_is_told(error: ClusterError, hint: str) -> None:
+    class Closed(MemoryCluster):
+        def read_audit(self) -> Sequence[str]:
+            raise error
+
+    with pytest.raises(AuditError, match=f"cannot be read: {error.message}") as told:
+        read_trail(Closed(), AuditSettings())
+    assert re.match(hint, told.value.hint or "")
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:

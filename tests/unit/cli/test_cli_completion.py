@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import yaml
 
+from kafkaform.cli.main import run
 from tests.support.cli_helpers import environment, manifest
+
+Completed = Callable[[Path, str], list[str]]
 
 SPEC = {"partitions": 1, "replicationFactor": 1}
 GROUP = """
@@ -37,59 +44,58 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def completed(folder: Path, words: str) -> list[str]:
-    """What bash is offered in the place of the last of these words."""
-    variables = {
+def steering(words: str) -> dict[str, str]:
+    """What bash sets so that the last of these words is completed."""
+    return {
         "_KAFKAFORM_COMPLETE": "bash_complete",
         "COMP_WORDS": words,
         "COMP_CWORD": str(len(words.split(" ")) - 1),
     }
-    code = (
-        "import atexit, sys\n"
-        "heavy = ('confluent_kafka', 'kafka', 'pyspark', 'numpy')\n"
-        "atexit.register(lambda: sys.stderr.write(''.join(n for n in heavy if n in sys.modules)))\n"
-        "from kafkaform.cli.main import main; main()\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        env=environment(**variables),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stderr == ""
-    return [line.removeprefix("plain,") for line in done.stdout.splitlines() if line]
 
 
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        ("kafkaform pl", ["plan"]),
-        ("kafkaform plan --cluster ", ["east", "west"]),
-        ("kafkaform status --cluster w", ["west"]),
-        ("kafkaform plan -e ", ["dev", "prod"]),
-        ("kafkaform validate --environment p", ["prod"]),
-        ("kafkaform plan --target ", ["ConsumerGroup/orders-reader", "Topic/orders", "Topic/orders.draft"]),
-        ("kafkaform plan --target Topic/p", ["Topic/payments"]),
-        ("kafkaform get topic o", ["orders", "orders.draft"]),
-        ("kafkaform get groups o", ["orders-reader"]),
-        ("kafkaform reset o", ["orders-reader"]),
-        ("kafkaform client-config o", ["orders-reader"]),
-        ("kafkaform skew p", ["payments"]),
-        ("kafkaform status orders", ["orders", "orders-reader", "orders.draft"]),
-        ("kafkaform history Topic/pay", ["Topic/payments"]),
-        ("kafkaform compare east w", ["west"]),
-        ("kafkaform compare --environments d", ["dev"]),
-        ("kafkaform rules KF11", [f"KF11{digit}" for digit in range(7)]),
-        ("kafkaform rules policy/", ["policy/team"]),
-        ("kafkaform doctor --rule KF10", []),
-        ("kafkaform doctor --rule KF303", ["KF303"]),
-        ("kafkaform nonsense x", []),
-        ("kafkaform plan --config none.yaml --cluster ", []),
-    ],
-)
-def test_what_is_offered(repository: Path, words: str, offered: list[str]) -> None:
+@pytest.fixture
+def completed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Completed:
+    """What bash is offered in the place of the last of some words, in a folder."""
+
+    def offered(folder: Path, words: str) -> list[str]:
+        monkeypatch.chdir(folder)
+        with patch.dict(os.environ, environment(**steering(words)), clear=True), pytest.raises(SystemExit):
+            run([])
+        out, err = capsys.readouterr()
+        assert err == ""
+        return [line.removeprefix("plain,") for line in out.splitlines() if line]
+
+    return offered
+
+
+OFFERED = [
+    ("kafkaform pl", ["plan"]),
+    ("kafkaform plan --cluster ", ["east", "west"]),
+    ("kafkaform status --cluster w", ["west"]),
+    ("kafkaform plan -e ", ["dev", "prod"]),
+    ("kafkaform validate --environment p", ["prod"]),
+    ("kafkaform plan --target ", ["ConsumerGroup/orders-reader", "Topic/orders", "Topic/orders.draft"]),
+    ("kafkaform plan --target Topic/p", ["Topic/payments"]),
+    ("kafkaform get topic o", ["orders", "orders.draft"]),
+    ("kafkaform get groups o", ["orders-reader"]),
+    ("kafkaform reset o", ["orders-reader"]),
+    ("kafkaform client-config o", ["orders-reader"]),
+    ("kafkaform skew p", ["payments"]),
+    ("kafkaform status orders", ["orders", "orders-reader", "orders.draft"]),
+    ("kafkaform history Topic/pay", ["Topic/payments"]),
+    ("kafkaform compare east w", ["west"]),
+    ("kafkaform compare --environments d", ["dev"]),
+    ("kafkaform rules KF11", [f"KF11{digit}" for digit in range(7)]),
+    ("kafkaform rules policy/", ["policy/team"]),
+    ("kafkaform doctor --rule KF10", []),
+    ("kafkaform doctor --rule KF303", ["KF303"]),
+    ("kafkaform nonsense x", []),
+    ("kafkaform plan --config none.yaml --cluster ", []),
+]
+
+
+@pytest.mark.parametrize(("words", "offered"), OFFERED)
+def test_what_is_offered(repository: Path, completed: Completed, words: str, offered: list[str]) -> None:
     found = completed(repository, words)
     if words.endswith("--target "):
         found.remove("Topic/payments")
@@ -99,11 +105,41 @@ def test_what_is_offered(repository: Path, words: str, offered: list[str]) -> No
 @pytest.mark.parametrize(
     "config", [None, "kind: [", "apiVersion: kafkaform/v1\nkind: Config\nclusters: {a: {}}\n"]
 )
-def test_nothing_is_offered_and_nothing_is_said_of_what_is_wrong(tmp_path: Path, config: str | None) -> None:
+def test_nothing_is_offered_and_nothing_is_said_of_what_is_wrong(
+    tmp_path: Path, completed: Completed, config: str | None
+) -> None:
     if config is not None:
         (tmp_path / "kafkaform.yaml").write_text(config, "utf-8")
     for words in ("kafkaform plan --cluster ", "kafkaform get topic ", "kafkaform plan --target T"):
         assert completed(tmp_path, words) == []
+
+
+def test_nothing_of_what_is_offered_needs_a_client(repository: Path) -> None:
+    """All of it in one process, which must not have imported any at its end."""
+    code = (
+        "import json, os, sys\n"
+        "from kafkaform.cli.main import run\n"
+        "for steering in json.loads(sys.stdin.read()):\n"
+        "    os.environ |= steering\n"
+        "    try:\n"
+        "        run([])\n"
+        "    except SystemExit:\n"
+        "        pass\n"
+        "heavy = ('confluent_kafka', 'kafka', 'pyspark', 'numpy')\n"
+        "print([name for name in heavy if name in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=repository,
+        env=environment(),
+        input=json.dumps([steering(words) for words, _ in OFFERED]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *lines, imported = done.stdout.splitlines()
+    assert (imported, done.stderr) == ("[]", "")
+    assert len([line for line in lines if line]) == sum(len(offered) for _, offered in OFFERED) + 1
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -10,7 +10,7 @@ from struct import pack
 from typing import Any, cast
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkaform.cluster import (
@@ -31,6 +31,7 @@ from kafkaform.cluster.placements import swift_placement
 from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.cluster.throttle_reader import read_rates
 from kafkaform.errors import ClusterError, KafkaformError, MalformedAnswer
+from tests.support.strategies import examples
 from tests.unit.cluster.test_topic_sources import compact, described, entry, varint
 
 TAGS = b"\x00"
@@ -300,7 +301,7 @@ def test_lists_of_configs_have_no_negative_lengths(body: bytes) -> None:
     assert read(wire.TOPIC_CONFIGS, body) is None
 
 
-@settings(max_examples=1_500)
+@examples(10)
 @given(st.sampled_from(SAMPLES), damages)
 def test_a_damaged_answer_is_read_or_told_to_be_malformed(
     sample: tuple[Question[Any], bytes], damage: Damage

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from ruamel.yaml import YAML
@@ -277,7 +277,6 @@ def applied(
     return readings(path, case)
 
 
-@settings(max_examples=50)
 @given(cases())
 def test_edits_say_what_is_wanted_and_nothing_else(case: Case) -> None:
     with TemporaryDirectory() as folder:
@@ -327,7 +326,6 @@ def check_form(case: Case, after: str) -> None:
             assert old == new, number
 
 
-@settings(max_examples=50)
 @given(cases())
 def test_editing_back_says_what_was_said(case: Case) -> None:
     with TemporaryDirectory() as folder:
@@ -339,7 +337,6 @@ def test_editing_back_says_what_was_said(case: Case) -> None:
         assert applied(path, case, back) == before
 
 
-@settings(max_examples=50)
 @given(cases())
 def test_an_edit_to_what_is_said_already_changes_no_byte(case: Case) -> None:
     with TemporaryDirectory() as folder:

@@ -136,6 +136,7 @@ def test_not_a_size(text: str, message: str) -> None:
         (129_600_000, "36h"),
         (5_400_000, "90m"),
         (45_000, "45s"),
+        (1, "1ms"),
         (1500, "1500ms"),
         (34_567, "34.567s"),
         (1_234_567, "20m 34.567s"),
@@ -161,6 +162,7 @@ def test_format_duration(milliseconds: int, text: str) -> None:
         (1_234_567, "about 20m 34s"),
         (606_034_567, "about 7d 20m"),
         (604_799_999, "about 6d 23h 59m"),
+        (28_800_000_000, "333d 8h"),
     ],
 )
 def test_rounded_duration(milliseconds: int, text: str) -> None:
@@ -205,7 +207,10 @@ def test_what_is_formatted_is_read_back(number: int) -> None:
     [
         (512, "512"),
         (50 * 2**30, "50 GiB"),
+        (9_999, "9999"),
+        (10_000, "9.8 KiB (10000)"),
         (9_999 * 2**20, "9999 MiB"),
+        (10_000 * 2**20, "9.8 GiB (10485760000)"),
         (2_073_741_824, "1.9 GiB (2073741824)"),
         (1_048_577 * 1024, "1.0 GiB (1073742848)"),
         (1_048_588, "1.0 MiB (1048588)"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.comparison import (
@@ -186,14 +186,12 @@ def sides() -> st.SearchStrategy[dict[ResourceRef, Thing]]:
     return st.dictionaries(st.builds(ResourceRef, st.just("Topic"), names()), things, max_size=4)
 
 
-@settings(max_examples=40)
 @given(sides())
 def test_nothing_differs_from_itself(things: dict[ResourceRef, Thing]) -> None:
     comparison = compare_sides(Side("a", things), Side("b", things))
     assert (comparison.differences, comparison.inherited, comparison.same) == ((), (), len(things))
 
 
-@settings(max_examples=40)
 @given(sides(), sides())
 def test_the_other_way_round_the_same_differs(
     one: dict[ResourceRef, Thing], other: dict[ResourceRef, Thing]
@@ -207,7 +205,6 @@ def test_the_other_way_round_the_same_differs(
     assert len(there.differences) + there.same == len({*one, *other})
 
 
-@settings(max_examples=40)
 @given(sides(), sides())
 def test_every_format_is_safe_to_show_and_bounded(
     one: dict[ResourceRef, Thing], other: dict[ResourceRef, Thing]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.adoption import adoption
@@ -22,11 +22,6 @@ RETENTION = "config.retention.ms"
 MONTH = "2592000000"
 
 
-@pytest.fixture
-def cluster() -> MemoryCluster:
-    return MemoryCluster()
-
-
 def forms(drift: Drift) -> dict[str, Form]:
     return {drifted.ref.name: drifted.form for drifted in drift.resources}
 
@@ -34,33 +29,33 @@ def forms(drift: Drift) -> dict[str, Form]:
 # --- what differs ----------------------------------------------------------------------------------
 
 
-def test_what_is_as_declared_is_no_drift(cluster: MemoryCluster) -> None:
-    made(cluster, "a", retention_ms=WEEK)
-    drift = drift_in(cluster, declared("a", retention_ms=WEEK), absent("b"))
+def test_what_is_as_declared_is_no_drift(memory: MemoryCluster) -> None:
+    made(memory, "a", retention_ms=WEEK)
+    drift = drift_in(memory, declared("a", retention_ms=WEEK), absent("b"))
     assert (drift.resources, drift.unchanged, drift.verdict) == ((), 2, Verdict.CLEAN)
     assert drift.unrecorded is None
 
 
-def test_a_field_is_told_from_the_live_value_to_the_declared_one(cluster: MemoryCluster) -> None:
-    made(cluster, "a", retention_ms=DAY)
-    (drifted,) = drift_in(cluster, declared("a", retention_ms=WEEK)).resources
+def test_a_field_is_told_from_the_live_value_to_the_declared_one(memory: MemoryCluster) -> None:
+    made(memory, "a", retention_ms=DAY)
+    (drifted,) = drift_in(memory, declared("a", retention_ms=WEEK)).resources
     (one,) = drifted.fields
     assert (one.change.path, one.change.before, one.change.after) == (RETENTION, DAY, WEEK)
     assert (one.declared, one.left_alone) == (True, False)
 
 
-def test_missing_and_present_are_drift_of_the_whole(cluster: MemoryCluster) -> None:
-    made(cluster, "gone")
-    drift = drift_in(cluster, declared("a"), absent("gone"))
+def test_missing_and_present_are_drift_of_the_whole(memory: MemoryCluster) -> None:
+    made(memory, "gone")
+    drift = drift_in(memory, declared("a"), absent("gone"))
     assert forms(drift) == {"a": Form.MISSING, "gone": Form.PRESENT}
     assert [drifted.size for drifted in drift.resources] == [1, 1]
     assert all(drifted.fields == () for drifted in drift.resources)
 
 
-def test_a_config_that_nothing_declares_is_drift_and_left_alone(cluster: MemoryCluster) -> None:
-    made(cluster, "a", retention_ms=DAY, segment_ms=DAY)
-    made(cluster, "b", segment_ms=DAY)
-    drift = drift_in(cluster, declared("a", retention_ms=WEEK), declared("b"), declared("c", 3))
+def test_a_config_that_nothing_declares_is_drift_and_left_alone(memory: MemoryCluster) -> None:
+    made(memory, "a", retention_ms=DAY, segment_ms=DAY)
+    made(memory, "b", segment_ms=DAY)
+    drift = drift_in(memory, declared("a", retention_ms=WEEK), declared("b"), declared("c", 3))
     a, b, _ = drift.resources
     assert [(one.change.path, one.left_alone) for one in a.fields] == [
         (RETENTION, False),
@@ -78,21 +73,21 @@ def test_a_config_that_nothing_declares_is_drift_and_left_alone(cluster: MemoryC
     ("undeclared", "verdict"), [(Undeclared.RESET, Verdict.DRIFT), (Undeclared.KEEP, Verdict.CLEAN)]
 )
 def test_undeclared_configs_by_what_the_manifest_says_of_them(
-    cluster: MemoryCluster, undeclared: Undeclared, verdict: Verdict
+    memory: MemoryCluster, undeclared: Undeclared, verdict: Verdict
 ) -> None:
-    made(cluster, "a", segment_ms=DAY)
-    drift = drift_in(cluster, declared("a", undeclared=undeclared))
+    made(memory, "a", segment_ms=DAY)
+    drift = drift_in(memory, declared("a", undeclared=undeclared))
     assert drift.verdict is verdict
     for drifted in drift.resources:
         assert [(one.declared, one.left_alone) for one in drifted.fields] == [(False, False)]
 
 
-def test_what_cannot_be_applied_is_drift_all_the_same(cluster: MemoryCluster) -> None:
-    made(cluster, "shrunk", 6)
-    made(cluster, "moved", 3, 1)
-    made(cluster, "cut", retention_ms=WEEK)
+def test_what_cannot_be_applied_is_drift_all_the_same(memory: MemoryCluster) -> None:
+    made(memory, "shrunk", 6)
+    made(memory, "moved", 3, 1)
+    made(memory, "cut", retention_ms=WEEK)
     drift = drift_in(
-        cluster, declared("shrunk", 3), declared("moved", 3, 3), declared("cut", retention_ms=DAY)
+        memory, declared("shrunk", 3), declared("moved", 3, 3), declared("cut", retention_ms=DAY)
     )
     assert {d.ref.name: d.planned.status.value for d in drift.resources if d.planned} == {
         "cut": "needs_consent",
@@ -102,9 +97,9 @@ def test_what_cannot_be_applied_is_drift_all_the_same(cluster: MemoryCluster) ->
     assert drift.verdict is Verdict.DRIFT
 
 
-def test_brokers_are_asked_for_readings_alone(cluster: MemoryCluster) -> None:
-    made(cluster, "a", retention_ms=DAY)
-    watched = Watched(cluster)
+def test_brokers_are_asked_for_readings_alone(memory: MemoryCluster) -> None:
+    made(memory, "a", retention_ms=DAY)
+    watched = Watched(memory)
     assert drift_in(watched, declared("a", retention_ms=WEEK), declared("b")).resources
     assert watched.checks == []
     assert watched.requests == []
@@ -120,14 +115,14 @@ REF = ResourceRef("Topic", "x")
 @pytest.mark.parametrize("unmanaged", [None, (), (REF,)])
 @pytest.mark.parametrize("counts", [False, True])
 def test_verdicts(
-    cluster: MemoryCluster,
+    memory: MemoryCluster,
     drifted: bool,
     unknown: bool,
     unmanaged: tuple[ResourceRef, ...] | None,
     counts: bool,
 ) -> None:
     """What could not be seen comes first: it may have drifted, whatever else did."""
-    resources = drift_in(cluster, declared("a")).resources if drifted else ()
+    resources = drift_in(memory, declared("a")).resources if drifted else ()
     plan = Plan("memory", unknown=(REF,) if unknown else ())
     verdict = Drift(plan, resources, unmanaged, counts).verdict
     if unknown:
@@ -147,20 +142,20 @@ def test_verdicts(
     ],
 )
 def test_resources_that_nobody_declares(
-    cluster: MemoryCluster,
+    memory: MemoryCluster,
     unmanaged: Unmanaged,
     told: tuple[ResourceRef, ...] | None,
     verdict: Verdict,
 ) -> None:
-    made(cluster, "mine")
-    drift = drift_in(cluster, unmanaged=unmanaged)
+    made(memory, "mine")
+    drift = drift_in(memory, unmanaged=unmanaged)
     assert (drift.unmanaged, drift.verdict) == (told, verdict)
 
 
-def test_a_resource_that_cannot_be_seen_is_not_told_as_missing(cluster: MemoryCluster) -> None:
-    made(cluster, "a")
-    cluster.hide(topic("a"))
-    drift = drift_in(cluster, declared("a"))
+def test_a_resource_that_cannot_be_seen_is_not_told_as_missing(memory: MemoryCluster) -> None:
+    made(memory, "a")
+    memory.hide(topic("a"))
+    drift = drift_in(memory, declared("a"))
     assert (drift.unknown, drift.resources, drift.verdict) == ((topic("a"),), (), Verdict.UNKNOWN)
 
 
@@ -170,7 +165,6 @@ def test_findings_about_manifests_are_left_to_the_plan() -> None:
     assert [note.code for note in drift.notes] == ["KF411"]
 
 
-@settings(max_examples=50)
 @given(
     st.dictionaries(
         st.from_regex(r"[a-z]{1,8}", fullmatch=True),
@@ -188,7 +182,6 @@ def test_what_was_made_as_declared_has_not_drifted(topics: dict[str, tuple[int, 
     assert (drift.verdict, drift.resources, drift.unchanged) == (Verdict.CLEAN, (), len(topics))
 
 
-@settings(max_examples=50)
 @given(strategies.plans())
 def test_every_difference_of_a_plan_is_told_once(plan: Plan) -> None:
     drift = find_drift(plan, declared_in(plan), NO_RECORD)
@@ -199,7 +192,6 @@ def test_every_difference_of_a_plan_is_told_once(plan: Plan) -> None:
     assert drift.unrecorded == (NO_RECORD if told else None)
 
 
-@settings(max_examples=50)
 @given(drifts())
 def test_all_that_drifted_is_adopted_or_refused(drift: Drift) -> None:
     wanted = adoption(drift)
@@ -257,16 +249,16 @@ def test_values_are_compared_as_kafka_does() -> None:
     ],
 )
 def test_which_side_changed_of_a_whole_resource(
-    cluster: MemoryCluster, actions: list[str], live: bool, cause: Cause
+    memory: MemoryCluster, actions: list[str], live: bool, cause: Cause
 ) -> None:
     story = Story()
     for action in actions:
         values = (None, 3) if action == "create" else (3, None)
         story.add(action, "a", {"partitions": values, "replicationFactor": (None, 1)})
     if live:
-        made(cluster, "a")
+        made(memory, "a")
     desired: Desired = absent("a") if live else declared("a")
-    (drifted,) = drift_in(cluster, desired, trail=Trail(story.entries)).resources
+    (drifted,) = drift_in(memory, desired, trail=Trail(story.entries)).resources
     assert drifted.past is not None
     assert drifted.past.cause is cause
 
@@ -274,12 +266,12 @@ def test_which_side_changed_of_a_whole_resource(
 # --- adopting --------------------------------------------------------------------------------------
 
 
-def test_adopting_takes_live_values_and_leaves_what_has_none(cluster: MemoryCluster) -> None:
-    made(cluster, "a", 6, segment_ms=DAY)
-    made(cluster, "gone")
-    made(cluster, "mine")
+def test_adopting_takes_live_values_and_leaves_what_has_none(memory: MemoryCluster) -> None:
+    made(memory, "a", 6, segment_ms=DAY)
+    made(memory, "gone")
+    made(memory, "mine")
     drift = drift_in(
-        cluster,
+        memory,
         declared("a", retention_ms=WEEK),
         declared("b"),
         absent("gone"),
@@ -294,12 +286,12 @@ def test_adopting_takes_live_values_and_leaves_what_has_none(cluster: MemoryClus
     assert [ref.name for ref, _ in wanted.refused] == ["b", "gone", "mine"]
 
 
-def test_no_manifest_says_what_differs_by_partition_or_is_committed(cluster: MemoryCluster) -> None:
-    made(cluster, "a", retention_ms=DAY)
-    (drifted,) = drift_in(cluster, declared("a", retention_ms=WEEK)).resources
+def test_no_manifest_says_what_differs_by_partition_or_is_committed(memory: MemoryCluster) -> None:
+    made(memory, "a", retention_ms=DAY)
+    (drifted,) = drift_in(memory, declared("a", retention_ms=WEEK)).resources
     odd = [FieldChange("replicationFactor", "1-3", 3), FieldChange("offsets.orders", None, "earliest")]
     fields = tuple(replace(drifted.fields[0], change=change) for change in odd)
-    drift = replace(drift_in(cluster), resources=(replace(drifted, fields=fields),))
+    drift = replace(drift_in(memory), resources=(replace(drifted, fields=fields),))
     wanted = adoption(drift)
     assert wanted.edits == ()
     assert [why.split(":")[0] for _, why in wanted.refused] == ["replicationFactor", "offsets.orders"]
@@ -315,10 +307,10 @@ def placing(desired: Desired, strategy: str, static: str | None = None) -> Desir
     )
 
 
-def test_replicas_are_drift_only_where_a_manifest_says_where_they_are(cluster: MemoryCluster) -> None:
-    made(cluster, "a", 2, 2)
-    (drifted,) = drift_in(cluster, declared("a", 2, 3)).resources
+def test_replicas_are_drift_only_where_a_manifest_says_where_they_are(memory: MemoryCluster) -> None:
+    made(memory, "a", 2, 2)
+    (drifted,) = drift_in(memory, declared("a", 2, 3)).resources
     assert [one.change.path for one in drifted.fields] == ["replicationFactor"]
-    (listed,) = drift_in(cluster, placing(declared("a", 2, 2), "static", "3:1,1:3")).resources
+    (listed,) = drift_in(memory, placing(declared("a", 2, 2), "static", "3:1,1:3")).resources
     assert [one.change.path for one in listed.fields] == ["placement"]
-    assert adoption(drift_in(cluster, placing(declared("a", 2, 2), "static", "3:1,1:3"))).edits == ()
+    assert adoption(drift_in(memory, placing(declared("a", 2, 2), "static", "3:1,1:3"))).edits == ()

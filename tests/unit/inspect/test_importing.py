@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.cluster.memory import MemoryCluster
@@ -86,7 +86,6 @@ GROUP_DEFAULTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60)
 @given(
     st.lists(st.tuples(CONFIGS, st.integers(1, 4), st.integers(1, 3)), min_size=1, max_size=3),
     st.lists(st.tuples(GROUP_CONFIGS, st.booleans()), max_size=2),

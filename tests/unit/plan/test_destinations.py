@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.client_properties import ClientProperties
@@ -389,7 +389,6 @@ def test_replicas_that_others_move_about_are_no_change(memory: MemoryCluster) ->
 FACTORS = st.integers(1, 3)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(1, 4), FACTORS, st.integers(0, 2), FACTORS, st.booleans()),

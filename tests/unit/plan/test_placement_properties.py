@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
@@ -17,7 +17,6 @@ from kafkaform.model import Broker
 from kafkaform.placement import Strategy, Want, balance, moves, place, rebalance
 from tests.support import layouts
 
-SETTINGS = settings(max_examples=60, deadline=None)
 MOVABLE = st.sampled_from((Strategy.BALANCED, Strategy.RACK_AWARE))
 
 
@@ -74,7 +73,6 @@ def live(found: Layout) -> set[int]:
     return {broker.id for broker in found.brokers}
 
 
-@SETTINGS
 @given(scenes())
 def test_every_partition_has_as_many_replicas_as_wanted_and_no_broker_twice(
     scene: tuple[Layout, list[Want]],
@@ -88,7 +86,6 @@ def test_every_partition_has_as_many_replicas_as_wanted_and_no_broker_twice(
                 assert len(replicas) == len(set(replicas)) == want.replication_factor
 
 
-@SETTINGS
 @given(scenes())
 def test_what_is_refused_has_too_few_brokers(scene: tuple[Layout, list[Want]]) -> None:
     found, wants = scene
@@ -101,7 +98,6 @@ def test_what_is_refused_has_too_few_brokers(scene: tuple[Layout, list[Want]]) -
         )
 
 
-@SETTINGS
 @given(scenes())
 def test_only_live_brokers_get_a_replica(scene: tuple[Layout, list[Want]]) -> None:
     found, wants = scene
@@ -109,7 +105,6 @@ def test_only_live_brokers_get_a_replica(scene: tuple[Layout, list[Want]]) -> No
         assert set(after) - set(before) <= live(found)
 
 
-@SETTINGS
 @given(scenes(st.just(Strategy.BALANCED)))
 def test_nothing_moves_that_need_not_move(scene: tuple[Layout, list[Want]]) -> None:
     found, wants = scene
@@ -120,7 +115,6 @@ def test_nothing_moves_that_need_not_move(scene: tuple[Layout, list[Want]]) -> N
             assert set(after) < set(before)
 
 
-@SETTINGS
 @given(scenes())
 def test_the_present_leader_keeps_its_replica_and_the_preferred_one_the_first_place(
     scene: tuple[Layout, list[Want]],
@@ -137,7 +131,6 @@ def test_the_present_leader_keeps_its_replica_and_the_preferred_one_the_first_pl
             assert after[0] == state.leader
 
 
-@SETTINGS
 @given(scenes(st.just(Strategy.BALANCED)))
 def test_what_is_out_of_sync_goes_first(scene: tuple[Layout, list[Want]]) -> None:
     found, wants = scene
@@ -148,7 +141,6 @@ def test_what_is_out_of_sync_goes_first(scene: tuple[Layout, list[Want]]) -> Non
                 assert set(after) <= set(state.isr)
 
 
-@SETTINGS
 @given(scenes(st.just(Strategy.BALANCED)))
 def test_new_replicas_use_as_many_racks_as_can_be(scene: tuple[Layout, list[Want]]) -> None:
     found, wants = scene
@@ -158,7 +150,6 @@ def test_new_replicas_use_as_many_racks_as_can_be(scene: tuple[Layout, list[Want
             assert used(found, after) == min(used(found, before) + added, rack_count(found))
 
 
-@SETTINGS
 @given(layouts.healthy(), st.data())
 def test_what_is_kept_uses_as_many_racks_as_can_be(found: Layout, data: st.DataObject) -> None:
     assume(found.topics)
@@ -173,7 +164,6 @@ def test_what_is_kept_uses_as_many_racks_as_can_be(found: Layout, data: st.DataO
             assert used(found, after) == max(used(found, (*rest, state.leader or 0)) for rest in choices)
 
 
-@SETTINGS
 @given(scenes(st.just(Strategy.RACK_AWARE)))
 def test_rack_aware_uses_every_rack_it_could_with_the_fewest_moves(
     scene: tuple[Layout, list[Want]],
@@ -186,7 +176,6 @@ def test_rack_aware_uses_every_rack_it_could_with_the_fewest_moves(
             assert len(set(after) - set(before)) == used(found, after) - used(found, before)
 
 
-@SETTINGS
 @given(scenes())
 def test_what_is_placed_stays(scene: tuple[Layout, list[Want]]) -> None:
     found, wants = scene
@@ -204,7 +193,6 @@ def test_what_is_placed_stays(scene: tuple[Layout, list[Want]]) -> None:
     assert placed(after, kept) == assignments
 
 
-@SETTINGS
 @given(scenes(), st.randoms(use_true_random=False))
 def test_the_order_of_the_input_does_not_matter(scene: tuple[Layout, list[Want]], chance: object) -> None:
     found, wants = scene
@@ -219,7 +207,6 @@ def _shuffled(found: Layout, wants: Sequence[Want], chance: object) -> tuple[lis
     return mixed, Layout(tuple(brokers), {topic: found.topics[topic] for topic in topics}, found.reassigning)
 
 
-@SETTINGS
 @given(
     layouts.fleets(racks=False, least=2),
     st.lists(st.integers(1, 12), min_size=1, max_size=4),
@@ -236,7 +223,6 @@ def test_new_topics_without_racks_are_as_even_as_can_be(
     assert measured.leader_spread <= 1
 
 
-@SETTINGS
 @given(layouts.healthy(racks=False, least=2), st.integers(2, 4))
 def test_raised_without_racks_nothing_is_more_even(found: Layout, factor: int) -> None:
     """Compared with all that could have been chosen, in small layouts."""
@@ -278,7 +264,6 @@ def rebalanced(found: Layout, **options: object) -> tuple[Mapping[str, Assignmen
     return {**layouts.state_of(found), **result.assignments}, layouts.moved(found, result.assignments)
 
 
-@SETTINGS
 @given(layouts.healthy())
 def test_a_rebalance_keeps_the_number_of_replicas_and_the_use_of_racks(found: Layout) -> None:
     after, _ = rebalanced(found)
@@ -288,7 +273,6 @@ def test_a_rebalance_keeps_the_number_of_replicas_and_the_use_of_racks(found: La
             assert used(found, new) >= used(found, old)
 
 
-@SETTINGS
 @given(layouts.healthy())
 def test_a_rebalance_never_makes_anything_less_even(found: Layout) -> None:
     before = balance(layouts.state_of(found), found.brokers)
@@ -298,7 +282,6 @@ def test_a_rebalance_never_makes_anything_less_even(found: Layout) -> None:
     assert after.narrow <= before.narrow
 
 
-@SETTINGS
 @given(layouts.healthy(), st.data())
 def test_a_second_rebalance_moves_nothing(found: Layout, data: st.DataObject) -> None:
     add = data.draw(st.sets(st.sampled_from(sorted(live(found))), max_size=2))
@@ -306,7 +289,6 @@ def test_a_second_rebalance_moves_nothing(found: Layout, data: st.DataObject) ->
     assert not rebalance(after.topics, after, add=add).assignments
 
 
-@SETTINGS
 @given(layouts.healthy(racks=False, least=2))
 def test_without_racks_a_rebalance_is_even_with_the_fewest_moves(found: Layout) -> None:
     before = balance(layouts.state_of(found), found.brokers)
@@ -318,7 +300,6 @@ def test_without_racks_a_rebalance_is_even_with_the_fewest_moves(found: Layout) 
     assert moves(layouts.state_of(found), after).replicas == excess
 
 
-@SETTINGS
 @given(layouts.healthy(least=3), st.data())
 def test_a_removed_broker_holds_nothing_and_only_its_replicas_move(
     found: Layout, data: st.DataObject
@@ -344,7 +325,6 @@ def test_a_removed_broker_holds_nothing_and_only_its_replicas_move(
                 assert new == old
 
 
-@SETTINGS
 @given(layouts.healthy(least=2), st.data())
 def test_only_an_added_broker_gets_replicas_and_no_more_than_its_share(
     found: Layout, data: st.DataObject
@@ -359,14 +339,12 @@ def test_only_an_added_broker_gets_replicas_and_no_more_than_its_share(
             assert set(new) - set(old) <= {added}
 
 
-@SETTINGS
 @given(layouts.layouts(), st.randoms(use_true_random=False))
 def test_the_order_of_the_input_does_not_matter_to_a_rebalance(found: Layout, chance: object) -> None:
     _, mixed = _shuffled(found, [], chance)
     assert rebalance(list(mixed.topics), mixed) == rebalance(sorted(found.topics), found)
 
 
-@SETTINGS
 @given(layouts.layouts())
 def test_a_rebalance_leaves_partitions_with_a_broker_that_is_down(found: Layout) -> None:
     after = rebalance(found.topics, found).assignments

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from kafkaform import schema_files
 from kafkaform.errors import KafkaformError, PlanFileError
+from kafkaform.manifests.files import NO_CONFIG_FILE
 from kafkaform.model import (
     Consent,
     Create,
@@ -39,14 +40,12 @@ from kafkaform.report.printable import is_plain
 from kafkaform.schema_files import load_schema
 from tests.support import strategies
 from tests.support.json_places import places
+from tests.support.scenes import topic
+from tests.support.strategies import examples
 
 HEADER = PlanHeader("0.1.0", "1a2b3c", "prod", "prod", "2025-06-01T12:00:00Z")
 CUT = Judgement(Risk.DESTRUCTIVE, "retention-cut", "records older than 1d are deleted", "keep 7d")
 DELETION = Judgement(Risk.DESTRUCTIVE, "delete", "all records are lost", "export them")
-
-
-def topic(name: str) -> ResourceRef:
-    return ResourceRef("Topic", name)
 
 
 PLAN = Plan(
@@ -494,7 +493,13 @@ def test_one_resource_cannot_change_twice_nor_one_field() -> None:
 JUNK = st.sampled_from([None, True, 0, -1, 7, "", "x", "safe", "create", "refused", [], {}, [None], {"a": 1}])
 
 
-@settings(max_examples=400)
+@pytest.mark.parametrize("configuration", [None, "a/kafkaform.yaml", NO_CONFIG_FILE])
+def test_where_the_configuration_was_is_read_back(configuration: str | None) -> None:
+    header = replace(HEADER, configuration=configuration)
+    assert plan_from_json(plan_to_json(PLAN, header), "plan.json")[1].configuration == configuration
+
+
+@examples(5)
 @given(st.data())
 def test_the_reader_and_the_schema_refuse_the_same(data: st.DataObject) -> None:
     d: Any = document()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -47,7 +47,6 @@ def refusal(text: str, *keys: Ed25519PrivateKey) -> str:
     return caught.value.message
 
 
-@settings(max_examples=40)
 @given(strategies.plans(max_changes=2), strategies.headers())
 def test_a_signed_plan_is_the_same_plan(plan: Plan, header: PlanHeader) -> None:
     unsigned = plan_to_json(plan, header)

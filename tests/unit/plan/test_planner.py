@@ -421,6 +421,12 @@ def test_undeclared_configs_are_reported() -> None:
     assert plan.undeclared == (UndeclaredConfig(ref(), "config.retention.ms", str(30 * DAY)),)
 
 
+@pytest.mark.parametrize("undeclared", Undeclared)
+def test_counts_that_nothing_declares_are_no_configs(undeclared: Undeclared) -> None:
+    unsaid = replace(wanted(undeclared=undeclared), state={"partitions": 1})
+    assert plan_of([unsaid], live()) == Plan("cluster", unchanged=1)
+
+
 def test_undeclared_configs_are_reported_also_beside_a_change() -> None:
     plan = plan_of([wanted({"partitions": 2})], live(EXTRA))
     assert [u.path for u in plan.undeclared] == ["config.retention.ms", "config.segment.ms"]
@@ -616,6 +622,17 @@ def test_a_consent_that_nothing_needs_is_pointed_out() -> None:
     assert severity is Severity.WARNING
     assert message == "Topic/t consents to offset-recommit, which nothing in this plan needs"
     assert told(gone(allow={"delete of id-t": "unused"})) == []
+
+
+def test_a_consent_that_is_bound_to_nothing_is_told_of_also_beside_one_that_covers_it() -> None:
+    allow = {"retention-cut": "T-1", "retention-cut from 9ms": "T-2"}
+    ((severity, message, remedy),) = told(
+        wanted({"retention.ms": "5"}, allow=allow), live({"retention.ms": "9"})
+    )
+    assert severity is Severity.WARNING
+    assert message == "Topic/t consents to retention-cut without saying what for, so it covers nothing"
+    assert remedy is not None
+    assert "retention-cut: T-1" not in remedy
 
 
 def test_a_consent_is_for_the_value_that_it_names() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -35,6 +35,7 @@ from kafkaform.model import (
 from kafkaform.plan_file import PlanHeader, plan_to_json
 from kafkaform.planner import diff
 from kafkaform.rejudging import Grounds, rejudged
+from tests.support.strategies import examples
 
 T = TypeVar("T")
 
@@ -60,7 +61,7 @@ VALUES: dict[str, tuple[str, ...]] = {
 THROTTLE = CONFIG_PREFIX + "leader.replication.throttled.replicas"
 
 counts = st.sampled_from((1, 2, 3, 6))
-many = settings(max_examples=250)
+many = examples(3)
 
 grants = st.lists(
     st.builds(

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform import planning
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.consent import Grant
@@ -34,11 +33,6 @@ from kafkaform.settings import Settings
 from tests.support.scenes import DAY, QUIET, WEEK, FakeClock, Watched, absent, declared, made, topic
 
 GROUP = ResourceRef("ConsumerGroup", "g")
-
-
-@pytest.fixture(autouse=True)
-def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "WATCH_S", 0.0)
 
 
 def reader(*topics: str, start: str | None = "earliest", **configs: str) -> Desired:

@@ -117,6 +117,14 @@ def test_a_plan_that_calls_a_loss_safe_is_refused(memory: MemoryCluster, wanted:
     assert "and safe in the plan" in (change.reason or "")
 
 
+def test_what_was_refused_stays_refused_for_its_reason(memory: MemoryCluster) -> None:
+    made(memory, "t", retention_ms=WEEK)
+    plan = plan_for(memory, declared("t", retention_ms="1209600000"))
+    refused = replace(one(plan), status=Status.REFUSED, reason="a rule said so", remedy="ask for it")
+    plan = saved(replace(plan, changes=(refused,)))
+    assert one(taken(plan, memory, "destructive")[0]) == one(plan)
+
+
 def test_it_is_judged_once_more_by_the_reading_before_the_first_request(memory: MemoryCluster) -> None:
     made(memory, "t", retention_ms=WEEK, cleanup_policy="compact")
     plan = saved(plan_for(memory, declared("t", retention_ms=DAY, cleanup_policy="compact")))

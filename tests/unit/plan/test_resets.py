@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kafkaform import planning
 from kafkaform.client_properties import ClientProperties
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.consent import Grant
@@ -19,12 +18,6 @@ from tests.support.scenes import FakeClock, made, topic
 
 NOW = 1_000_000
 GROUP = ResourceRef("ConsumerGroup", "g")
-
-
-@pytest.fixture(autouse=True)
-def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody commits in these tests unless a test says so."""
-    monkeypatch.setattr(planning, "WATCH_S", 0.0)
 
 
 @pytest.fixture

@@ -34,6 +34,7 @@ from kafkaform.plan_file import PlanHeader
 from kafkaform.report.changes import fields_of
 from kafkaform.reviewed import Comparison, compare
 from tests.support import strategies
+from tests.support.scenes import topic
 
 HEADER = PlanHeader("0.1.0", "1a2b3c", "prod", "prod", "2025-06-01T12:00:00Z")
 LATER = replace(
@@ -42,10 +43,6 @@ LATER = replace(
 DAY = "86400000"
 WEEK = "604800000"
 LOSS = Judgement(Risk.DESTRUCTIVE, "delete", "all records are lost")
-
-
-def topic(name: str) -> ResourceRef:
-    return ResourceRef("Topic", name)
 
 
 def planned(change: Change, status: Status = Status.PLANNED) -> PlannedChange:

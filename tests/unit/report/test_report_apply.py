@@ -7,7 +7,7 @@ from dataclasses import replace
 from threading import Event
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.cluster.memory import MemoryCluster
@@ -278,7 +278,6 @@ def reports() -> st.SearchStrategy[ApplyReport]:
     return st.builds(ApplyReport, st.lists(one, max_size=4).map(tuple), st.booleans())
 
 
-@settings(max_examples=40)
 @given(reports())
 def test_nothing_foreign_reaches_the_terminal_as_more_than_text(report: ApplyReport) -> None:
     text = render_apply(report).plain
@@ -287,7 +286,6 @@ def test_nothing_foreign_reaches_the_terminal_as_more_than_text(report: ApplyRep
     assert heads == len(report.results)
 
 
-@settings(max_examples=40)
 @given(reports())
 def test_counts_add_up_and_json_is_json(report: ApplyReport) -> None:
     data = json.loads(apply_to_json(report))

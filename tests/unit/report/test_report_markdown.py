@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -34,6 +34,8 @@ from kafkaform.report.markdown import LEAST, LIMIT, render_markdown
 from kafkaform.report.markdown_escape import code, code_block, html, prose
 from kafkaform.report.printable import clipped, is_plain, printable
 from tests.support import strategies
+from tests.support.scenes import topic
+from tests.support.strategies import examples
 
 HEADER = PlanHeader("0.1.0", "1a2b3c4d5e6f7890", "prod", "live", "2025-06-01T12:00:00Z")
 CUT = Judgement(Risk.DESTRUCTIVE, "retention-cut", "what is older than 1d is deleted", "copy it first")
@@ -96,10 +98,6 @@ def parse(markdown: str, parser: MarkdownIt = GITHUB) -> Parsed:
                 found.rows[-1].append(children)
         last = token.type
     return found
-
-
-def topic(name: str) -> ResourceRef:
-    return ResourceRef("Topic", name)
 
 
 def planned(name: str, action: str = "create", status: Status = Status.PLANNED) -> PlannedChange:
@@ -498,7 +496,7 @@ def assert_harmless(found: Parsed) -> None:
         assert not REFERENCES.search(text), text
 
 
-@settings(max_examples=150)
+@examples(2)
 @given(strategies.plans(), strategies.headers())
 def test_hostile_text_changes_nothing_of_the_structure(plan: Plan, header: PlanHeader) -> None:
     markdown = render_markdown(plan, header)
@@ -522,7 +520,6 @@ def test_hostile_text_changes_nothing_of_the_structure(plan: Plan, header: PlanH
         assert shown_in_code(str(name)) in found.spans
 
 
-@settings(max_examples=60)
 @given(strategies.plans(), strategies.headers())
 def test_hostile_text_is_harmless_also_where_html_is_off(plan: Plan, header: PlanHeader) -> None:
     markdown = render_markdown(plan, header)

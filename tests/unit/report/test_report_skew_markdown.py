@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.report.markdown import LIMIT
@@ -15,7 +15,7 @@ from kafkaform.report.skew_markdown import LEAST, render_skew_markdown
 from kafkaform.report.skew_mermaid import partition_chart
 from spark_validation.results import Cause, Finding, PartitionResult, TopicResult, Verdict
 from tests.support import skew_samples as samples
-from tests.support.strategies import hostile_text
+from tests.support.strategies import examples, hostile_text
 from tests.unit.report.test_report_markdown import REFERENCES, Parsed, parse, section, shown_in_code
 
 HEADINGS = {"Findings", "Topics"}
@@ -223,7 +223,6 @@ def test_200_topics_with_usual_names_are_all_in_the_table() -> None:
     assert len(table(text, "Topic")) == 200
 
 
-@settings(max_examples=30)
 @given(st.integers(LEAST, 20_000), st.integers(0, 12), hostile_text())
 def test_no_report_is_longer_than_its_limit(limit: int, count: int, name: str) -> None:
     report = samples.report(*(samples.failing(samples.hot(f"{name}{number}")) for number in range(count)))
@@ -273,7 +272,7 @@ def hostile_topic(name: str, prose: str) -> TopicResult:
     )
 
 
-@settings(max_examples=100)
+@examples(2)
 @given(hostile_text(min_size=1), hostile_text())
 def test_hostile_text_changes_nothing_of_the_structure(name: str, prose: str) -> None:
     report = replace(

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
@@ -269,7 +269,6 @@ def test_hostile_text_is_harmless(width: int | None) -> None:
     assert all(char == "\n" or is_plain(char) for char in shown)
 
 
-@settings(max_examples=60)
 @given(hostile_text(), hostile_text(), st.sampled_from([None, 30, 80]))
 def test_no_text_gets_through_unescaped(name: str, prose: str, width: int | None) -> None:
     made = samples.hot(name)

@@ -32,6 +32,7 @@ from kafkaform.report.summary import headline, summary_sentence
 from kafkaform.report.text import render_plan, render_provenance
 from kafkaform.report.values import LONGEST, label, single, worded
 from tests.support import strategies
+from tests.support.scenes import topic
 
 DAY = 86_400_000
 HEADER = PlanHeader("0.1.0", "1a2b3c", "prod", "live", "2025-06-01T12:00:00Z")
@@ -39,10 +40,6 @@ CUT = Judgement(Risk.DESTRUCTIVE, "retention-cut", "what is older than 1d is del
 DECREASE = Judgement(
     Risk.IMPOSSIBLE, "partition-decrease", "partitions cannot be taken away", "make a new topic"
 )
-
-
-def topic(name: str) -> ResourceRef:
-    return ResourceRef("Topic", name)
 
 
 def update(*fields: FieldChange, name: str = "t") -> Update:

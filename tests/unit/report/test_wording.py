@@ -90,12 +90,6 @@ def test_no_message_puts_a_value_into_a_command_by_itself() -> None:
     assert found == []
 
 
-@pytest.fixture(autouse=True)
-def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody commits in these tests."""
-    monkeypatch.setattr(planning, "WATCH_S", 0.0)
-
-
 @pytest.mark.parametrize(
     ("path", "value"),
     [("partitions", 12), ("config.segment.ms", "6h"), ("config.segment.bytes", "256 MiB"), ("keyed", "true")],

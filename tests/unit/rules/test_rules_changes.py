@@ -145,13 +145,14 @@ def test_a_subset_says_nothing_of_shares() -> None:
     assert radius(scene_of(10, 9, subset=True)) == []
 
 
-def test_new_topics_safe_changes_and_refused_ones_do_not_count() -> None:
+def test_new_topics_safe_changes_refused_ones_and_groups_do_not_count() -> None:
     scene = scene_of(10, 0)
     names = [desired.ref.name for desired in scene.desired]
     harmless = (
         *(PlannedChange(Create(topic(f"new{n}"), {}), Status.PLANNED) for n in range(20)),
         *(updated(name, judgement=Judgement()) for name in names[:5]),
         *(updated(name, status=Status.REFUSED) for name in names[5:]),
+        *(deleted(group_ref(f"g{n}")) for n in range(20)),
     )
     assert radius(replace(scene, changes=harmless)) == []
 
@@ -245,13 +246,18 @@ def test_one_is_told_in_the_singular() -> None:
     [
         group("g", *(at("a", number) for number in range(3))),
         group("g", at("b", 0)),
+        group("g", at("b", 0), at("a", 0, None), members=1),
         group("g", at("a", 0, None), members=1),
         group("g", at("a", 0), protocol="share"),
     ],
-    ids=["all", "another topic", "none at all", "share"],
+    ids=["all", "another topic", "none of this topic", "none at all", "share"],
 )
 def test_groups_that_have_all_or_none_are_not_told_of(own: Group) -> None:
     assert gaps(reader(), own) == []
+
+
+def test_a_group_that_is_to_go_is_not_told_of() -> None:
+    assert gaps(replace(reader(), state=None), group("g", at("a", 0))) == []
 
 
 # --- KF407 -----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from jsonschema_rs import Draft202012Validator as Acceptor
@@ -95,7 +95,6 @@ def field(kind: str, name: str, hint: Any) -> st.SearchStrategy[Any]:
     return st.integers(1, 1000) if schema.get("minimum") else of_type(hint)
 
 
-@settings(max_examples=60)
 @given(of_type(Report))
 def test_whatever_the_dataclasses_can_hold_fits_and_comes_back_equal(one: Report) -> None:
     document = plain(one)

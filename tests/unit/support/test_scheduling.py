@@ -59,6 +59,10 @@ def test_it(number, request):
 """
 
 
+NIGHTLY = "import pytest\n@pytest.mark.nightly{}\ndef test_it(): pass\n"
+pytest_plugins = "pytester"
+
+
 def pytest_in(
     scene: Path, files: dict[str, str], *options: str, begun_by: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
@@ -108,7 +112,12 @@ def test_what_is_begun_first_exists() -> None:
     assert [name for name in HEAVY if name not in there and not (ROOT / "tests" / name).exists()] == []
 
 
-NIGHTLY = "import pytest\n@pytest.mark.nightly{}\ndef test_it(): pass\n"
+def outcomes_in(pytester: pytest.Pytester, files: dict[str, str], *options: str) -> pytest.RunResult:
+    """The same within this process, which has imported everything already."""
+    for name, text in {"conftest.py": CONFTEST, **files}.items():
+        pytester.path.joinpath(name).parent.mkdir(parents=True, exist_ok=True)
+        pytester.path.joinpath(name).write_text(text)
+    return pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider", "--import-mode=importlib", *options)
 
 
 @pytest.mark.parametrize(
@@ -121,17 +130,17 @@ NIGHTLY = "import pytest\n@pytest.mark.nightly{}\ndef test_it(): pass\n"
         ("kafka/test_a.py", NIGHTLY.format("('')"), "say why it is nightly"),
     ],
 )
-def test_what_a_folder_does_not_allow(tmp_path: Path, file: str, text: str, message: str) -> None:
-    done = pytest_in(tmp_path, {f"tests/{file}": text})
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert message in done.stdout + done.stderr
+def test_what_a_folder_does_not_allow(pytester: pytest.Pytester, file: str, text: str, message: str) -> None:
+    done = outcomes_in(pytester, {f"tests/{file}": text})
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    assert message in done.stdout.str() + done.stderr.str()
 
 
 @pytest.mark.parametrize(
     ("chosen", "count"),
     [("nightly", 2), ("not nightly", 2), ("unit", 1), ("kafka", 2), ("kafka and nightly", 1)],
 )
-def test_a_folder_is_a_marker(tmp_path: Path, chosen: str, count: int) -> None:
+def test_a_folder_is_a_marker(pytester: pytest.Pytester, chosen: str, count: int) -> None:
     reason = NIGHTLY.format('("it waits for an hour")')
     plain = "def test_it(): pass\n"
     files = {
@@ -140,10 +149,10 @@ def test_a_folder_is_a_marker(tmp_path: Path, chosen: str, count: int) -> None:
         "kafka/test_c.py": reason,
         "nightly/test_d.py": reason,
     }
-    done = pytest_in(
-        tmp_path, {f"tests/{name}": text for name, text in files.items()}, "--strict-markers", "-m", chosen
+    files = {f"tests/{name}": text for name, text in files.items()}
+    outcomes_in(pytester, files, "--strict-markers", "-m", chosen).assert_outcomes(
+        passed=count, deselected=len(files) - count
     )
-    assert f"{count} passed" in done.stdout, done.stdout + done.stderr
 
 
 INTERRUPTED = """
@@ -188,3 +197,40 @@ def test_a_test_that_swallows_its_time_limit_is_ended_and_the_others_are_run(tmp
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
     assert "crashed while running" in done.stdout
     assert "1 failed, 1 passed" in done.stdout
+
+
+STARTS_JAVA = """
+import shutil
+import subprocess
+
+def test_by_name():
+    subprocess.run(["java", "-version"], check=True)
+
+def test_by_path():
+    subprocess.run([shutil.which("java"), "-version"], check=True)
+
+def test_a_script_of_that_name(monkeypatch, tmp_path):
+    script = tmp_path / "java"
+    script.write_text("#!/bin/sh\\necho 'no JVM'\\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    for name in ("java", str(script)):
+        assert subprocess.run([name], check=True, capture_output=True).stdout == b"no JVM\\n"
+"""
+
+
+def test_only_a_unit_test_is_kept_from_starting_a_jvm(tmp_path: Path) -> None:
+    conftest = ROOT.joinpath("tests/unit/conftest.py").read_text()
+    files = {"tests/unit/conftest.py": conftest}
+    files |= {f"tests/{folder}/test_{folder}.py": STARTS_JAVA for folder in ("kafka", "unit")}
+    said = pytest_in(tmp_path, files, "-rA", "--tb=line").stdout
+    outcomes = {line.split(" - ")[0] for line in said.splitlines() if line.startswith(("PASSED", "FAILED"))}
+    assert outcomes == {
+        "PASSED tests/kafka/test_kafka.py::test_by_name",
+        "PASSED tests/kafka/test_kafka.py::test_by_path",
+        "PASSED tests/kafka/test_kafka.py::test_a_script_of_that_name",
+        "FAILED tests/unit/test_unit.py::test_by_name",
+        "FAILED tests/unit/test_unit.py::test_by_path",
+        "PASSED tests/unit/test_unit.py::test_a_script_of_that_name",
+    }, said
+    assert "JavaStartedError: tests/unit/test_unit.py::test_by_name starts a JVM" in said

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kafkaform.errors import RepositoryError
 from kafkaform.repository import Repository
 from tests.support.git_work import Work
+from tests.support.strategies import examples
 
 Temporary = pytest.TempPathFactory
 TOPICS = [Path("topics")]
@@ -400,7 +401,7 @@ def test_a_repository_of_sha_256(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         max_size=6,
     )
 )
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(examples(0.4), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_was_exported_is_not_changed(tmp_path_factory: Temporary, files: dict[str, bytes]) -> None:
     """A law: in a fresh repository of exactly what was exported, nothing differs from the commit."""
     folder = tmp_path_factory.mktemp("law")

@@ -1,0 +1,48 @@
+"""The strategies reach what they are for: else properties hold for want of examples."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from hypothesis import given, settings
+
+from kafkaform.model import Create, Delete, Origin, Plan, Risk, Status, Update, judgements
+from tests.support import strategies
+from tests.support.strategies import HOSTILE, HOSTILE_TEXTS, examples
+
+
+def test_the_pool_has_each_bite_alone_beside_each_other_and_amid_other_text() -> None:
+    pool = {*HOSTILE_TEXTS}
+    assert {"", *HOSTILE} <= pool
+    assert {first + second for first, second in product(HOSTILE, repeat=2)} <= pool
+    for bite in HOSTILE:
+        assert any(0 < text.find(bite) < len(text) - len(bite) for text in pool), repr(bite)
+    assert HOSTILE_TEXTS[0] == "", "hypothesis shrinks to what comes first"
+
+
+def test_plans_are_of_all_sorts() -> None:
+    drawn: list[Plan] = []
+
+    @settings(examples(5), derandomize=True, database=None)
+    @given(strategies.plans())
+    def draw(plan: Plan) -> None:
+        drawn.append(plan)
+
+    draw()
+    changes = [planned for plan in drawn for planned in plan.changes]
+    assert {type(planned.change) for planned in changes} == {Create, Update, Delete}
+    assert {planned.status for planned in changes} == {*Status}
+    assert {planned.origin for planned in changes} == {None, *Origin}
+    assert {one.risk for planned in changes for one in judgements(planned.change)} == {*Risk}
+    assert all(bool(planned.earlier) == (planned.origin is Origin.MIXED) for planned in changes)
+    assert {bool(planned.location) for planned in changes} == {True, False}
+    for bite in ("\x1b[2J\x1b[31m", "\n```\n", "<!--", "@octocat", "$(rm -rf /)"):
+        assert any(bite in repr(plan) or repr(bite)[1:-1] in repr(plan) for plan in drawn), bite
+    for part in ("diagnostics", "unmanaged", "undeclared", "consents", "unknown", "readers"):
+        assert {bool(getattr(plan, part)) for plan in drawn} == {True, False}, part
+    assert 0 in {len(plan.changes) for plan in drawn}
+
+
+def test_more_examples_are_multiples_of_the_profile_s() -> None:
+    assert examples(3).max_examples == 3 * settings().max_examples
+    assert settings.get_profile("night").max_examples > settings.get_profile("day").max_examples

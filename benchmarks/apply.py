@@ -37,14 +37,14 @@ from confluent_kafka.admin import AdminClient
 from benchmarks import raw_apply, scene
 from benchmarks.rounds import KAFKAFORM, Figures, summed_up, timed
 from benchmarks.table import tell
-from kafkaform.audit.throttles import open_ledger
-from kafkaform.batches import MAX_WEIGHT
+from kafkaform.apply.batches import MAX_WEIGHT
+from kafkaform.apply.executor import apply
+from kafkaform.apply.moves.audited_throttles import open_ledger
+from kafkaform.config.settings import AuditSettings
+from kafkaform.core.lock import Holder
+from kafkaform.core.operations import DeleteTopic
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.executor import apply
-from kafkaform.lock import Holder
-from kafkaform.operations import DeleteTopic
-from kafkaform.plan_file import plan_from_json
-from kafkaform.settings import AuditSettings
+from kafkaform.plan.plan_file import plan_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -60,7 +60,7 @@ HEADINGS = (
     *("apply CPU s", "saved CPU s", "read CPU s", "peak MB"),
 )
 RECORDS = {"create": 5, "configs": 2, "partitions": 4}
-"""What is measured, and how many records a controller writes for one topic of it; see `kafkaform.batches`."""
+"""What is measured, and how many records a controller writes for one topic of it; see `kafkaform.apply.batches`."""
 LONGEST_S = 300.0
 """How long a broker may be busy with one piece of work."""
 

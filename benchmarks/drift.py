@@ -16,8 +16,8 @@ from pathlib import Path
 from benchmarks import scene
 from benchmarks.rounds import KAFKAFORM, compared, timed
 from benchmarks.table import tell
+from kafkaform.core.operations import AlterConfigs
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.operations import AlterConfigs
 
 
 def main() -> int:

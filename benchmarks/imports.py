@@ -15,8 +15,8 @@ from pathlib import Path
 from benchmarks.rounds import KAFKAFORM, Figures, compared, timed
 from benchmarks.scene import DAY_MS, PARTITIONS, carried_out, reached, refs
 from benchmarks.table import tell
+from kafkaform.core.operations import CreateTopic
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.operations import CreateTopic
 
 
 def main() -> int:

@@ -25,10 +25,10 @@ import psutil
 
 from benchmarks import plan, scene
 from benchmarks.table import tell
-from kafkaform.batches import batches
+from kafkaform.apply.batches import batches
+from kafkaform.core.operations import CreateTopic
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.processes import has_ended
-from kafkaform.operations import CreateTopic
 
 FILES = 1
 """How many files a broker keeps open for a partition."""

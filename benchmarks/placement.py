@@ -13,15 +13,15 @@ import time
 from typing import TYPE_CHECKING
 
 from benchmarks.table import tell
-from kafkaform.health import PartitionState
-from kafkaform.layout import Layout
-from kafkaform.model import Broker
-from kafkaform.placement import Strategy, Want, balance, moves, place, rebalance
+from kafkaform.core.health import PartitionState
+from kafkaform.core.layout import Layout
+from kafkaform.core.model import Broker
+from kafkaform.plan.placement import Strategy, Want, balance, moves, place, rebalance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kafkaform.placement import Placements
+    from kafkaform.plan.placement import Placements
 
 HEADINGS = ("brokers", "partitions", "task", "s", "moved", "leaders", "spread", "then", "of leaders", "then")
 

@@ -7,20 +7,20 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from kafkaform.batches import batches
+from kafkaform.apply.batches import batches
 from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.core.errors import RequestRejected
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.operations import AlterConfigs, CreateTopic
 from kafkaform.devcluster.configuration import DATA_DIRECTORY
-from kafkaform.errors import RequestRejected
-from kafkaform.model import ResourceRef
-from kafkaform.operations import AlterConfigs, CreateTopic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from kafkaform.core.errors import ClusterError
+    from kafkaform.core.operations import Operation
     from kafkaform.devcluster.cluster import DevCluster
-    from kafkaform.errors import ClusterError
-    from kafkaform.operations import Operation
 
 PREFIX = "bench."
 """What the names of all topics begin with."""

@@ -30,20 +30,20 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.core.layout import Layout
 from kafkaform.devcluster import processes
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.jars.cache import fetched
-from kafkaform.jars.ivy import Dependency, JarSet
-from kafkaform.jars.java import find_java
-from kafkaform.jars.kafka import KAFKA_VERSION
-from kafkaform.layout import Layout
-from kafkaform.placement import Strategy, Want, balance, moves, place, rebalance
+from kafkaform.devcluster.jars.cache import fetched
+from kafkaform.devcluster.jars.ivy import Dependency, JarSet
+from kafkaform.devcluster.jars.java import find_java
+from kafkaform.devcluster.jars.kafka import KAFKA_VERSION
+from kafkaform.plan.placement import Strategy, Want, balance, moves, place, rebalance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from kafkaform.groups import TopicPartition
-    from kafkaform.layout import Assignment
+    from kafkaform.core.groups import TopicPartition
+    from kafkaform.core.layout import Assignment
 
     Assignments = Mapping[str, Assignment]
     Sizes = Mapping[TopicPartition, int]

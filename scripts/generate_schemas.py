@@ -22,11 +22,11 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args, get_origin, get_type_hints
 
-from kafkaform import kafka_configs
-from kafkaform.client_properties.catalogue import ALIASES, PROPERTIES
-from kafkaform.client_properties.kinds import Choice, Flag, Number, Text
-from kafkaform.config_values import ConfigKey, ConfigType
-from kafkaform.kinds.consumer_group.client import ASSIGNMENT, ASSIGNORS, is_taken
+from kafkaform.config.client_properties.catalogue import ALIASES, PROPERTIES
+from kafkaform.config.client_properties.kinds import Choice, Flag, Number, Text
+from kafkaform.core import kafka_configs
+from kafkaform.core.config_values import ConfigKey, ConfigType
+from kafkaform.resources.consumer_group.client import ASSIGNMENT, ASSIGNORS, is_taken
 from spark_validation import results
 from spark_validation.document import FORMAT_VERSION
 

@@ -23,9 +23,9 @@ from rich.console import Console
 from rich.text import Text
 
 from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.operations import CreateTopic
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.model import ResourceRef
-from kafkaform.operations import CreateTopic
 
 ROOT = Path(__file__).resolve().parent.parent
 DAY_MS = 86_400_000

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafkaform.model import FieldValue, ResourceRef
-    from kafkaform.throttles import Throttles
+    from kafkaform.core.model import FieldValue, ResourceRef
+    from kafkaform.core.throttles import Throttles
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kafkaform.errors import AuditError
+from kafkaform.core.errors import AuditError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from kafkaform.audit.entries import Entry, Log, Outcome, RecordedField, ThrottleEntry
 from kafkaform.audit.record import FORMAT_VERSION
-from kafkaform.model import ResourceRef
-from kafkaform.schema_files import acceptor, load_schema
-from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
-from kafkaform.wording import counted
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.schema_files import acceptor, load_schema
+from kafkaform.core.throttles import Rates, ThrottledReplicas, Throttles
+from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

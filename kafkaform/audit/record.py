@@ -2,7 +2,7 @@
 
 A change has an `intent`, written before anything is sent, and a `result`, written after. One that would not
 fit into a Kafka message is written in parts, and a value of many pages is cut, with a note that it is.
-What is written of throttles is in `kafkaform.audit.throttles`.
+What is written of throttles is in `kafkaform.apply.moves.audited_throttles`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import secrets
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafkaform.group_state import partition_path, topic_path
-from kafkaform.kinds import KINDS
-from kafkaform.model import CONFIG_PREFIX, Delete, Update, risk_of
-from kafkaform.operations import (
+from kafkaform.core.group_state import partition_path, topic_path
+from kafkaform.core.model import CONFIG_PREFIX, Delete, Update, risk_of
+from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,
     CommitInitialOffsets,
@@ -25,8 +24,9 @@ from kafkaform.operations import (
     Reassign,
     ResetOffsets,
 )
-from kafkaform.outcome import Result
-from kafkaform.report.changes import action_of, fields_of
+from kafkaform.core.outcome import Result
+from kafkaform.resources import KINDS
+from kafkaform.resources.changes import action_of, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from kafkaform.audit.author import Author
     from kafkaform.audit.entries import Entry
-    from kafkaform.model import Consent, FieldChange, FieldValue, PlannedChange
-    from kafkaform.operations import Operation
-    from kafkaform.outcome import ResourceResult
+    from kafkaform.core.model import Consent, FieldChange, FieldValue, PlannedChange
+    from kafkaform.core.operations import Operation
+    from kafkaform.core.outcome import ResourceResult
 
 FORMAT_VERSION = 1
 LONGEST_LINE = 900_000

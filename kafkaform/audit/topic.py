@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafkaform.model import ResourceRef
-from kafkaform.operations import CreateTopic
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.operations import CreateTopic
 
 TOPIC = ResourceRef("Topic", "__kafkaform_audit")
 """Where the applies to a cluster write down what they do."""

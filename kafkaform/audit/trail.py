@@ -11,8 +11,8 @@ from kafkaform.audit.entries import Log
 from kafkaform.audit.file import read_file
 from kafkaform.audit.reading import merged, read_log
 from kafkaform.audit.topic import TOPIC
-from kafkaform.errors import AuditError, ClusterError, PermissionDenied
-from kafkaform.model import CONFIG_PREFIX
+from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied
+from kafkaform.core.model import CONFIG_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from kafkaform.audit.entries import Entry
     from kafkaform.cluster.protocol import Cluster
-    from kafkaform.model import FieldValue, ResourceRef
-    from kafkaform.settings import AuditSettings
+    from kafkaform.config.settings import AuditSettings
+    from kafkaform.core.model import FieldValue, ResourceRef
 
 _log = logging.getLogger(__name__)
 

@@ -28,32 +28,32 @@ from kafkaform.cli.session import Session
 from kafkaform.cli.show import PLAN_SUFFIX, read_plan_file
 from kafkaform.cli.terminal import is_terminal, prose_width
 from kafkaform.cli.trusting import Trust, require_same, trust_options
-from kafkaform.consent import Grant
-from kafkaform.errors import InvalidInput, KafkaformError, PlanFileError, UsageError
-from kafkaform.gates import Policy, hold_back, idle_grants, moves_data
-from kafkaform.model import Delete, Plan, Risk, Status, risk_of
-from kafkaform.plan_file import digest_of_plan
-from kafkaform.planner import narrow
-from kafkaform.planning import check_identity, judged_again
-from kafkaform.rejudging import Grounds, rejudged
-from kafkaform.report.printable import printable
+from kafkaform.config.settings import find_settings
+from kafkaform.core.errors import InvalidInput, KafkaformError, PlanFileError, UsageError
+from kafkaform.core.model import Delete, Plan, Risk, Status, risk_of
+from kafkaform.core.printable import printable
+from kafkaform.core.wording import command, short_commit
+from kafkaform.plan.gates import Policy, hold_back, idle_grants, moves_data
+from kafkaform.plan.plan_file import digest_of_plan
+from kafkaform.plan.planner import narrow
+from kafkaform.plan.planning import check_identity, judged_again
+from kafkaform.plan.rejudging import Grounds, rejudged
+from kafkaform.resources.consent import Grant
 from kafkaform.rules import plugins
-from kafkaform.settings import find_settings
-from kafkaform.wording import command, short_commit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
+    from kafkaform.apply.moves.ledger import ThrottleLedger
+    from kafkaform.apply.onlookers import Journal
     from kafkaform.cli.plan import Scope
     from kafkaform.cluster.protocol import Cluster
-    from kafkaform.lock import Guard
-    from kafkaform.model import Facts, Intent, ResourceRef
-    from kafkaform.moves.ledger import ThrottleLedger
-    from kafkaform.moves.options import MoveOptions
-    from kafkaform.onlookers import Journal
-    from kafkaform.outcome import ApplyReport
-    from kafkaform.plan_file import PlanHeader
+    from kafkaform.core.lock import Guard
+    from kafkaform.core.model import Facts, Intent, ResourceRef
+    from kafkaform.core.move_options import MoveOptions
+    from kafkaform.core.outcome import ApplyReport
+    from kafkaform.plan.plan_file import PlanHeader
 
 
 @contextmanager
@@ -249,7 +249,7 @@ def _checked(plan: Plan, session: Session, cluster: Cluster) -> Plan:
     """The plan without what must wait until the cluster is healthy."""
     if not any(moves_data(planned.change) for planned in plan.with_status(Status.PLANNED)):
         return plan
-    from kafkaform.checkup import critical_findings
+    from kafkaform.inspect.checkup import critical_findings
 
     return hold_back(plan, critical_findings(cluster, session.settings, session.target))
 
@@ -314,7 +314,7 @@ def _carry_out(
     ledger: ThrottleLedger,
     grounds: Grounds | None,
 ) -> ApplyReport:
-    from kafkaform.executor import apply as execute
+    from kafkaform.apply.executor import apply as execute
 
     with progress() as observer, interruptible(observer) as stop:
         return execute(

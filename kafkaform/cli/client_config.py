@@ -8,17 +8,17 @@ import click
 
 from kafkaform.cli import completion
 from kafkaform.cli.options import config_option, environment_option, paths_argument
-from kafkaform.client_config import FORMATS, render
-from kafkaform.errors import UsageError
-from kafkaform.manifests.loader import hint_for, load
-from kafkaform.settings import find_settings
+from kafkaform.config.client_config import FORMATS, render
+from kafkaform.config.manifests.loader import hint_for, load
+from kafkaform.config.settings import find_settings
+from kafkaform.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from kafkaform.model import Desired
-    from kafkaform.settings import Settings
+    from kafkaform.config.settings import Settings
+    from kafkaform.core.model import Desired
 
 
 @click.command("client-config")

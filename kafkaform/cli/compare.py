@@ -18,22 +18,22 @@ from kafkaform.cli.output import print_text, tell
 from kafkaform.cli.session import Session
 from kafkaform.cli.status import declared_if_any
 from kafkaform.cli.terminal import is_terminal
-from kafkaform.comparison import Side, Thing, compare_sides, declared_states, live_things
-from kafkaform.errors import ClusterError, KafkaformError, UsageError
-from kafkaform.gates import is_own
-from kafkaform.manifests.loader import load_all
-from kafkaform.planning import check_identity
+from kafkaform.config.manifests.loader import load_all
+from kafkaform.config.settings import find_settings
+from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
+from kafkaform.inspect.comparison import Side, Thing, compare_sides, declared_states, live_things
+from kafkaform.inspect.standing import Selection
+from kafkaform.plan.gates import is_own
+from kafkaform.plan.planning import check_identity
 from kafkaform.report.comparison import comparison_to_json, comparison_to_markdown, render_comparison
-from kafkaform.settings import find_settings
-from kafkaform.standing import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from kafkaform.cluster.protocol import Cluster
-    from kafkaform.comparison import Comparison
-    from kafkaform.model import Observation, ResourceRef, State
+    from kafkaform.core.model import Observation, ResourceRef, State
+    from kafkaform.inspect.comparison import Comparison
 
 
 @click.command()

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli.terminal import colours, prose_width
-from kafkaform.errors import InvalidInput, KafkaformError, UsageError
-from kafkaform.report.printable import plain_quotes, printable, wrapped
+from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
+from kafkaform.core.printable import plain_quotes, printable, wrapped
 
 if TYPE_CHECKING:
-    from kafkaform.client_properties import Resolved
+    from kafkaform.config.client_properties import Resolved
 
 _GENERIC_ERROR = 1
 _INDENT = "    "
@@ -43,7 +43,7 @@ class Complaints:
     def redacted(self, text: str) -> str:
         """The text without a secret of this run."""
         if self._secrets:
-            from kafkaform.client_properties import redact
+            from kafkaform.config.client_properties import redact
 
             for resolved in self._secrets:
                 text = redact(text, resolved)
@@ -84,7 +84,7 @@ class Complaints:
         if isinstance(error, click.NoSuchOption) and error.option_name == "--debug":
             hint = "it stands before the command: kafkaform --debug plan"
         elif isinstance(error, click.NoSuchOption) and error.ctx is not None and error.ctx.parent is None:
-            from kafkaform.wording import command
+            from kafkaform.core.wording import command
 
             hint = f"options stand behind the command: {command('plan', options=[error.option_name])}"
         self._say(error.format_message(), hint)

@@ -10,15 +10,15 @@ import functools
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkaform.settings import find_settings
+from kafkaform.config.settings import find_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     import click
 
-    from kafkaform.errors import Problem
-    from kafkaform.settings import Settings
+    from kafkaform.config.settings import Settings
+    from kafkaform.core.errors import Problem
 
     Source: TypeAlias = Callable[[click.Context, str], Iterable[str]]
     Completion: TypeAlias = Callable[[click.Context, click.Parameter, str], list[str]]
@@ -115,9 +115,9 @@ def _settings(context: click.Context) -> Settings:
 
 def _declared(context: click.Context, start: str) -> Iterator[tuple[str, str]]:
     """The kind and the name of every manifest, sound or not, in a file that has these characters."""
-    from kafkaform.manifests.files import manifest_files, read_bytes
-    from kafkaform.manifests.loader import VERBATIM
-    from kafkaform.manifests.yaml12 import read_documents
+    from kafkaform.config.manifests.files import manifest_files, read_bytes
+    from kafkaform.config.manifests.loader import VERBATIM
+    from kafkaform.config.manifests.yaml12 import read_documents
 
     ignored: list[Problem] = []
     for file in manifest_files(_settings(context).manifests, ignored):

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.errors import DevClusterError
-from kafkaform.report.printable import plain_quotes
+from kafkaform.core.errors import DevClusterError
+from kafkaform.core.printable import plain_quotes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

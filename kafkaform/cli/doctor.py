@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.checkup import Checkup, Examination, Verdict, await_health, health_rules
 from kafkaform.cli import completion
 from kafkaform.cli.options import (
     SectionedCommand,
@@ -22,19 +21,20 @@ from kafkaform.cli.options import (
 from kafkaform.cli.output import print_text, put, tell, verbose_option, write_file
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import is_animated, prose_width
-from kafkaform.errors import ClusterError, KafkaformError, UsageError
-from kafkaform.model import Desired, Severity
+from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
+from kafkaform.core.model import Desired, Severity
+from kafkaform.core.printable import printable
+from kafkaform.core.spelling import nearest
+from kafkaform.core.units import format_duration
+from kafkaform.inspect.checkup import Checkup, Examination, Verdict, await_health, health_rules
 from kafkaform.report.doctor import checkup_to_json, headline, render_checkup
-from kafkaform.report.printable import printable
 from kafkaform.rules import plugins
-from kafkaform.spelling import nearest
-from kafkaform.units import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from kafkaform.settings import Settings
+    from kafkaform.config.settings import Settings
 
 _CODES = {Verdict.HEALTHY: 0, Verdict.UNKNOWN: 1, Verdict.UNHEALTHY: 2}
 

@@ -29,11 +29,11 @@ from kafkaform.cli.output import (
 )
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import prose_width
-from kafkaform.drift import Drift, Unmanaged, Verdict, find_drift, has_drift
-from kafkaform.errors import AuditError, KafkaformError, UsageError
-from kafkaform.kinds import KINDS
-from kafkaform.planning import Request, make_plan
+from kafkaform.core.errors import AuditError, KafkaformError, UsageError
+from kafkaform.inspect.drift import Drift, Unmanaged, Verdict, find_drift, has_drift
+from kafkaform.plan.planning import Request, make_plan
 from kafkaform.report.drift_ways import Reach
+from kafkaform.resources import KINDS
 from kafkaform.rules import plugins
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
     from kafkaform.audit.trail import Trail
     from kafkaform.cluster.protocol import Cluster
-    from kafkaform.model import Desired, Plan
-    from kafkaform.plan_file import PlanHeader
-    from kafkaform.settings import ClusterSettings
+    from kafkaform.config.settings import ClusterSettings
+    from kafkaform.core.model import Desired, Plan
+    from kafkaform.plan.plan_file import PlanHeader
 
 _CODES = {Verdict.CLEAN: 0, Verdict.UNKNOWN: 1, Verdict.DRIFT: 2}
 
@@ -220,8 +220,8 @@ def _adopt(found: Drift, desired: Sequence[Desired], session: Session, *, dry_ru
         session: The session.
         dry_run: Whether to show the edits only.
     """
-    from kafkaform.adoption import adoption
-    from kafkaform.manifests.editing import edit, write
+    from kafkaform.config.manifests.editing import edit, write
+    from kafkaform.inspect.adoption import adoption
     from kafkaform.report.drift_adoption import render_adoption
 
     wanted = adoption(found)

@@ -6,18 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.cli.output import tell
-from kafkaform.errors import AuditError, ClusterError, PlanFileError
-from kafkaform.model import Status
-from kafkaform.report.printable import clipped, printable
-from kafkaform.wording import command, counted, listed
+from kafkaform.core.errors import AuditError, ClusterError, PlanFileError
+from kafkaform.core.model import Status
+from kafkaform.core.printable import clipped, printable
+from kafkaform.core.wording import command, counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from kafkaform.audit.earlier import Earlier
+    from kafkaform.apply.earlier import Earlier
     from kafkaform.audit.entries import Entry
     from kafkaform.cluster.protocol import Cluster
-    from kafkaform.model import Plan, ResourceRef
+    from kafkaform.core.model import Plan, ResourceRef
 
 _ANEW = "make a new plan, and review it; or give --again to apply this one once more"
 _WORD = 120
@@ -39,7 +39,7 @@ def unspent(
     Raises:
         PlanFileError: Nothing else is left of it.
     """
-    from kafkaform.audit.earlier import already_there
+    from kafkaform.apply.earlier import already_there
 
     open_refs = {c.ref for c in plan.changes if c.status is not Status.REFUSED}
     spent = {ref: entry for ref, entry in spent.items() if ref in open_refs}

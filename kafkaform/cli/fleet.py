@@ -15,20 +15,20 @@ from kafkaform.cli.complaints import Complaints
 from kafkaform.cli.output import print_text
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import prose_width
-from kafkaform.errors import InvalidInput, KafkaformError, UsageError
-from kafkaform.fleet import Failed, Made, worst
+from kafkaform.config.settings import find_settings
+from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
+from kafkaform.plan.fleet import Failed, Made, worst
 from kafkaform.report.fleet import fleet_to_json, fleet_to_markdown, render_fleet
 from kafkaform.rules import plugins
-from kafkaform.settings import find_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from kafkaform.cli.options import Where
-    from kafkaform.fleet import Member
-    from kafkaform.model import Plan
-    from kafkaform.plan_file import PlanHeader
+    from kafkaform.core.model import Plan
+    from kafkaform.plan.fleet import Member
+    from kafkaform.plan.plan_file import PlanHeader
 
 _AT_ONCE = 8
 """How many clusters are read at the same time."""

@@ -12,14 +12,14 @@ from kafkaform.cli.options import SectionedCommand, Where, report_option, where_
 from kafkaform.cli.output import put
 from kafkaform.cli.session import Session
 from kafkaform.cli.status import declared_if_any
-from kafkaform.errors import KafkaformError, PermissionDenied, UsageError
-from kafkaform.model import ResourceRef
-from kafkaform.planning import check_identity
-from kafkaform.report.manifest import live_manifest
-from kafkaform.report.printable import printable
-from kafkaform.spelling import nearest, quoted
-from kafkaform.standing import Selection
-from kafkaform.wording import command
+from kafkaform.config.manifest_text import live_manifest
+from kafkaform.core.errors import KafkaformError, PermissionDenied, UsageError
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.printable import printable
+from kafkaform.core.spelling import nearest, quoted
+from kafkaform.core.wording import command
+from kafkaform.inspect.standing import Selection
+from kafkaform.plan.planning import check_identity
 
 if TYPE_CHECKING:
     from collections.abc import Collection

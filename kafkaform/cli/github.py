@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkaform.cli.output import tell, write_file
-from kafkaform.errors import ForgeError, KafkaformError, UsageError
-from kafkaform.report.printable import printable
+from kafkaform.core.errors import ForgeError, KafkaformError, UsageError
+from kafkaform.core.printable import printable
 
 if TYPE_CHECKING:
-    from kafkaform.forge.client import GitHub
-    from kafkaform.forge.keeping import Kept
-    from kafkaform.forge.marked import Marker
+    from kafkaform.vcs.forge.client import GitHub
+    from kafkaform.vcs.forge.keeping import Kept
+    from kafkaform.vcs.forge.marked import Marker
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _ARTEFACT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -46,7 +46,7 @@ def _matching(pattern: re.Pattern[str], what: str) -> Any:
 
 
 def _marker(_context: click.Context, _parameter: click.Parameter, value: str) -> Marker:
-    from kafkaform.forge.marked import Marker
+    from kafkaform.vcs.forge.marked import Marker
 
     try:
         return Marker(value)
@@ -90,7 +90,7 @@ def comment(file: Path, number: int, marker: Marker, repository: str | None) -> 
     """
     text = _read(file)
     with _connected(repository) as hub:
-        from kafkaform.forge.comments import keep_comment
+        from kafkaform.vcs.forge.comments import keep_comment
 
         _report("comment", keep_comment(hub, number, marker, text))
 
@@ -131,7 +131,7 @@ def issue(
         raise UsageError("an issue needs FILE.md and --title", hint="or --close, to close it")
     text = _read(file) if file is not None else ""
     with _connected(repository) as hub:
-        from kafkaform.forge.issues import close_issues, keep_issue
+        from kafkaform.vcs.forge.issues import close_issues, keep_issue
 
         if title:
             _report("issue", keep_issue(hub, marker, title, text, labels))
@@ -185,7 +185,7 @@ def reviewed_plan(
     the pull request's last commit, or if the plan has expired.
     """
     with _connected(repository) as hub:
-        from kafkaform.forge import reviewed
+        from kafkaform.vcs.forge import reviewed
 
         found = reviewed.reviewed_plan(hub, commit, prefix, workflow, branch)
     write_file(out, found.plan)
@@ -194,11 +194,11 @@ def reviewed_plan(
 
 
 def _connected(repository: str | None) -> GitHub:
-    from kafkaform.forge.address import Address
+    from kafkaform.vcs.forge.address import Address
 
     address = Address.of(os.environ, repository)
     try:
-        from kafkaform.forge.client import GitHub
+        from kafkaform.vcs.forge.client import GitHub
     except ModuleNotFoundError as error:
         if error.name != "github":
             raise

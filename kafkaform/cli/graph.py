@@ -9,19 +9,19 @@ import click
 from kafkaform.cli.options import SectionedCommand, Where, paths_argument, where_options
 from kafkaform.cli.session import Session
 from kafkaform.cli.status import declared_if_any
-from kafkaform.manifests.loader import load_all
-from kafkaform.planning import check_identity
+from kafkaform.config.manifests.loader import load_all
+from kafkaform.config.settings import find_settings
+from kafkaform.core.printable import printable
+from kafkaform.inspect.standing import BOTH
+from kafkaform.plan.planning import check_identity
 from kafkaform.report.graph import Live, graph_of, graph_to_json, render_dot, render_mermaid
-from kafkaform.report.printable import printable
-from kafkaform.settings import find_settings
-from kafkaform.standing import BOTH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from kafkaform.model import Desired
-    from kafkaform.settings import Settings
+    from kafkaform.config.settings import Settings
+    from kafkaform.core.model import Desired
 
 _RENDERERS = {"mermaid": render_mermaid, "dot": render_dot, "json": graph_to_json}
 

@@ -17,9 +17,9 @@ from kafkaform.cli.options import SectionedCommand, Where, in_milliseconds, wher
 from kafkaform.cli.output import print_text, verbose_option
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import prose_width
-from kafkaform.errors import AuditError
+from kafkaform.core.errors import AuditError
+from kafkaform.core.printable import clipped
 from kafkaform.report.history import history_to_json, render_history
-from kafkaform.report.printable import clipped
 
 if TYPE_CHECKING:
     from kafkaform.audit.entries import Entry, Log

@@ -17,27 +17,27 @@ from kafkaform.cli.options import (
     where_options,
 )
 from kafkaform.cli.session import Session
-from kafkaform.errors import KafkaformError, UsageError
-from kafkaform.file_set import write_files
-from kafkaform.gates import is_own
-from kafkaform.importing import By, ImportedFile, Layout, make_import
-from kafkaform.manifests.files import manifest_files
-from kafkaform.manifests.loader import load
-from kafkaform.model import Location
-from kafkaform.planning import check_identity
+from kafkaform.config.manifests.files import manifest_files
+from kafkaform.config.manifests.loader import load
+from kafkaform.core.errors import KafkaformError, UsageError
+from kafkaform.core.file_set import write_files
+from kafkaform.core.model import Location
+from kafkaform.core.printable import printable
+from kafkaform.core.spelling import nearest
+from kafkaform.core.wording import command
+from kafkaform.inspect.importing import By, ImportedFile, Layout, make_import
+from kafkaform.inspect.standing import Selection
+from kafkaform.plan.gates import is_own
+from kafkaform.plan.planning import check_identity
 from kafkaform.report.imports import problems_of, render_import
-from kafkaform.report.printable import printable
-from kafkaform.spelling import nearest
-from kafkaform.standing import Selection
-from kafkaform.wording import command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkaform.errors import Problem
-    from kafkaform.importing import Import
-    from kafkaform.manifests.loader import Context
-    from kafkaform.model import Observation
+    from kafkaform.config.manifests.loader import Context
+    from kafkaform.core.errors import Problem
+    from kafkaform.core.model import Observation
+    from kafkaform.inspect.importing import Import
 
 
 @click.command("import", cls=SectionedCommand)

@@ -31,8 +31,8 @@ def init(directory: Path) -> None:
 
     DIRECTORY is made if it is not there; by default it is this one. No file that exists is ever changed.
     """
-    from kafkaform.report.printable import printable
-    from kafkaform.starter import write_starter
+    from kafkaform.config.starter import write_starter
+    from kafkaform.core.printable import printable
 
     starter = write_starter(directory)
     here = directory == Path()

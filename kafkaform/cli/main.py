@@ -16,7 +16,7 @@ import click
 from kafkaform import __version__
 from kafkaform.cli.complaints import Complaints
 from kafkaform.cli.terminal import tolerate_encoding
-from kafkaform.errors import UsageError
+from kafkaform.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,7 +121,7 @@ class LazyGroup(click.Group):
         """Say which command was probably meant."""
         name = args[0]
         if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
-            from kafkaform.spelling import nearest
+            from kafkaform.core.spelling import nearest
 
             near = nearest(name, COMMANDS)
             hint = f"did you mean kafkaform {near}?" if near else "kafkaform --help lists them"

@@ -13,9 +13,9 @@ from click.core import ParameterSource
 
 from kafkaform.cli import completion
 from kafkaform.cli.terminal import is_terminal
-from kafkaform.errors import KafkaformError, UsageError
-from kafkaform.manifests.files import DASH
-from kafkaform.units import parse_age
+from kafkaform.config.manifests.files import DASH
+from kafkaform.core.errors import KafkaformError, UsageError
+from kafkaform.core.units import parse_age
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,11 +13,11 @@ import click
 
 from kafkaform import __version__
 from kafkaform.cli.terminal import colours, prose_width
-from kafkaform.errors import InvalidInput, KafkaformError, RepositoryError
-from kafkaform.manifests.files import CONFIG_FILE, DASH, NO_CONFIG_FILE
+from kafkaform.config.manifests.files import CONFIG_FILE, DASH, NO_CONFIG_FILE
+from kafkaform.core.errors import InvalidInput, KafkaformError, RepositoryError
+from kafkaform.core.printable import plain_quotes, printable
 from kafkaform.report.diagnostics import ANNOTATING, render
 from kafkaform.report.findings import Workspace, everywhere, from_problems, of_plan
-from kafkaform.report.printable import plain_quotes, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from kafkaform.cli.session import Session
-    from kafkaform.model import Plan
-    from kafkaform.plan_file import PlanHeader
-    from kafkaform.plan_signature import Purpose
+    from kafkaform.config.settings import Settings
+    from kafkaform.core.model import Plan
+    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.plan.plan_signature import Purpose
     from kafkaform.rules import Note, Rule
-    from kafkaform.settings import Settings
 
 plan_format_option = click.option(
     "--format",
@@ -55,8 +55,8 @@ def header(
         purpose: What it is to be signed for; None: it is not signed.
     """
     from kafkaform.audit.record import timestamp
-    from kafkaform.plan_file import PlanHeader
-    from kafkaform.plan_signature import SignedFor
+    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.plan.plan_signature import SignedFor
 
     commit, ref = _commit(session, paths, exact=exact, with_ref=purpose is not None)
     return PlanHeader(
@@ -80,7 +80,7 @@ def _commit(
     """
     if DASH in paths:
         return None, None
-    from kafkaform.repository import Repository
+    from kafkaform.vcs.repository import Repository
 
     looked_at = [path.resolve() for path in session.paths(paths)]
     folder = next((path if path.is_dir() else path.parent for path in looked_at), Path.cwd())
@@ -131,7 +131,7 @@ def print_plan(
     if output_format in ANNOTATING:
         _print_findings(plan, output_format, policies or {})
     elif output_format == "json":
-        from kafkaform.plan_file import plan_to_json
+        from kafkaform.plan.plan_file import plan_to_json
 
         click.echo(plan_to_json(plan, made), nl=False)
     elif output_format == "markdown":
@@ -148,7 +148,7 @@ def print_plan(
 
 
 def _print_findings(plan: Plan, output_format: str, policies: Mapping[str, Rule]) -> None:
-    from kafkaform.report.summary import summary_sentence
+    from kafkaform.plan.summary import summary_sentence
     from kafkaform.rules import entries
 
     known: dict[str, Rule | Note] = {**entries(), **policies}

@@ -33,21 +33,21 @@ from kafkaform.cli.output import (
 )
 from kafkaform.cli.saving import Saving, out_option, sign_for_option, sign_key_option
 from kafkaform.cli.session import Session
-from kafkaform.consent import Grant
-from kafkaform.errors import UsageError
-from kafkaform.gates import idle_grants
-from kafkaform.model import Plan, Status
-from kafkaform.plan_signature import Purpose
-from kafkaform.planning import Request, make_plan
-from kafkaform.report.changes import is_deferred
+from kafkaform.core.errors import UsageError
+from kafkaform.core.model import Plan, Status
+from kafkaform.plan.gates import idle_grants
+from kafkaform.plan.plan_signature import Purpose
+from kafkaform.plan.planning import Request, make_plan
+from kafkaform.resources.changes import is_deferred
+from kafkaform.resources.consent import Grant
 from kafkaform.rules import plugins
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkaform.cluster.protocol import Cluster
-    from kafkaform.model import Desired
-    from kafkaform.plan_file import PlanHeader
+    from kafkaform.core.model import Desired
+    from kafkaform.plan.plan_file import PlanHeader
     from spark_validation.results import Report
 
 
@@ -188,7 +188,7 @@ def _made(session: Session, *, scope: Scope, exact: bool, purpose: Purpose | Non
 def _read_skew(file: Path, max_age: int, *, all_clusters: bool) -> Report:
     if all_clusters:
         raise UsageError("--skew: a report is of one cluster", hint="plan that cluster alone")
-    from kafkaform.skew_report import read_skew_report
+    from kafkaform.plan.skew_report import read_skew_report
 
     return read_skew_report(file, max_age=timedelta(milliseconds=max_age))
 
@@ -244,7 +244,7 @@ def _check_prune(session: Session, scope: Scope, *, subset: bool) -> None:
 
 
 def _seen_from_branch(made: Plan, desired: Sequence[Desired], session: Session, scope: Scope) -> Plan:
-    from kafkaform.branch import against_branch, ignored_configuration
+    from kafkaform.vcs.branch import against_branch, ignored_configuration
 
     if scope.changed_since is not None:
         paths = session.paths(scope.paths)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkaform.apply.onlookers import Observer
 from kafkaform.cli.terminal import progress_bar
-from kafkaform.onlookers import Observer
+from kafkaform.core.printable import printable
+from kafkaform.core.wording import counted
 from kafkaform.report.moving import Pace, amount, told
-from kafkaform.report.printable import printable
-from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress, TaskID
 
-    from kafkaform.errors import ClusterError
-    from kafkaform.moves.progress import MoveProgress
-    from kafkaform.operations import Operation
+    from kafkaform.core.errors import ClusterError
+    from kafkaform.core.move_progress import MoveProgress
+    from kafkaform.core.operations import Operation
 
 _STDERR = 2
 _STEPS = 10

@@ -12,14 +12,14 @@ from kafkaform.cli.options import SectionedCommand, Where, allow_option, where_o
 from kafkaform.cli.output import header, plan_format_option, print_plan, tell, verbose_option, write_file
 from kafkaform.cli.saving import Saving, sign_key_option
 from kafkaform.cli.session import Session
-from kafkaform.consent import Grant, grant_of
-from kafkaform.errors import KafkaformError, UsageError
-from kafkaform.gates import idle_grants
-from kafkaform.model import Plan, ResourceRef, Status
-from kafkaform.offset_files import read_offsets, write_offsets
-from kafkaform.offset_spec import OffsetSpec, ShiftBy, parse_offset
-from kafkaform.plan_signature import Purpose
-from kafkaform.resets import ResetRequest, make_reset, parse_topics
+from kafkaform.core.errors import KafkaformError, UsageError
+from kafkaform.core.model import Plan, ResourceRef, Status
+from kafkaform.core.offset_spec import OffsetSpec, ShiftBy, parse_offset
+from kafkaform.plan.gates import idle_grants
+from kafkaform.plan.offset_files import read_offsets, write_offsets
+from kafkaform.plan.plan_signature import Purpose
+from kafkaform.plan.resets import ResetRequest, make_reset, parse_topics
+from kafkaform.resources.consent import Grant, grant_of
 from kafkaform.rules import plugins
 
 _FILE = click.Path(path_type=Path, dir_okay=False)

@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.audit.reversal import reversal
 from kafkaform.cli.history import record_of, record_option, tell_problems
 from kafkaform.cli.options import SectionedCommand, Where, paths_argument, require_files, where_options
 from kafkaform.cli.output import print_text
 from kafkaform.cli.session import Session
-from kafkaform.errors import KafkaformError, UsageError
-from kafkaform.file_names import file_names
-from kafkaform.manifests.loader import merge
+from kafkaform.config.file_names import file_names
+from kafkaform.config.manifest_text import LiveManifest, live_manifest
+from kafkaform.config.manifests.loader import merge
+from kafkaform.core.errors import KafkaformError, UsageError
+from kafkaform.core.printable import clipped
+from kafkaform.core.spelling import nearest, quoted
+from kafkaform.core.wording import counted
+from kafkaform.inspect.reversal import reversal
 from kafkaform.report.edit_diff import edit_diff
-from kafkaform.report.manifest import LiveManifest, live_manifest
-from kafkaform.report.printable import clipped
-from kafkaform.spelling import nearest, quoted
-from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from kafkaform.audit.entries import Entry, Log
-    from kafkaform.manifests.editing import EditedFile
-    from kafkaform.manifests.loader import Context
-    from kafkaform.model import Observed
+    from kafkaform.config.manifests.editing import EditedFile
+    from kafkaform.config.manifests.loader import Context
+    from kafkaform.core.model import Observed
 
 _LONGEST = 1200
 
@@ -58,7 +58,7 @@ def revert(
     manifests or folders of them; without any, those of kafkaform.yaml (or topics/). What is written goes
     the way of any other edit: review, plan, apply. Exits 1 where a part of it cannot be undone.
     """
-    from kafkaform.manifests.editing import EditedFile, edit, write
+    from kafkaform.config.manifests.editing import EditedFile, edit, write
 
     require_files(paths, "revert writes into manifests")
     log = record_of(where, file, tells=True)

@@ -12,13 +12,13 @@ import click
 from kafkaform.cli import completion
 from kafkaform.cli.options import config_option
 from kafkaform.cli.terminal import prose_width
-from kafkaform.errors import InvalidInput, UsageError
-from kafkaform.manifests.loader import WAIVER_PREFIX
-from kafkaform.model import Severity
-from kafkaform.report.printable import plain_quotes, printable, wrapped
+from kafkaform.config.manifests.loader import WAIVER_PREFIX
+from kafkaform.config.settings import Settings, find_settings
+from kafkaform.core.errors import InvalidInput, UsageError
+from kafkaform.core.model import Severity
+from kafkaform.core.printable import plain_quotes, printable, wrapped
+from kafkaform.core.spelling import nearest
 from kafkaform.rules import Note, Rule, entries, plugins
-from kafkaform.settings import Settings, find_settings
-from kafkaform.spelling import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -12,19 +12,19 @@ import click
 
 from kafkaform.cli.options import bundled, in_milliseconds
 from kafkaform.cli.output import tell
-from kafkaform.errors import AuditError
-from kafkaform.lock import unguarded
-from kafkaform.settings import AuditSettings
+from kafkaform.config.settings import AuditSettings
+from kafkaform.core.errors import AuditError
+from kafkaform.core.lock import unguarded
 
 if TYPE_CHECKING:
-    from kafkaform.audit.earlier import Earlier
+    from kafkaform.apply.earlier import Earlier
+    from kafkaform.apply.moves.ledger import ThrottleLedger
     from kafkaform.audit.journal import AuditJournal
     from kafkaform.cluster.protocol import Cluster
-    from kafkaform.lock import Guard
-    from kafkaform.model import Plan
-    from kafkaform.moves.ledger import ThrottleLedger
-    from kafkaform.plan_file import PlanHeader
-    from kafkaform.settings import ClusterSettings
+    from kafkaform.config.settings import ClusterSettings
+    from kafkaform.core.lock import Guard
+    from kafkaform.core.model import Plan
+    from kafkaform.plan.plan_file import PlanHeader
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Safeguards:
         if not (target.lock if self.lock is None else self.lock):
             return nullcontext(unguarded)
         from kafkaform.audit.author import author_here
-        from kafkaform.lock import Holder
+        from kafkaform.core.lock import Holder
 
         author = author_here(os.environ)
         holder = Holder(f"{author.who}@{author.host}", purpose, os.getpid())
@@ -78,7 +78,7 @@ class Safeguards:
             cluster_id: Its id.
             saved: Whether a saved plan is applied: for that, the record is also read where none is kept now.
         """
-        from kafkaform.audit.earlier import Earlier, read_earlier
+        from kafkaform.apply.earlier import Earlier, read_earlier
 
         kept = self.kept(target)
         where = target.audit if saved and not kept.enabled else kept
@@ -97,7 +97,7 @@ class Safeguards:
             plan: What is applied.
             run: The id of the apply in its journal.
         """
-        from kafkaform.audit.throttles import open_ledger
+        from kafkaform.apply.moves.audited_throttles import open_ledger
 
         return open_ledger(cluster, self.kept(target), run, plan.cluster_id)
 

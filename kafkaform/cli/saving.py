@@ -11,17 +11,17 @@ import click
 
 from kafkaform.cli.output import write_file
 from kafkaform.cli.show import PLAN_SUFFIX
-from kafkaform.errors import UsageError
-from kafkaform.plan_signature import Purpose, SignedFor
-from kafkaform.report.printable import printable
-from kafkaform.wording import command
+from kafkaform.core.errors import UsageError
+from kafkaform.core.printable import printable
+from kafkaform.core.wording import command
+from kafkaform.plan.plan_signature import Purpose, SignedFor
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from kafkaform.cli.options import Where
-    from kafkaform.model import Plan
-    from kafkaform.plan_file import PlanHeader
+    from kafkaform.core.model import Plan
+    from kafkaform.plan.plan_file import PlanHeader
 
 out_option = click.option(
     "-o",
@@ -72,7 +72,7 @@ class Saving:
             return cls()
         if out.suffix != PLAN_SUFFIX:
             raise UsageError(f"--out {out}: the name of a saved plan ends in {PLAN_SUFFIX}")
-        from kafkaform.signing_keys import read_private_key
+        from kafkaform.plan.signing_keys import read_private_key
 
         return cls(out, read_private_key(key_file, os.environ), purpose)
 
@@ -81,7 +81,7 @@ class Saving:
         file = file or self.out
         if file is None:
             return
-        from kafkaform.plan_file import plan_to_json, sign
+        from kafkaform.plan.plan_file import plan_to_json, sign
 
         text = plan_to_json(plan, about)
         if self.key is not None:

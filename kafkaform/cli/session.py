@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform import client_properties as properties
 from kafkaform.cli.complaints import Complaints
 from kafkaform.cli.options import Where
 from kafkaform.cli.terminal import prose_width
-from kafkaform.errors import InvalidInput, KafkaformError, UsageError
-from kafkaform.manifests.files import CONFIG_FILE, DASH, NO_CONFIG_FILE
-from kafkaform.report.printable import clipped, printable
-from kafkaform.settings import ClusterSettings, Settings, find_settings
+from kafkaform.config import client_properties as properties
+from kafkaform.config.manifests.files import CONFIG_FILE, DASH, NO_CONFIG_FILE
+from kafkaform.config.settings import ClusterSettings, Settings, find_settings
+from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
+from kafkaform.core.printable import clipped, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from kafkaform.cluster.kafka import KafkaCluster
-    from kafkaform.model import Desired, ResourceRef
+    from kafkaform.core.model import Desired, ResourceRef
 
 _SERVERS = "bootstrap.servers"
 _LONGEST_ADDRESS = 120
@@ -95,7 +95,7 @@ class Session:
             found: Is told of each resource as soon as its manifest has been read, sound or not.
         """
         # Not at the top: a saved plan is applied without reading a manifest.
-        from kafkaform.manifests.loader import ignored, load
+        from kafkaform.config.manifests.loader import ignored, load
 
         context = self.settings.context(self.environment)
         if not targets:
@@ -290,7 +290,7 @@ def _check_overrides(target: ClusterSettings, given: properties.ClientProperties
 
 
 def _read_command_config(path: Path, source: str) -> properties.ClientProperties:
-    from kafkaform.client_properties.java_file import from_java_properties
+    from kafkaform.config.client_properties.java_file import from_java_properties
 
     try:
         text = path.read_text("iso-8859-1")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli.output import plan_format_option, print_plan, print_text, verbose_option
-from kafkaform.errors import PlanFileError
+from kafkaform.core.errors import PlanFileError
 
 if TYPE_CHECKING:
-    from kafkaform.model import Plan
-    from kafkaform.plan_file import PlanHeader
+    from kafkaform.core.model import Plan
+    from kafkaform.plan.plan_file import PlanHeader
 
 PLAN_SUFFIX = ".json"
 """What the name of a saved plan ends in: by this, apply tells it from manifests."""
@@ -34,8 +34,8 @@ def show(file: Path, verify_key: Path | None, output_format: str, verbose: bool)
     """Show a saved plan; needs no cluster."""
     saved, made = read_plan_file(file)
     if verify_key is not None:
-        from kafkaform.plan_signature import require_signed
-        from kafkaform.signing_keys import read_public_keys
+        from kafkaform.plan.plan_signature import require_signed
+        from kafkaform.plan.signing_keys import read_public_keys
 
         require_signed(made.signature, read_public_keys(verify_key), str(file))
     if output_format == "text":
@@ -50,7 +50,7 @@ def show(file: Path, verify_key: Path | None, output_format: str, verbose: bool)
 
 def read_plan_file(file: Path) -> tuple[Plan, PlanHeader]:
     """Read a saved plan; raises PlanFileError with one line."""
-    from kafkaform.plan_file import plan_from_json
+    from kafkaform.plan.plan_file import plan_from_json
 
     try:
         text = file.read_text("utf-8")

@@ -17,20 +17,20 @@ from kafkaform.cli.options import SectionedCommand, Where, where_options
 from kafkaform.cli.output import tell
 from kafkaform.cli.session import Session
 from kafkaform.cli.skew_options import SkewOptions, skew_options
-from kafkaform.errors import KafkaformError
-from kafkaform.planning import check_identity
-from kafkaform.report.printable import printable
-from kafkaform.skew import scene
-from kafkaform.skew.spans import read_logs
-from kafkaform.wording import counted
+from kafkaform.core.errors import KafkaformError
+from kafkaform.core.printable import printable
+from kafkaform.core.wording import counted
+from kafkaform.inspect.skew import scene
+from kafkaform.inspect.skew.spans import read_logs
+from kafkaform.plan.planning import check_identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kafkaform.cli.skew_run import Analysis, Outcome, Tell
     from kafkaform.cluster.protocol import Cluster
-    from kafkaform.model import Desired
-    from kafkaform.skew.spans import PartitionLog
+    from kafkaform.core.model import Desired
+    from kafkaform.inspect.skew.spans import PartitionLog
     from spark_validation.files import RecordFiles
     from spark_validation.job import JobSettings
     from spark_validation.results import Report, TopicResult
@@ -55,7 +55,7 @@ def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
     """
     from kafkaform.cli.skew_output import publish
     from kafkaform.cli.skew_run import require_spark
-    from kafkaform.skew_report import is_beyond_policy
+    from kafkaform.plan.skew_report import is_beyond_policy
 
     session = Session.start(where)
     if options.source is None:
@@ -96,7 +96,7 @@ def _of_cluster(
 ) -> tuple[str, Outcome]:
     """The cluster's id, and the analysis of records that are read from it."""
     from kafkaform.cli.skew_run import Analysis, Outcome, run
-    from kafkaform.client_properties.java import to_java
+    from kafkaform.config.client_properties.java import to_java
     from spark_validation.job import run_topic
     from spark_validation.redaction import secrets
 
@@ -198,8 +198,8 @@ def _spark(options: SkewOptions, partitions: int = 0) -> SessionSettings:
         options: What was asked for.
         partitions: The most that a topic has.
     """
-    from kafkaform.jars.java import find_java
-    from kafkaform.jars.spark import class_archive, connector_jars, connector_jars_present
+    from kafkaform.devcluster.jars.java import find_java
+    from kafkaform.devcluster.jars.spark import class_archive, connector_jars, connector_jars_present
     from spark_validation.session import SessionSettings
 
     java = None if options.remote is not None else find_java()
@@ -252,7 +252,7 @@ def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:
 def _judged(
     session: Session, cluster_id: str | None, results: Sequence[TopicResult], desired: Sequence[Desired]
 ) -> Report:
-    from kafkaform.skew_report import judged
+    from kafkaform.plan.skew_report import judged
     from spark_validation.results import Report
 
     name = session.target.name if session.target and cluster_id is not None else None

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkaform.cli.output import verbose_option
-from kafkaform.errors import UsageError
-from kafkaform.offset_spec import parse_initial, time_of
-from kafkaform.skew.scene import is_glob
-from kafkaform.spelling import quoted
-from kafkaform.units import parse_duration
+from kafkaform.core.errors import UsageError
+from kafkaform.core.offset_spec import parse_initial, time_of
+from kafkaform.core.spelling import quoted
+from kafkaform.core.units import parse_duration
+from kafkaform.inspect.skew.scene import is_glob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

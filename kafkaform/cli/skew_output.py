@@ -11,8 +11,8 @@ import click
 
 from kafkaform.cli.output import print_text, write_file
 from kafkaform.cli.terminal import prose_width
-from kafkaform.report.printable import printable
-from kafkaform.skew import history
+from kafkaform.core.printable import printable
+from kafkaform.inspect.skew import history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ def publish(report: Report, options: SkewOptions) -> None:
 
     before: Sequence[Report] = ()
     if options.history is not None:
-        from kafkaform.skew_report import read_skew_report
+        from kafkaform.plan.skew_report import read_skew_report
 
         read = partial(read_skew_report, now=datetime.now(UTC), max_age=None)
         found = history.earlier(options.history, report, read)

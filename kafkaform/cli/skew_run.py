@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkaform.cli.terminal import progress_bar
-from kafkaform.errors import KafkaformError
+from kafkaform.core.errors import KafkaformError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

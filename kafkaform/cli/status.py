@@ -15,18 +15,18 @@ from kafkaform.cli.output import print_text
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import is_terminal
 from kafkaform.cli.watching import watch, watch_option
-from kafkaform.errors import InvalidInput, KafkaformError, UsageError
-from kafkaform.planning import check_identity
-from kafkaform.report.printable import printable
+from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
+from kafkaform.core.printable import printable
+from kafkaform.inspect.standing import BOTH, TOPIC, Selection, read_standing
+from kafkaform.plan.planning import check_identity
 from kafkaform.report.status import render_status, status_to_json
-from kafkaform.standing import BOTH, TOPIC, Selection, read_standing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkaform.cluster.protocol import Cluster
-    from kafkaform.model import Desired
-    from kafkaform.standing import Standing
+    from kafkaform.core.model import Desired
+    from kafkaform.inspect.standing import Standing
 
 
 @click.command(cls=SectionedCommand)

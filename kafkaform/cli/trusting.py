@@ -11,19 +11,19 @@ import click
 
 from kafkaform.cli.options import bundled, in_milliseconds
 from kafkaform.cli.output import tell
-from kafkaform.errors import PlanFileError, UsageError
-from kafkaform.plan_signature import Purpose
-from kafkaform.report.printable import printable
-from kafkaform.wording import command
+from kafkaform.core.errors import PlanFileError, UsageError
+from kafkaform.core.printable import printable
+from kafkaform.core.wording import command
+from kafkaform.plan.plan_signature import Purpose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkaform.cli.session import Session
-    from kafkaform.model import Desired, Plan
-    from kafkaform.plan_file import PlanHeader
-    from kafkaform.repository import Repository
-    from kafkaform.settings import ClusterSettings
+    from kafkaform.config.settings import ClusterSettings
+    from kafkaform.core.model import Desired, Plan
+    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.vcs.repository import Repository
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -48,15 +48,15 @@ class Trust:
 
     def check(self, made: PlanHeader, file: Path, session: Session, target: ClusterSettings) -> None:
         """Refuse a saved plan that is not to be trusted here; raises PlanFileError with what is wrong."""
-        from kafkaform.plan_trust import Checkout, Terms, check_trust
-        from kafkaform.signing_keys import read_public_keys
+        from kafkaform.plan.plan_trust import Checkout, Terms, check_trust
+        from kafkaform.plan.signing_keys import read_public_keys
 
         key = self.verify_key or target.verify_key
         # A plan to compare with changes nothing; one that is carried out as it is must be signed for that.
         as_it_is = self.reviewed is None
         checkout = None
         if self.require_commit:
-            from kafkaform.repository import Repository
+            from kafkaform.vcs.repository import Repository
 
             paths = [*session.settings.manifests, *filter(None, [_file(session)])]
             checkout = Checkout.of(Repository.at(Path.cwd()), paths)
@@ -132,7 +132,7 @@ _OPTIONS = (
 
 def _here() -> Repository | None:
     """The Git repository that this folder is in; None if it is in none."""
-    from kafkaform.repository import Repository
+    from kafkaform.vcs.repository import Repository
 
     here = Path.cwd()
     # Looked for here: where there is one that Git cannot read, or does not trust, the plan is refused.
@@ -159,7 +159,7 @@ def require_same(
     Raises:
         PlanFileError: It would; every difference is told before.
     """
-    from kafkaform.reviewed import compare
+    from kafkaform.plan.reviewed import compare
 
     found = compare(reviewed, now, desired)
     for note in found.notes:

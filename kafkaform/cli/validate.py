@@ -18,22 +18,22 @@ from kafkaform.cli.options import (
 from kafkaform.cli.output import tell_configuration, telling_problems, workspace
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import prose_width
-from kafkaform.errors import InvalidInput, Problem, UsageError
-from kafkaform.manifests.loader import InvalidManifests, file_problems, load_all
+from kafkaform.config.manifests.loader import InvalidManifests, file_problems, load_all
+from kafkaform.config.settings import DEFAULT_MANIFESTS, find_settings
+from kafkaform.core.errors import InvalidInput, Problem, UsageError
+from kafkaform.core.wording import counted
 from kafkaform.report.diagnostics import FORMATS, has_errors, render, tally
 from kafkaform.report.findings import by_environment, from_problems
 from kafkaform.rules import plugins
 from kafkaform.rules.waivers import idle_waivers
-from kafkaform.settings import DEFAULT_MANIFESTS, find_settings
-from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kafkaform.model import Desired, Diagnostic, ResourceRef
+    from kafkaform.config.settings import Settings
+    from kafkaform.core.model import Desired, Diagnostic, ResourceRef
     from kafkaform.report.findings import Reported
     from kafkaform.rules import Note, Rule
-    from kafkaform.settings import Settings
 
 _STAGES = (rules.Stage.MANIFESTS,)
 

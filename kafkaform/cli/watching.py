@@ -16,8 +16,8 @@ from rich.text import Text
 
 from kafkaform.cli.output import print_text
 from kafkaform.cli.terminal import is_animated
-from kafkaform.errors import KafkaformError, UsageError
-from kafkaform.report.printable import printable
+from kafkaform.core.errors import KafkaformError, UsageError
+from kafkaform.core.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

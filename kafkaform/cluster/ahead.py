@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.connection import Connection
     from kafkaform.cluster.topic_answers import Configs, Description, TopicSource
-    from kafkaform.model import Facts, ResourceRef
+    from kafkaform.core.model import Facts, ResourceRef
 
 TOLD_AT_A_TIME = 200
 """How many topics the thread is told of at a time: each time it wakes up it takes time from the other."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from struct import error as StructError  # noqa: N812 - it is called plain "error"
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from kafkaform.errors import MalformedAnswer
+from kafkaform.core.errors import MalformedAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from kafkaform.errors import ClusterError
+    from kafkaform.core.errors import ClusterError
 
 T = TypeVar("T")
 

@@ -21,8 +21,8 @@ from kafkaform.cluster.api import READ_TIMEOUT_S
 from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.translation import signals_kept, translate
 from kafkaform.cluster.writer import submit
-from kafkaform.errors import RequestRejected
-from kafkaform.lock import unguarded
+from kafkaform.core.errors import RequestRejected
+from kafkaform.core.lock import unguarded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

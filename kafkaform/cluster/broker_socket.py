@@ -25,7 +25,7 @@ from kafkaform.cluster.api import (
     read_answers,
 )
 from kafkaform.cluster.translation import one_line
-from kafkaform.errors import ClusterError, OutcomeUnknown
+from kafkaform.core.errors import ClusterError, OutcomeUnknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

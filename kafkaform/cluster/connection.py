@@ -27,7 +27,7 @@ from kafkaform.cluster.translation import (
     translate_code,
     translated,
 )
-from kafkaform.errors import AuthenticationFailed, ClusterError, KafkaformError, Unreachable
+from kafkaform.core.errors import AuthenticationFailed, ClusterError, KafkaformError, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

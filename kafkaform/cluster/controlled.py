@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 
 from kafkaform.cluster.api import CONNECT_TIMEOUT_S
 from kafkaform.cluster.translation import one_line, translate_code, translated
-from kafkaform.errors import (
+from kafkaform.core.errors import (
     AuthenticationFailed,
     ClusterError,
     KafkaformError,

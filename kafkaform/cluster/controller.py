@@ -11,17 +11,17 @@ from base64 import urlsafe_b64encode
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
-from kafkaform import kafka_configs
-from kafkaform.config_values import ConfigType
-from kafkaform.errors import RequestRejected
-from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic
+from kafkaform.core import kafka_configs
+from kafkaform.core.config_values import ConfigType
+from kafkaform.core.errors import RequestRejected
+from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from kafkaform.config_values import ConfigKey
-    from kafkaform.layout import Assignment, Replicas
-    from kafkaform.operations import Operation
+    from kafkaform.core.config_values import ConfigKey
+    from kafkaform.core.layout import Assignment, Replicas
+    from kafkaform.core.operations import Operation
 
 TopicOperation: TypeAlias = CreateTopic | AlterConfigs | AddPartitions | DeleteTopic
 """What can be done to a topic."""

@@ -8,20 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
-from kafkaform import kafka_configs
 from kafkaform.cluster.controller import rejected, stored
-from kafkaform.groups import Group, Member, Position
-from kafkaform.offset_spec import Earliest, Latest, parse_initial, time_of
-from kafkaform.operations import AlterConfigs, CommitInitialOffsets, DeleteGroup, ResetOffsets
+from kafkaform.core import kafka_configs
+from kafkaform.core.groups import Group, Member, Position
+from kafkaform.core.offset_spec import Earliest, Latest, parse_initial, time_of
+from kafkaform.core.operations import AlterConfigs, CommitInitialOffsets, DeleteGroup, ResetOffsets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkaform.cluster.memory_logs import Log
-    from kafkaform.errors import RequestRejected
-    from kafkaform.groups import LogSpan, TopicPartition
-    from kafkaform.model import ResourceRef
-    from kafkaform.offset_spec import InitialSpec
+    from kafkaform.core.errors import RequestRejected
+    from kafkaform.core.groups import LogSpan, TopicPartition
+    from kafkaform.core.model import ResourceRef
+    from kafkaform.core.offset_spec import InitialSpec
 
 GroupOperation: TypeAlias = AlterConfigs | CommitInitialOffsets | ResetOffsets | DeleteGroup
 """What can be done to a group."""

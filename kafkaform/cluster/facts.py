@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource
 
-from kafkaform import kafka_configs
 from kafkaform.cluster.translation import translate
-from kafkaform.errors import ClusterError, OutcomeUnknown, PermissionDenied, Unreachable
-from kafkaform.model import Broker, Diagnostic, Facts, Severity
+from kafkaform.core import kafka_configs
+from kafkaform.core.errors import ClusterError, OutcomeUnknown, PermissionDenied, Unreachable
+from kafkaform.core.model import Broker, Diagnostic, Facts, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,15 +12,15 @@ from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.reader import read
 from kafkaform.cluster.swift_source import CHUNK, THERE, SwiftSource, check_answered, described, is_found
 from kafkaform.cluster.topic_answers import Answers, Configs, Description
-from kafkaform.errors import ClusterError
-from kafkaform.model import CONFIG_PREFIX
+from kafkaform.core.errors import ClusterError
+from kafkaform.core.model import CONFIG_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from kafkaform.cluster.connection import Connection
     from kafkaform.cluster.topic_answers import TopicSource
-    from kafkaform.model import Observation, ResourceRef
+    from kafkaform.core.model import Observation, ResourceRef
 
 _NO_CONFIGS = Configs({}, {})
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from kafkaform.cluster.translation import MOVING, translate
-from kafkaform.errors import RequestRejected
+from kafkaform.core.errors import RequestRejected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from concurrent.futures import Future
 
-    from kafkaform.errors import ClusterError
+    from kafkaform.core.errors import ClusterError
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kafkaform.cluster import group_wire
 from kafkaform.cluster.group_answers import GroupAnswers
 from kafkaform.cluster.translation import one_line, translate_code
-from kafkaform.errors import ClusterError, KafkaformError
+from kafkaform.core.errors import ClusterError, KafkaformError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

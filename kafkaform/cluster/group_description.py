@@ -12,14 +12,14 @@ from kafkaform.cluster.api import READ_TIMEOUT_S
 from kafkaform.cluster.group_answers import GroupAnswers, gathered, settled
 from kafkaform.cluster.group_coordinators import ask_coordinators
 from kafkaform.cluster.log_spans import read_partition_counts
-from kafkaform.groups import Group, Member
+from kafkaform.core.groups import Group, Member
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from kafkaform.cluster.connection import Connection
     from kafkaform.cluster.group_listing import Listed
-    from kafkaform.groups import TopicPartition
+    from kafkaform.core.groups import TopicPartition
 
 _STATES = {
     ConsumerGroupState.UNKNOWN: "Unknown",

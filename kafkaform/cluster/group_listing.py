@@ -12,7 +12,7 @@ from kafkaform.cluster.api import READ_TIMEOUT_S, Api, Question
 from kafkaform.cluster.group_answers import COORDINATOR_TIMEOUT_S, is_moving
 from kafkaform.cluster.question import INT8, INT16, INT32, STRING, array, struct, whole
 from kafkaform.cluster.translation import translate, translate_code
-from kafkaform.errors import ClusterError, KafkaformError
+from kafkaform.core.errors import ClusterError, KafkaformError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,9 +11,9 @@ from kafkaform.cluster.group_answers import GroupAnswers, gathered
 from kafkaform.cluster.group_listing import groups_with_configs, list_groups
 from kafkaform.cluster.group_reader import read_committed
 from kafkaform.cluster.topic_answers import Configs
-from kafkaform.errors import PermissionDenied, RequestRejected
-from kafkaform.group_state import observed_state
-from kafkaform.model import CONFIG_PREFIX, Diagnostic, Observation, Observed, ResourceRef, Severity
+from kafkaform.core.errors import PermissionDenied, RequestRejected
+from kafkaform.core.group_state import observed_state
+from kafkaform.core.model import CONFIG_PREFIX, Diagnostic, Observation, Observed, ResourceRef, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

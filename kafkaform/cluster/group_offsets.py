@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kafkaform.cluster.connection import Connection
-    from kafkaform.groups import TopicPartition
+    from kafkaform.core.groups import TopicPartition
 
 
 def committed_offsets(

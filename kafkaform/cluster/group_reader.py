@@ -11,15 +11,15 @@ from kafkaform.cluster.group_listing import Listed, Listing, list_groups
 from kafkaform.cluster.group_offsets import committed_offsets
 from kafkaform.cluster.log_spans import read_log_spans
 from kafkaform.cluster.plain_source import PlainSource
-from kafkaform.errors import PermissionDenied
-from kafkaform.groups import Group, GroupReading, Position
+from kafkaform.core.errors import PermissionDenied
+from kafkaform.core.groups import Group, GroupReading, Position
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kafkaform.cluster.connection import Connection
-    from kafkaform.errors import ClusterError
-    from kafkaform.groups import TopicPartition
+    from kafkaform.core.errors import ClusterError
+    from kafkaform.core.groups import TopicPartition
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.cluster.group_answers import GroupAnswers, gathered, is_missing, settled
-from kafkaform.errors import LockLost
+from kafkaform.core.errors import LockLost
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from kafkaform.cluster.connection import Connection
-    from kafkaform.errors import ClusterError
-    from kafkaform.lock import Guard
-    from kafkaform.operations import DeleteGroup
+    from kafkaform.core.errors import ClusterError
+    from kafkaform.core.lock import Guard
+    from kafkaform.core.operations import DeleteGroup
 
 DELETE_TIMEOUT_S = 30.0
 """How long the deletion of groups may take."""

@@ -13,12 +13,8 @@ from kafkaform.cluster.reassignments import read_running
 from kafkaform.cluster.swift_source import CHUNK, SwiftSource
 from kafkaform.cluster.topic_answers import Answers
 from kafkaform.cluster.translation import MISSING, one_line, translate_code
-from kafkaform.errors import (
-    ClusterError,
-    KafkaformError,
-    Unreachable,
-)
-from kafkaform.health import Health, Part, Quorum
+from kafkaform.core.errors import ClusterError, KafkaformError, Unreachable
+from kafkaform.core.health import Health, Part, Quorum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

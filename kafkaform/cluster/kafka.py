@@ -10,22 +10,22 @@ from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.facts import read_facts
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.reader import read
-from kafkaform.lock import unguarded
+from kafkaform.core.lock import unguarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from kafkaform.cluster.audit_topic import AuditTopic
-    from kafkaform.errors import ClusterError
-    from kafkaform.groups import GroupReading, LogSpan, TopicPartition
-    from kafkaform.health import Health
-    from kafkaform.layout import Layout, Replicas
-    from kafkaform.lock import Guard, Holder
-    from kafkaform.model import Facts, Observation, Observed, ResourceRef
-    from kafkaform.operations import Operation
-    from kafkaform.progress import Progress
-    from kafkaform.throttles import Throttles
+    from kafkaform.core.errors import ClusterError
+    from kafkaform.core.groups import GroupReading, LogSpan, TopicPartition
+    from kafkaform.core.health import Health
+    from kafkaform.core.layout import Layout, Replicas
+    from kafkaform.core.lock import Guard, Holder
+    from kafkaform.core.model import Facts, Observation, Observed, ResourceRef
+    from kafkaform.core.operations import Operation
+    from kafkaform.core.progress import Progress
+    from kafkaform.core.throttles import Throttles
 
 
 class KafkaCluster:

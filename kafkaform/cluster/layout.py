@@ -14,16 +14,16 @@ from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.reassignments import read_running
 from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.cluster.translation import translate
-from kafkaform.errors import PermissionDenied
-from kafkaform.layout import Layout
-from kafkaform.model import Broker
+from kafkaform.core.errors import PermissionDenied
+from kafkaform.core.layout import Layout
+from kafkaform.core.model import Broker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.cluster.connection import Connection
-    from kafkaform.groups import TopicPartition
-    from kafkaform.layout import Reassignment
+    from kafkaform.core.groups import TopicPartition
+    from kafkaform.core.layout import Reassignment
 
 TIMEOUT_S = 10.0
 """How long one request may take: somebody waits for the next reading."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kafkaform.cluster.api import IN_FLIGHT, READ_TIMEOUT_S, Api, malformed, read_answers
 from kafkaform.cluster.controlled import sent, sent_to_each
-from kafkaform.errors import ClusterError, MalformedAnswer
+from kafkaform.core.errors import ClusterError, MalformedAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -19,17 +19,17 @@ from kafkaform.cluster.group_answers import gathered
 from kafkaform.cluster.lock_membership import INSTANCE_ID, Membership
 from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.writer import submit
-from kafkaform.errors import ClusterError, PermissionDenied, RequestRejected
-from kafkaform.lock import NAME, WITHOUT, Holder, acquired, introduced, introduction, unguarded
-from kafkaform.model import ResourceRef
-from kafkaform.operations import CreateTopic
+from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected
+from kafkaform.core.lock import NAME, WITHOUT, Holder, acquired, introduced, introduction, unguarded
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.operations import CreateTopic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafkaform.cluster.connection import Connection
-    from kafkaform.lock import Guard
-    from kafkaform.progress import Progress
+    from kafkaform.core.lock import Guard
+    from kafkaform.core.progress import Progress
 
 REPLICAS = 3
 """How many replicas the topic has, where there are as many brokers."""

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from kafkaform import lock
 from kafkaform.cluster.translation import kafka_error, one_line, signals_kept, translate, translate_error
-from kafkaform.errors import PermissionDenied, RequestRejected, Unreachable
-from kafkaform.lock import NAME, WITHOUT
+from kafkaform.core import lock
+from kafkaform.core.errors import PermissionDenied, RequestRejected, Unreachable
+from kafkaform.core.lock import NAME, WITHOUT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkaform.cluster.connection import Connection
-    from kafkaform.errors import ClusterError
+    from kafkaform.core.errors import ClusterError
 
 _log = logging.getLogger(__name__)
 

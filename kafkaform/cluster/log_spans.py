@@ -12,14 +12,14 @@ from confluent_kafka.admin import OffsetSpec
 from kafkaform.cluster.api import READ_TIMEOUT_S
 from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.translation import MISSING, UNSETTLED, kafka_error, translate, translate_error
-from kafkaform.groups import LogSpan
+from kafkaform.core.groups import LogSpan
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from concurrent.futures import Future
 
     from kafkaform.cluster.connection import Connection
-    from kafkaform.groups import TopicPartition as Partition
+    from kafkaform.core.groups import TopicPartition as Partition
 
 LEADER_TIMEOUT_S = 3.0
 """How long the leaders that the client knows of may take, before it is taken for wrong about them."""

@@ -10,7 +10,6 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from kafkaform import kafka_configs
 from kafkaform.audit.topic import TOPIC, creation
 from kafkaform.cluster import controller, coordinator
 from kafkaform.cluster.coordinator import NO_GROUP, GroupRecord
@@ -18,12 +17,13 @@ from kafkaform.cluster.memory_health import health_of
 from kafkaform.cluster.memory_levers import denial
 from kafkaform.cluster.memory_replicas import MovingReplicas
 from kafkaform.cluster.protocol import none_besides, refuse_moves, repeated
-from kafkaform.errors import ClusterError, LockLost
-from kafkaform.group_state import observed_state
-from kafkaform.groups import GroupReading
-from kafkaform.lock import unguarded
-from kafkaform.model import CONFIG_PREFIX, Broker, Facts, Observation, Observed, ResourceRef
-from kafkaform.operations import (
+from kafkaform.core import kafka_configs
+from kafkaform.core.errors import ClusterError, LockLost
+from kafkaform.core.group_state import observed_state
+from kafkaform.core.groups import GroupReading
+from kafkaform.core.lock import unguarded
+from kafkaform.core.model import CONFIG_PREFIX, Broker, Facts, Observation, Observed, ResourceRef
+from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,
     CommitInitialOffsets,
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.controller import Topic
     from kafkaform.cluster.memory_contents import Contents
-    from kafkaform.groups import LogSpan, TopicPartition
-    from kafkaform.health import Health
-    from kafkaform.lock import Guard, Holder
-    from kafkaform.progress import Progress
+    from kafkaform.core.groups import LogSpan, TopicPartition
+    from kafkaform.core.health import Health
+    from kafkaform.core.lock import Guard, Holder
+    from kafkaform.core.progress import Progress
 
 _TOPIC, _GROUP = "Topic", "ConsumerGroup"
 _BROKERS = (Broker(1, "rack-1"), Broker(2, "rack-2"), Broker(3, "rack-3"))

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from kafkaform.cluster.controller import Topic
     from kafkaform.cluster.coordinator import GroupRecord
     from kafkaform.cluster.memory_moves import Move
-    from kafkaform.groups import LogSpan, TopicPartition
-    from kafkaform.health import PartitionState
-    from kafkaform.layout import Replicas
+    from kafkaform.core.groups import LogSpan, TopicPartition
+    from kafkaform.core.health import PartitionState
+    from kafkaform.core.layout import Replicas
 
 
 @dataclass(slots=True)

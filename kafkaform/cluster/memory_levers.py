@@ -12,15 +12,15 @@ from kafkaform.cluster.memory_contents import Contents
 from kafkaform.cluster.memory_lock import MemoryLock
 from kafkaform.cluster.memory_logs import Log
 from kafkaform.cluster.protocol import none_besides
-from kafkaform.errors import PermissionDenied
+from kafkaform.core.errors import PermissionDenied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from kafkaform.errors import ClusterError
-    from kafkaform.groups import Member, TopicPartition
-    from kafkaform.lock import Holder
-    from kafkaform.model import Broker, ResourceRef
+    from kafkaform.core.errors import ClusterError
+    from kafkaform.core.groups import Member, TopicPartition
+    from kafkaform.core.lock import Holder
+    from kafkaform.core.model import Broker, ResourceRef
 
 
 def denial(ref: ResourceRef) -> PermissionDenied:
@@ -174,7 +174,7 @@ class Levers:
             group: The group; it comes to be if need be.
             topics: What it reads, if `members` is a number: their partitions are dealt to the members.
             members: How many, or who.
-            protocol: One of `kafkaform.groups.PROTOCOLS`.
+            protocol: One of `kafkaform.core.groups.PROTOCOLS`.
             state: Kafka's word for its state.
             assignor: The assignor in use; None is the usual one of the protocol.
         """

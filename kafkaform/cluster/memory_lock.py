@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kafkaform.lock import Holder, acquired, lost
+from kafkaform.core.lock import Holder, acquired, lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkaform.lock import Guard
-    from kafkaform.progress import Progress
+    from kafkaform.core.lock import Guard
+    from kafkaform.core.progress import Progress
 
 
 class MemoryLock:

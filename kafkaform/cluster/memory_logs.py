@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from kafkaform.groups import LogSpan
+from kafkaform.core.groups import LogSpan
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafkaform.layout import Reassignment
+from kafkaform.core.layout import Reassignment
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from kafkaform.layout import Replicas
+    from kafkaform.core.layout import Replicas
 
 
 @dataclass(frozen=True, slots=True)

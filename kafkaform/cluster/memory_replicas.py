@@ -9,11 +9,11 @@ from kafkaform.cluster import controller
 from kafkaform.cluster.memory_levers import Levers, denial
 from kafkaform.cluster.memory_moves import cancelled, started
 from kafkaform.cluster.protocol import broker_down
-from kafkaform.errors import ClusterError, LockLost
-from kafkaform.layout import Layout
-from kafkaform.lock import unguarded
-from kafkaform.model import ResourceRef
-from kafkaform.throttles import (
+from kafkaform.core.errors import ClusterError, LockLost
+from kafkaform.core.layout import Layout
+from kafkaform.core.lock import unguarded
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.throttles import (
     ALL,
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from kafkaform.cluster.controller import Topic
-    from kafkaform.groups import TopicPartition
-    from kafkaform.layout import Replicas
-    from kafkaform.lock import Guard
-    from kafkaform.model import Broker
+    from kafkaform.core.groups import TopicPartition
+    from kafkaform.core.layout import Replicas
+    from kafkaform.core.lock import Guard
+    from kafkaform.core.model import Broker
 
 CLUSTER = ResourceRef("Cluster", "kafka-cluster")
 """What reassignments, elections and rates need the right on."""

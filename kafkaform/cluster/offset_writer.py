@@ -19,18 +19,18 @@ from kafkaform.cluster.translation import (
     translate,
     translate_error,
 )
-from kafkaform.errors import ClusterError, LockLost, PermissionDenied, RequestRejected
-from kafkaform.offset_spec import Earliest, Latest, parse_initial, time_of
+from kafkaform.core.errors import ClusterError, LockLost, PermissionDenied, RequestRejected
+from kafkaform.core.offset_spec import Earliest, Latest, parse_initial, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.cluster.connection import Connection
-    from kafkaform.groups import Group, LogSpan
-    from kafkaform.groups import TopicPartition as Partition
-    from kafkaform.lock import Guard
-    from kafkaform.offset_spec import InitialSpec
-    from kafkaform.operations import CommitInitialOffsets, ResetOffsets
+    from kafkaform.core.groups import Group, LogSpan
+    from kafkaform.core.groups import TopicPartition as Partition
+    from kafkaform.core.lock import Guard
+    from kafkaform.core.offset_spec import InitialSpec
+    from kafkaform.core.operations import CommitInitialOffsets, ResetOffsets
 
 Outcome: TypeAlias = "ClusterError | None"
 K = TypeVar("K")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from kafkaform.cluster.api import Question
 from kafkaform.cluster.wire import METADATA, array_length, check_end, compact_string, ints, skip_tags
-from kafkaform.health import PartitionState
-from kafkaform.model import Broker
+from kafkaform.core.health import PartitionState
+from kafkaform.core.model import Broker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

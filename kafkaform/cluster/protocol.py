@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
-from kafkaform.errors import ClusterError, RequestRejected, Unreachable
-from kafkaform.lock import unguarded
-from kafkaform.operations import DeleteTopic, Reassign
+from kafkaform.core.errors import ClusterError, RequestRejected, Unreachable
+from kafkaform.core.lock import unguarded
+from kafkaform.core.operations import DeleteTopic, Reassign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from kafkaform.groups import GroupReading, LogSpan, TopicPartition
-    from kafkaform.health import Health
-    from kafkaform.layout import Layout, Replicas
-    from kafkaform.lock import Guard, Holder
-    from kafkaform.model import Facts, Observation, Observed, ResourceRef
-    from kafkaform.operations import Operation
-    from kafkaform.progress import Progress
-    from kafkaform.throttles import Throttles
+    from kafkaform.core.groups import GroupReading, LogSpan, TopicPartition
+    from kafkaform.core.health import Health
+    from kafkaform.core.layout import Layout, Replicas
+    from kafkaform.core.lock import Guard, Holder
+    from kafkaform.core.model import Facts, Observation, Observed, ResourceRef
+    from kafkaform.core.operations import Operation
+    from kafkaform.core.progress import Progress
+    from kafkaform.core.throttles import Throttles
 
 
 def none_besides(_: ResourceRef) -> bool:

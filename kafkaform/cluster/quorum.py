@@ -9,8 +9,8 @@ from kafkaform.cluster.controlled import retried
 from kafkaform.cluster.question import INT16, INT32, INT64, STRING, array, struct, whole
 from kafkaform.cluster.translation import translate_code
 from kafkaform.cluster.wire import string
-from kafkaform.errors import ClusterError, OutcomeUnknown, RequestRejected
-from kafkaform.health import Quorum, Voter
+from kafkaform.core.errors import ClusterError, OutcomeUnknown, RequestRejected
+from kafkaform.core.health import Quorum, Voter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

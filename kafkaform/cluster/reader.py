@@ -9,7 +9,7 @@ from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.reassignments import read_reassignments
 from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.cluster.topic_answers import Answers
-from kafkaform.model import CONFIG_PREFIX, Observation, Observed, ResourceRef
+from kafkaform.core.model import CONFIG_PREFIX, Observation, Observed, ResourceRef
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.connection import Connection
     from kafkaform.cluster.reassignments import Reassignments
     from kafkaform.cluster.topic_answers import Configs, Description, T, TopicSource
-    from kafkaform.model import FieldValue
+    from kafkaform.core.model import FieldValue
 
 SETTLE_TIMEOUT_S = 10.0
 """How long brokers may deny a topic that the metadata shows, as they do after a mass create."""

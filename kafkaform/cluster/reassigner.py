@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError
 
 from kafkaform.cluster.controlled import ask_controller, refusal, with_hint
-from kafkaform.errors import ClusterError, KafkaformError, LockLost, OutcomeUnknown
+from kafkaform.core.errors import ClusterError, KafkaformError, LockLost, OutcomeUnknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kafkaform.cluster.connection import Connection
-    from kafkaform.groups import TopicPartition
-    from kafkaform.layout import Replicas
-    from kafkaform.lock import Guard
+    from kafkaform.core.groups import TopicPartition
+    from kafkaform.core.layout import Replicas
+    from kafkaform.core.lock import Guard
 
 TIMEOUT_S = 60.0
 """How long a controller may take; one under load is slow, not dead."""

@@ -15,16 +15,16 @@ from kafkaform.cluster.controlled import retried
 from kafkaform.cluster.partition_wire import PLACEMENT
 from kafkaform.cluster.question import INT16, INT32, NULLABLE_STRING, STRING, array, struct, whole
 from kafkaform.cluster.translation import one_line, translate_code
-from kafkaform.errors import KafkaformError
-from kafkaform.layout import Reassignment
-from kafkaform.model import Diagnostic, ResourceRef, Severity
+from kafkaform.core.errors import KafkaformError
+from kafkaform.core.layout import Reassignment
+from kafkaform.core.model import Diagnostic, ResourceRef, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kafkaform.cluster.connection import Connection
-    from kafkaform.groups import TopicPartition
-    from kafkaform.layout import Replicas
+    from kafkaform.core.groups import TopicPartition
+    from kafkaform.core.layout import Replicas
 
 
 _PARTITION = struct(index=INT32, replicas=array(INT32), adding=array(INT32), removing=array(INT32))

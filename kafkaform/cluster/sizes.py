@@ -10,14 +10,14 @@ from kafkaform.cluster.api import Api, Question
 from kafkaform.cluster.controlled import retried
 from kafkaform.cluster.question import BOOLEAN, INT16, INT32, INT64, STRING, array, struct, whole
 from kafkaform.cluster.wire import length, string
-from kafkaform.errors import ClusterError
+from kafkaform.core.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from kafkaform.cluster.connection import Connection
-    from kafkaform.groups import TopicPartition
-    from kafkaform.model import Observed, ResourceRef
+    from kafkaform.core.groups import TopicPartition
+    from kafkaform.core.model import Observed, ResourceRef
 
 TIMEOUT_S = 10.0
 """How long a broker may take to look into its folders; one that does not answer is left out."""

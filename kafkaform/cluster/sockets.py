@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kafkaform.cluster import wire
 from kafkaform.cluster.api import CONNECT_TIMEOUT_S, READ_TIMEOUT_S
 from kafkaform.cluster.broker_socket import BrokerSocket, HungUpError
-from kafkaform.errors import ClusterError, MalformedAnswer, Unreachable
+from kafkaform.core.errors import ClusterError, MalformedAnswer, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

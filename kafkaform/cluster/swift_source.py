@@ -9,7 +9,7 @@ from kafkaform.cluster import wire
 from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.topic_answers import Answers, Configs, Description
 from kafkaform.cluster.translation import MISSING, one_line, translate_code
-from kafkaform.errors import ClusterError, KafkaformError
+from kafkaform.core.errors import ClusterError, KafkaformError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,8 +12,8 @@ from kafkaform.cluster.api import READ_TIMEOUT_S
 from kafkaform.cluster.controlled import retried, with_hint
 from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.translation import one_line, translate_code
-from kafkaform.errors import ClusterError
-from kafkaform.throttles import (
+from kafkaform.core.errors import ClusterError
+from kafkaform.core.throttles import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,

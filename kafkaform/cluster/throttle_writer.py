@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from kafkaform.cluster.controlled import ask_any, ask_each, refusal, with_hint
 from kafkaform.cluster.protocol import broker_down
 from kafkaform.cluster.throttle_reader import BROKER, entries, read_lists, read_rates
-from kafkaform.errors import ClusterError, OutcomeUnknown, RequestRejected
-from kafkaform.throttles import ALL, Rates, Throttles
+from kafkaform.core.errors import ClusterError, OutcomeUnknown, RequestRejected
+from kafkaform.core.throttles import ALL, Rates, Throttles
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from kafkaform.cluster.connection import Connection
-    from kafkaform.lock import Guard
+    from kafkaform.core.lock import Guard
 
 TIMEOUT_S = 30.0
 """How long a broker may take to alter configs."""

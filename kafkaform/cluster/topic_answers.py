@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from kafkaform.errors import PermissionDenied
+from kafkaform.core.errors import PermissionDenied
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkaform.errors import ClusterError
-    from kafkaform.layout import Replicas
+    from kafkaform.core.errors import ClusterError
+    from kafkaform.core.layout import Replicas
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException
 
-from kafkaform.errors import (
+from kafkaform.core.errors import (
     AuthenticationFailed,
     ClusterError,
     OutcomeUnknown,

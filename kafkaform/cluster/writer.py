@@ -16,9 +16,9 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kafkaform.cluster.protocol import refuse_moves, repeated
 from kafkaform.cluster.translation import one_line, translate
-from kafkaform.errors import ClusterError, KafkaformError, LockLost, OutcomeUnknown, RequestRejected
-from kafkaform.lock import unguarded
-from kafkaform.operations import (
+from kafkaform.core.errors import ClusterError, KafkaformError, LockLost, OutcomeUnknown, RequestRejected
+from kafkaform.core.lock import unguarded
+from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,
     CommitInitialOffsets,
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kafkaform.cluster.connection import Connection
-    from kafkaform.lock import Guard
-    from kafkaform.model import ResourceRef
+    from kafkaform.core.lock import Guard
+    from kafkaform.core.model import ResourceRef
 
 WRITE_TIMEOUT_S = 60.0
 """How long one request that changes something may take; a controller under load is slow, not dead."""

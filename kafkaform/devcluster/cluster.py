@@ -7,16 +7,16 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Self
 
+from kafkaform.core.errors import DevClusterError
+from kafkaform.core.locks import locked
+from kafkaform.core.progress import Progress, silent
 from kafkaform.devcluster import configuration, home, logs, processes, readiness, state, storage
+from kafkaform.devcluster.jars.java import find_java
+from kafkaform.devcluster.jars.kafka import kafka_classpath
 from kafkaform.devcluster.placement import place
 from kafkaform.devcluster.ports import HOST
 from kafkaform.devcluster.state import ClusterState, Node
 from kafkaform.devcluster.status import ClusterStatus, NodeStatus
-from kafkaform.errors import DevClusterError
-from kafkaform.jars.java import find_java
-from kafkaform.jars.kafka import kafka_classpath
-from kafkaform.locks import locked
-from kafkaform.progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import psutil
 
-    from kafkaform.jars.java import Java
+    from kafkaform.devcluster.jars.java import Java
 
 # The last of several combined nodes waits 5 s for a quorum that no longer is.
 _GRACE_S = 20.0

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import javaproperties
 
+from kafkaform.core.errors import DevClusterError
 from kafkaform.devcluster.ports import HOST
-from kafkaform.errors import DevClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

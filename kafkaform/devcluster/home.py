@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+from kafkaform.core.errors import DevClusterError
 from kafkaform.devcluster import state
-from kafkaform.errors import DevClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

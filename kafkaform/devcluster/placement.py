@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkaform.core.errors import DevClusterError
 from kafkaform.devcluster.ports import consecutive_ports, free_ports, is_free
 from kafkaform.devcluster.state import Node
-from kafkaform.errors import DevClusterError
 
 if TYPE_CHECKING:
     from kafkaform.devcluster.state import ClusterState

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import socket
 
-from kafkaform.errors import DevClusterError
+from kafkaform.core.errors import DevClusterError
 
 HOST = "127.0.0.1"
 _HIGHEST = 65535

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from kafkaform.core.errors import DevClusterError
 from kafkaform.devcluster import logs
 from kafkaform.devcluster.configuration import LOGGING_FILE, SERVER_FILE
-from kafkaform.errors import DevClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from kafkaform.jars.java import Java
+    from kafkaform.devcluster.jars.java import Java
 
 _MAIN_CLASS = "kafka.Kafka"
 _KILL_S = 10

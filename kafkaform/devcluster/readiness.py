@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from kafkaform.core.errors import DevClusterError
 from kafkaform.devcluster import logs, probe, processes
 from kafkaform.devcluster.ports import HOST
-from kafkaform.errors import DevClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

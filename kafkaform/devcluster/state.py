@@ -11,8 +11,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from kafkaform.core.errors import DevClusterError
 from kafkaform.devcluster.ports import HOST
-from kafkaform.errors import DevClusterError
 
 if TYPE_CHECKING:
     from pathlib import Path

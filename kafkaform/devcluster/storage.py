@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import javaproperties
 
+from kafkaform.core.errors import DevClusterError
 from kafkaform.devcluster import logs, processes
 from kafkaform.devcluster.configuration import DATA_DIRECTORY, SERVER_FILE
-from kafkaform.errors import DevClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from kafkaform.jars.java import Java
+    from kafkaform.devcluster.jars.java import Java
 
 FORMAT_LOG = "format.log"
 _META = "meta.properties"

@@ -6,8 +6,8 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, assert_never
 
-from kafkaform.model import CONFIG_PREFIX, Plan, Update
-from kafkaform.operations import (
+from kafkaform.core.model import CONFIG_PREFIX, Plan, Update
+from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,
     CommitInitialOffsets,
@@ -17,23 +17,23 @@ from kafkaform.operations import (
     Reassign,
     ResetOffsets,
 )
-from kafkaform.outcome import AGAIN, Result
-from kafkaform.replica_changes import replica_changes
-from kafkaform.report.changes import action_of
+from kafkaform.core.outcome import AGAIN, Result
+from kafkaform.core.printable import clipped, printable
+from kafkaform.core.replica_changes import replica_changes
+from kafkaform.core.wording import counted
 from kafkaform.report.consents import Ledger, allow_flags
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
-from kafkaform.report.printable import clipped, printable
 from kafkaform.report.text import SYMBOLS
-from kafkaform.report.values import label, single
-from kafkaform.wording import counted
+from kafkaform.resources.changes import action_of
+from kafkaform.resources.values import label, single
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rich.text import Text
 
-    from kafkaform.operations import Operation
-    from kafkaform.outcome import ApplyReport, ResourceResult
+    from kafkaform.core.operations import Operation
+    from kafkaform.core.outcome import ApplyReport, ResourceResult
     from kafkaform.report.page import Part
 
 FORMAT_VERSION = 1

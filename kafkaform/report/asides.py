@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.model import Severity
+from kafkaform.core.model import Severity
+from kafkaform.core.printable import clipped, plain_quotes
+from kafkaform.core.wording import counted
+from kafkaform.plan.summary import concerned
 from kafkaform.report.findings import More, abridged, of_plan
 from kafkaform.report.page import FIELD_INDENT, PROSE
-from kafkaform.report.printable import clipped, plain_quotes
-from kafkaform.report.summary import concerned
-from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkaform.model import Diagnostic, Plan, ResourceRef
+    from kafkaform.core.model import Diagnostic, Plan, ResourceRef
     from kafkaform.report.page import Page, Part
 
 SEVERITY_STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "dim"}

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from rich.text import Text
 
-from kafkaform.comparison import FieldDifference
-from kafkaform.model import FieldChange, ResourceRef, Update
+from kafkaform.core.model import FieldChange, ResourceRef, Update
+from kafkaform.core.printable import clipped, printable
+from kafkaform.core.wording import counted
+from kafkaform.inspect.comparison import FieldDifference
 from kafkaform.report.budget import Block, fit_all
 from kafkaform.report.markdown_escape import code, prose
-from kafkaform.report.printable import clipped, printable
 from kafkaform.report.tables import Cell, Column, table
-from kafkaform.report.values import label, worded
-from kafkaform.wording import counted
+from kafkaform.resources.values import label, worded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kafkaform.comparison import Comparison, Difference
-    from kafkaform.model import FieldValue
+    from kafkaform.core.model import FieldValue
+    from kafkaform.inspect.comparison import Comparison, Difference
 
 FORMAT_VERSION = 1
 LIMIT = 60_000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform import consent
-from kafkaform.gates import bindings
-from kafkaform.model import Risk, Status, Update, judgements
+from kafkaform.core.model import Risk, Status, Update, judgements
+from kafkaform.plan.gates import bindings
+from kafkaform.resources import consent
 
 if TYPE_CHECKING:
-    from kafkaform.model import Consent, Plan, PlannedChange
+    from kafkaform.core.model import Consent, Plan, PlannedChange
 
 
 class Ledger:

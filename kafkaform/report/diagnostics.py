@@ -6,9 +6,9 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kafkaform.model import Severity
-from kafkaform.report.printable import plain_quotes, printable, wrapped
-from kafkaform.wording import counted
+from kafkaform.core.model import Severity
+from kafkaform.core.printable import plain_quotes, printable, wrapped
+from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,20 +6,20 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kafkaform.checkup import Verdict
-from kafkaform.model import Severity
+from kafkaform.core.model import Severity
+from kafkaform.core.printable import clipped
+from kafkaform.core.wording import counted
+from kafkaform.inspect.checkup import Verdict
 from kafkaform.report import asides
 from kafkaform.report.diagnostics import as_json
 from kafkaform.report.findings import Reported, abridged
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
-from kafkaform.report.printable import clipped
 from kafkaform.rules.health_partitions import offline, under_min_isr, under_replicated
-from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from kafkaform.checkup import Checkup
+    from kafkaform.inspect.checkup import Checkup
 
 _VERDICTS = {Verdict.HEALTHY: "bold green", Verdict.UNHEALTHY: "bold red", Verdict.UNKNOWN: "bold yellow"}
 _WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}

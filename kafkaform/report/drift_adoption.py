@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from kafkaform.core.printable import clipped
+from kafkaform.core.wording import counted
 from kafkaform.report.edit_diff import edit_diff
-from kafkaform.report.printable import clipped
-from kafkaform.wording import counted
 
 if TYPE_CHECKING:
-    from kafkaform.adoption import Adoption
-    from kafkaform.manifests.editing import Editing
+    from kafkaform.config.manifests.editing import Editing
+    from kafkaform.inspect.adoption import Adoption
 
 _PROSE = 600
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.drift import Form
-from kafkaform.model import Diagnostic, Severity
+from kafkaform.core.model import Diagnostic, Severity
+from kafkaform.inspect.drift import Form
 from kafkaform.report.drift_ways import restoring
 from kafkaform.report.drift_wording import (
     declared_words,
@@ -18,13 +18,13 @@ from kafkaform.report.drift_wording import (
 )
 from kafkaform.report.findings import everywhere
 from kafkaform.report.github import commands
-from kafkaform.report.values import label
+from kafkaform.resources.values import label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkaform.drift import Drift, ResourceDrift
-    from kafkaform.model import Location
+    from kafkaform.core.model import Location
+    from kafkaform.inspect.drift import Drift, ResourceDrift
     from kafkaform.report.drift_ways import Reach
     from kafkaform.report.findings import Workspace
 

@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafkaform.model import risk_of
-from kafkaform.plan_file import cluster_member, configuration_member
+from kafkaform.core.model import risk_of
+from kafkaform.plan.plan_file import cluster_member, configuration_member
 from kafkaform.report.diagnostics import as_json
 from kafkaform.report.drift_lines import yaml_of
 from kafkaform.report.drift_ways import accepting, restoring
@@ -16,9 +16,9 @@ from kafkaform.report.findings import Reported
 
 if TYPE_CHECKING:
     from kafkaform.audit.trail import Setting
-    from kafkaform.drift import Drift, FieldDrift, Past, ResourceDrift
-    from kafkaform.model import Location, ResourceRef
-    from kafkaform.plan_file import PlanHeader
+    from kafkaform.core.model import Location, ResourceRef
+    from kafkaform.inspect.drift import Drift, FieldDrift, Past, ResourceDrift
+    from kafkaform.plan.plan_file import PlanHeader
     from kafkaform.report.drift_ways import Reach, Way
 
 FORMAT_VERSION = 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform import kafka_configs
-from kafkaform.manifests.edit_scalars import Style
-from kafkaform.manifests.written import written
-from kafkaform.model import CONFIG_PREFIX
-from kafkaform.report.printable import clipped, printable
-from kafkaform.report.values import LONGEST
+from kafkaform.config.manifests.edit_scalars import Style
+from kafkaform.config.manifests.written import written
+from kafkaform.core import kafka_configs
+from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.core.printable import clipped, printable
+from kafkaform.resources.values import LONGEST
 
 if TYPE_CHECKING:
     from kafkaform.report.drift_ways import Line

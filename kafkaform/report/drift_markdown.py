@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.drift import Form
-from kafkaform.model import Severity
+from kafkaform.core.model import Severity
+from kafkaform.inspect.drift import Form
+from kafkaform.plan.summary import ADDRESSES, provenance
 from kafkaform.report.budget import Block, fit_all, left_out_others
 from kafkaform.report.drift_lines import BY_HAND, UNDECLARED_FIRST, line_words
 from kafkaform.report.drift_ways import accepting, restoring
@@ -22,14 +23,13 @@ from kafkaform.report.drift_wording import (
 from kafkaform.report.markdown import LEAST, LIMIT
 from kafkaform.report.markdown_escape import code
 from kafkaform.report.markdown_items import finding, place, resource, sentence
-from kafkaform.report.summary import ADDRESSES, provenance
-from kafkaform.report.values import label
+from kafkaform.resources.values import label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkaform.drift import Drift, FieldDrift, ResourceDrift
-    from kafkaform.plan_file import PlanHeader
+    from kafkaform.inspect.drift import Drift, FieldDrift, ResourceDrift
+    from kafkaform.plan.plan_file import PlanHeader
     from kafkaform.report.drift_ways import Reach, Way
 
 _FEW_UNMANAGED = 100

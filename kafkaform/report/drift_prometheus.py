@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kafkaform.drift import Verdict
-from kafkaform.kinds import KINDS
+from kafkaform.inspect.drift import Verdict
 from kafkaform.report.metrics import Gauges
+from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kafkaform.drift import Drift
-    from kafkaform.model import ResourceRef
+    from kafkaform.core.model import ResourceRef
+    from kafkaform.inspect.drift import Drift
 
 _LABELS = {"Topic": "topic", "ConsumerGroup": "group"}
 """The label that holds the name of a resource, as exporters of Kafka's own metrics call it."""

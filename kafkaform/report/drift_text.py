@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from kafkaform.drift import Form, Verdict
+from kafkaform.core.printable import clipped
+from kafkaform.inspect.drift import Form, Verdict
+from kafkaform.plan.summary import ADDRESSES, provenance
 from kafkaform.report import asides
 from kafkaform.report.drift_lines import BY_HAND, UNDECLARED_FIRST, line_words
 from kafkaform.report.drift_ways import accepting, restoring
@@ -20,17 +22,15 @@ from kafkaform.report.drift_wording import (
     summary_sentence,
 )
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
-from kafkaform.report.printable import clipped
-from kafkaform.report.summary import ADDRESSES, provenance
-from kafkaform.report.values import label
+from kafkaform.resources.values import label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.text import Text
 
-    from kafkaform.drift import Drift, FieldDrift, ResourceDrift
-    from kafkaform.plan_file import PlanHeader
+    from kafkaform.inspect.drift import Drift, FieldDrift, ResourceDrift
+    from kafkaform.plan.plan_file import PlanHeader
     from kafkaform.report.drift_ways import Reach, Way
     from kafkaform.report.page import Part
 

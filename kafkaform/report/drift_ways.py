@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from glob import escape
 from typing import TYPE_CHECKING
 
-from kafkaform.adoption import obstacle, whole_obstacle
-from kafkaform.consent import grant_of
-from kafkaform.drift import Form
-from kafkaform.manifests.places import nearest
-from kafkaform.model import CONFIG_PREFIX, Status
+from kafkaform.config.manifests.places import nearest
+from kafkaform.core.model import CONFIG_PREFIX, Status
+from kafkaform.core.wording import command
+from kafkaform.inspect.adoption import obstacle, whole_obstacle
+from kafkaform.inspect.drift import Form
 from kafkaform.report.consents import Ledger
-from kafkaform.wording import command
+from kafkaform.resources.consent import grant_of
 
 if TYPE_CHECKING:
-    from kafkaform.drift import Drift, FieldDrift, ResourceDrift
-    from kafkaform.model import Desired, FieldValue, Location, ResourceRef
+    from kafkaform.core.model import Desired, FieldValue, Location, ResourceRef
+    from kafkaform.inspect.drift import Drift, FieldDrift, ResourceDrift
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,17 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkaform.drift import Cause, Form, Verdict
-from kafkaform.group_state import OFFSETS_PREFIX
-from kafkaform.model import Risk, Update, judgements
-from kafkaform.report.printable import clipped, printable
-from kafkaform.report.values import Worded, single, worded
-from kafkaform.wording import command, counted, short_commit
+from kafkaform.core.group_state import OFFSETS_PREFIX
+from kafkaform.core.model import Risk, Update, judgements
+from kafkaform.core.printable import clipped, printable
+from kafkaform.core.wording import command, counted, short_commit
+from kafkaform.inspect.drift import Cause, Form, Verdict
+from kafkaform.resources.values import Worded, single, worded
 
 if TYPE_CHECKING:
     from kafkaform.audit.trail import Setting
-    from kafkaform.drift import Drift, FieldDrift, ResourceDrift
-    from kafkaform.model import ResourceRef
+    from kafkaform.core.model import ResourceRef
+    from kafkaform.inspect.drift import Drift, FieldDrift, ResourceDrift
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?Z", re.ASCII)
 _OTHERWISE = "not by an apply on record"

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from kafkaform.report.printable import printable
+from kafkaform.core.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kafkaform.manifests.edit_files import EditedFile
+    from kafkaform.config.manifests.edit_files import EditedFile
 
 _STYLES = {"---": "bold", "+++": "bold", "@@ ": "cyan"}
 _BY_SIGN = {"+": "green", "-": "red"}

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from kafkaform.kinds import KINDS, kind_order
-from kafkaform.model import Diagnostic, Location, Severity, judgements
+from kafkaform.core.model import Diagnostic, Location, Severity, judgements
+from kafkaform.core.wording import counted
+from kafkaform.resources import KINDS, kind_order
 from kafkaform.rules import RULES, Stage, entries
-from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from kafkaform.errors import Problem
-    from kafkaform.model import Plan, PlannedChange, ResourceRef
+    from kafkaform.core.errors import Problem
+    from kafkaform.core.model import Plan, PlannedChange, ResourceRef
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from kafkaform.fleet import Failed, Made
-from kafkaform.plan_file import plan_to_json
+from kafkaform.core.printable import clipped, printable
+from kafkaform.core.wording import counted
+from kafkaform.plan.fleet import Failed, Made
+from kafkaform.plan.plan_file import plan_to_json
+from kafkaform.plan.summary import headline, summarise
 from kafkaform.report.markdown import LEAST, LIMIT, render_markdown
 from kafkaform.report.markdown_escape import code, prose
-from kafkaform.report.printable import clipped, printable
-from kafkaform.report.summary import headline, summarise
 from kafkaform.report.tables import Cell, Column, table
 from kafkaform.report.text import render_plan
-from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkaform.fleet import Member
+    from kafkaform.plan.fleet import Member
 
 _LONG = 600
 _ROW = 1_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.model import Severity
-from kafkaform.report.printable import plain_quotes, printable
+from kafkaform.core.model import Severity
+from kafkaform.core.printable import plain_quotes, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,15 +7,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkaform.model import ResourceRef
-from kafkaform.report.printable import printable
-from kafkaform.standing import GROUP, TOPIC, Selection
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.printable import printable
+from kafkaform.inspect.standing import GROUP, TOPIC, Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kafkaform.groups import Group
-    from kafkaform.model import Desired
+    from kafkaform.core.groups import Group
+    from kafkaform.core.model import Desired
 
 _BY_NOBODY = "declared by nobody"
 

@@ -6,12 +6,12 @@ import json
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.kinds.topic.operations import PLACEMENT
+from kafkaform.core.printable import clipped
+from kafkaform.core.wording import command, counted, short_commit
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
-from kafkaform.report.printable import clipped
 from kafkaform.report.text import SYMBOLS
-from kafkaform.report.values import Transition, label, moved, set_first, single
-from kafkaform.wording import command, counted, short_commit
+from kafkaform.resources.topic.operations import PLACEMENT
+from kafkaform.resources.values import Transition, label, moved, set_first, single
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

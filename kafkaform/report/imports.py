@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.report.printable import clipped, printable
-from kafkaform.wording import counted, listed
+from kafkaform.core.printable import clipped, printable
+from kafkaform.core.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
-    from kafkaform.importing import Import
-    from kafkaform.model import ResourceRef
+    from kafkaform.core.model import ResourceRef
+    from kafkaform.inspect.importing import Import
 
 _LONG = 300
 

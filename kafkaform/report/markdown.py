@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.model import (
+from kafkaform.core.model import (
     Create,
     Delete,
     Diagnostic,
@@ -19,20 +19,20 @@ from kafkaform.model import (
     judgements,
     risk_of,
 )
+from kafkaform.core.wording import FEW, counted, short_commit
+from kafkaform.plan.summary import ADDRESSES, concerned, headline, provenance, summary_sentence
 from kafkaform.report.budget import Block, fit_all, left_out_changes, left_out_others
-from kafkaform.report.changes import action_of, fields_of, is_deferred
 from kafkaform.report.consents import Ledger, allow_flags, annotation
 from kafkaform.report.findings import More, abridged, of_plan
 from kafkaform.report.markdown_escape import code
 from kafkaform.report.markdown_items import finding, place, resource, sentence
-from kafkaform.report.summary import ADDRESSES, concerned, headline, provenance, summary_sentence
-from kafkaform.report.values import label, single, worded
-from kafkaform.wording import FEW, counted, short_commit
+from kafkaform.resources.changes import action_of, fields_of, is_deferred
+from kafkaform.resources.values import label, single, worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from kafkaform.model import (
+    from kafkaform.core.model import (
         Consent,
         FieldChange,
         Judgement,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         ResourceRef,
         UndeclaredConfig,
     )
-    from kafkaform.plan_file import PlanHeader
+    from kafkaform.plan.plan_file import PlanHeader
     from kafkaform.report.findings import Elsewhere
 
 LIMIT = 60_000

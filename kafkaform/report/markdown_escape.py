@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from kafkaform.report.printable import clipped, printable
-from kafkaform.wording import PASTED, QUOTED
+from kafkaform.core.printable import clipped, printable
+from kafkaform.core.wording import PASTED, QUOTED
 
 _LEAD = "(\"'\u201c\u2018"
 _TRAIL = ").,;:?\"'\u201d\u2019…"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kafkaform.report.markdown_escape import code, prose
 
 if TYPE_CHECKING:
-    from kafkaform.model import Diagnostic, Location, ResourceRef
+    from kafkaform.core.model import Diagnostic, Location, ResourceRef
 
 
 def place(location: Location | None, *, cell: bool = False) -> str:

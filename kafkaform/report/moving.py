@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from kafkaform.units import format_size, rounded_size
-from kafkaform.wording import aged, counted
+from kafkaform.core.units import format_size, rounded_size
+from kafkaform.core.wording import aged, counted
 
 if TYPE_CHECKING:
-    from kafkaform.moves.progress import MoveProgress
+    from kafkaform.core.move_progress import MoveProgress
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from rich.cells import cell_len
 from rich.text import Text
 
-from kafkaform.report.printable import plain_quotes, printable, wrapped
+from kafkaform.core.printable import plain_quotes, printable, wrapped
 
 Part: TypeAlias = str | tuple[str, str]
 """Plain text, or text and a style."""

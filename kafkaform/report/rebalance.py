@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkaform.core.units import rounded_size
+from kafkaform.core.wording import counted
 from kafkaform.report.tables import Cell, Column, table
-from kafkaform.units import rounded_size
-from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from kafkaform.placement import Moves
-    from kafkaform.rebalancing import Rebalance
+    from kafkaform.plan.placement import Moves
+    from kafkaform.plan.rebalancing import Rebalance
 
 _COLUMNS = (
     Column("BROKER", right=True),

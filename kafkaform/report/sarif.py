@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote
 
 from kafkaform import __version__
-from kafkaform.model import Severity
+from kafkaform.core.model import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkaform.model import Location
+    from kafkaform.core.model import Location
     from kafkaform.report.findings import Reported, Workspace
     from kafkaform.rules import Note, Rule
 

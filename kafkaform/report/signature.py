@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from kafkaform.report.printable import clipped
+from kafkaform.core.printable import clipped
 
 if TYPE_CHECKING:
-    from kafkaform.plan_file import PlanHeader
+    from kafkaform.plan.plan_file import PlanHeader
 
 
 def render_signature(made: PlanHeader, *, verified: bool) -> Text:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from kafkaform.core.printable import clipped, in_code, printable
+from kafkaform.core.wording import counted
 from kafkaform.report import skew_values
-from kafkaform.report.printable import clipped, in_code, printable
 from kafkaform.report.skew_topic_view import Detail, topic_view
 from kafkaform.report.skew_trend import trends
-from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

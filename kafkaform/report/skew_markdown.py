@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkaform.core.wording import counted
 from kafkaform.report.budget import Block, fit_all
 from kafkaform.report.markdown import LIMIT
 from kafkaform.report.markdown_escape import code, html, prose
@@ -26,7 +27,6 @@ from kafkaform.report.skew_values import (
     summary,
     verdict,
 )
-from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

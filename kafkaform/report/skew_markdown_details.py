@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from kafkaform.core.wording import counted
 from kafkaform.report.markdown_escape import code, code_block, prose
 from kafkaform.report.skew_bars import selected
 from kafkaform.report.skew_mermaid import partition_chart
@@ -24,7 +25,6 @@ from kafkaform.report.skew_values import (
     share,
     size,
 )
-from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from kafkaform.report.printable import clipped, plain_quotes, printable
+from kafkaform.core.printable import clipped, plain_quotes, printable
+from kafkaform.core.wording import counted
 from kafkaform.report.skew_text_tables import (
     figure_table,
     key_table,
@@ -35,7 +36,6 @@ from kafkaform.report.skew_values import (
     summary,
     verdict,
 )
-from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from spark_validation.results import GroupResult, Report, TopicResult

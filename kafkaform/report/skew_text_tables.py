@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from kafkaform.report.printable import printable
+from kafkaform.core.printable import printable
 from kafkaform.report.skew_bars import MARK, Scale, selected
 from kafkaform.report.skew_values import (
     NOTHING,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkaform.core.wording import counted
 from kafkaform.report.skew_axes import number_tick, percent_tick
 from kafkaform.report.skew_columns import column_chart
 from kafkaform.report.skew_curves import Point, curve_chart, lorenz_chart
 from kafkaform.report.skew_values import count, moment, ratio, share
-from kafkaform.wording import counted
 from spark_validation.results import Estimate
 
 if TYPE_CHECKING:

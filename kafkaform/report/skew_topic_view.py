@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkaform.core.wording import counted
 from kafkaform.report.skew_topic_charts import (
     inequality,
     member_chart,
@@ -13,7 +14,6 @@ from kafkaform.report.skew_topic_charts import (
     trend_charts,
 )
 from kafkaform.report.skew_values import VERDICTS, count, interval, is_empty, ratio, share, verdict
-from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,9 +7,9 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kafkaform.report.printable import clipped
-from kafkaform.units import rounded_size
-from kafkaform.wording import counted
+from kafkaform.core.printable import clipped
+from kafkaform.core.units import rounded_size
+from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

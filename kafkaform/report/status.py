@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from kafkaform.kafka_configs import readable, topic_configs
-from kafkaform.report.printable import printable
+from kafkaform.core.kafka_configs import readable, topic_configs
+from kafkaform.core.printable import printable
+from kafkaform.core.units import rounded_size
+from kafkaform.core.wording import counted
 from kafkaform.report.tables import Cell, Column, table
-from kafkaform.units import rounded_size
-from kafkaform.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kafkaform.groups import Group, Member
+    from kafkaform.core.groups import Group, Member
+    from kafkaform.inspect.standing import GroupStanding, Standing, TopicStanding
     from kafkaform.report.tables import Row
-    from kafkaform.standing import GroupStanding, Standing, TopicStanding
 
 _NOTHING = "-"
 _MISSING = Cell("does not exist", "red")

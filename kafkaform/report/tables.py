@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from rich.cells import cell_len
 from rich.text import Text
 
-from kafkaform.report.printable import printable
+from kafkaform.core.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

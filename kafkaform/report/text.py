@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 from rich.text import Text
 
-from kafkaform.model import Create, Delete, Origin, Risk, Status, Update
+from kafkaform.core.model import Create, Delete, Origin, Risk, Status, Update
+from kafkaform.core.printable import clipped
+from kafkaform.core.wording import short_commit
+from kafkaform.plan.summary import ADDRESSES, provenance, summarise, summary_sentence
 from kafkaform.report import asides
-from kafkaform.report.changes import action_of, fields_of
 from kafkaform.report.consents import Ledger, allow_flags, annotation
 from kafkaform.report.page import FIELD_INDENT, NOTE_INDENT, PROSE, Page
-from kafkaform.report.printable import clipped
-from kafkaform.report.summary import ADDRESSES, provenance, summarise, summary_sentence
-from kafkaform.report.values import label, single, worded
-from kafkaform.wording import short_commit
+from kafkaform.resources.changes import action_of, fields_of
+from kafkaform.resources.values import label, single, worded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kafkaform.model import FieldChange, Judgement, Plan, PlannedChange
-    from kafkaform.plan_file import PlanHeader
+    from kafkaform.core.model import FieldChange, Judgement, Plan, PlannedChange
+    from kafkaform.plan.plan_file import PlanHeader
     from kafkaform.report.page import Part
-    from kafkaform.report.values import Transition
+    from kafkaform.resources.values import Transition
 
 SYMBOLS = {"create": ("+", "green"), "update": ("~", "yellow"), "delete": ("-", "red")}
 RISK_STYLES = {Risk.DISRUPTIVE: "yellow", Risk.DESTRUCTIVE: "red", Risk.IMPOSSIBLE: "bold red"}

@@ -1,6 +1,6 @@
 """Rules over manifests, plans and clusters; importing this fills the catalogue."""
 
-from kafkaform.model import Severity
+from kafkaform.core.model import Severity
 from kafkaform.rules import (
     acknowledged_writes,
     changes,

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.kinds.topic.operations import PLACEMENT
-from kafkaform.kinds.topic.replication import MIN_ISR, REPLICATION_FACTOR
-from kafkaform.layout import parse_assignment
-from kafkaform.model import Severity, Status, Update
+from kafkaform.core.layout import parse_assignment
+from kafkaform.core.model import Severity, Status, Update
+from kafkaform.core.wording import counted, listed, setting
+from kafkaform.resources.topic.operations import PLACEMENT
+from kafkaform.resources.topic.replication import MIN_ISR, REPLICATION_FACTOR
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
 from kafkaform.rules.topic_values import count, in_force
-from kafkaform.wording import counted, listed, setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkaform.layout import Layout, Replicas
-    from kafkaform.model import Desired, FieldChange
+    from kafkaform.core.layout import Layout, Replicas
+    from kafkaform.core.model import Desired, FieldChange
 
 
 @rule("KF409", Severity.ERROR, stage=Stage.CHANGES, waivable=False)

@@ -13,12 +13,12 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkaform.limits import DEFAULT_LIMITS, Limits
-from kafkaform.model import Desired, Diagnostic, Facts, Observed, PlannedChange, ResourceRef, Severity
+from kafkaform.core.model import Desired, Diagnostic, Facts, Observed, PlannedChange, ResourceRef, Severity
+from kafkaform.rules.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
-    from kafkaform.groups import Group
-    from kafkaform.health import Health
+    from kafkaform.core.groups import Group
+    from kafkaform.core.health import Health
     from spark_validation.results import TopicResult
 
 

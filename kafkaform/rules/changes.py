@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.group_state import partition_path
-from kafkaform.model import (
+from kafkaform.core.group_state import partition_path
+from kafkaform.core.model import (
     Create,
     Delete,
     Desired,
@@ -22,13 +22,13 @@ from kafkaform.model import (
     judgements,
     risk_of,
 )
+from kafkaform.core.wording import command, listed, spans
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
-from kafkaform.wording import command, listed, spans
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from kafkaform.groups import Group
+    from kafkaform.core.groups import Group
 
 FEWEST_FOR_BRAKE = 10
 """With fewer topics than this, a share of them says nothing."""

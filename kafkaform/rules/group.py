@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING
 
-from kafkaform import kafka_configs
-from kafkaform.model import Severity
+from kafkaform.core import kafka_configs
+from kafkaform.core.model import Severity
+from kafkaform.core.wording import counted, setting
 from kafkaform.rules.catalogue import Finding, Scene, rule
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, DeclaredGroup, groups, human
-from kafkaform.wording import counted, setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

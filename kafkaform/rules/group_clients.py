@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform import kafka_configs
-from kafkaform.kinds.consumer_group.client import ASSIGNMENT
-from kafkaform.model import Severity
+from kafkaform.core import kafka_configs
+from kafkaform.core.model import Severity
+from kafkaform.core.units import format_duration
+from kafkaform.core.wording import setting
+from kafkaform.resources.consumer_group.client import ASSIGNMENT
 from kafkaform.rules.catalogue import Finding, Scene, rule
 from kafkaform.rules.group_values import (
     CLASSIC,
@@ -18,8 +20,6 @@ from kafkaform.rules.group_values import (
     human,
     short_assignors,
 )
-from kafkaform.units import format_duration
-from kafkaform.wording import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

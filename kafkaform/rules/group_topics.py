@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform import kafka_configs
-from kafkaform.kinds import KINDS
-from kafkaform.model import CONFIG_PREFIX, Create, ResourceRef, Severity, Status
-from kafkaform.operations import CommitInitialOffsets
+from kafkaform.core import kafka_configs
+from kafkaform.core.model import CONFIG_PREFIX, Create, ResourceRef, Severity, Status
+from kafkaform.core.operations import CommitInitialOffsets
+from kafkaform.core.spelling import nearest
+from kafkaform.core.units import format_duration
+from kafkaform.core.wording import setting
+from kafkaform.resources import KINDS
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, SHARE, STREAMS, groups
 from kafkaform.rules.topic_values import in_force, policies, rewritten
-from kafkaform.spelling import nearest
-from kafkaform.units import format_duration
-from kafkaform.wording import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkaform.groups import Group
-    from kafkaform.model import PlannedChange
+    from kafkaform.core.groups import Group
+    from kafkaform.core.model import PlannedChange
 
 _RETENTION = "retention.ms"
 _RESET = "auto.offset.reset"

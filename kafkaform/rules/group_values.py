@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
-from kafkaform import kafka_configs
-from kafkaform.kinds.consumer_group.client import ASSIGNMENT, ASSIGNORS
-from kafkaform.model import Desired, ResourceRef
+from kafkaform.core import kafka_configs
+from kafkaform.core.model import Desired, ResourceRef
+from kafkaform.resources.consumer_group.client import ASSIGNMENT, ASSIGNORS
 from kafkaform.rules.topic_values import count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkaform.groups import Group
+    from kafkaform.core.groups import Group
     from kafkaform.rules.catalogue import Scene
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"

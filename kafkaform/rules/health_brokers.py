@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.model import Severity
+from kafkaform.core.model import Severity
+from kafkaform.core.units import format_duration
+from kafkaform.core.wording import counted, listed
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
-from kafkaform.units import format_duration
-from kafkaform.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkaform.health import Quorum, Voter
+    from kafkaform.core.health import Quorum, Voter
 
 SILENT_MS = 10_000
 """A voter that has not fetched for so long is down: it fetches several times a second, and takes the leader

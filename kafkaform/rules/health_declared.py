@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.kinds import KINDS
-from kafkaform.model import CONFIG_PREFIX, Desired, ResourceRef, Severity
+from kafkaform.core.model import CONFIG_PREFIX, Desired, ResourceRef, Severity
+from kafkaform.core.wording import command, counted, listed
+from kafkaform.resources import KINDS
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
 from kafkaform.rules.topic_values import human
-from kafkaform.wording import command, counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from kafkaform.groups import Group, Member
-    from kafkaform.model import FieldValue, Observed
+    from kafkaform.core.groups import Group, Member
+    from kafkaform.core.model import FieldValue, Observed
 
 _WATCHED = (
     "partitions",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kafkaform.model import Severity
+from kafkaform.core.model import Severity
+from kafkaform.core.wording import counted, listed
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
-from kafkaform.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkaform.health import Health
+    from kafkaform.core.health import Health
 
 FEWEST_ABOVE = 3
 """A broker with fewer leaders above the mean than this is not worth a word: small clusters are never even."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kafkaform.model import Severity
+from kafkaform.core.model import Severity
+from kafkaform.core.wording import counted, listed
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
-from kafkaform.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kafkaform.health import Health, PartitionState
+    from kafkaform.core.health import Health, PartitionState
 
 
 def offline(health: Health) -> list[PartitionState]:

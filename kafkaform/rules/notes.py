@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkaform.model import Severity
+from kafkaform.core.model import Severity
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from functools import cache, wraps
 from inspect import getdoc
 from typing import TYPE_CHECKING
 
-from kafkaform.errors import KafkaformError
+from kafkaform.core.errors import KafkaformError
 from kafkaform.rules.catalogue import RULES, Finding
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from kafkaform.model import Desired, ResourceRef, Severity
+from kafkaform.core.model import Desired, ResourceRef, Severity
+from kafkaform.core.wording import command, counted
+from kafkaform.resources.skew_policy import limits_of, ratio_of
+from kafkaform.resources.skew_wording import count, percent, plain, ratio, share
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
-from kafkaform.skew_policy import limits_of, ratio_of
-from kafkaform.skew_wording import count, percent, plain, ratio, share
-from kafkaform.wording import command, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.model import Severity
+from kafkaform.core.model import Severity
+from kafkaform.core.wording import command, setting
+from kafkaform.resources.skew_policy import limits_of
+from kafkaform.resources.skew_prediction import increase, predicted
+from kafkaform.resources.skew_wording import plain, ratio
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
 from kafkaform.rules.topic_partitions import EVEN_COUNTS
-from kafkaform.skew_policy import limits_of
-from kafkaform.skew_prediction import increase, predicted
-from kafkaform.skew_wording import plain, ratio
-from kafkaform.wording import command, setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkaform.skew_prediction import Prediction
+    from kafkaform.resources.skew_prediction import Prediction
     from spark_validation.results import TopicResult
 
 _LIMIT = "raise skew.maxPartitionRatio in a reviewed commit"

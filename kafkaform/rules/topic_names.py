@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kafkaform.model import Severity
+from kafkaform.core.model import Severity
 from kafkaform.rules.catalogue import Finding, Scene, rule
 from kafkaform.rules.topic_values import topics
 

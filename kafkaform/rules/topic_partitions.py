@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import ceil, isqrt
 from typing import TYPE_CHECKING, cast
 
-from kafkaform.model import Desired, Severity
+from kafkaform.core.model import Desired, Severity
+from kafkaform.core.wording import setting
 from kafkaform.rules.catalogue import Finding, Scene, rule
 from kafkaform.rules.topic_values import count, live_count, topics
-from kafkaform.wording import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.model import Severity
+from kafkaform.core.model import Severity
+from kafkaform.core.wording import setting
 from kafkaform.rules.catalogue import Finding, Scene, rule
 from kafkaform.rules.topic_values import count, in_force, live_count, topics
-from kafkaform.wording import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

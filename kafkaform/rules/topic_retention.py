@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform import kafka_configs
-from kafkaform.model import CONFIG_PREFIX, Desired, Severity
+from kafkaform.core import kafka_configs
+from kafkaform.core.model import CONFIG_PREFIX, Desired, Severity
+from kafkaform.core.units import format_duration, format_size, rounded_down, rounded_duration
+from kafkaform.core.wording import setting
 from kafkaform.rules.catalogue import Finding, Scene, rule
 from kafkaform.rules.topic_values import (
     RETENTION_CHECK_MS,
@@ -17,8 +19,6 @@ from kafkaform.rules.topic_values import (
     rewritten,
     topics,
 )
-from kafkaform.units import format_duration, format_size, rounded_down, rounded_duration
-from kafkaform.wording import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform import kafka_configs
-from kafkaform.model import CONFIG_PREFIX, Severity
+from kafkaform.core import kafka_configs
+from kafkaform.core.model import CONFIG_PREFIX, Severity
 from kafkaform.rules.catalogue import Finding, Scene, rule
 from kafkaform.rules.topic_values import RETENTION_CHECK_MS, declared, rewritten, topics
 

@@ -7,10 +7,10 @@ from enum import StrEnum
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from kafkaform import kafka_configs
-from kafkaform.manifests.places import keys_of
-from kafkaform.model import CONFIG_PREFIX, Desired, FieldValue, Observed, Undeclared
-from kafkaform.wording import setting
+from kafkaform.config.manifests.places import keys_of
+from kafkaform.core import kafka_configs
+from kafkaform.core.model import CONFIG_PREFIX, Desired, FieldValue, Observed, Undeclared
+from kafkaform.core.wording import setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.manifests.loader import WAIVER_PREFIX
-from kafkaform.model import Diagnostic, Severity
+from kafkaform.config.manifests.loader import WAIVER_PREFIX
+from kafkaform.core.model import Diagnostic, Severity
+from kafkaform.core.spelling import nearest, quoted
+from kafkaform.core.wording import command
 from kafkaform.rules.catalogue import Rule, Scene
-from kafkaform.spelling import nearest, quoted
-from kafkaform.wording import command
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from kafkaform.model import ResourceRef
+    from kafkaform.core.model import ResourceRef
     from kafkaform.rules.catalogue import Stage
     from kafkaform.rules.notes import Note
 

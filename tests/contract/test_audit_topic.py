@@ -15,10 +15,10 @@ from kafkaform.audit.trail import read_record, read_trail
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
+from kafkaform.config.settings import AuditSettings
+from kafkaform.core.errors import AuditError, PermissionDenied
+from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.errors import AuditError, PermissionDenied
-from kafkaform.model import ResourceRef
-from kafkaform.settings import AuditSettings
 from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, connect, eventually
 
 

@@ -9,14 +9,14 @@ from typing import cast
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 
-from kafkaform import kafka_configs
-from kafkaform.batches import batches
+from kafkaform.apply.batches import batches
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.errors import ClusterError, RequestRejected
-from kafkaform.model import Broker, Observed, ResourceRef
-from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
+from kafkaform.core import kafka_configs
+from kafkaform.core.errors import ClusterError, RequestRejected
+from kafkaform.core.model import Broker, Observed, ResourceRef
+from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
 from tests.support.kafka_fixtures import admin_client, eventually
 
 

@@ -11,15 +11,14 @@ from typing import Any, Protocol, cast
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
-from kafkaform import kafka_configs
 from kafkaform.cluster import offset_writer
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.groups import Group, LogSpan
-from kafkaform.model import Observed, ResourceRef
-from kafkaform.operations import (
+from kafkaform.core import kafka_configs
+from kafkaform.core.groups import Group, LogSpan
+from kafkaform.core.model import Observed, ResourceRef
+from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,
     CommitInitialOffsets,
@@ -28,6 +27,7 @@ from kafkaform.operations import (
     Operation,
     ResetOffsets,
 )
+from kafkaform.devcluster.cluster import DevCluster
 from tests.contract.test_cluster_contract import carried_out, codes, create, created, gone, topic
 from tests.support.group_clients import membership
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually

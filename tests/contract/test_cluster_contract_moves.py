@@ -11,15 +11,22 @@ from confluent_kafka import Producer
 
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
+from kafkaform.core.errors import ClusterError, LockLost, RequestRejected, Unreachable
+from kafkaform.core.groups import TopicPartition
+from kafkaform.core.health import PartitionState
+from kafkaform.core.layout import Assignment, Reassignment, Replicas
+from kafkaform.core.lock import Guard
+from kafkaform.core.model import Broker, Observed, ResourceRef
+from kafkaform.core.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CreateTopic,
+    DeleteTopic,
+    Operation,
+    Reassign,
+)
+from kafkaform.core.throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS, Rates, ThrottledReplicas, Throttles
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.errors import ClusterError, LockLost, RequestRejected, Unreachable
-from kafkaform.groups import TopicPartition
-from kafkaform.health import PartitionState
-from kafkaform.layout import Assignment, Reassignment, Replicas
-from kafkaform.lock import Guard
-from kafkaform.model import Broker, Observed, ResourceRef
-from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation, Reassign
-from kafkaform.throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS, Rates, ThrottledReplicas, Throttles
 from tests.support.kafka_fixtures import TIMEOUT_S, connect, eventually
 
 BYTES = 4_000_000

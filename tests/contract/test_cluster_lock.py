@@ -13,10 +13,10 @@ import pytest
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.errors import ClusterError, LockHeld, LockLost, RequestRejected
-from kafkaform.lock import lost
-from kafkaform.model import ResourceRef
-from kafkaform.operations import (
+from kafkaform.core.errors import ClusterError, LockHeld, LockLost, RequestRejected
+from kafkaform.core.lock import lost
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,
     CommitInitialOffsets,

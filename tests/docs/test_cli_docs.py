@@ -20,10 +20,10 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from kafkaform.audit.topic import TOPIC as RECORD
+from kafkaform.core.lock import NAME as LOCK
+from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.core.operations import DeleteGroup, DeleteTopic
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.lock import NAME as LOCK
-from kafkaform.model import CONFIG_PREFIX
-from kafkaform.operations import DeleteGroup, DeleteTopic
 from tests.support.cli_helpers import ROOT, Project, called, environment
 from tests.support.command_lines import calls, parse
 from tests.support.group_clients import produce

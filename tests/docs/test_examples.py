@@ -11,20 +11,20 @@ from types import ModuleType
 
 import pytest
 
-from kafkaform import kafka_configs
 from kafkaform.cli.plan import plan as plan_command
-from kafkaform.errors import InvalidInput
-from kafkaform.groups import PROTOCOLS
-from kafkaform.kinds import KINDS
-from kafkaform.kinds import topic as topic_kind
-from kafkaform.kinds.consumer_group import risk as group_risk
-from kafkaform.kinds.topic import placement, risk
-from kafkaform.manifests import loader, yaml12, yaml_hazards
-from kafkaform.manifests.loader import Context, load
-from kafkaform.model import CONFIG_PREFIX, Desired, FieldValue
+from kafkaform.config.manifests import loader, yaml12, yaml_hazards
+from kafkaform.config.manifests.loader import Context, load
+from kafkaform.config.settings import Settings, read_settings
+from kafkaform.core import kafka_configs
+from kafkaform.core.errors import InvalidInput
+from kafkaform.core.groups import PROTOCOLS
+from kafkaform.core.model import CONFIG_PREFIX, Desired, FieldValue
+from kafkaform.core.schema_files import load_schema
+from kafkaform.resources import KINDS
+from kafkaform.resources import topic as topic_kind
+from kafkaform.resources.consumer_group import risk as group_risk
+from kafkaform.resources.topic import placement, risk
 from kafkaform.rules import check
-from kafkaform.schema_files import load_schema
-from kafkaform.settings import Settings, read_settings
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = sorted((ROOT / "topics").rglob("*.yaml"))

@@ -11,9 +11,9 @@ import pytest
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.cluster.topic_answers import Answers, Configs
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.operations import CreateTopic, DeleteTopic
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.model import ResourceRef
-from kafkaform.operations import CreateTopic, DeleteTopic
 from tests.support.kafka_fixtures import connect, eventually
 
 

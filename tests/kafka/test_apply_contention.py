@@ -11,10 +11,10 @@ from threading import Lock
 
 import pytest
 
-from kafkaform import executor
+from kafkaform.apply import executor
 from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.core.lock import Holder
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.lock import Holder
 from tests.support.cli_helpers import Project, Terminal, command, environment
 from tests.support.kafka_fixtures import TIMEOUT_S, connect, eventually
 from tests.support.lock_process import hold

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform import planning
 from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.plan import planning
 from tests.support.cli_helpers import Project
 from tests.support.group_clients import produce
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually

@@ -13,8 +13,8 @@ import pytest
 
 from kafkaform.audit.topic import TOPIC
 from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.core.errors import AuditError
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.errors import AuditError
 from tests.support.audit_scenes import ALICE, HEADER, ends, entries_of, recorded_apply
 from tests.support.kafka_fixtures import Account, eventually
 from tests.support.scenes import (

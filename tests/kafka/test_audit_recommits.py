@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kafkaform import planning
 from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.core.model import Status
+from kafkaform.core.outcome import Result
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.model import (
-    Status,
-)
-from kafkaform.outcome import Result
+from kafkaform.plan import planning
 from tests.support.audit_scenes import recorded_apply
 from tests.support.group_clients import produce
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.operations import CreateTopic
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.model import ResourceRef
-from kafkaform.operations import CreateTopic
 from tests.support.cli_helpers import Project
 from tests.support.kafka_fixtures import Account, connect, eventually
 

@@ -15,8 +15,8 @@ from jsonschema import Draft202012Validator
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkaform.cluster import connection
+from kafkaform.core.schema_files import load_schema
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.schema_files import load_schema
 from tests.support.cli_helpers import Project, Terminal, plain
 from tests.support.group_clients import commit
 from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, eventually

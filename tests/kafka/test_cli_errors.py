@@ -11,7 +11,7 @@ import pytest
 
 from kafkaform.cli.options import Where
 from kafkaform.cli.session import Session
-from kafkaform.client_properties import resolve
+from kafkaform.config.client_properties import resolve
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import Project, called
 from tests.support.kafka_fixtures import Account

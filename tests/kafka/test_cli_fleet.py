@@ -8,10 +8,10 @@ import pytest
 
 from kafkaform.cli.session import Session
 from kafkaform.cluster import connection
+from kafkaform.core.errors import Unreachable
+from kafkaform.core.model import Plan
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.errors import Unreachable
-from kafkaform.model import Plan
-from kafkaform.plan_file import PlanHeader
+from kafkaform.plan.plan_file import PlanHeader
 from tests.support.cli_helpers import Project
 from tests.unit.cli.test_cli_fleet import run_all
 

@@ -10,9 +10,9 @@ import yaml
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.operations import AlterConfigs, CreateTopic
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.model import ResourceRef
-from kafkaform.operations import AlterConfigs, CreateTopic
 from tests.support.cli_helpers import Project
 from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, eventually
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kafkaform import planning
 from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.plan import planning
 from tests.support.cli_helpers import Project
 from tests.support.group_clients import Running, commit, consumer, produce, running
 from tests.support.kafka_fixtures import connect, eventually
@@ -242,7 +242,7 @@ def test_a_consumer_that_uses_assign_is_noticed(project: Project) -> None:
         calls = iter(range(2, 10))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
-                "kafkaform.planning.time.sleep",
+                "kafkaform.plan.planning.time.sleep",
                 lambda _: commit(project.servers, name, {(project.prefix + "a", 0): next(calls)}),
             )
             plan = project.run("reset", name, "--to", "latest").needs(0)

@@ -71,7 +71,7 @@ def test_it_is_narrowed_by_name_id_age_and_number(project: Project) -> None:
 
 def test_an_intent_without_a_result_is_shown_as_such(real_cluster: KafkaCluster, project: Project) -> None:
     from kafkaform.audit.journal import open_journal
-    from kafkaform.settings import AuditSettings
+    from kafkaform.config.settings import AuditSettings
     from tests.support.audit_scenes import ALICE, HEADER
 
     name = f"{project.prefix}killed"

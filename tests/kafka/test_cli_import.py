@@ -12,9 +12,9 @@ import yaml
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from kafkaform.config_values import ConfigKey
+from kafkaform.core.config_values import ConfigKey
+from kafkaform.core.kafka_configs import REASSIGNMENT_KEYS, ConfigType, topic_configs
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.kafka_configs import REASSIGNMENT_KEYS, ConfigType, topic_configs
 from tests.support.cli_helpers import Project, manifest
 from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, eventually, remove_topics
 

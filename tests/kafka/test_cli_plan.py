@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kafkaform.cli.plan import exit_code
+from kafkaform.core.model import Create, FieldChange, Plan, PlannedChange, ResourceRef, Status, Update
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.model import Create, FieldChange, Plan, PlannedChange, ResourceRef, Status, Update
 from tests.support.cli_helpers import ESCAPE, Call, Project, called, manifest
 from tests.support.kafka_fixtures import Account
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkaform.core.layout import Assignment
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.layout import Assignment
 from tests.support.cli_helpers import Project
 from tests.support.kafka_fixtures import connect, eventually
 from tests.support.move_scenes import laid_out, now_on

@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import Producer
 
 from kafkaform.cluster.kafka import KafkaCluster
-from kafkaform.model import ResourceRef
-from kafkaform.operations import CreateTopic
-from kafkaform.skew_report import parse_skew_report
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.operations import CreateTopic
+from kafkaform.plan.skew_report import parse_skew_report
 from spark_validation.errors import SparkUnavailable
 from spark_validation.results import Estimate, TopicResult
 from spark_validation.session import SessionSettings

@@ -15,9 +15,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.operations import CreateTopic
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.model import ResourceRef
-from kafkaform.operations import CreateTopic
 from tests.support.cli_helpers import Project, Terminal, command, environment, plain
 from tests.support.group_clients import membership
 from tests.support.kafka_fixtures import TIMEOUT_S, Account, eventually

@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from kafkaform.client_config import render
-from kafkaform.jars.java import find_java
-from kafkaform.jars.kafka import kafka_classpath
-from kafkaform.kafka_configs import refused_by_client
+from kafkaform.config.client_config import render
+from kafkaform.core.kafka_configs import refused_by_client
+from kafkaform.devcluster.jars.java import find_java
+from kafkaform.devcluster.jars.kafka import kafka_classpath
 from tests.unit.config.test_client_config import EVERYTHING, group
 
 JAVA_CLIENT = """\

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-import kafkaform.client_properties as cp
+import kafkaform.config.client_properties as cp
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.kafka_fixtures import ODD_PASSWORD, TIMEOUT_S
 

@@ -13,19 +13,18 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kafkaform import kafka_configs
 from kafkaform.cluster import group_answers, log_spans, offset_writer
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.group_answers import GroupAnswers
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.translation import translate_code
-from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.errors import KafkaformError, PermissionDenied, RequestRejected
-from kafkaform.groups import Group, LogSpan
-from kafkaform.model import ResourceRef
-from kafkaform.offset_spec import AtTime
-from kafkaform.operations import (
+from kafkaform.core import kafka_configs
+from kafkaform.core.errors import KafkaformError, PermissionDenied, RequestRejected
+from kafkaform.core.groups import Group, LogSpan
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.offset_spec import AtTime
+from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,
     CommitInitialOffsets,
@@ -34,6 +33,7 @@ from kafkaform.operations import (
     Operation,
     ResetOffsets,
 )
+from kafkaform.devcluster.cluster import DevCluster
 from tests.support.group_clients import (
     ConnectWorker,
     ShareMember,

@@ -16,12 +16,12 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from kafkaform.cluster import facts
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.swift_source import SwiftSource
+from kafkaform.core.errors import AuthenticationFailed, PermissionDenied, RequestRejected
+from kafkaform.core.model import Desired, Observation, ResourceRef
+from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
+from kafkaform.core.throttles import Rates, ThrottledReplicas, Throttles
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.errors import AuthenticationFailed, PermissionDenied, RequestRejected
-from kafkaform.model import Desired, Observation, ResourceRef
-from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
-from kafkaform.planner import diff
-from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
+from kafkaform.plan.planner import diff
 from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, connect, eventually
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from kafkaform.apply.executor import apply
+from kafkaform.core.layout import parse_assignment
+from kafkaform.core.model import Status, Update
+from kafkaform.core.operations import CreateTopic
+from kafkaform.core.outcome import Result
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.executor import apply
-from kafkaform.layout import parse_assignment
-from kafkaform.model import Status, Update
-from kafkaform.operations import CreateTopic
-from kafkaform.outcome import Result
 from tests.support.kafka_fixtures import connect, eventually
 from tests.support.scenes import declared, plan_for, topic
 from tests.unit.plan.test_destinations import strategic

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kafkaform.core.errors import DevClusterError
 from kafkaform.devcluster import logs, readiness
 from kafkaform.devcluster.cluster import AlreadyRunning, DevCluster
 from kafkaform.devcluster.status import Health
-from kafkaform.errors import DevClusterError
 from tests.unit.devcluster.test_devcluster import CLI, cli, processes_in, wait_for
 
 

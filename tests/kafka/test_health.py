@@ -8,11 +8,11 @@ from dataclasses import replace
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.health import read_health
 from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.core.errors import KafkaformError
+from kafkaform.core.health import Health, Part, PartitionState
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.operations import AlterConfigs, CreateTopic
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.errors import KafkaformError
-from kafkaform.health import Health, Part, PartitionState
-from kafkaform.model import ResourceRef
-from kafkaform.operations import AlterConfigs, CreateTopic
 from tests.support.kafka_fixtures import Account, connect, eventually
 
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kafkaform.kafka_configs import (
+from kafkaform.core.kafka_configs import (
     ConfigType,
     canonical,
     cluster_defaults,

@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from kafkaform import executor
+from kafkaform.apply import executor
 from kafkaform.cluster import lock_membership
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.lock_membership import INSTANCE_ID
+from kafkaform.core.errors import ClusterError, LockHeld, LockLost, PermissionDenied, RequestRejected
+from kafkaform.core.lock import NAME, Guard
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.operations import AlterConfigs, CreateTopic
+from kafkaform.core.outcome import Result
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.errors import ClusterError, LockHeld, LockLost, PermissionDenied, RequestRejected
-from kafkaform.lock import NAME, Guard
-from kafkaform.model import ResourceRef
-from kafkaform.operations import AlterConfigs, CreateTopic
-from kafkaform.outcome import Result
 from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, connect, eventually, guarded
 from tests.support.lock_process import ALICE, BOB, LockProcess, hold, remove_holder
 from tests.support.scenes import Watched, declared, plan_for, topic

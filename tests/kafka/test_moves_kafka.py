@@ -8,20 +8,20 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Producer
 
-from kafkaform.audit.throttles import open_ledger
+from kafkaform.apply.executor import apply
+from kafkaform.apply.moves.audited_throttles import open_ledger
+from kafkaform.apply.moves.ledger import ThrottleLedger
 from kafkaform.audit.trail import read_record
-from kafkaform.clock import Clock
 from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.config.settings import AuditSettings
+from kafkaform.core.clock import Clock
+from kafkaform.core.layout import Assignment
+from kafkaform.core.lock import lost
+from kafkaform.core.move_options import MoveOptions
+from kafkaform.core.move_progress import MoveProgress
+from kafkaform.core.outcome import Result
+from kafkaform.core.throttles import Rates, ThrottledReplicas, Throttles
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.executor import apply
-from kafkaform.layout import Assignment
-from kafkaform.lock import lost
-from kafkaform.moves.ledger import ThrottleLedger
-from kafkaform.moves.options import MoveOptions
-from kafkaform.moves.progress import MoveProgress
-from kafkaform.outcome import Result
-from kafkaform.settings import AuditSettings
-from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
 from tests.support.kafka_fixtures import TIMEOUT_S, connect, eventually
 from tests.support.load_clients import load
 from tests.support.move_scenes import MB, Crew, laid_out, now_on, work

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from confluent_kafka import Producer
 
 from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.model import ResourceRef
 from tests.support.kafka_fixtures import Account, eventually
 from tests.unit.cluster.test_sizes import create, planned
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.cluster import wire
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.plain_source import PlainSource
@@ -17,11 +16,12 @@ from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.sockets import Sockets
 from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.cluster.writer import submit
+from kafkaform.config.client_properties import to_kafka_python, to_librdkafka
+from kafkaform.core.errors import ClusterError
+from kafkaform.core.lock import unguarded
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.operations import CreateTopic
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.errors import ClusterError
-from kafkaform.lock import unguarded
-from kafkaform.model import ResourceRef
-from kafkaform.operations import CreateTopic
 from tests.kafka.test_topic_sources import everything
 from tests.support.certificates import self_signed
 from tests.support.kafka_fixtures import eventually, guarded

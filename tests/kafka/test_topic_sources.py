@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.cluster import wire
 from kafkaform.cluster.api import Api
 from kafkaform.cluster.connection import Connection
@@ -17,11 +16,12 @@ from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.cluster.topic_answers import TopicSource
 from kafkaform.cluster.writer import submit
+from kafkaform.config.client_properties import to_kafka_python, to_librdkafka
+from kafkaform.core.errors import KafkaformError
+from kafkaform.core.lock import unguarded
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.operations import CreateTopic
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.errors import KafkaformError
-from kafkaform.lock import unguarded
-from kafkaform.model import ResourceRef
-from kafkaform.operations import CreateTopic
 from tests.support.certificates import self_signed
 from tests.support.kafka_fixtures import Account, eventually, guarded
 from tests.support.scenes import VARIED

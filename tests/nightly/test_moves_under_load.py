@@ -21,9 +21,9 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kafkaform.audit.trail import read_record
 from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.config.settings import AuditSettings
+from kafkaform.core.layout import Assignment
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.layout import Assignment
-from kafkaform.settings import AuditSettings
 from tests.support.cli_helpers import Call, Project, Terminal, command, environment, plain
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, connect, eventually, guarded, remove_topics
 from tests.support.load_clients import fill, load

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from kafkaform.jars.java import find_java
-from kafkaform.jars.spark import class_archive, connector_jars
+from kafkaform.devcluster.jars.java import find_java
+from kafkaform.devcluster.jars.spark import class_archive, connector_jars
 from spark_validation.session import SessionSettings, start
 
 

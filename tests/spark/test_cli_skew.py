@@ -13,9 +13,9 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.operations import CreateTopic
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.model import ResourceRef
-from kafkaform.operations import CreateTopic
 from spark_validation.session import SessionSettings
 from tests.kafka.test_cli_skew import filled
 from tests.support.cli_helpers import Project, Terminal, kafkaform, plain

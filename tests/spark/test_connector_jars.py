@@ -9,9 +9,9 @@ import pytest
 
 from kafkaform.cli.skew import _spark
 from kafkaform.cli.skew_options import SkewOptions
-from kafkaform.jars.ivy import pyspark_jars
-from kafkaform.jars.java import find_java
-from kafkaform.jars.spark import class_archive, connector_jars
+from kafkaform.devcluster.jars.ivy import pyspark_jars
+from kafkaform.devcluster.jars.java import find_java
+from kafkaform.devcluster.jars.spark import class_archive, connector_jars
 from spark_validation.session import SessionSettings
 from tests.support.fake_ivy import FakeIvy
 

@@ -19,9 +19,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
-from kafkaform.client_properties.java import to_java
+from kafkaform.config.client_properties.java import to_java
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.jars.spark import connector_jars
+from kafkaform.devcluster.jars.spark import connector_jars
 from spark_validation.errors import ReadingFailed
 from spark_validation.redaction import secrets
 from spark_validation.translation import translated

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.skew.spans import read_logs
+from kafkaform.inspect.skew.spans import read_logs
 from spark_validation.job import JobSettings, run_topic
 from spark_validation.results import Limits
 from spark_validation.source import records

@@ -16,9 +16,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
-from kafkaform.client_properties.java import to_java
+from kafkaform.config.client_properties.java import to_java
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.jars.spark import connector_jars
+from kafkaform.devcluster.jars.spark import connector_jars
 from spark_validation.arguments import parser
 from spark_validation.document import from_document
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError

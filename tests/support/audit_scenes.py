@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kafkaform.apply.executor import apply
 from kafkaform.audit.author import Author
 from kafkaform.audit.entries import Entry, Outcome, RecordedField
 from kafkaform.audit.journal import open_journal
 from kafkaform.audit.record import about
 from kafkaform.audit.trail import read_record
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.executor import apply
-from kafkaform.model import FieldValue, Plan, ResourceRef
-from kafkaform.outcome import ApplyReport
-from kafkaform.plan_file import PlanHeader
-from kafkaform.settings import AuditSettings
+from kafkaform.config.settings import AuditSettings
+from kafkaform.core.model import FieldValue, Plan, ResourceRef
+from kafkaform.core.outcome import ApplyReport
+from kafkaform.plan.plan_file import PlanHeader
 from tests.support.scenes import FakeClock
 
 ALICE = Author("alice", "ci-3", "github", "https://github.example/a/b/actions/runs/42")

@@ -10,7 +10,7 @@ from itertools import takewhile
 import click
 
 from kafkaform.cli.main import cli
-from kafkaform.errors import UsageError
+from kafkaform.core.errors import UsageError
 
 _PUNCTUATION = frozenset("();<>|&")
 

@@ -9,12 +9,12 @@ from hypothesis.strategies import DrawFn
 
 from kafkaform.audit.trail import Trail
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.drift import Drift, Unmanaged, find_drift
-from kafkaform.model import Desired, Plan
-from kafkaform.planning import Request, make_plan
-from kafkaform.report.changes import fields_of
+from kafkaform.config.settings import Settings
+from kafkaform.core.model import Desired, Plan
+from kafkaform.inspect.drift import Drift, Unmanaged, find_drift
+from kafkaform.plan.planning import Request, make_plan
 from kafkaform.report.drift_ways import Reach
-from kafkaform.settings import Settings
+from kafkaform.resources.changes import fields_of
 from tests.support import strategies
 from tests.support.audit_scenes import Story
 from tests.support.scenes import QUIET

@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from kafkaform.jars.java import Java
+from kafkaform.devcluster.jars.java import Java
 
 
 class FakeIvy:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from kafkaform.repository import Repository
+from kafkaform.vcs.repository import Repository
 
 
 class Work:

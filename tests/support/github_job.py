@@ -58,8 +58,8 @@ class Job:
 def github_job(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
     """A job that waits for nothing, and writes as often as it likes."""
     waits: list[float] = []
-    monkeypatch.setattr("kafkaform.forge.patience.sleep", waits.append)
-    monkeypatch.setattr("kafkaform.forge.client._BETWEEN_WRITES_S", 0.0)
+    monkeypatch.setattr("kafkaform.vcs.forge.patience.sleep", waits.append)
+    monkeypatch.setattr("kafkaform.vcs.forge.client._BETWEEN_WRITES_S", 0.0)
     with fake_github() as hub:
         job = Job(folder, hub, waits)
         job.write(f"{TEXT}\n")

@@ -31,8 +31,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kafkaform.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.config.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.devcluster.cluster import DevCluster
 
 SHARED = ("kafka", "kafka3", "kafka_acl")

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from kafkaform.groups import TopicPartition
-from kafkaform.health import PartitionState
-from kafkaform.layout import Assignment, Layout, Reassignment, Replicas
-from kafkaform.model import Broker
+from kafkaform.core.groups import TopicPartition
+from kafkaform.core.health import PartitionState
+from kafkaform.core.layout import Assignment, Layout, Reassignment, Replicas
+from kafkaform.core.model import Broker
 
 NAMES = ("alpha", "beta", "gamma", "delta")
 

@@ -14,13 +14,13 @@ from contextlib import AbstractContextManager
 from threading import Timer
 from typing import Any, Self
 
-from kafkaform import executor
+from kafkaform.apply import executor
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.lock_membership import INSTANCE_ID
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.errors import KafkaformError, LockLost
-from kafkaform.lock import NAME, Guard, Holder
-from kafkaform.operations import CreateTopic
+from kafkaform.core.errors import KafkaformError, LockLost
+from kafkaform.core.lock import NAME, Guard, Holder
+from kafkaform.core.operations import CreateTopic
 from tests.support.kafka_fixtures import connect
 from tests.support.scenes import declared, plan_for, topic
 

@@ -6,21 +6,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 
-from kafkaform.clock import Clock
+from kafkaform.apply.moves.conduct import Conduct
+from kafkaform.apply.moves.ledger import Announcement, ThrottleLedger
+from kafkaform.apply.moves.mover import Mover, MoveReport
+from kafkaform.apply.onlookers import Observer
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.errors import AuditError
-from kafkaform.layout import Assignment
-from kafkaform.lock import Guard, unguarded
-from kafkaform.model import Broker
-from kafkaform.moves.conduct import Conduct
-from kafkaform.moves.ledger import Announcement, ThrottleLedger
-from kafkaform.moves.mover import Mover, MoveReport
-from kafkaform.moves.options import MoveOptions
-from kafkaform.moves.progress import MoveProgress
-from kafkaform.onlookers import Observer
-from kafkaform.operations import CreateTopic, Reassign
-from kafkaform.throttles import Throttles
+from kafkaform.core.clock import Clock
+from kafkaform.core.errors import AuditError
+from kafkaform.core.layout import Assignment
+from kafkaform.core.lock import Guard, unguarded
+from kafkaform.core.model import Broker
+from kafkaform.core.move_options import MoveOptions
+from kafkaform.core.move_progress import MoveProgress
+from kafkaform.core.operations import CreateTopic, Reassign
+from kafkaform.core.throttles import Throttles
 from tests.support.scenes import FakeClock, topic
 
 MB = 1_000_000

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafkaform import rules
-from kafkaform.model import (
+from kafkaform.core.model import (
     CONFIG_PREFIX,
     Desired,
     Diagnostic,

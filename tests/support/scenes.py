@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kafkaform.clock import Clock
 from kafkaform.cluster.protocol import Cluster, none_besides
-from kafkaform.consent import Grant
-from kafkaform.errors import ClusterError
-from kafkaform.groups import GroupReading, LogSpan, TopicPartition
-from kafkaform.health import Health
-from kafkaform.layout import Layout, Replicas
-from kafkaform.lock import Guard, Holder, unguarded
-from kafkaform.model import (
+from kafkaform.config.settings import Settings
+from kafkaform.core.clock import Clock
+from kafkaform.core.errors import ClusterError
+from kafkaform.core.groups import GroupReading, LogSpan, TopicPartition
+from kafkaform.core.health import Health
+from kafkaform.core.layout import Layout, Replicas
+from kafkaform.core.lock import Guard, Holder, unguarded
+from kafkaform.core.model import (
     Desired,
     Facts,
     FieldValue,
@@ -27,11 +27,11 @@ from kafkaform.model import (
     ResourceRef,
     Undeclared,
 )
-from kafkaform.operations import CreateTopic, Operation
-from kafkaform.planning import Request, make_plan
-from kafkaform.progress import Progress
-from kafkaform.settings import Settings
-from kafkaform.throttles import Throttles
+from kafkaform.core.operations import CreateTopic, Operation
+from kafkaform.core.progress import Progress
+from kafkaform.core.throttles import Throttles
+from kafkaform.plan.planning import Request, make_plan
+from kafkaform.resources.consent import Grant
 
 DAY = "86400000"
 WEEK = "604800000"

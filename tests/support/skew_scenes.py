@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from kafkaform import rules
-from kafkaform.model import Desired, FieldValue, Intent
+from kafkaform.core.model import Desired, FieldValue, Intent
 from spark_validation.results import (
     Cause,
     Estimate,

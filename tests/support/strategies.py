@@ -17,7 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from kafkaform.model import (
+from kafkaform.core.model import (
     CONFIG_PREFIX,
     SAFE,
     Change,
@@ -40,8 +40,8 @@ from kafkaform.model import (
     UndeclaredConfig,
     Update,
 )
-from kafkaform.plan_file import PlanHeader
-from kafkaform.report.changes import fields_of
+from kafkaform.plan.plan_file import PlanHeader
+from kafkaform.resources.changes import fields_of
 
 T = TypeVar("T")
 

@@ -37,7 +37,7 @@ def test_the_wheel_is_whole(wheel: zipfile.ZipFile) -> None:
 
 def test_the_wheel_finds_its_schemas(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     wheel.extractall(tmp_path)
-    code = "import kafkaform.schema_files as s; print(s.load_schema('topic')['title'], s.FOLDERS)"
+    code = "import kafkaform.core.schema_files as s; print(s.load_schema('topic')['title'], s.FOLDERS)"
     run = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )

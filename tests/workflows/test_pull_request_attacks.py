@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kafkaform.config.manifests.yaml12 import MAX_BYTES
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.manifests.yaml12 import MAX_BYTES
 from tests.support.workflow_runner import Command, Run
 from tests.support.workflow_scene import PASSWORD, Scene, scene
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.jars.cache import cache_directory
+from kafkaform.devcluster.jars.cache import cache_directory
 from tests.support.cli_helpers import ROOT
 from tests.support.skew_producers import send
 from tests.support.workflow_machine import Event

@@ -17,7 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from kafkaform.settings import read_settings
+from kafkaform.config.settings import read_settings
 from tests.support.cli_helpers import BIN, ROOT
 from tests.support.command_lines import calls, parse
 from tests.support.required import REQUIRE, program

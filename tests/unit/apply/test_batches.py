@@ -7,10 +7,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.batches import MAX_WEIGHT, batches, weight
+from kafkaform.apply.batches import MAX_WEIGHT, batches, weight
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.model import ResourceRef
-from kafkaform.operations import (
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,
     CommitInitialOffsets,

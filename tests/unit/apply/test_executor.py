@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.batches import MAX_WEIGHT, weight
+from kafkaform.apply.batches import MAX_WEIGHT, weight
+from kafkaform.apply.executor import STAGES, VERIFY_TIMEOUT_S, apply
+from kafkaform.apply.moves.ledger import Announcement
+from kafkaform.apply.onlookers import Observer
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster, none_besides
-from kafkaform.errors import (
+from kafkaform.core.errors import (
     AuditError,
     AuthenticationFailed,
     ClusterError,
@@ -22,11 +25,10 @@ from kafkaform.errors import (
     RequestRejected,
     Unreachable,
 )
-from kafkaform.executor import STAGES, VERIFY_TIMEOUT_S, apply
-from kafkaform.groups import TopicPartition
-from kafkaform.layout import Assignment, Layout, Replicas, parse_assignment
-from kafkaform.lock import Guard, lost, unguarded
-from kafkaform.model import (
+from kafkaform.core.groups import TopicPartition
+from kafkaform.core.layout import Assignment, Layout, Replicas, parse_assignment
+from kafkaform.core.lock import Guard, lost, unguarded
+from kafkaform.core.model import (
     Desired,
     FieldValue,
     Intent,
@@ -37,12 +39,17 @@ from kafkaform.model import (
     Status,
     Update,
 )
-from kafkaform.moves.ledger import Announcement
-from kafkaform.moves.options import MoveOptions
-from kafkaform.onlookers import Observer
-from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation, Reassign
-from kafkaform.outcome import ApplyReport, ResourceResult, Result
-from kafkaform.throttles import Rates, Throttles
+from kafkaform.core.move_options import MoveOptions
+from kafkaform.core.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CreateTopic,
+    DeleteTopic,
+    Operation,
+    Reassign,
+)
+from kafkaform.core.outcome import ApplyReport, ResourceResult, Result
+from kafkaform.core.throttles import Rates, Throttles
 from tests.support.move_scenes import MemoryLedger
 from tests.support.move_scenes import Notes as MoveNotes
 from tests.support.scenes import (

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.health import PartitionState
-from kafkaform.layout import Layout, Reassignment, Replicas
-from kafkaform.model import Broker
-from kafkaform.moves.ailments import ailing, told, too_few_in_sync
-from kafkaform.moves.stalls import STALL_S, StallWatch, reason
+from kafkaform.apply.moves.ailments import ailing, told, too_few_in_sync
+from kafkaform.apply.moves.stalls import STALL_S, StallWatch, reason
+from kafkaform.core.health import PartitionState
+from kafkaform.core.layout import Layout, Reassignment, Replicas
+from kafkaform.core.model import Broker
 from tests.unit.apply.test_moves_batches import move
 
 

@@ -7,10 +7,10 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.layout import Replicas
-from kafkaform.moves.batches import FREE_PARTITIONS, cut
-from kafkaform.moves.options import MoveOptions
-from kafkaform.moves.partition_move import PartitionMove
+from kafkaform.apply.moves.batches import FREE_PARTITIONS, cut
+from kafkaform.apply.moves.partition_move import PartitionMove
+from kafkaform.core.layout import Replicas
+from kafkaform.core.move_options import MoveOptions
 from tests.support.scenes import topic
 
 

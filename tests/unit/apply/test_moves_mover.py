@@ -7,9 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from kafkaform.apply.moves.conduct import PATIENCE_S
+from kafkaform.apply.moves.ledger import Announcement
+from kafkaform.apply.moves.mover import MoveReport
+from kafkaform.apply.moves.stalls import STALL_S
+from kafkaform.apply.moves.waiting import HEALTH_WAIT_S
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.memory_replicas import CLUSTER
-from kafkaform.errors import (
+from kafkaform.core.errors import (
     ClusterError,
     LockLost,
     MovesUnfinished,
@@ -18,17 +23,12 @@ from kafkaform.errors import (
     RequestRejected,
     Unreachable,
 )
-from kafkaform.groups import TopicPartition
-from kafkaform.layout import Assignment, Layout, Replicas
-from kafkaform.lock import Guard, lost
-from kafkaform.moves.conduct import PATIENCE_S
-from kafkaform.moves.ledger import Announcement
-from kafkaform.moves.mover import MoveReport
-from kafkaform.moves.options import MoveOptions, WhenBusy
-from kafkaform.moves.progress import MoveProgress
-from kafkaform.moves.stalls import STALL_S
-from kafkaform.moves.waiting import HEALTH_WAIT_S
-from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
+from kafkaform.core.groups import TopicPartition
+from kafkaform.core.layout import Assignment, Layout, Replicas
+from kafkaform.core.lock import Guard, lost
+from kafkaform.core.move_options import MoveOptions, WhenBusy
+from kafkaform.core.move_progress import MoveProgress
+from kafkaform.core.throttles import Rates, ThrottledReplicas, Throttles
 from tests.support.move_scenes import MB, Crew, MemoryLedger, laid_out, now_on, three_racks, work
 from tests.support.scenes import Watched, topic
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkaform.apply.preconditions import REPLACED, Left, Moved, remaining
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.model import (
+from kafkaform.core.model import (
     SAFE,
     Create,
     Delete,
@@ -19,7 +20,6 @@ from kafkaform.model import (
     State,
     Update,
 )
-from kafkaform.preconditions import REPLACED, Left, Moved, remaining
 from tests.support.scenes import made, topic
 
 A = topic("a")

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.audit.earlier import Earlier, read_earlier
+from kafkaform.apply.earlier import Earlier, read_earlier
+from kafkaform.apply.executor import apply
 from kafkaform.audit.entries import Entry
 from kafkaform.audit.journal import open_journal
 from kafkaform.audit.topic import TOPIC
 from kafkaform.audit.trail import read_record
 from kafkaform.cli.earlier import settle
 from kafkaform.cli.safeguards import Safeguards
-from kafkaform.client_properties import ClientProperties
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.errors import OutcomeUnknown
-from kafkaform.executor import apply
-from kafkaform.model import FieldValue, Observation, Plan, ResourceRef
-from kafkaform.settings import AuditSettings, ClusterSettings
+from kafkaform.config.client_properties import ClientProperties
+from kafkaform.config.settings import AuditSettings, ClusterSettings
+from kafkaform.core.errors import OutcomeUnknown
+from kafkaform.core.model import FieldValue, Observation, Plan, ResourceRef
 from tests.support.audit_scenes import ALICE, HEADER, Story, recorded_apply
 from tests.support.scenes import DAY, WEEK, FakeClock, absent, declared, made, plan_for, topic
 

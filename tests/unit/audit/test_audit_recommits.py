@@ -10,12 +10,12 @@ import pytest
 from kafkaform.audit.journal import open_journal
 from kafkaform.audit.topic import TOPIC
 from kafkaform.audit.trail import read_trail
-from kafkaform.client_properties import ClientProperties
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.consent import Grant
-from kafkaform.errors import OutcomeUnknown, RequestRejected
-from kafkaform.model import (
+from kafkaform.config.client_properties import ClientProperties
+from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
+from kafkaform.core.errors import OutcomeUnknown, RequestRejected
+from kafkaform.core.model import (
     Create,
     Delete,
     Desired,
@@ -27,10 +27,10 @@ from kafkaform.model import (
     Status,
     Update,
 )
-from kafkaform.operations import CommitInitialOffsets
-from kafkaform.outcome import Result
-from kafkaform.planning import Request, make_plan
-from kafkaform.settings import AuditSettings, ClusterSettings, Settings
+from kafkaform.core.operations import CommitInitialOffsets
+from kafkaform.core.outcome import Result
+from kafkaform.plan.planning import Request, make_plan
+from kafkaform.resources.consent import Grant
 from tests.support.audit_scenes import ALICE, HEADER, recorded_apply
 from tests.support.scenes import QUIET, absent, declared, made
 

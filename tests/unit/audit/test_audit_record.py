@@ -25,9 +25,18 @@ from kafkaform.audit.record import (
     settled_lines,
     timestamp,
 )
-from kafkaform.group_state import partition_path
-from kafkaform.model import Consent, Create, Delete, FieldChange, PlannedChange, ResourceRef, Status, Update
-from kafkaform.operations import (
+from kafkaform.core.group_state import partition_path
+from kafkaform.core.model import (
+    Consent,
+    Create,
+    Delete,
+    FieldChange,
+    PlannedChange,
+    ResourceRef,
+    Status,
+    Update,
+)
+from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,
     CommitInitialOffsets,
@@ -35,9 +44,9 @@ from kafkaform.operations import (
     Operation,
     ResetOffsets,
 )
-from kafkaform.outcome import ResourceResult, Result
-from kafkaform.report.changes import action_of, fields_of
-from kafkaform.schema_files import load_schema
+from kafkaform.core.outcome import ResourceResult, Result
+from kafkaform.core.schema_files import load_schema
+from kafkaform.resources.changes import action_of, fields_of
 from tests.support.audit_scenes import ALICE, COMMON
 from tests.support.strategies import hostile_text, planned_changes
 

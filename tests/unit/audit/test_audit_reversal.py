@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from kafkaform.audit.entries import Entry
-from kafkaform.audit.reversal import Reversal, reversal
-from kafkaform.manifests.editing import Edit
-from kafkaform.model import Desired, Intent, ResourceRef
-from kafkaform.report.manifest import live_manifest
+from kafkaform.config.manifest_text import live_manifest
+from kafkaform.config.manifests.editing import Edit
+from kafkaform.core.model import Desired, Intent, ResourceRef
+from kafkaform.inspect.reversal import Reversal, reversal
 from tests.support.audit_scenes import Story
 from tests.support.scenes import DAY, WEEK, absent, declared
 

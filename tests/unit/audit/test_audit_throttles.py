@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkaform.apply.moves.audited_throttles import AuditedThrottles, open_ledger
+from kafkaform.apply.moves.throttling import union
 from kafkaform.audit.journal import FileSink, TopicSink
 from kafkaform.audit.reading import read_log
 from kafkaform.audit.record import LONGEST_LINE
-from kafkaform.audit.throttles import AuditedThrottles, open_ledger
 from kafkaform.audit.topic import TOPIC
 from kafkaform.audit.trail import read_record, read_trail
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.errors import AuditError
-from kafkaform.moves.throttling import union
-from kafkaform.settings import AuditSettings
-from kafkaform.throttles import Rates, ThrottledReplicas, Throttles
+from kafkaform.config.settings import AuditSettings
+from kafkaform.core.errors import AuditError
+from kafkaform.core.throttles import Rates, ThrottledReplicas, Throttles
 from tests.support.audit_scenes import recorded_apply
 from tests.support.scenes import declared, plan_for
 from tests.support.strategies import examples

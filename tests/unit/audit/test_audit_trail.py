@@ -11,9 +11,9 @@ import pytest
 
 from kafkaform.audit.trail import Trail, read_trail
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.errors import AuditError, ClusterError, PermissionDenied, Unreachable
-from kafkaform.model import FieldValue, ResourceRef
-from kafkaform.settings import AuditSettings
+from kafkaform.config.settings import AuditSettings
+from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied, Unreachable
+from kafkaform.core.model import FieldValue, ResourceRef
 from tests.support.audit_scenes import Story, recorded_apply
 from tests.support.scenes import DAY, WEEK, declared, plan_for, topic
 

@@ -11,7 +11,7 @@ import pytest
 from kafkaform.cli.main import run
 from kafkaform.cli.options import Where
 from kafkaform.cli.session import Session
-from kafkaform.errors import KafkaformError, UsageError
+from kafkaform.core.errors import KafkaformError, UsageError
 from tests.support.cli_helpers import Call, Project, called
 
 

@@ -22,11 +22,11 @@ from kafkaform.cli.output import header
 from kafkaform.cli.plan import exit_code
 from kafkaform.cli.session import Session
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.errors import KafkaformError, UsageError
-from kafkaform.fleet import Failed, Made, Member, worst
-from kafkaform.model import Plan
-from kafkaform.plan_file import PlanHeader
-from kafkaform.planning import Request, make_plan
+from kafkaform.core.errors import KafkaformError, UsageError
+from kafkaform.core.model import Plan
+from kafkaform.plan.fleet import Failed, Made, Member, worst
+from kafkaform.plan.plan_file import PlanHeader
+from kafkaform.plan.planning import Request, make_plan
 from kafkaform.report.fleet import fleet_sentence, fleet_to_json, fleet_to_markdown, render_fleet
 from tests.support.cli_helpers import Call, Project, environment
 from tests.support.scenes import declared, plan_for

@@ -12,7 +12,7 @@ import pytest
 
 from kafkaform.cluster.ahead import Foreseen
 from kafkaform.cluster.topic_answers import Answers, Configs, Description
-from kafkaform.errors import PermissionDenied, Unreachable
+from kafkaform.core.errors import PermissionDenied, Unreachable
 from tests.support.cli_helpers import called, environment
 from tests.support.kafka_fixtures import connect
 

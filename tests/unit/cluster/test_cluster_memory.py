@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.errors import OutcomeUnknown, PermissionDenied, RequestRejected
-from kafkaform.groups import Group, LogSpan, Member
-from kafkaform.model import Broker, ResourceRef
-from kafkaform.operations import (
+from kafkaform.core.errors import OutcomeUnknown, PermissionDenied, RequestRejected
+from kafkaform.core.groups import Group, LogSpan, Member
+from kafkaform.core.model import Broker, ResourceRef
+from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,
     CommitInitialOffsets,
@@ -18,7 +18,7 @@ from kafkaform.operations import (
     DeleteTopic,
     ResetOffsets,
 )
-from kafkaform.throttles import Rates, Throttles
+from kafkaform.core.throttles import Rates, Throttles
 
 A, B = ResourceRef("Topic", "a"), ResourceRef("Topic", "b")
 G = ResourceRef("ConsumerGroup", "g")

@@ -11,7 +11,7 @@ import pytest
 
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.controlled import ask_controller
-from kafkaform.errors import RequestRejected
+from kafkaform.core.errors import RequestRejected
 
 NOT_CONTROLLER = 41
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafkaform.cluster import controlled
-from kafkaform.errors import ClusterError, PermissionDenied
-from kafkaform.health import Health, PartitionState
+from kafkaform.core.errors import ClusterError, PermissionDenied
+from kafkaform.core.health import Health, PartitionState
 
 
 def test_topics_that_exist_once_are_listed_once() -> None:

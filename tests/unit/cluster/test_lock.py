@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.errors import LockHeld
-from kafkaform.lock import REMIND_S, RETRY_S, Holder, acquired, introduced, introduction, lost, unguarded
+from kafkaform.core.errors import LockHeld
+from kafkaform.core.lock import REMIND_S, RETRY_S, Holder, acquired, introduced, introduction, lost, unguarded
 from tests.support.scenes import FakeClock
 
 NOW = datetime(2026, 11, 21, 23, 1, 47, tzinfo=UTC)

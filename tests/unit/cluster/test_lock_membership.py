@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError, TopicPartition
 from kafkaform.cluster import lock_membership
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.lock_membership import Membership
-from kafkaform.errors import LockLost, PermissionDenied, RequestRejected
-from kafkaform.lock import NAME
+from kafkaform.core.errors import LockLost, PermissionDenied, RequestRejected
+from kafkaform.core.lock import NAME
 
 NOBODY: dict[str, object] = {"bootstrap.servers": "127.0.0.1:1"}
 

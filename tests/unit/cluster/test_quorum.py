@@ -12,8 +12,8 @@ from kafkaform.cluster import health
 from kafkaform.cluster.api import Api, Question, read_answers
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.quorum import METADATA_LOG, read_quorum
-from kafkaform.errors import ClusterError, OutcomeUnknown, PermissionDenied
-from kafkaform.health import Part, Quorum, Voter
+from kafkaform.core.errors import ClusterError, OutcomeUnknown, PermissionDenied
+from kafkaform.core.health import Part, Quorum, Voter
 
 TIMEOUT_S = 3.0
 NO_TAGS = b"\x00"

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.errors import PermissionDenied
-from kafkaform.model import Desired, Diagnostic, Observed, ResourceRef, Update
-from kafkaform.operations import CreateTopic
-from kafkaform.planning import Request, make_plan
-from kafkaform.settings import Settings
+from kafkaform.config.settings import Settings
+from kafkaform.core.errors import PermissionDenied
+from kafkaform.core.model import Desired, Diagnostic, Observed, ResourceRef, Update
+from kafkaform.core.operations import CreateTopic
+from kafkaform.plan.planning import Request, make_plan
 
 DAY_MS = 86_400_000
 FULL, EMPTY, SAFE = (ResourceRef("Topic", name) for name in ("full", "empty", "safe"))

@@ -23,15 +23,15 @@ from kafka.future import Future as KafkaFuture
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from kafkaform.client_properties import to_kafka_python
 from kafkaform.cluster.api import IN_FLIGHT, Api, Question
 from kafkaform.cluster.broker_socket import BrokerSocket, HungUpError
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.lent_connection import LentConnection, RawRequest, RawResponse
 from kafkaform.cluster.reassignments import read_running
 from kafkaform.cluster.sockets import Sockets, address
-from kafkaform.errors import ClusterError, MalformedAnswer, OutcomeUnknown, RequestRejected, Unreachable
-from kafkaform.layout import Reassignment
+from kafkaform.config.client_properties import to_kafka_python
+from kafkaform.core.errors import ClusterError, MalformedAnswer, OutcomeUnknown, RequestRejected, Unreachable
+from kafkaform.core.layout import Reassignment
 from tests.support.certificates import self_signed
 from tests.support.scenes import logged
 

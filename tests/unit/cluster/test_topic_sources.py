@@ -6,12 +6,12 @@ from struct import pack
 
 import pytest
 
-from kafkaform import kafka_configs
 from kafkaform.cluster import wire
 from kafkaform.cluster.api import Question, T
 from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.cluster.topic_answers import Configs
-from kafkaform.errors import ClusterError
+from kafkaform.core import kafka_configs
+from kafkaform.core.errors import ClusterError
 from tests.support.scenes import VARIED
 
 _TIERED = {"remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable"}

@@ -30,7 +30,7 @@ from kafkaform.cluster.partition_wire import PLACEMENT
 from kafkaform.cluster.placements import swift_placement
 from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.cluster.throttle_reader import read_rates
-from kafkaform.errors import ClusterError, KafkaformError, MalformedAnswer
+from kafkaform.core.errors import ClusterError, KafkaformError, MalformedAnswer
 from tests.support.strategies import examples
 from tests.unit.cluster.test_topic_sources import compact, described, entry, varint
 

@@ -12,12 +12,12 @@ import pytest
 import yaml
 from confluent_kafka import Consumer, KafkaException
 
-from kafkaform.client_config import FORMATS, java_settings, librdkafka_settings, render
-from kafkaform.client_config.librdkafka import INSTEAD, NATIVE
-from kafkaform.errors import InvalidInput, KafkaformError
-from kafkaform.kafka_configs import consumer_configs, refused_by_client
-from kafkaform.kinds.consumer_group.client import ASSIGNMENT, is_taken
-from kafkaform.model import Desired, Intent, ResourceRef
+from kafkaform.config.client_config import FORMATS, java_settings, librdkafka_settings, render
+from kafkaform.config.client_config.librdkafka import INSTEAD, NATIVE
+from kafkaform.core.errors import InvalidInput, KafkaformError
+from kafkaform.core.kafka_configs import consumer_configs, refused_by_client
+from kafkaform.core.model import Desired, Intent, ResourceRef
+from kafkaform.resources.consumer_group.client import ASSIGNMENT, is_taken
 
 JAVA_PACKAGE = "org.apache.kafka.clients.consumer."
 

@@ -15,19 +15,19 @@ from confluent_kafka.admin import AdminClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-import kafkaform.client_properties as cp
-from kafkaform.client_properties.catalogue import ALIASES, PROPERTIES
-from kafkaform.client_properties.jaas import LoginModule, MalformedJaas, parse_jaas
-from kafkaform.client_properties.java import to_java
-from kafkaform.client_properties.java_file import from_java_properties
-from kafkaform.client_properties.java_names import IGNORED, JAAS_AND_STORES, RENAMED
-from kafkaform.client_properties.kinds import Choice, Flag, Number
-from kafkaform.client_properties.matrix import matrix_markdown
-from kafkaform.client_properties.template import MalformedReference, escape, parse_template
-from kafkaform.client_properties.treatment import Handled, Property, Refused, Renamed, Treatment
-from kafkaform.client_properties.unavailable import UNAVAILABLE
-from kafkaform.errors import InvalidInput, KafkaformError, Problem
-from kafkaform.model import Location
+import kafkaform.config.client_properties as cp
+from kafkaform.config.client_properties.catalogue import ALIASES, PROPERTIES
+from kafkaform.config.client_properties.jaas import LoginModule, MalformedJaas, parse_jaas
+from kafkaform.config.client_properties.java import to_java
+from kafkaform.config.client_properties.java_file import from_java_properties
+from kafkaform.config.client_properties.java_names import IGNORED, JAAS_AND_STORES, RENAMED
+from kafkaform.config.client_properties.kinds import Choice, Flag, Number
+from kafkaform.config.client_properties.matrix import matrix_markdown
+from kafkaform.config.client_properties.template import MalformedReference, escape, parse_template
+from kafkaform.config.client_properties.treatment import Handled, Property, Refused, Renamed, Treatment
+from kafkaform.config.client_properties.unavailable import UNAVAILABLE
+from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
+from kafkaform.core.model import Location
 
 SASL = {
     "bootstrap.servers": "a:9092, b:9092",

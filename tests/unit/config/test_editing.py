@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 import pytest
 
-from kafkaform.errors import KafkaformError
-from kafkaform.manifests.editing import Edit, EditedFile, Editing, edit, write
-from kafkaform.manifests.loader import Context, load
-from kafkaform.model import FieldValue, ResourceRef, Undeclared
+from kafkaform.config.manifests.editing import Edit, EditedFile, Editing, edit, write
+from kafkaform.config.manifests.loader import Context, load
+from kafkaform.core.errors import KafkaformError
+from kafkaform.core.model import FieldValue, ResourceRef, Undeclared
 
 DEV_PROD = ("dev", "prod")
 DAY = str(24 * 3600 * 1000)
@@ -940,5 +940,5 @@ def test_nothing_to_write() -> None:
 
 
 def test_the_parser_is_not_loaded_for_nothing() -> None:
-    code = "import sys, kafkaform.cli.main; sys.exit('kafkaform.manifests.editing' in sys.modules)"
+    code = "import sys, kafkaform.cli.main; sys.exit('kafkaform.config.manifests.editing' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, env=os.environ).returncode == 0

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from ruamel.yaml import YAML
 
-from kafkaform.kinds import KINDS
-from kafkaform.manifests.editing import Edit, edit, write
-from kafkaform.manifests.loader import Context, load_all
-from kafkaform.model import Desired, FieldValue, ResourceRef
+from kafkaform.config.manifests.editing import Edit, edit, write
+from kafkaform.config.manifests.loader import Context, load_all
+from kafkaform.core.model import Desired, FieldValue, ResourceRef
+from kafkaform.resources import KINDS
 
 MARK = re.compile(r"#~[0-9]+")
 ENVIRONMENTS = ("dev", "prod", "test")

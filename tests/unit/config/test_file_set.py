@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.errors import KafkaformError
-from kafkaform.file_set import write_files
+from kafkaform.core.errors import KafkaformError
+from kafkaform.core.file_set import write_files
 
 
 def tree(folder: Path) -> dict[str, str]:

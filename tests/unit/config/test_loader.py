@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkaform.errors import InvalidInput, Problem
-from kafkaform.kinds.base import Layer
-from kafkaform.manifests.loader import Context, load, load_all, merge
-from kafkaform.model import Desired, Location, ResourceRef, Undeclared
+from kafkaform.config.manifests.loader import Context, load, load_all, merge
+from kafkaform.core.errors import InvalidInput, Problem
+from kafkaform.core.model import Desired, Location, ResourceRef, Undeclared
+from kafkaform.resources.base import Layer
 
 HEAD = "apiVersion: kafkaform/v1\nkind: Topic\n"
 
@@ -431,7 +431,7 @@ def test_every_problem_of_every_file_in_one_run() -> None:
 
 
 def test_the_manifests_of_a_run_have_a_limit_of_values_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkaform.manifests.loader.MAX_VALUES", 30)
+    monkeypatch.setattr("kafkaform.config.manifests.loader.MAX_VALUES", 30)
     files = {f"{name}.yaml": topic(f"{{{COUNTS}}}", name) for name in "abcd"}
     assert problems(files) == [
         (
@@ -450,7 +450,7 @@ def test_a_file_is_not_searched_for_each_document(monkeypatch: pytest.MonkeyPatc
             return super().__contains__(part)  # type: ignore[operator]
 
     text = "---\n".join(topic(f"{{{COUNTS}}}", f"t{number}") for number in range(50))
-    monkeypatch.setattr("kafkaform.manifests.loader.read_bytes", lambda *_: Searched(text.encode()))
+    monkeypatch.setattr("kafkaform.config.manifests.loader.read_bytes", lambda *_: Searched(text.encode()))
     write({"a.yaml": ""})
     assert len(load([Path("t")], Context())) == 50
     assert len(searches) == 1
@@ -553,7 +553,7 @@ def test_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr("kafkaform.manifests.files.FileIO", denied)
+        patch.setattr("kafkaform.config.manifests.files.FileIO", denied)
         assert problems({}, paths=("t",))[0].startswith("t:1:1: no manifests")
         Path("t/a.yaml").touch()
         assert problems({}) == ["t/a.yaml:1:1: cannot be read: Permission denied"]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkaform import kafka_configs
-from kafkaform.client_properties.catalogue import ALIASES, PROPERTIES
+from kafkaform.config.client_properties.catalogue import ALIASES, PROPERTIES
+from kafkaform.core import kafka_configs
 
 ROOT = Path(__file__).parents[3]
 SCHEMAS = sorted((ROOT / "schemas").glob("*.json"))

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafkaform import client_properties
-from kafkaform.client_properties import resolve
-from kafkaform.errors import InvalidInput, KafkaformError, UsageError
-from kafkaform.limits import DEFAULT_LIMITS, Limits
-from kafkaform.manifests.loader import Context
-from kafkaform.model import Undeclared
-from kafkaform.moves.options import MoveOptions, WhenBusy
+from kafkaform.config import client_properties
+from kafkaform.config.client_properties import resolve
+from kafkaform.config.manifests.loader import Context
+from kafkaform.config.settings import DEFAULT_IGNORE, AuditSettings, Settings, find_settings, read_settings
+from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
+from kafkaform.core.model import Undeclared
+from kafkaform.core.move_options import MoveOptions, WhenBusy
 from kafkaform.rules import Scene
-from kafkaform.settings import DEFAULT_IGNORE, AuditSettings, Settings, find_settings, read_settings
+from kafkaform.rules.limits import DEFAULT_LIMITS, Limits
 
 HEAD = "apiVersion: kafkaform/v1\nkind: Config\n"
 CLUSTER = "client: {bootstrap.servers: 'h:9092'}"

@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 from kafkaform.cli.init import init
-from kafkaform.errors import KafkaformError
-from kafkaform.kinds import KINDS
-from kafkaform.manifests.loader import load
-from kafkaform.schema_files import load_schema
-from kafkaform.settings import read_settings
-from kafkaform.starter import write_starter
+from kafkaform.config.manifests.loader import load
+from kafkaform.config.settings import read_settings
+from kafkaform.config.starter import write_starter
+from kafkaform.core.errors import KafkaformError
+from kafkaform.core.schema_files import load_schema
+from kafkaform.resources import KINDS
 
 FILES = {
     "kafkaform.yaml",

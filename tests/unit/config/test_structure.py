@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kafkaform.errors import Problem
-from kafkaform.manifests.loader import VERBATIM
-from kafkaform.manifests.structure import sound_part, structure_problems
-from kafkaform.manifests.yaml12 import Document, read_documents
+from kafkaform.config.manifests.loader import VERBATIM
+from kafkaform.config.manifests.structure import sound_part, structure_problems
+from kafkaform.config.manifests.yaml12 import Document, read_documents
+from kafkaform.core.errors import Problem
 
 HEAD = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: t}\n"
 

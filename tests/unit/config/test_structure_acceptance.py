@@ -10,11 +10,11 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafkaform.errors import Problem
-from kafkaform.manifests import structure
-from kafkaform.manifests.loader import VERBATIM
-from kafkaform.manifests.yaml12 import Data, read_documents
-from kafkaform.schema_files import load_schema
+from kafkaform.config.manifests import structure
+from kafkaform.config.manifests.loader import VERBATIM
+from kafkaform.config.manifests.yaml12 import Data, read_documents
+from kafkaform.core.errors import Problem
+from kafkaform.core.schema_files import load_schema
 from tests.support.cli_helpers import ROOT
 
 SCHEMAS = {"Topic": "topic", "ConsumerGroup": "consumergroup", "Config": "config"}

@@ -10,16 +10,16 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafkaform.errors import Problem
-from kafkaform.manifests.yaml12 import MAX_BYTES, Data, Document, read_documents
-from kafkaform.manifests.yaml_hazards import (
+from kafkaform.config.manifests.yaml12 import MAX_BYTES, Data, Document, read_documents
+from kafkaform.config.manifests.yaml_hazards import (
     MAX_DEPTH,
     MAX_DOCUMENTS,
     MAX_FILE_NODES,
     MAX_NODES,
     LimitedComposer,
 )
-from kafkaform.model import Location
+from kafkaform.core.errors import Problem
+from kafkaform.core.model import Location
 
 
 def read(raw: bytes | str, verbatim: frozenset[str] = frozenset()) -> tuple[list[Document], list[str]]:
@@ -354,7 +354,7 @@ def nodes_built(monkeypatch: pytest.MonkeyPatch) -> list[None]:
             super().descend_resolver(parent, index)
             built.append(None)
 
-    monkeypatch.setattr("kafkaform.manifests.yaml12.LimitedComposer", Counting)
+    monkeypatch.setattr("kafkaform.config.manifests.yaml12.LimitedComposer", Counting)
     return built
 
 
@@ -373,7 +373,7 @@ def test_a_document_of_too_many_values_is_refused_before_they_are_built(
     text: str, place: str, nodes_built: list[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert MAX_NODES == 250_000
-    monkeypatch.setattr("kafkaform.manifests.yaml_hazards.MAX_NODES", FEWER)
+    monkeypatch.setattr("kafkaform.config.manifests.yaml_hazards.MAX_NODES", FEWER)
     assert refused(text) == [
         f"{place}: a document has more than {FEWER:,} values (write several, in several files)"
     ]
@@ -400,7 +400,7 @@ def test_the_documents_of_a_file_have_a_limit_of_values_together(
     anchor: str, nodes_built: list[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = 20_000
-    monkeypatch.setattr("kafkaform.manifests.yaml_hazards.MAX_FILE_NODES", limit)
+    monkeypatch.setattr("kafkaform.config.manifests.yaml_hazards.MAX_FILE_NODES", limit)
     each = 1_000
     document = f"[{anchor}1{',1' * (each - 2)}]\n---\n"  # and the list itself
     _, problems = read(document * (2 * limit // each))
@@ -413,7 +413,7 @@ def test_the_documents_of_a_file_have_a_limit_of_values_together(
 def test_many_small_alias_bombs_count_as_what_they_expand_to(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_FILE_NODES == 1_000_000
     limit = 100_000
-    monkeypatch.setattr("kafkaform.manifests.yaml_hazards.MAX_FILE_NODES", limit)
+    monkeypatch.setattr("kafkaform.config.manifests.yaml_hazards.MAX_FILE_NODES", limit)
     documents, problems = read((bomb(4) + "\n---\n") * 1_000)
     assert [problem.split(": ", 1)[1] for problem in problems] == [
         f"the documents of this file have more than {limit:,} values (split it)"
@@ -431,9 +431,10 @@ def test_the_text_is_not_searched_for_each_document(monkeypatch: pytest.MonkeyPa
             searches.append(str(part))
             return super().__contains__(str(part))
 
-    monkeypatch.setattr("kafkaform.manifests.yaml12._decode", lambda raw, *_: Searched(raw.decode()))
+    monkeypatch.setattr("kafkaform.config.manifests.yaml12._decode", lambda raw, *_: Searched(raw.decode()))
     monkeypatch.setattr(
-        "kafkaform.manifests.yaml12.LimitedComposer", lambda text, file: LimitedComposer(str(text), file)
+        "kafkaform.config.manifests.yaml12.LimitedComposer",
+        lambda text, file: LimitedComposer(str(text), file),
     )
     assert len(read("a: 1\n---\n" * 300)[0]) == 301
     assert len(searches) == 1
@@ -486,7 +487,7 @@ DEEP = {
 def test_deep_nesting_does_not_crash_the_interpreter(text: str) -> None:
     # In a process of its own: an overflow of the C stack would take pytest with it.
     script = (
-        "import sys; from kafkaform.manifests.yaml12 import read_documents; found = [];"
+        "import sys; from kafkaform.config.manifests.yaml12 import read_documents; found = [];"
         "read_documents(sys.stdin.buffer.read(), 'f', found.append); print(found[0].message)"
     )
     done = subprocess.run(

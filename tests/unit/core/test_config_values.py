@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.config_values import ConfigKey, ConfigType, Unit, canonical, equal, human, observed
-from kafkaform.kafka_configs import group_configs, topic_configs
+from kafkaform.core.config_values import ConfigKey, ConfigType, Unit, canonical, equal, human, observed
+from kafkaform.core.kafka_configs import group_configs, topic_configs
 
 KEYS = {**topic_configs(), **group_configs()}
 LONG_MAX = str(2**63 - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkaform.groups import Group, Member, Position
+from kafkaform.core.groups import Group, Member, Position
 
 HELD = Member("a", assignment=frozenset({("t", 0)}))
 IDLE = Member("b")

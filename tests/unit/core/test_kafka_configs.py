@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kafkaform.kafka_configs import (
+from kafkaform.core.kafka_configs import (
     REASSIGNMENT_KEYS,
     RETIRED_KEYS,
     ConfigType,

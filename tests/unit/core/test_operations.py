@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kafkaform.kinds.topic.operations import operations
-from kafkaform.model import SAFE, Create, Delete, FieldChange, FieldValue, Update
-from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic
+from kafkaform.core.model import SAFE, Create, Delete, FieldChange, FieldValue, Update
+from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic
+from kafkaform.resources.topic.operations import operations
 from tests.support.scenes import topic
 
 A = topic("a")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.units import (
+from kafkaform.core.units import (
     format_duration,
     format_size,
     parse_age,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.errors import JavaError
-from kafkaform.jars.ivy import find_ivy, pyspark_jars
-from kafkaform.jars.spark import connector_jars
+from kafkaform.core.errors import JavaError
+from kafkaform.devcluster.jars.ivy import find_ivy, pyspark_jars
+from kafkaform.devcluster.jars.spark import connector_jars
 from tests.support.fake_ivy import FakeIvy
 
 VERSION = metadata.version("pyspark")
@@ -100,7 +100,7 @@ def test_no_java_for_the_download_says_how_to_get_one(
 
 def test_pyspark_is_looked_at_without_being_imported() -> None:
     code = (
-        "import sys; import kafkaform.jars.spark; from kafkaform.jars.ivy import find_ivy;"
+        "import sys; import kafkaform.devcluster.jars.spark; from kafkaform.devcluster.jars.ivy import find_ivy;"
         " find_ivy(); print('pyspark' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -18,13 +18,13 @@ import pytest
 from click.testing import CliRunner
 
 from kafkaform.cli.dev import dev
+from kafkaform.core.errors import DevClusterError, JavaError
+from kafkaform.core.locks import locked
 from kafkaform.devcluster import configuration, logs, probe, state
 from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.devcluster.jars.java import Java, find_java
 from kafkaform.devcluster.ports import consecutive_ports, free_ports
 from kafkaform.devcluster.state import Node
-from kafkaform.errors import DevClusterError, JavaError
-from kafkaform.jars.java import Java, find_java
-from kafkaform.locks import locked
 
 NODES = (Node(1, 20001, 20011, 20021), Node(2, 20002, 20012, 20022))
 CLI = [sys.executable, "-c", "from kafkaform.cli.dev import dev; dev()"]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.errors import JavaError
-from kafkaform.jars import ivy
-from kafkaform.jars.cache import cache_directory
-from kafkaform.jars.kafka import kafka_classpath
+from kafkaform.core.errors import JavaError
+from kafkaform.devcluster.jars import ivy
+from kafkaform.devcluster.jars.cache import cache_directory
+from kafkaform.devcluster.jars.kafka import kafka_classpath
 from tests.support.fake_ivy import FakeIvy
 
 JARS = ("kafka_2.13-4.3.1", "kafka-clients-4.3.1", "log4j-slf4j-impl-2.25.4")
@@ -102,6 +102,6 @@ def test_without_pyspark_the_hint_says_what_to_install(monkeypatch: pytest.Monke
 
 
 def test_ivy_is_found_without_importing_pyspark() -> None:
-    code = "import sys; from kafkaform.jars import ivy; ivy.find_ivy(); print('pyspark' in sys.modules)"
+    code = "import sys; from kafkaform.devcluster.jars import ivy; ivy.find_ivy(); print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from kafkaform.checkup import (
+from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.config.client_properties import ClientProperties
+from kafkaform.config.settings import ClusterSettings, Settings
+from kafkaform.core.errors import ClusterError, KafkaformError, PermissionDenied, Unreachable
+from kafkaform.core.groups import GroupReading
+from kafkaform.core.health import Health, Part, Quorum
+from kafkaform.core.model import Desired, Diagnostic, Intent, ResourceRef, Severity
+from kafkaform.inspect.checkup import (
     Checkup,
     Examination,
     Untold,
@@ -17,13 +24,6 @@ from kafkaform.checkup import (
     critical_findings,
     health_rules,
 )
-from kafkaform.client_properties import ClientProperties
-from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.errors import ClusterError, KafkaformError, PermissionDenied, Unreachable
-from kafkaform.groups import GroupReading
-from kafkaform.health import Health, Part, Quorum
-from kafkaform.model import Desired, Diagnostic, Intent, ResourceRef, Severity
-from kafkaform.settings import ClusterSettings, Settings
 from tests.support.scenes import FakeClock, Watched, absent, declared, made
 
 WARNING = Diagnostic("KF306", Severity.WARNING, "w")

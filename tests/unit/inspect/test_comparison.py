@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.comparison import (
+from kafkaform.core.groups import Group, Position
+from kafkaform.core.model import Desired, FieldValue, Intent, Observation, Observed, ResourceRef, State
+from kafkaform.inspect.comparison import (
     Comparison,
     Difference,
     FieldDifference,
@@ -19,8 +21,6 @@ from kafkaform.comparison import (
     declared_states,
     live_things,
 )
-from kafkaform.groups import Group, Position
-from kafkaform.model import Desired, FieldValue, Intent, Observation, Observed, ResourceRef, State
 from kafkaform.report.comparison import comparison_to_json, comparison_to_markdown, render_comparison
 from tests.support.scenes import topic
 from tests.support.strategies import names, paths, states, values

@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.errors import KafkaformError
-from kafkaform.groups import Group, Position
-from kafkaform.importing import By, Import, Layout, make_import
-from kafkaform.kinds import KINDS
-from kafkaform.kinds.base import Layer
-from kafkaform.manifests import yaml12
-from kafkaform.manifests.loader import Context, load
-from kafkaform.model import FieldValue, Location, Observation, Observed, Plan, ResourceRef, Undeclared
-from kafkaform.operations import AlterConfigs, CreateTopic
-from kafkaform.planner import diff
+from kafkaform.config.manifests import yaml12
+from kafkaform.config.manifests.loader import Context, load
+from kafkaform.core.errors import KafkaformError
+from kafkaform.core.groups import Group, Position
+from kafkaform.core.model import FieldValue, Location, Observation, Observed, Plan, ResourceRef, Undeclared
+from kafkaform.core.operations import AlterConfigs, CreateTopic
+from kafkaform.inspect.importing import By, Import, Layout, make_import
+from kafkaform.inspect.standing import Selection
+from kafkaform.plan.planner import diff
 from kafkaform.report.imports import problems_of
-from kafkaform.standing import Selection
+from kafkaform.resources import KINDS
+from kafkaform.resources.base import Layer
 from tests.support.scenes import topic
 from tests.unit.report.test_report_manifest import VALUES
 
@@ -226,7 +226,7 @@ def test_a_topic_that_is_gone_meanwhile_is_no_problem() -> None:
 
 
 def test_no_file_is_larger_than_can_be_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkaform.importing.MAX_BYTES", 300)
+    monkeypatch.setattr("kafkaform.inspect.importing.MAX_BYTES", 300)
     assert yaml12.MAX_BYTES > 300
     read = observation(*(seen(f"orders.v{n}") for n in range(5)))
     assert len(make_import(read, EVERYTHING, {}, Context(), Layout(Path("live"))).files) == 5

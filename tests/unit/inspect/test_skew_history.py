@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kafkaform.cli.output import write_file
-from kafkaform.errors import KafkaformError
-from kafkaform.skew import history
-from kafkaform.skew_report import parse_skew_report
+from kafkaform.core.errors import KafkaformError
+from kafkaform.inspect.skew import history
+from kafkaform.plan.skew_report import parse_skew_report
 from spark_validation.document import to_json
 from spark_validation.results import Report
 from tests.support import skew_scenes as scenes

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from kafkaform.errors import KafkaformError, SkewReportError
-from kafkaform.model import Desired
-from kafkaform.settings import Settings
-from kafkaform.skew_report import (
+from kafkaform.config.settings import Settings
+from kafkaform.core.errors import KafkaformError, SkewReportError
+from kafkaform.core.model import Desired
+from kafkaform.plan.skew_report import (
     is_beyond_policy,
     judged,
     read_skew_report,

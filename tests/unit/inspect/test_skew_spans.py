@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.errors import KafkaformError, PermissionDenied
-from kafkaform.groups import TopicPartition
-from kafkaform.model import Broker, Desired, Intent, ResourceRef
-from kafkaform.skew.scene import Reader, choose, declared_partitions, limits, readers, with_policy
-from kafkaform.skew.spans import PartitionLog, read_logs
+from kafkaform.core.errors import KafkaformError, PermissionDenied
+from kafkaform.core.groups import TopicPartition
+from kafkaform.core.model import Broker, Desired, Intent, ResourceRef
+from kafkaform.inspect.skew.scene import Reader, choose, declared_partitions, limits, readers, with_policy
+from kafkaform.inspect.skew.spans import PartitionLog, read_logs
 from spark_validation.results import Limits
 from tests.support.scenes import absent, declared, made, topic
 

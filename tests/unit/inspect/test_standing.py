@@ -8,10 +8,10 @@ import pytest
 
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import none_besides
-from kafkaform.errors import PermissionDenied, Unreachable
-from kafkaform.groups import Group, GroupReading, Position
-from kafkaform.model import Desired, Diagnostic, Intent, Observation, Observed, ResourceRef, Severity
-from kafkaform.standing import Selection, assemble, members_of, read_standing
+from kafkaform.core.errors import PermissionDenied, Unreachable
+from kafkaform.core.groups import Group, GroupReading, Position
+from kafkaform.core.model import Desired, Diagnostic, Intent, Observation, Observed, ResourceRef, Severity
+from kafkaform.inspect.standing import Selection, assemble, members_of, read_standing
 from tests.support.scenes import topic
 
 IGNORED = ("__*", "*-changelog")

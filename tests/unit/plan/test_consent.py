@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafkaform.consent import Consents, Grant, parse_annotation
-from kafkaform.errors import UsageError
-from kafkaform.model import Consent, ResourceRef
+from kafkaform.core.errors import UsageError
+from kafkaform.core.model import Consent, ResourceRef
+from kafkaform.resources.consent import Consents, Grant, parse_annotation
 
 ORDERS = ResourceRef("Topic", "orders.v1")
 

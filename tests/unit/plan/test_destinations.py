@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.client_properties import ClientProperties
+from kafkaform.apply.executor import apply
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.errors import PermissionDenied, Unreachable
-from kafkaform.executor import apply
-from kafkaform.groups import TopicPartition
-from kafkaform.kinds import KINDS
-from kafkaform.layout import Assignment, Layout, parse_assignment
-from kafkaform.model import Broker, Desired, FieldChange, Plan, Status, Update
-from kafkaform.moves.options import MoveOptions
-from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, Operation, Reassign
-from kafkaform.outcome import Result
-from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json
-from kafkaform.planner import narrow
-from kafkaform.planning import Request, judged_again, make_plan
-from kafkaform.report.summary import summary_sentence
-from kafkaform.settings import ClusterSettings, Settings
+from kafkaform.config.client_properties import ClientProperties
+from kafkaform.config.settings import ClusterSettings, Settings
+from kafkaform.core.errors import PermissionDenied, Unreachable
+from kafkaform.core.groups import TopicPartition
+from kafkaform.core.layout import Assignment, Layout, parse_assignment
+from kafkaform.core.model import Broker, Desired, FieldChange, Plan, Status, Update
+from kafkaform.core.move_options import MoveOptions
+from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, Operation, Reassign
+from kafkaform.core.outcome import Result
+from kafkaform.plan.plan_file import PlanHeader, plan_from_json, plan_to_json
+from kafkaform.plan.planner import narrow
+from kafkaform.plan.planning import Request, judged_again, make_plan
+from kafkaform.plan.summary import summary_sentence
+from kafkaform.resources import KINDS
 from tests.support.scenes import FakeClock, Watched, declared, made, plan_for, topic
 
 

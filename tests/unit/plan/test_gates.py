@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafkaform.consent import Grant
-from kafkaform.errors import UsageError
-from kafkaform.gates import hold_back, idle_grants, moves_data, refusal_by
-from kafkaform.model import (
+from kafkaform.core.errors import UsageError
+from kafkaform.core.model import (
     Change,
     Create,
     Delete,
@@ -22,6 +20,8 @@ from kafkaform.model import (
     Status,
     Update,
 )
+from kafkaform.plan.gates import hold_back, idle_grants, moves_data, refusal_by
+from kafkaform.resources.consent import Grant
 from tests.support.scenes import topic
 
 SICK = Diagnostic("KF303", Severity.ERROR, "3 partitions of 1 topic are under-replicated")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.offset_spec import (
+from kafkaform.core.offset_spec import (
     Ago,
     AtOffset,
     AtTime,

@@ -7,10 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.health import PartitionState
-from kafkaform.layout import Assignment, Layout, Reassignment
-from kafkaform.model import Broker
-from kafkaform.placement import Balance, Moves, Placements, Strategy, Want, balance, moves, place, rebalance
+from kafkaform.core.health import PartitionState
+from kafkaform.core.layout import Assignment, Layout, Reassignment
+from kafkaform.core.model import Broker
+from kafkaform.plan.placement import (
+    Balance,
+    Moves,
+    Placements,
+    Strategy,
+    Want,
+    balance,
+    moves,
+    place,
+    rebalance,
+)
 from tests.support.layouts import brokers, large, layout, moved, state_of
 
 THREE = brokers(3, ("a", "b", "c"))

@@ -11,10 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from kafkaform.health import PartitionState
-from kafkaform.layout import Assignment, Layout, Replicas
-from kafkaform.model import Broker
-from kafkaform.placement import Strategy, Want, balance, moves, place, rebalance
+from kafkaform.core.health import PartitionState
+from kafkaform.core.layout import Assignment, Layout, Replicas
+from kafkaform.core.model import Broker
+from kafkaform.plan.placement import Strategy, Want, balance, moves, place, rebalance
 from tests.support import layouts
 
 MOVABLE = st.sampled_from((Strategy.BALANCED, Strategy.RACK_AWARE))

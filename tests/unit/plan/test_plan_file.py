@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from kafkaform import schema_files
-from kafkaform.errors import KafkaformError, PlanFileError
-from kafkaform.manifests.files import NO_CONFIG_FILE
-from kafkaform.model import (
+from kafkaform.config.manifests.files import NO_CONFIG_FILE
+from kafkaform.core import schema_files
+from kafkaform.core.errors import KafkaformError, PlanFileError
+from kafkaform.core.model import (
     Consent,
     Create,
     Delete,
@@ -35,9 +35,9 @@ from kafkaform.model import (
     UndeclaredConfig,
     Update,
 )
-from kafkaform.plan_file import PlanHeader, digest_of, plan_from_json, plan_to_json
-from kafkaform.report.printable import is_plain
-from kafkaform.schema_files import load_schema
+from kafkaform.core.printable import is_plain
+from kafkaform.core.schema_files import load_schema
+from kafkaform.plan.plan_file import PlanHeader, digest_of, plan_from_json, plan_to_json
 from tests.support import strategies
 from tests.support.json_places import places
 from tests.support.scenes import topic

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform import __version__
-from kafkaform.errors import PlanFileError
-from kafkaform.freshness import CLOCKS_DIFFER
-from kafkaform.model import Plan
-from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json, sign
-from kafkaform.plan_signature import Purpose, SignedFor, signature_member
-from kafkaform.plan_trust import Checkout, Terms, check_trust
-from kafkaform.repository import Repository
+from kafkaform.core.errors import PlanFileError
+from kafkaform.core.freshness import CLOCKS_DIFFER
+from kafkaform.core.model import Plan
+from kafkaform.plan.plan_file import PlanHeader, plan_from_json, plan_to_json, sign
+from kafkaform.plan.plan_signature import Purpose, SignedFor, signature_member
+from kafkaform.plan.plan_trust import Checkout, Terms, check_trust
+from kafkaform.vcs.repository import Repository
 from tests.support.git_work import Work
 
 HEAD = "0123456789abcdef0123456789abcdef01234567"

@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafkaform.consent import Grant
-from kafkaform.gates import Policy, matches
-from kafkaform.kinds import KINDS
-from kafkaform.model import (
+from kafkaform.core.model import (
     Broker,
     Create,
     Delete,
@@ -35,9 +32,12 @@ from kafkaform.model import (
     Update,
     risk_of,
 )
-from kafkaform.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic
-from kafkaform.planner import diff, narrow
-from kafkaform.rejudging import Grounds, rejudged
+from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic
+from kafkaform.plan.gates import Policy, matches
+from kafkaform.plan.planner import diff, narrow
+from kafkaform.plan.rejudging import Grounds, rejudged
+from kafkaform.resources import KINDS
+from kafkaform.resources.consent import Grant
 
 DAY = 86_400_000
 DEFAULTS: dict[str, str | None] = {

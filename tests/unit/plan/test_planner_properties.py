@@ -9,11 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from kafkaform import kafka_configs
-from kafkaform.consent import Grant
-from kafkaform.gates import Policy
-from kafkaform.kinds import KINDS
-from kafkaform.model import (
+from kafkaform.core import kafka_configs
+from kafkaform.core.model import (
     CONFIG_PREFIX,
     Create,
     Delete,
@@ -32,9 +29,12 @@ from kafkaform.model import (
     Update,
     risk_of,
 )
-from kafkaform.plan_file import PlanHeader, plan_to_json
-from kafkaform.planner import diff
-from kafkaform.rejudging import Grounds, rejudged
+from kafkaform.plan.gates import Policy
+from kafkaform.plan.plan_file import PlanHeader, plan_to_json
+from kafkaform.plan.planner import diff
+from kafkaform.plan.rejudging import Grounds, rejudged
+from kafkaform.resources import KINDS
+from kafkaform.resources.consent import Grant
 from tests.support.strategies import examples
 
 T = TypeVar("T")

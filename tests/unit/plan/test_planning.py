@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform import client_properties
-from kafkaform.batches import MAX_WEIGHT, weight
+from kafkaform.apply.batches import MAX_WEIGHT, weight
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.consent import Grant
-from kafkaform.errors import (
+from kafkaform.config import client_properties
+from kafkaform.config.settings import ClusterSettings, Settings
+from kafkaform.core.errors import (
     ClusterError,
     KafkaformError,
     OutcomeUnknown,
@@ -21,12 +21,22 @@ from kafkaform.errors import (
     RequestRejected,
     Unreachable,
 )
-from kafkaform.model import Desired, Intent, Observed, Plan, Reader, ResourceRef, Severity, Status, Update
-from kafkaform.operations import DeleteTopic, Operation
-from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json
-from kafkaform.planner import narrow
-from kafkaform.planning import Request, judged_again, make_plan
-from kafkaform.settings import ClusterSettings, Settings
+from kafkaform.core.model import (
+    Desired,
+    Intent,
+    Observed,
+    Plan,
+    Reader,
+    ResourceRef,
+    Severity,
+    Status,
+    Update,
+)
+from kafkaform.core.operations import DeleteTopic, Operation
+from kafkaform.plan.plan_file import PlanHeader, plan_from_json, plan_to_json
+from kafkaform.plan.planner import narrow
+from kafkaform.plan.planning import Request, judged_again, make_plan
+from kafkaform.resources.consent import Grant
 from tests.support.scenes import DAY, QUIET, WEEK, Watched, absent, declared, made, plan_for, topic
 
 

@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from kafkaform.apply.executor import apply
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.consent import Grant
-from kafkaform.errors import RequestRejected, Unreachable
-from kafkaform.executor import apply
-from kafkaform.groups import GroupReading
-from kafkaform.limits import Limits
-from kafkaform.model import (
+from kafkaform.config.settings import Settings
+from kafkaform.core.errors import RequestRejected, Unreachable
+from kafkaform.core.groups import GroupReading
+from kafkaform.core.model import (
     Create,
     Delete,
     Desired,
@@ -26,10 +25,17 @@ from kafkaform.model import (
     Status,
     Update,
 )
-from kafkaform.operations import AddPartitions, AlterConfigs, CommitInitialOffsets, CreateTopic, DeleteGroup
-from kafkaform.outcome import Result
-from kafkaform.planning import Request, make_plan
-from kafkaform.settings import Settings
+from kafkaform.core.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CommitInitialOffsets,
+    CreateTopic,
+    DeleteGroup,
+)
+from kafkaform.core.outcome import Result
+from kafkaform.plan.planning import Request, make_plan
+from kafkaform.resources.consent import Grant
+from kafkaform.rules.limits import Limits
 from tests.support.scenes import DAY, QUIET, WEEK, FakeClock, Watched, absent, declared, made, topic
 
 GROUP = ResourceRef("ConsumerGroup", "g")
@@ -261,7 +267,7 @@ def test_a_consumer_by_assign_is_noticed(memory: MemoryCluster, monkeypatch: pyt
         naps.append(seconds)
         memory.commit("g", {("a", 0): 6})
 
-    monkeypatch.setattr("kafkaform.planning.time.sleep", sleep)
+    monkeypatch.setattr("kafkaform.plan.planning.time.sleep", sleep)
     plan = plan_for(memory, declared("a"), gone())
     assert "KF407" in found(plan)
     assert len(naps) == 1
@@ -273,7 +279,7 @@ def test_nobody_waits_where_no_group_is_to_go(memory: MemoryCluster, monkeypatch
     def sleep(_: float) -> None:
         pytest.fail("it waited")
 
-    monkeypatch.setattr("kafkaform.planning.time.sleep", sleep)
+    monkeypatch.setattr("kafkaform.plan.planning.time.sleep", sleep)
     plan_for(memory, declared("a", 6), reader("a"))
     plan_for(memory, gone())
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.errors import SkewReportError
-from kafkaform.model import Desired, Diagnostic, Plan, PlannedChange, Risk, Severity, Status, Update
-from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json
-from kafkaform.planning import Request, make_plan
-from kafkaform.settings import Settings
+from kafkaform.config.settings import Settings
+from kafkaform.core.errors import SkewReportError
+from kafkaform.core.model import Desired, Diagnostic, Plan, PlannedChange, Risk, Severity, Status, Update
+from kafkaform.plan.plan_file import PlanHeader, plan_from_json, plan_to_json
+from kafkaform.plan.planning import Request, make_plan
 from spark_validation.results import Estimate, TopicResult
 from tests.support.scenes import DAY, QUIET, WEEK, made
 from tests.support.skew_scenes import FINE, SURE, UNSURE, empty, hot, measured, policed, report, what_if

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from kafkaform.client_properties import ClientProperties
+from kafkaform.apply.executor import apply
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.errors import KafkaformError, UsageError
-from kafkaform.executor import apply
-from kafkaform.layout import parse_assignment
-from kafkaform.model import Broker, Desired, Status, Update
-from kafkaform.moves.options import MoveOptions
-from kafkaform.outcome import Result
-from kafkaform.rebalancing import Rebalance, RebalanceRequest, make_rebalance, static_topics
-from kafkaform.settings import ClusterSettings
+from kafkaform.config.client_properties import ClientProperties
+from kafkaform.config.settings import ClusterSettings
+from kafkaform.core.errors import KafkaformError, UsageError
+from kafkaform.core.layout import parse_assignment
+from kafkaform.core.model import Broker, Desired, Status, Update
+from kafkaform.core.move_options import MoveOptions
+from kafkaform.core.outcome import Result
+from kafkaform.plan.rebalancing import Rebalance, RebalanceRequest, make_rebalance, static_topics
 from tests.support.move_scenes import laid_out, now_on
 from tests.support.scenes import FakeClock, topic
 

@@ -8,13 +8,10 @@ from functools import partial
 
 import pytest
 
-from kafkaform import planning
+from kafkaform.apply.executor import apply
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.consent import Grant
-from kafkaform.executor import apply
-from kafkaform.kinds import KINDS
-from kafkaform.limits import Limits
-from kafkaform.model import (
+from kafkaform.config.settings import Settings
+from kafkaform.core.model import (
     SAFE,
     Change,
     Delete,
@@ -28,13 +25,16 @@ from kafkaform.model import (
     Status,
     Update,
 )
-from kafkaform.operations import AlterConfigs, DeleteTopic
-from kafkaform.outcome import Result
-from kafkaform.plan_file import PlanHeader, plan_from_json, plan_to_json
-from kafkaform.planner import narrow
-from kafkaform.planning import Request, judged_again, make_plan
-from kafkaform.rejudging import Grounds, rejudged
-from kafkaform.settings import Settings
+from kafkaform.core.operations import AlterConfigs, DeleteTopic
+from kafkaform.core.outcome import Result
+from kafkaform.plan import planning
+from kafkaform.plan.plan_file import PlanHeader, plan_from_json, plan_to_json
+from kafkaform.plan.planner import narrow
+from kafkaform.plan.planning import Request, judged_again, make_plan
+from kafkaform.plan.rejudging import Grounds, rejudged
+from kafkaform.resources import KINDS
+from kafkaform.resources.consent import Grant
+from kafkaform.rules.limits import Limits
 from tests.support.scenes import DAY, QUIET, WEEK, Watched, absent, declared, made, plan_for, state_of, topic
 
 HEADER = PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z")

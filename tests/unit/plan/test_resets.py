@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from kafkaform.client_properties import ClientProperties
+from kafkaform.apply.executor import apply
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.consent import Grant
-from kafkaform.errors import ClusterError, KafkaformError
-from kafkaform.executor import apply
-from kafkaform.model import Plan, ResourceRef, Status, Update
-from kafkaform.offset_spec import parse_offset
-from kafkaform.outcome import Result
-from kafkaform.resets import Reset, ResetRequest, make_reset, parse_topics
-from kafkaform.settings import ClusterSettings, Settings
+from kafkaform.config.client_properties import ClientProperties
+from kafkaform.config.settings import ClusterSettings, Settings
+from kafkaform.core.errors import ClusterError, KafkaformError
+from kafkaform.core.model import Plan, ResourceRef, Status, Update
+from kafkaform.core.offset_spec import parse_offset
+from kafkaform.core.outcome import Result
+from kafkaform.plan.resets import Reset, ResetRequest, make_reset, parse_topics
+from kafkaform.resources.consent import Grant
 from tests.support.scenes import FakeClock, made, topic
 
 NOW = 1_000_000
@@ -232,7 +232,7 @@ def test_offsets_that_move_while_the_plan_is_made_are_told(
     def time_passes(_: float) -> None:
         cluster.commit("g", {("a", 0): 51})
 
-    monkeypatch.setattr("kafkaform.planning.time.sleep", time_passes)
+    monkeypatch.setattr("kafkaform.plan.planning.time.sleep", time_passes)
     found = [note.code for note in reset(cluster, "earliest").plan.diagnostics]
     assert "KF407" in found
 

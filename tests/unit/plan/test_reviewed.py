@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.model import (
+from kafkaform.core.model import (
     SAFE,
     Change,
     Consent,
@@ -30,9 +30,9 @@ from kafkaform.model import (
     UndeclaredConfig,
     Update,
 )
-from kafkaform.plan_file import PlanHeader
-from kafkaform.report.changes import fields_of
-from kafkaform.reviewed import Comparison, compare
+from kafkaform.plan.plan_file import PlanHeader
+from kafkaform.plan.reviewed import Comparison, compare
+from kafkaform.resources.changes import fields_of
 from tests.support import strategies
 from tests.support.scenes import topic
 

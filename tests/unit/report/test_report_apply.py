@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkaform.apply.executor import apply
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.errors import OutcomeUnknown, RequestRejected, Unreachable
-from kafkaform.executor import apply
-from kafkaform.layout import Layout
-from kafkaform.model import Location, Plan, ResourceRef
-from kafkaform.operations import (
+from kafkaform.core.errors import OutcomeUnknown, RequestRejected, Unreachable
+from kafkaform.core.layout import Layout
+from kafkaform.core.model import Location, Plan, ResourceRef
+from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,
     CreateTopic,
@@ -23,9 +23,9 @@ from kafkaform.operations import (
     Operation,
     Reassign,
 )
-from kafkaform.outcome import ApplyReport, ResourceResult, Result
+from kafkaform.core.outcome import ApplyReport, ResourceResult, Result
+from kafkaform.core.printable import is_plain
 from kafkaform.report.apply import apply_to_json, describe, render_apply
-from kafkaform.report.printable import is_plain
 from tests.support import strategies
 from tests.support.scenes import DAY, WEEK, FakeClock, Watched, absent, declared, made, plan_for, topic
 

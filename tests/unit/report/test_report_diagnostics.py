@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from sarif_pydantic import Sarif
 
 from kafkaform import rules
-from kafkaform.errors import Problem
-from kafkaform.model import Diagnostic, Location, Severity
+from kafkaform.core.errors import Problem
+from kafkaform.core.model import Diagnostic, Location, Severity
 from kafkaform.report.diagnostics import FORMATS, has_errors, render, tally
 from kafkaform.report.findings import Reported, Workspace, by_environment, everywhere, from_problems
 

@@ -9,10 +9,10 @@ import pytest
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
-from kafkaform.checkup import Checkup, Untold
-from kafkaform.groups import Group, Position
-from kafkaform.health import Health, PartitionState, Quorum
-from kafkaform.model import Broker, Diagnostic, Location, ResourceRef, Severity
+from kafkaform.core.groups import Group, Position
+from kafkaform.core.health import Health, PartitionState, Quorum
+from kafkaform.core.model import Broker, Diagnostic, Location, ResourceRef, Severity
+from kafkaform.inspect.checkup import Checkup, Untold
 from kafkaform.report.doctor import checkup_to_json, headline, render_checkup
 from kafkaform.report.prometheus import metrics
 

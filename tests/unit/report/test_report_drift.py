@@ -15,10 +15,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafkaform.audit.trail import Trail
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.drift import Drift, Unmanaged, find_drift
-from kafkaform.manifests.loader import Context, load
-from kafkaform.model import Desired, Plan, ResourceRef
-from kafkaform.plan_file import PlanHeader
+from kafkaform.config.manifests.loader import Context, load
+from kafkaform.core.model import Desired, Plan, ResourceRef
+from kafkaform.core.printable import is_plain
+from kafkaform.core.schema_files import load_schema
+from kafkaform.inspect.drift import Drift, Unmanaged, find_drift
+from kafkaform.plan.plan_file import PlanHeader
 from kafkaform.report.drift_github import drift_commands
 from kafkaform.report.drift_json import drift_to_json
 from kafkaform.report.drift_markdown import render_drift_markdown
@@ -28,8 +30,6 @@ from kafkaform.report.drift_ways import Reach, accepting, restoring
 from kafkaform.report.drift_wording import since_field, since_whole, summary_sentence
 from kafkaform.report.findings import Workspace
 from kafkaform.report.markdown import LEAST, LIMIT
-from kafkaform.report.printable import is_plain
-from kafkaform.schema_files import load_schema
 from tests.support.audit_scenes import Story
 from tests.support.drift_scenes import ELSEWHERE, HERE, NO_RECORD, drift_in, drifts
 from tests.support.scenes import DAY, WEEK, absent, declared, made, topic

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.groups import Group, Position
-from kafkaform.model import Desired, Intent, ResourceRef
+from kafkaform.core.groups import Group, Position
+from kafkaform.core.model import Desired, Intent, ResourceRef
+from kafkaform.core.printable import printable
 from kafkaform.report.graph import Graph, Live, graph_of, graph_to_json, render_dot, render_mermaid
-from kafkaform.report.printable import printable
 from tests.support.scenes import topic
 from tests.support.strategies import hostile_text
 

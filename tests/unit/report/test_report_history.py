@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kafkaform.audit.entries import Log
 from kafkaform.audit.trail import Trail
-from kafkaform.model import FieldValue, ResourceRef
+from kafkaform.core.model import FieldValue, ResourceRef
 from kafkaform.report.drift_wording import apply_words
 from kafkaform.report.history import history_to_json, render_history
 from tests.support.audit_scenes import Story

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from kafkaform import kafka_configs
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.config_values import ConfigKey
-from kafkaform.kafka_configs import ConfigType
-from kafkaform.manifests.loader import Context, load
-from kafkaform.model import Desired, FieldValue, Observed, ResourceRef
-from kafkaform.operations import CreateTopic
-from kafkaform.planner import diff
-from kafkaform.report.manifest import live_manifest
-from kafkaform.report.printable import printable
+from kafkaform.config.manifest_text import live_manifest
+from kafkaform.config.manifests.loader import Context, load
+from kafkaform.core import kafka_configs
+from kafkaform.core.config_values import ConfigKey
+from kafkaform.core.kafka_configs import ConfigType
+from kafkaform.core.model import Desired, FieldValue, Observed, ResourceRef
+from kafkaform.core.operations import CreateTopic
+from kafkaform.core.printable import printable
+from kafkaform.plan.planner import diff
 from tests.support.scenes import made, plan_for, topic
 from tests.support.strategies import hostile_text
 

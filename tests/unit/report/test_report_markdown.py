@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from kafkaform.model import (
+from kafkaform.core.model import (
     Consent,
     Create,
     Delete,
@@ -29,10 +29,10 @@ from kafkaform.model import (
     UndeclaredConfig,
     Update,
 )
-from kafkaform.plan_file import PlanHeader
+from kafkaform.core.printable import clipped, is_plain, printable
+from kafkaform.plan.plan_file import PlanHeader
 from kafkaform.report.markdown import LEAST, LIMIT, render_markdown
 from kafkaform.report.markdown_escape import code, code_block, html, prose
-from kafkaform.report.printable import clipped, is_plain, printable
 from tests.support import strategies
 from tests.support.scenes import topic
 from tests.support.strategies import examples

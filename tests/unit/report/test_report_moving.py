@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.moves.progress import MoveProgress
+from kafkaform.core.move_progress import MoveProgress
 from kafkaform.report.moving import Pace, amount, told
 
 MIB = 1024**2

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from kafkaform.report.printable import is_plain
+from kafkaform.core.printable import is_plain
 from kafkaform.report.skew_html import LIMIT, render_skew_html
 from spark_validation.results import Estimate, Report, TopicResult
 from tests.support import skew_samples as samples

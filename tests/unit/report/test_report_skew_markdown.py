@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkaform.core.printable import is_plain
 from kafkaform.report.markdown import LIMIT
-from kafkaform.report.printable import is_plain
 from kafkaform.report.skew_markdown import LEAST, render_skew_markdown
 from kafkaform.report.skew_mermaid import partition_chart
 from spark_validation.results import Cause, Finding, PartitionResult, TopicResult, Verdict

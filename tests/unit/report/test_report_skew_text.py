@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from kafkaform.report.printable import is_plain
+from kafkaform.core.printable import is_plain
 from kafkaform.report.skew_bars import MARK, Scale, selected
 from kafkaform.report.skew_text import render_skew
 from spark_validation.results import Cause, Estimate, Finding, TopicResult, Verdict

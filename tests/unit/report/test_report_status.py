@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.groups import Group, Member, Position
-from kafkaform.model import FieldValue, Observed
-from kafkaform.report.printable import printable
+from kafkaform.core.groups import Group, Member, Position
+from kafkaform.core.model import FieldValue, Observed
+from kafkaform.core.printable import printable
+from kafkaform.inspect.standing import GroupStanding, Standing, TopicStanding
 from kafkaform.report.status import render_status, status_to_json
-from kafkaform.standing import GroupStanding, Standing, TopicStanding
 from tests.support.scenes import topic
 from tests.support.strategies import hostile_text
 

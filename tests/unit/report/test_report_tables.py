@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from kafkaform.report.printable import printable
+from kafkaform.core.printable import printable
 from kafkaform.report.tables import Cell, Column, table
 from tests.support.strategies import hostile_text
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.model import (
+from kafkaform.core.model import (
     Change,
     Consent,
     Create,
@@ -26,11 +26,11 @@ from kafkaform.model import (
     UndeclaredConfig,
     Update,
 )
-from kafkaform.plan_file import PlanHeader
-from kafkaform.report.printable import clipped, is_plain, plain_quotes, printable, wrapped
-from kafkaform.report.summary import headline, summary_sentence
+from kafkaform.core.printable import clipped, is_plain, plain_quotes, printable, wrapped
+from kafkaform.plan.plan_file import PlanHeader
+from kafkaform.plan.summary import headline, summary_sentence
 from kafkaform.report.text import render_plan, render_provenance
-from kafkaform.report.values import LONGEST, label, single, worded
+from kafkaform.resources.values import LONGEST, label, single, worded
 from tests.support import strategies
 from tests.support.scenes import topic
 

@@ -15,26 +15,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkaform
-from kafkaform import planning, rules
-from kafkaform.audit.reversal import reversal
+from kafkaform import rules
 from kafkaform.cli.main import COMMANDS
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.consent import Grant
-from kafkaform.errors import Problem
-from kafkaform.kinds import KINDS
-from kafkaform.kinds.consumer_group.risk import judge_delete
-from kafkaform.manifests.loader import VERBATIM
-from kafkaform.manifests.structure import structure_problems
-from kafkaform.manifests.yaml12 import read_documents
-from kafkaform.model import Desired, Facts, Intent, Plan, ResourceRef
+from kafkaform.config.manifests.loader import VERBATIM
+from kafkaform.config.manifests.structure import structure_problems
+from kafkaform.config.manifests.yaml12 import read_documents
+from kafkaform.config.settings import Settings
+from kafkaform.core.errors import Problem
+from kafkaform.core.model import Desired, Facts, Intent, Plan, ResourceRef
+from kafkaform.core.wording import command, setting, spans
+from kafkaform.inspect.reversal import reversal
+from kafkaform.plan import planning
 from kafkaform.report.drift_json import drift_to_json
 from kafkaform.report.drift_markdown import render_drift_markdown
 from kafkaform.report.drift_text import render_drift
 from kafkaform.report.drift_ways import Reach, accepting, restoring
 from kafkaform.report.markdown import render_markdown
 from kafkaform.report.text import render_plan
-from kafkaform.settings import Settings
-from kafkaform.wording import command, setting, spans
+from kafkaform.resources import KINDS
+from kafkaform.resources.consent import Grant
+from kafkaform.resources.consumer_group.risk import judge_delete
 from tests.support.audit_scenes import HEADER, Story
 from tests.support.drift_scenes import drift_in
 from tests.support.scenes import QUIET, made, topic

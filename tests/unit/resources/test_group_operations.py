@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kafkaform.group_state import observed_state
-from kafkaform.groups import Group, Position
-from kafkaform.kinds.consumer_group.operations import operations
-from kafkaform.model import SAFE, Create, Delete, FieldChange, ResourceRef, Update
-from kafkaform.operations import AlterConfigs, CommitInitialOffsets, DeleteGroup, ResetOffsets
+from kafkaform.core.group_state import observed_state
+from kafkaform.core.groups import Group, Position
+from kafkaform.core.model import SAFE, Create, Delete, FieldChange, ResourceRef, Update
+from kafkaform.core.operations import AlterConfigs, CommitInitialOffsets, DeleteGroup, ResetOffsets
+from kafkaform.resources.consumer_group.operations import operations
 
 REF = ResourceRef("ConsumerGroup", "g")
 TIMEOUT, BEAT = "config.consumer.session.timeout.ms", "config.consumer.heartbeat.interval.ms"

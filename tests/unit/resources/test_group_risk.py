@@ -6,22 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from kafkaform import kafka_configs
 from kafkaform.audit.trail import Setting
-from kafkaform.gates import Policy
-from kafkaform.group_state import observed_state
-from kafkaform.groups import Group, Member, Position
-from kafkaform.kinds import KINDS
-from kafkaform.kinds.base import UpdateContext
-from kafkaform.kinds.consumer_group.risk import (
-    _BY_NAME,
-    HARMLESS,
-    HAZARDS,
-    judge,
-    judge_create,
-    judge_delete,
-)
-from kafkaform.model import (
+from kafkaform.core import kafka_configs
+from kafkaform.core.group_state import observed_state
+from kafkaform.core.groups import Group, Member, Position
+from kafkaform.core.model import (
     SAFE,
     Create,
     Delete,
@@ -40,9 +29,20 @@ from kafkaform.model import (
     Undeclared,
     Update,
 )
-from kafkaform.planner import diff, plan_update
+from kafkaform.plan.gates import Policy
+from kafkaform.plan.planner import diff, plan_update
 from kafkaform.report.markdown import render_markdown
 from kafkaform.report.text import render_plan
+from kafkaform.resources import KINDS
+from kafkaform.resources.base import UpdateContext
+from kafkaform.resources.consumer_group.risk import (
+    _BY_NAME,
+    HARMLESS,
+    HAZARDS,
+    judge,
+    judge_create,
+    judge_delete,
+)
 
 REF = ResourceRef("ConsumerGroup", "checkout")
 KIND = KINDS["ConsumerGroup"]

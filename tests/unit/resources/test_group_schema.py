@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkaform import kafka_configs
-from kafkaform.groups import PROTOCOLS
-from kafkaform.kinds import KINDS
-from kafkaform.kinds.consumer_group.client import ASSIGNMENT, ASSIGNORS, is_taken
-from kafkaform.schema_files import load_schema
-from kafkaform.settings import Settings, read_settings
+from kafkaform.config.settings import Settings, read_settings
+from kafkaform.core import kafka_configs
+from kafkaform.core.groups import PROTOCOLS
+from kafkaform.core.schema_files import load_schema
+from kafkaform.resources import KINDS
+from kafkaform.resources.consumer_group.client import ASSIGNMENT, ASSIGNORS, is_taken
 from tests.unit.resources.test_group_spec import normal
 
 SCHEMA = load_schema("consumergroup")

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from kafkaform import kafka_configs
-from kafkaform.errors import InvalidInput
-from kafkaform.kinds import KINDS
-from kafkaform.kinds.base import Layer
-from kafkaform.kinds.consumer_group.client import is_taken
-from kafkaform.kinds.consumer_group.spec import normalise, resolve
-from kafkaform.manifests.loader import Context, load, merge
-from kafkaform.model import Desired, Intent, State, Undeclared
+from kafkaform.config.manifests.loader import Context, load, merge
+from kafkaform.core import kafka_configs
+from kafkaform.core.errors import InvalidInput
+from kafkaform.core.model import Desired, Intent, State, Undeclared
+from kafkaform.resources import KINDS
+from kafkaform.resources.base import Layer
+from kafkaform.resources.consumer_group.client import is_taken
+from kafkaform.resources.consumer_group.spec import normalise, resolve
 from tests.unit.resources.test_topic_spec import Reports
 
 

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from kafkaform.health import PartitionState
-from kafkaform.kinds import KINDS
-from kafkaform.kinds.base import Fate, Layer, UpdateContext
-from kafkaform.kinds.topic.copying import copied
-from kafkaform.kinds.topic.operations import begun
-from kafkaform.kinds.topic.placement import live, present
-from kafkaform.kinds.topic.spec import normalise, resolve
-from kafkaform.layout import Assignment, Layout, Reassignment, format_assignment, parse_assignment
-from kafkaform.model import Broker, Facts, FieldChange, Intent, Judgement, Observed, Risk, State, Update
-from kafkaform.operations import AddPartitions, AlterConfigs, Reassign
+from kafkaform.core.health import PartitionState
+from kafkaform.core.layout import Assignment, Layout, Reassignment, format_assignment, parse_assignment
+from kafkaform.core.model import Broker, Facts, FieldChange, Intent, Judgement, Observed, Risk, State, Update
+from kafkaform.core.operations import AddPartitions, AlterConfigs, Reassign
+from kafkaform.resources import KINDS
+from kafkaform.resources.base import Fate, Layer, UpdateContext
+from kafkaform.resources.topic.copying import copied
+from kafkaform.resources.topic.operations import begun
+from kafkaform.resources.topic.placement import live, present
+from kafkaform.resources.topic.spec import normalise, resolve
 from tests.support.scenes import topic
 from tests.unit.resources.test_topic_spec import Reports
 

@@ -6,11 +6,11 @@ from math import lcm
 
 import pytest
 
-from kafkaform import kafka_configs
-from kafkaform.kinds import KINDS
-from kafkaform.kinds.base import UpdateContext
-from kafkaform.kinds.topic.risk import _BY_PATH, HARMLESS, HAZARDS, judge, keys_that_stay
-from kafkaform.model import SAFE, Facts, FieldValue, Intent, Judgement, ResourceRef, Risk, State
+from kafkaform.core import kafka_configs
+from kafkaform.core.model import SAFE, Facts, FieldValue, Intent, Judgement, ResourceRef, Risk, State
+from kafkaform.resources import KINDS
+from kafkaform.resources.base import UpdateContext
+from kafkaform.resources.topic.risk import _BY_PATH, HARMLESS, HAZARDS, judge, keys_that_stay
 
 REF = ResourceRef("Topic", "orders.v1")
 DAY = 86_400_000

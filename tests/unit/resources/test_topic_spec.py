@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kafkaform import kafka_configs
-from kafkaform.kinds import KINDS, kind_order
-from kafkaform.kinds.base import Layer
-from kafkaform.kinds.topic.spec import normalise, resolve
-from kafkaform.model import Intent, Undeclared
+from kafkaform.core import kafka_configs
+from kafkaform.core.model import Intent, Undeclared
+from kafkaform.resources import KINDS, kind_order
+from kafkaform.resources.base import Layer
+from kafkaform.resources.topic.spec import normalise, resolve
 
 Said = tuple[tuple[str | int, ...], str, str | None, bool]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from kafkaform import rules
-from kafkaform.errors import InvalidInput
-from kafkaform.manifests.loader import load
-from kafkaform.model import Diagnostic, Facts, Severity
+from kafkaform.config.manifests.loader import load
+from kafkaform.config.settings import Settings, read_settings
+from kafkaform.core.errors import InvalidInput
+from kafkaform.core.model import Diagnostic, Facts, Severity
 from kafkaform.rules import Scene
-from kafkaform.settings import Settings, read_settings
 
 HEAD = "apiVersion: kafkaform/v1\nkind: Config\nenvironments: [dev, prod]\n"
 TOPIC = """\
@@ -432,7 +432,7 @@ def test_what_is_wrong_is_told_with_its_place(text: str, expected: str) -> None:
 
 
 def test_every_field_of_a_topic_can_be_asked_about() -> None:
-    from kafkaform.policies.fields import field_key
+    from kafkaform.rules.policies.fields import field_key
 
     for path in ("partitions", "replicationFactor", "keyed", "deletionProtection", "undeclared", "skew.by"):
         assert field_key("Topic", path) is not None, path

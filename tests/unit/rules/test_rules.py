@@ -10,7 +10,7 @@ import pytest
 
 import kafkaform
 from kafkaform import rules
-from kafkaform.model import Desired, Diagnostic, Location, Severity
+from kafkaform.core.model import Desired, Diagnostic, Location, Severity
 from kafkaform.rules.catalogue import Finding, rule
 from tests.support.scenes import declared
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.health import PartitionState
-from kafkaform.layout import Layout, Reassignment
-from kafkaform.model import (
+from kafkaform.config.settings import Settings
+from kafkaform.core.health import PartitionState
+from kafkaform.core.layout import Layout, Reassignment
+from kafkaform.core.model import (
     Broker,
     Desired,
     Facts,
@@ -20,9 +21,8 @@ from kafkaform.model import (
     Status,
     Update,
 )
-from kafkaform.planning import Request, make_plan
+from kafkaform.plan.planning import Request, make_plan
 from kafkaform.rules import Scene, Stage, check
-from kafkaform.settings import Settings
 from tests.support.rule_scenes import only
 from tests.support.scenes import declared, made, topic
 

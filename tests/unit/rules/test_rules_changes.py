@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from kafkaform import rules
-from kafkaform.group_state import observed_state
-from kafkaform.groups import Group, Member, Position
-from kafkaform.limits import Limits
-from kafkaform.model import (
+from kafkaform.core.group_state import observed_state
+from kafkaform.core.groups import Group, Member, Position
+from kafkaform.core.model import (
     Create,
     Delete,
     Desired,
@@ -28,6 +27,7 @@ from kafkaform.model import (
     Update,
 )
 from kafkaform.rules import Scene, Stage
+from kafkaform.rules.limits import Limits
 from tests.support.scenes import declared, topic
 
 RISKY = Judgement(Risk.DISRUPTIVE, "partition-increase", "50 % of keys move", "declare keyed: false")

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from kafkaform import kafka_configs, rules
-from kafkaform.groups import PROTOCOLS, Group, Member
-from kafkaform.manifests.loader import Context, load
-from kafkaform.model import Desired, Facts, Intent, Location, Observed, ResourceRef, Severity
+from kafkaform import rules
+from kafkaform.config.manifests.loader import Context, load
+from kafkaform.core import kafka_configs
+from kafkaform.core.groups import PROTOCOLS, Group, Member
+from kafkaform.core.model import Desired, Facts, Intent, Location, Observed, ResourceRef, Severity
 from kafkaform.rules import Finding, Scene, Stage
 from tests.support.scenes import absent, declared, topic
 

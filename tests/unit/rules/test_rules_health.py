@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from kafkaform import rules
-from kafkaform.groups import Group, Member, Position
-from kafkaform.health import Health, PartitionState, Quorum, Voter
-from kafkaform.limits import Limits
-from kafkaform.model import (
+from kafkaform.core.groups import Group, Member, Position
+from kafkaform.core.health import Health, PartitionState, Quorum, Voter
+from kafkaform.core.model import (
     Broker,
     Desired,
     Diagnostic,
@@ -25,6 +24,7 @@ from kafkaform.model import (
 )
 from kafkaform.rules import Scene, Stage
 from kafkaform.rules.health import CRITICAL
+from kafkaform.rules.limits import Limits
 from tests.support.scenes import absent, declared, topic
 
 QUORUM = Quorum(11, (Voter(11, 0), Voter(12, 3, 300), Voter(13, 0, 500)))

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from kafkaform import rules
-from kafkaform.kinds.base import Layer
-from kafkaform.manifests.loader import Context, load
-from kafkaform.model import Desired, Diagnostic, Location, Severity
+from kafkaform.config.manifests.loader import Context, load
+from kafkaform.core.model import Desired, Diagnostic, Location, Severity
+from kafkaform.resources.base import Layer
+from kafkaform.resources.skew_policy import limits_of
 from kafkaform.rules import Stage
-from kafkaform.skew_policy import limits_of
 from spark_validation.results import Estimate, Limits, TopicResult
 from tests.support.scenes import absent, declared
 from tests.support.skew_scenes import FINE, SURE, UNSURE, empty, hot, measured, policed, scene

@@ -15,17 +15,14 @@ import pytest
 from kafkaform import rules
 from kafkaform.cli.main import COMMANDS, LazyGroup
 from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.consent import ANNOTATION, Grant, parse_annotation
-from kafkaform.errors import Problem
-from kafkaform.health import Health, PartitionState, Quorum
-from kafkaform.kinds import KINDS
-from kafkaform.kinds.consumer_group.risk import judge_delete
-from kafkaform.layout import Layout
-from kafkaform.limits import Limits
-from kafkaform.manifests.loader import VERBATIM, Context, load_all
-from kafkaform.manifests.structure import structure_problems
-from kafkaform.manifests.yaml12 import read_documents
-from kafkaform.model import (
+from kafkaform.config.manifests.loader import VERBATIM, Context, load_all
+from kafkaform.config.manifests.structure import structure_problems
+from kafkaform.config.manifests.yaml12 import read_documents
+from kafkaform.config.settings import Settings
+from kafkaform.core.errors import Problem
+from kafkaform.core.health import Health, PartitionState, Quorum
+from kafkaform.core.layout import Layout
+from kafkaform.core.model import (
     Broker,
     Desired,
     Facts,
@@ -37,15 +34,18 @@ from kafkaform.model import (
     Status,
     Update,
 )
-from kafkaform.planning import Request, make_plan
+from kafkaform.core.schema_files import load_schema
+from kafkaform.plan.planning import Request, make_plan
 from kafkaform.report.consents import Ledger
 from kafkaform.report.consents import annotation as missing_annotation
 from kafkaform.report.page import Page
 from kafkaform.report.text import render_plan
+from kafkaform.resources import KINDS
+from kafkaform.resources.consent import ANNOTATION, Grant, parse_annotation
+from kafkaform.resources.consumer_group.risk import judge_delete
 from kafkaform.rules import Scene
+from kafkaform.rules.limits import Limits
 from kafkaform.rules.waivers import idle_waivers
-from kafkaform.schema_files import load_schema
-from kafkaform.settings import Settings
 from tests.support.rule_scenes import configured, living, observed
 from tests.support.rule_scenes import group as reading
 from tests.support.scenes import absent, declared, made, topic

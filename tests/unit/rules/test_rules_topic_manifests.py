@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from kafkaform import rules
-from kafkaform.limits import Limits
-from kafkaform.manifests.loader import Context, load, load_all
-from kafkaform.model import Diagnostic
+from kafkaform.config.manifests.loader import Context, load, load_all
+from kafkaform.config.settings import read_settings
+from kafkaform.core.model import Diagnostic
 from kafkaform.rules import Scene
-from kafkaform.settings import read_settings
+from kafkaform.rules.limits import Limits
 from tests.support.cli_helpers import ROOT
 from tests.support.rule_scenes import only
 

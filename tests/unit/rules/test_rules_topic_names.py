@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.limits import Limits
-from kafkaform.model import ResourceRef
+from kafkaform.core.model import ResourceRef
 from kafkaform.rules import RULES, Scene
+from kafkaform.rules.limits import Limits
 from tests.support.rule_scenes import Said, diagnostics, said, silent
 from tests.support.scenes import absent, declared, topic
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.limits import Limits
-from kafkaform.model import Desired, Severity
+from kafkaform.core.model import Desired, Severity
 from kafkaform.rules import Scene
+from kafkaform.rules.limits import Limits
 from kafkaform.rules.topic_partitions import EVEN_COUNTS
 from tests.support.rule_scenes import Said, diagnostics, group, living, observed, said, silent
 from tests.support.scenes import absent, declared

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.model import Facts, Undeclared
+from kafkaform.core.model import Facts, Undeclared
 from kafkaform.rules import Scene
 from tests.support.rule_scenes import Said, living, observed, said, silent
 from tests.support.scenes import absent, declared

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.limits import Limits
-from kafkaform.model import Facts
+from kafkaform.core.model import Facts
 from kafkaform.rules import Scene
+from kafkaform.rules.limits import Limits
 from tests.support.rule_scenes import Said, configured, living, observed, said, silent
 from tests.support.scenes import DAY, WEEK, absent, declared
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform import kafka_configs
-from kafkaform.model import Facts
+from kafkaform.core import kafka_configs
+from kafkaform.core.model import Facts
 from kafkaform.rules import Scene
 from tests.support.rule_scenes import Said, configured, said, silent
 from tests.support.scenes import DAY, absent, declared

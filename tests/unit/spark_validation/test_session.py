@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.client_properties.java import to_java
+from kafkaform.config.client_properties.java import to_java
 from spark_validation import session
 from spark_validation.configuration import SessionSettings, class_path, configuration, session_settings
 from spark_validation.consumers import group_id

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from jsonschema_rs import Draft202012Validator as Acceptor
 
-from kafkaform.schema_files import load_schema
+from kafkaform.core.schema_files import load_schema
 from spark_validation import results
 from spark_validation.document import from_document, to_json
 from spark_validation.results import Estimate, Finding, Report, Verdict

@@ -6,7 +6,7 @@ from itertools import product
 
 from hypothesis import given, settings
 
-from kafkaform.model import Create, Delete, Origin, Plan, Risk, Status, Update, judgements
+from kafkaform.core.model import Create, Delete, Origin, Plan, Risk, Status, Update, judgements
 from tests.support import strategies
 from tests.support.strategies import HOSTILE, HOSTILE_TEXTS, examples
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafkaform.forge.marked import LIMIT, Marker, is_same
+from kafkaform.vcs.forge.marked import LIMIT, Marker, is_same
 
 PLAN = Marker("plan-prod")
 NOTE = re.compile(r"\*\*This is cut: ([\d,]+) of ([\d,]+) lines are shown, as GitHub takes no more\.\*\*\n\n")

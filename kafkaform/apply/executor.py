@@ -1,0 +1,336 @@
+"""Carrying a plan out: what was reviewed and nothing else, and proof that it is so.
+
+Independent resources go on after one fails. Every field is checked against the live cluster first, so a
+plan that was half applied can be finished, and one that no longer fits is not forced onto the cluster.
+"""
+
+from __future__ import annotations
+
+from threading import Event
+from typing import TYPE_CHECKING, TypeAlias
+
+from kafkaform.apply.batches import batches
+from kafkaform.apply.moves.conduct import Conduct
+from kafkaform.apply.moves.ledger import NO_LEDGER
+from kafkaform.apply.moves.mover import Mover
+from kafkaform.apply.onlookers import NO_JOURNAL, Observer
+from kafkaform.apply.pending import Pending, Sort, sort_of
+from kafkaform.apply.preconditions import concerned
+from kafkaform.cluster.protocol import SETTLE_TIMEOUT_S
+from kafkaform.core.clock import Clock
+from kafkaform.core.errors import (
+    ClusterError,
+    LockLost,
+    MovesUnfinished,
+    OutcomeUnknown,
+    PermissionDenied,
+    RequestRejected,
+)
+from kafkaform.core.lock import unguarded
+from kafkaform.core.model import Status
+from kafkaform.core.move_options import MoveOptions
+from kafkaform.core.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CommitInitialOffsets,
+    CreateTopic,
+    DeleteGroup,
+    DeleteTopic,
+    Operation,
+    Reassign,
+    ResetOffsets,
+)
+from kafkaform.core.outcome import ApplyReport, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kafkaform.apply.moves.ledger import ThrottleLedger
+    from kafkaform.apply.moves.mover import MoveReport
+    from kafkaform.apply.onlookers import Journal
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.core.lock import Guard
+    from kafkaform.core.model import Observation, Plan
+
+VERIFY_TIMEOUT_S = SETTLE_TIMEOUT_S
+"""How long readings may show nothing new before what is left counts as not verified."""
+LEAST_PAUSE_S = 0.02
+"""How long to wait at least between two readings."""
+LONGEST_PAUSE_S = 1.0
+"""How long to wait at most."""
+
+Judge: TypeAlias = "Callable[[Plan, Observation], Plan]"
+"""Judges a plan by a reading of its resources with all of their configs, and says what may be done of it."""
+
+STAGES: tuple[Sort, ...] = (
+    Sort(CreateTopic),
+    Sort(AlterConfigs),
+    Sort(AddPartitions),
+    Sort(Reassign),
+    Sort(AlterConfigs, in_sync=True),
+    Sort(CommitInitialOffsets),
+    Sort(ResetOffsets),
+    Sort(DeleteGroup),
+    Sort(DeleteTopic),
+)
+"""The order of work: what can be taken back comes before what cannot.
+
+min.insync.replicas is lowered before replicas are dropped, and raised once the new ones are in sync: the
+other way round, producers with acks=all would stop meanwhile.
+"""
+
+_AS_USUAL = MoveOptions()
+
+
+def apply(
+    plan: Plan,
+    cluster: Cluster,
+    *,
+    observer: Observer | None = None,
+    stop: Event | None = None,
+    clock: Clock | None = None,
+    guard: Guard = unguarded,
+    journal: Journal = NO_JOURNAL,
+    moves: MoveOptions = _AS_USUAL,
+    ledger: ThrottleLedger = NO_LEDGER,
+    judge: Judge | None = None,
+) -> ApplyReport:
+    """Carry out the planned changes of a plan, and read the cluster until it shows them.
+
+    A KeyboardInterrupt gives up what is being waited for, be it a request or the reading back, and still
+    leads to a report.
+
+    Args:
+        plan: The plan, for this cluster.
+        cluster: The cluster.
+        observer: Is told of progress.
+        stop: Once set, no further request is sent; the one under way is waited for, and verified.
+        clock: For tests.
+        guard: Called before every request; once it raises `LockLost`, nothing more is sent.
+        journal: Is told of the changes that are to be carried out, before the first of them, if there are
+            any. The report is for the caller to hand on, who may have more to say about it.
+        moves: How replicas are moved.
+        ledger: Remembers throttles, so that what a dead apply has left is found and taken off.
+        judge: Judges the plan once more by the reading that is made before anything is sent: time has passed
+            since it was made, and somebody was perhaps asked. None: it stands as it is.
+
+    Raises:
+        ClusterError: The cluster cannot be read before anything was changed.
+        KafkaformError: The journal cannot be written; nothing was changed.
+    """
+    observer = observer or Observer()
+    conduct = Conduct(cluster, moves, ledger, observer, guard, stop or Event(), clock or Clock())
+    run = _Run(plan, conduct, observer)
+    run.check(judge)
+    run.announce(journal)
+    run.execute()
+    run.verify()
+    return run.report()
+
+
+class _Run:
+    """One apply; its state is what became of each change so far."""
+
+    def __init__(self, plan: Plan, conduct: Conduct, observer: Observer) -> None:
+        self._cluster = conduct.cluster
+        self._guard = conduct.guard
+        self._observer = observer
+        self._stop = conduct.stop
+        self._clock = conduct.clock
+        self._mover = Mover(conduct)
+        self._interrupted = False
+        self._lost: ClusterError | None = None
+        self._plan = plan
+        self._changes = {planned.ref: Pending(planned) for planned in plan.changes}
+
+    def check(self, judge: Judge | None) -> None:
+        """Compare each change with the live cluster: to do, done already, no longer fitting, or too risky."""
+        for pending in self._changes.values():
+            if pending.planned.status is Status.REFUSED:
+                pending.hold_back()
+        due = self._open()
+        if due:
+            if judge is None:
+                observation = self._observe(due)
+            else:
+                # With all configs: a judgement looks at more than the fields that change.
+                observation = self._cluster.observe([pending.planned.ref for pending in due])
+                for planned in judge(self._plan, observation).changes:
+                    self._changes[planned.ref].planned = planned
+            for pending in due:
+                # What is done already needs no consent any more: a plan that was applied is a no-op.
+                pending.check(observation)
+                if pending.result is None and pending.planned.status is not Status.PLANNED:
+                    pending.hold_back()
+
+    def announce(self, journal: Journal) -> None:
+        """Tell the journal what is about to be carried out."""
+        due = [pending.due for pending in self._open() if pending.operations and pending.due is not None]
+        if due and not self._stop.is_set():
+            journal.intend(due)
+
+    def execute(self) -> None:
+        """Send the operations, stage by stage and batch by batch."""
+        self._observer.started(sum(len(pending.operations) for pending in self._open()))
+        try:
+            self._send_all()
+            self._recover()
+        except KeyboardInterrupt:
+            self._interrupted = True
+            for pending in self._open():
+                if pending.unsure:
+                    pending.error = OutcomeUnknown("given up while waiting for the answer")
+
+    def verify(self) -> None:
+        """Read back what was sent, until all of it shows, or nothing new does for VERIFY_TIMEOUT_S."""
+        for pending in self._open():
+            if not pending.sent and (pending.error is None or isinstance(pending.error, LockLost)):
+                pending.settle(Result.NOT_TRIED, *self._why_not_tried())
+        try:
+            self._read_back(self._open)
+        except KeyboardInterrupt:
+            self._interrupted = True
+            for pending in self._open():
+                pending.unverified = "given up while reading it back"
+        for pending in self._open():
+            pending.give_up()
+
+    def report(self) -> ApplyReport:
+        """What became of everything."""
+        results = tuple(pending.outcome() for pending in self._changes.values())
+        return ApplyReport(results, self._interrupted, self._plan.unknown)
+
+    def _open(self) -> list[Pending]:
+        return [pending for pending in self._changes.values() if pending.result is None]
+
+    def _send_all(self) -> None:
+        for stage, batch in self._batches():
+            if self._stop.is_set():
+                self._interrupted = True
+            if self._interrupted:
+                return
+            if stage == Sort(CommitInitialOffsets):
+                self._read_back(self._sent_whole)  # or a partition that was just made would be left out
+            if stage == Sort(Reassign):
+                self._move([operation for operation in batch if isinstance(operation, Reassign)])
+            elif stage == Sort(AlterConfigs, in_sync=True):
+                self._send_once_in_sync([o for o in batch if isinstance(o, AlterConfigs)])
+            else:
+                self._send(batch)
+            if self._lost is not None:
+                return
+
+    def _batches(self) -> Iterator[tuple[Sort, Sequence[Operation]]]:
+        """The requests still to be sent; what comes after an error of the same resource is left out."""
+        work: dict[Sort, list[tuple[Pending, Operation]]] = {stage: [] for stage in STAGES}
+        for pending in self._open():
+            for operation in pending.operations:
+                work[sort_of(operation)].append((pending, operation))
+        for stage in STAGES:
+            due = [o for pending, o in work[stage] if pending.result is None and pending.error is None]
+            if stage == Sort(Reassign):
+                yield from [(stage, due)] if due else []  # the mover has batches of its own
+            else:
+                yield from ((stage, batch) for batch in batches(due))
+
+    def _sent_whole(self) -> list[Pending]:
+        """What is open and has nothing left to be sent."""
+        return [p for p in self._open() if p.operations and len(p.done) == len(p.operations)]
+
+    def _recover(self) -> None:
+        """Take off throttles that a dead apply has left; an apply that moves something has done it."""
+        moves = any(isinstance(o, Reassign) for p in self._changes.values() for o in p.operations)
+        if moves or self._lost is not None or self._interrupted:
+            return
+        try:
+            self._mover.recover()
+        except ClusterError as error:
+            self._observer.told(f"whether an earlier apply left throttles is not known: {error.message}")
+
+    def _move(self, work: Sequence[Reassign]) -> None:
+        for operation in work:
+            self._changes[operation.ref].unsure.append(operation)
+        self._conclude(work, self._mover.run(work))
+
+    def _send_once_in_sync(self, batch: Sequence[AlterConfigs]) -> None:
+        """Send what stops producers unless enough replicas are in sync, once they are."""
+        report = self._mover.wait_in_sync({one.ref: one.least_in_sync for one in batch})
+        in_sync = {ref for ref, outcome in report.outcomes.items() if outcome is None}
+        ready = [one for one in batch if one.ref in in_sync]
+        late = [one for one in batch if one.ref not in in_sync]
+        for operation in late:
+            self._changes[operation.ref].unsure.append(operation)
+        self._conclude(late, report)
+        if ready:  # nobody is, after an interruption
+            self._send(ready)
+
+    def _conclude(self, work: Sequence[Operation], report: MoveReport) -> None:
+        """Note what the mover says became of operations; those that it has not begun were not sent."""
+        for operation in work:
+            pending = self._changes[operation.ref]
+            if operation.ref in report.outcomes:
+                outcome = report.outcomes[operation.ref]
+                pending.answered(operation, outcome)
+                self._observer.finished(operation, outcome)
+            else:
+                pending.unsure.remove(operation)
+        self._interrupted = self._interrupted or report.interrupted
+        self._lost = _end(list(report.outcomes.values())) if report.outcomes else self._lost
+
+    def _send(self, batch: Sequence[Operation]) -> None:
+        # Noted before anything is sent: an interrupt can come at any point from here on.
+        for operation in batch:
+            self._changes[operation.ref].unsure.append(operation)
+        try:
+            outcomes = self._cluster.execute(batch, self._guard)
+        except ClusterError as error:
+            outcomes = [error] * len(batch)
+        for operation, outcome in zip(batch, outcomes, strict=True):
+            self._changes[operation.ref].answered(operation, outcome)
+            self._observer.finished(operation, outcome)
+        self._lost = _end(outcomes)
+
+    def _why_not_tried(self) -> tuple[str, str | None]:
+        if self._lost is not None:
+            return f"given up before its turn: {self._lost.message}", self._lost.hint
+        return "stopped before its turn", None
+
+    def _observe(self, some: Sequence[Pending]) -> Observation:
+        """Read what these changes concern, and nothing else."""
+        return self._cluster.observe_fields({p.planned.ref: concerned(p.planned.change) for p in some})
+
+    def _read_back(self, which: Callable[[], list[Pending]]) -> None:
+        begun = self._clock.now()
+        deadline = begun + VERIFY_TIMEOUT_S
+        while waiting := which():
+            self._observer.verifying(len(waiting))
+            try:
+                observation = self._observe(waiting)
+            except ClusterError as error:
+                for pending in waiting:
+                    pending.unreadable(error)
+            else:
+                for pending in waiting:
+                    pending.read_back(observation)
+            left = len(which())
+            if left < len(waiting):
+                deadline = self._clock.now() + VERIFY_TIMEOUT_S
+            elif self._clock.now() >= deadline:
+                return
+            if left:
+                # A fifth of what was waited so far: so much later than it could be, at most, it ends.
+                waited = self._clock.now() - begun
+                self._clock.sleep(min(max(waited / 5, LEAST_PAUSE_S), LONGEST_PAUSE_S))
+
+
+_ANSWERS = (RequestRejected, PermissionDenied, MovesUnfinished)
+
+
+def _end(outcomes: Sequence[ClusterError | None]) -> ClusterError | None:
+    """Why nothing more is to be sent after these answers, if so."""
+    for outcome in outcomes:
+        if isinstance(outcome, LockLost):
+            return outcome
+    # Whoever refuses is there; but if nothing comes back at all, there is no use in sending more.
+    answered = any(o is None or isinstance(o, _ANSWERS) for o in outcomes)
+    return None if answered else outcomes[0]

@@ -1,0 +1,149 @@
+"""What every step of moving goes by: the cluster, how long, and when to stop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from threading import Event
+from typing import TYPE_CHECKING, TypeVar
+
+from kafkaform.core.clock import Clock
+from kafkaform.core.errors import (
+    AuthenticationFailed,
+    ClusterError,
+    LockLost,
+    MovesUnfinished,
+    PermissionDenied,
+    RequestRejected,
+)
+from kafkaform.core.outcome import AGAIN
+from kafkaform.core.units import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkaform.apply.moves.ledger import ThrottleLedger
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.core.layout import Layout
+    from kafkaform.core.lock import Guard
+    from kafkaform.core.move_options import MoveOptions
+    from kafkaform.core.move_progress import MoveObserver
+
+PATIENCE_S = 120.0
+"""How long the cluster may not answer at all while replicas are moved: a broker that restarts is no reason
+to give up."""
+WIND_UP_S = 30.0
+"""The same for taking back and cleaning up, for which a person may be waiting."""
+RETRY_S = 1.0
+REMIND_S = 15.0
+"""How often it is said again what is waited for."""
+
+FINAL = (PermissionDenied, AuthenticationFailed, LockLost, RequestRejected)
+"""What does not pass by itself."""
+
+T = TypeVar("T")
+
+
+class Stopped(Exception):  # noqa: N818 - a wish of somebody, not an accident
+    """Somebody wants no further request to be sent."""
+
+
+@dataclass(slots=True)
+class Conduct:
+    """What every step goes by.
+
+    Attributes:
+        cluster: The cluster.
+        options: How replicas are moved.
+        ledger: Who has set which throttle.
+        observer: Is told of progress.
+        guard: Called before every request; raises `LockLost` to keep it from being sent.
+        stop: Once set, nothing new is begun.
+        clock: The time.
+        deadline: When all must be over; None: never. Set by the first step.
+    """
+
+    cluster: Cluster
+    options: MoveOptions
+    ledger: ThrottleLedger
+    observer: MoveObserver
+    guard: Guard
+    stop: Event = field(default_factory=Event)
+    clock: Clock = field(default_factory=Clock)
+    deadline: float | None = None
+    _reminded: dict[str, float] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Let the time that is allowed begin, unless it has begun already."""
+        if self.deadline is None and self.options.timeout_s is not None:
+            self.deadline = self.clock.now() + self.options.timeout_s
+
+    def check(self) -> None:
+        """Go on, or not.
+
+        Raises:
+            Stopped: Somebody wants it to stop.
+            MovesUnfinished: The time is over.
+        """
+        if self.stop.is_set():
+            raise Stopped
+        if self.deadline is not None and self.clock.now() >= self.deadline:
+            allowed = format_duration(int((self.options.timeout_s or 0) * 1000))
+            raise MovesUnfinished(f"not finished within {allowed}", hint=f"{AGAIN}; or allow more: --timeout")
+
+    def pause(self, seconds: float) -> None:
+        """Wait, but not beyond the deadline; see `check`."""
+        self.check()
+        if self.deadline is not None:
+            seconds = min(seconds, max(0.0, self.deadline - self.clock.now()))
+        self.clock.sleep(seconds)
+        self.check()
+
+    def tell(self, line: str) -> None:
+        """Tell whoever watches."""
+        self.observer.told(line)
+
+    def remind(self, about: str, line: str) -> None:
+        """Tell what is waited for, at first and every REMIND_S."""
+        now = self.clock.now()
+        if about not in self._reminded or now - self._reminded[about] >= REMIND_S:
+            self._reminded[about] = now
+            self.tell(line)
+
+    def layout(self) -> Layout:
+        """Read where replicas are; a cluster that does not answer is asked again for PATIENCE_S.
+
+        Raises:
+            ClusterError: It cannot be read.
+            Stopped: See `check`.
+        """
+        return self.patiently(self.cluster.layout)
+
+    def patiently(self, action: Callable[[], T]) -> T:
+        """Do what may be done twice; a cluster that does not answer is asked again for PATIENCE_S.
+
+        Raises:
+            ClusterError: It cannot be done.
+            Stopped: See `check`.
+        """
+        return self._repeated(action, PATIENCE_S, self.pause)
+
+    def persistently(self, action: Callable[[], T]) -> T:
+        """Do what must be done even after a stop; tried again for WIND_UP_S while nobody answers.
+
+        Raises:
+            ClusterError: It cannot be done.
+        """
+        return self._repeated(action, WIND_UP_S, self.clock.sleep)
+
+    def _repeated(self, action: Callable[[], T], patience_s: float, pause: Callable[[float], None]) -> T:
+        since = self.clock.now()
+        while True:
+            try:
+                return action()
+            except FINAL:
+                raise
+            except ClusterError as error:
+                if self.clock.now() - since >= patience_s:
+                    raise
+                self.remind("cluster", f"the cluster does not answer, trying again: {error.message}")
+            pause(RETRY_S)

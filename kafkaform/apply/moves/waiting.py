@@ -1,0 +1,100 @@
+"""Waiting until nothing stands against the next step: moves of other people, or replicas out of sync."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkaform.apply.moves.ailments import ailing, told, too_few_in_sync
+from kafkaform.apply.moves.partition_move import foreign, named
+from kafkaform.core.errors import ClusterError, MovesUnfinished, PermissionDenied
+from kafkaform.core.move_options import WhenBusy
+from kafkaform.core.outcome import AGAIN
+from kafkaform.core.wording import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from kafkaform.apply.moves.conduct import Conduct
+    from kafkaform.core.groups import TopicPartition
+    from kafkaform.core.layout import Layout, Replicas
+    from kafkaform.core.model import ResourceRef
+
+HEALTH_WAIT_S = 300.0
+"""How long to wait for replicas that somebody else must bring back into sync."""
+POLL_S = 1.0
+
+
+def clear_layout(
+    conduct: Conduct, targets: Mapping[TopicPartition, Replicas], done: Collection[TopicPartition]
+) -> Layout:
+    """The layout once nobody else moves replicas, and all that should be are in sync.
+
+    Args:
+        conduct: What every step goes by.
+        targets: The replicas that partitions are to have; what leads there is not somebody else's.
+        done: Those of them that have them.
+
+    Raises:
+        MovesUnfinished: Something stands against it, for too long.
+        ClusterError: The cluster cannot be read.
+        Stopped: See `Conduct.check`.
+    """
+    since: float | None = None
+    while True:
+        layout = conduct.layout()
+        sort, obstacle = "busy", _others(conduct, layout, targets)
+        if obstacle is None:
+            sick = ailing(layout, {key: to for key, to in targets.items() if key not in done})
+            if not sick:
+                return layout
+            since = conduct.clock.now() if since is None else since
+            sort, obstacle = "health", f"the cluster is not healthy: {told(layout, sick)}"
+            if conduct.clock.now() - since >= HEALTH_WAIT_S:
+                raise MovesUnfinished(obstacle, hint=f"mend that (kafkaform doctor), then {AGAIN}")
+        conduct.remind(sort, f"waiting: {obstacle}")
+        conduct.pause(POLL_S)
+
+
+def wait_in_sync(
+    conduct: Conduct, least: Mapping[ResourceRef, int]
+) -> dict[ResourceRef, ClusterError | None]:
+    """Wait until all partitions of topics have so many replicas in sync, as acks=all writes need them.
+
+    Returns:
+        For each topic None once it has them, or why it does not get them.
+
+    Raises:
+        ClusterError: The cluster cannot be read, or the time is over.
+        Stopped: See `Conduct.check`.
+    """
+    until = conduct.clock.now() + HEALTH_WAIT_S
+    while True:
+        layout = conduct.layout()
+        lacking = {
+            ref: why
+            for ref, count in least.items()
+            if (why := too_few_in_sync(layout, ref.name, count)) is not None
+        }
+        if not lacking or conduct.clock.now() >= until:
+            break
+        first = min(lacking)
+        conduct.remind("in sync", f"waiting for replicas of {first.name}: {lacking[first]}")
+        conduct.pause(POLL_S)
+    hint = "bring its replicas into sync (kafkaform doctor), then run the same apply again"
+    return {ref: MovesUnfinished(lacking[ref], hint=hint) if ref in lacking else None for ref in least}
+
+
+def _others(conduct: Conduct, layout: Layout, targets: Mapping[TopicPartition, Replicas]) -> str | None:
+    """What somebody else is moving, if that is to be waited for."""
+    if layout.reassigning is None:
+        raise PermissionDenied(
+            "running reassignments cannot be seen, and replicas are not moved blindly",
+            hint="grant Describe on the cluster",
+        )
+    others = foreign(layout, targets)
+    if not others:
+        return None
+    running = f"a reassignment that is not of this apply is running: {listed([*map(named, others)])}"
+    if conduct.options.when_busy is WhenBusy.REFUSE:
+        raise MovesUnfinished(running, hint="wait until it is over, or let apply wait: --when-busy wait")
+    return running

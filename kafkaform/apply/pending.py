@@ -1,0 +1,183 @@
+"""One planned change on its way to the cluster: what was sent, what is known of it, and how it ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkaform.apply.preconditions import REPLACED, Moved, remaining
+from kafkaform.core.errors import (
+    AuthenticationFailed,
+    LockLost,
+    MovesUnfinished,
+    PermissionDenied,
+    RequestRejected,
+)
+from kafkaform.core.model import Delete, Status
+from kafkaform.core.operations import AlterConfigs
+from kafkaform.core.outcome import AGAIN, ResourceResult, Result
+from kafkaform.resources import KINDS
+
+if TYPE_CHECKING:
+    from kafkaform.core.errors import ClusterError
+    from kafkaform.core.model import FieldChange, Observation, PlannedChange
+    from kafkaform.core.operations import Operation
+
+NOT_CARRIED_OUT = (RequestRejected, PermissionDenied, AuthenticationFailed, LockLost, MovesUnfinished)
+"""After any other error, such as no answer, an operation may have been carried out all the same."""
+
+_MADEAGAIN = Moved(
+    "deleted, but somebody made it again since, with another id",
+    "stop what makes it again (a producer, where brokers create topics by themselves), then plan anew",
+)
+
+
+class Sort(NamedTuple):
+    """A sort of operations; one resource has at most one of each.
+
+    Attributes:
+        type: The operation.
+        in_sync: Whether it is one that waits for replicas to be in sync.
+    """
+
+    type: type[Operation]
+    in_sync: bool = False
+
+
+def sort_of(operation: Operation) -> Sort:
+    """The sort of an operation."""
+    waits = isinstance(operation, AlterConfigs) and operation.least_in_sync > 0
+    return Sort(type(operation), waits)
+
+
+@dataclass(slots=True)
+class Pending:
+    """What is known of one change.
+
+    Attributes:
+        planned: The change.
+        due: What is left of it to do, found out by `check`; None if nothing is.
+        operations: All that it takes, found out by `check`.
+        done: Those that were carried out.
+        unsure: Those that were sent, and may have been carried out or not.
+        in_part: Those that were refused, but not for all of their partitions.
+        deferred: Fields that differ still, and that no operation is for.
+        error: What came instead of an answer, or the answer; nothing more is sent after one.
+        unverified: What speaks against its being on the cluster, as last read.
+        result: How it ended; None until then.
+    """
+
+    planned: PlannedChange
+    due: PlannedChange | None = None
+    operations: tuple[Operation, ...] = ()
+    done: list[Operation] = field(default_factory=list)
+    unsure: list[Operation] = field(default_factory=list)
+    in_part: list[Operation] = field(default_factory=list)
+    deferred: tuple[FieldChange, ...] = ()
+    error: ClusterError | None = None
+    unverified: str = ""
+    result: Result | None = None
+    message: str = ""
+    hint: str | None = None
+
+    @property
+    def sent(self) -> bool:
+        """Whether anything was sent that may be on the cluster."""
+        return bool(self.done or self.unsure)
+
+    def settle(self, result: Result, message: str = "", hint: str | None = None) -> None:
+        """End here."""
+        self.result, self.message, self.hint = result, message, hint
+
+    def check(self, observation: Observation) -> None:
+        """Find out, before anything is sent, what there is to do."""
+        left = remaining(self.planned.change, observation)
+        if isinstance(left, Moved):
+            self.settle(Result.MOVED, left.reason, left.hint)
+            return
+        self.deferred = left.deferred
+        if left.change is None:
+            self.settle(Result.ALREADY)
+        else:
+            self.due = replace(self.planned, change=left.change)
+            self.operations = KINDS[self.planned.ref.kind].operations(left.change)
+
+    def hold_back(self) -> None:
+        """End before anything is sent, as the change waits for consent or is refused."""
+        refused = self.planned.status is Status.REFUSED
+        self.settle(
+            Result.REFUSED if refused else Result.NEEDS_CONSENT,
+            self.planned.reason or "",
+            self.planned.remedy if refused else None,
+        )
+        self.operations = ()
+
+    def answered(self, operation: Operation, error: ClusterError | None) -> None:
+        """Note the answer to an operation that was sent."""
+        if error is None:
+            self.done.append(operation)
+        if error is None or isinstance(error, NOT_CARRIED_OUT):
+            self.unsure.remove(operation)
+        if error is not None and error.in_part:
+            self.in_part.append(operation)
+        self.error = error
+
+    def read_back(self, observation: Observation) -> None:
+        """End if the reading shows all that is wanted, or else all that was carried out."""
+        left = remaining(self.planned.change, observation)
+        if isinstance(left, Moved):
+            self._moved(left)
+            return
+        self.deferred = left.deferred
+        still = KINDS[self.planned.ref.kind].operations(left.change) if left.change else ()
+        open_sorts = {*map(sort_of, still)}
+        for operation in [o for o in self.unsure if sort_of(o) not in open_sorts]:
+            self.unsure.remove(operation)
+            self.done.append(operation)
+        if left.change is None:
+            self.settle(Result.APPLIED if self.done else Result.ALREADY)
+        elif self.unsure or any(sort_of(o) in open_sorts for o in self.done):
+            self.unverified = "the cluster does not show it"
+        elif self.error is not None:
+            self.settle(Result.FAILED, self.error.message, self.error.hint)
+        else:
+            self.settle(Result.FAILED, "stopped half-way", AGAIN)
+
+    def unreadable(self, error: ClusterError) -> None:
+        """The cluster could not be read: end if there is nothing to wait for."""
+        self.unverified = error.message
+        if self.error is not None and not self.sent:
+            self.settle(Result.FAILED, self.error.message, self.error.hint)
+
+    def give_up(self) -> None:
+        """End without proof."""
+        unverified = f"not verified: {self.unverified}"
+        message = unverified if self.error is None else f"{self.error.message}; {unverified}"
+        self.settle(Result.FAILED, message, AGAIN)
+
+    def outcome(self) -> ResourceResult:
+        """What to report."""
+        return ResourceResult(
+            self.planned,
+            self.result or Result.NOT_TRIED,
+            self.message,
+            self.hint,
+            tuple(operation for operation in self.operations if operation in self.done),
+            tuple(operation for operation in self.operations if operation not in self.done),
+            tuple(
+                operation
+                for operation in self.operations
+                if operation not in self.done and (operation in self.unsure or operation in self.in_part)
+            ),
+            self.deferred,
+        )
+
+    def _moved(self, moved: Moved) -> None:
+        """Somebody else changed it since the check, or the reading is in between."""
+        if isinstance(self.planned.change, Delete) and moved is REPLACED and self.sent:
+            self.done, self.unsure = list(self.operations), []
+            self.settle(Result.FAILED, _MADEAGAIN.reason, _MADEAGAIN.hint)
+        elif self.sent:
+            self.unverified = moved.reason
+        else:
+            self.settle(Result.MOVED, moved.reason, moved.hint)

@@ -1,0 +1,1 @@
+"""`kafkaform.yaml`, manifests, client properties, and settings for applications."""

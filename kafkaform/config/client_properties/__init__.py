@@ -1,0 +1,25 @@
+"""Client properties: an allow-list under librdkafka's names, secrets by reference, three dialects.
+
+`parse` checks what was written, `resolve` fills the secrets in at use, and `to_librdkafka`,
+`to_kafka_python` and `java.to_java` say it in the words of one client. `java_file` reads the file that
+Kafka's own tools take as `--command-config`.
+"""
+
+from kafkaform.config.client_properties.catalogue import SENSITIVE
+from kafkaform.config.client_properties.dialects import to_librdkafka
+from kafkaform.config.client_properties.kafka_python import to_kafka_python
+from kafkaform.config.client_properties.properties import HIDDEN, ClientProperties, parse
+from kafkaform.config.client_properties.resolution import Resolved, read_secret_file, redact, resolve
+
+__all__ = [
+    "HIDDEN",
+    "SENSITIVE",
+    "ClientProperties",
+    "Resolved",
+    "parse",
+    "read_secret_file",
+    "redact",
+    "resolve",
+    "to_kafka_python",
+    "to_librdkafka",
+]

@@ -1,0 +1,205 @@
+"""A live resource as a manifest: what kafkaform would read back without finding a difference."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+import yaml
+
+from kafkaform.config.manifests.loader import API_VERSION
+from kafkaform.config.manifests.written import is_plainly_text, written
+from kafkaform.core import kafka_configs
+from kafkaform.core.model import CONFIG_PREFIX, ResourceRef, Undeclared
+from kafkaform.core.printable import is_plain, printable
+from kafkaform.resources import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kafkaform.core.groups import Group
+    from kafkaform.core.model import Observed
+
+_ODD = re.compile(r"[^\n\x20-\x7e]")
+
+NO_DEFAULTS: Mapping[str, object] = MappingProxyType({})
+"""That nothing lies under a manifest."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveManifest:
+    """A manifest made of a live resource.
+
+    Attributes:
+        data: The manifest.
+        left_out: What no manifest can say, and why; a line each.
+    """
+
+    data: Mapping[str, Any]
+    left_out: tuple[str, ...] = ()
+
+    def to_yaml(self) -> str:
+        """As a YAML document that means the same to readers of YAML 1.1 and 1.2, in plain characters."""
+        # Characters that a terminal acts on, or hides, are legal in quotes: then all but ASCII is escaped.
+        unicode = all(text == printable(text) for text in _texts(self.data))
+        text = yaml.dump(
+            self.data,
+            Dumper=_Dumper,
+            sort_keys=False,
+            allow_unicode=unicode,
+            default_flow_style=False,
+            width=float("inf"),
+        )
+        # Manifests refuse ${…} as a slip; a text that has it is in quotes, where this is an escape.
+        return str(text).replace("${", r"\x24{")
+
+    def to_json(self) -> str:
+        """The same as JSON, which is YAML too as long as no odd character beyond U+FFFF is in it."""
+        text = json.dumps(self.data, indent=2, ensure_ascii=False).replace("${", r"\u0024{")
+        return _ODD.sub(lambda found: found[0] if is_plain(found[0]) else json.dumps(found[0])[1:-1], text)
+
+
+def live_manifest(observed: Observed, under: Mapping[str, object] = NO_DEFAULTS) -> LiveManifest:
+    """Write a live resource as a manifest: own values only, in human units where they are exact.
+
+    What is not to be seen on the cluster (members expected, where to start, whether keys matter) is not
+    made up.
+
+    Args:
+        observed: The resource.
+        under: The defaults that will lie under the manifest, as one layer in normal form: what they say
+            is not said again, and what they say and the resource does not have is taken away by a null.
+    """
+    left_out: list[str] = []
+    config = _config(observed, under, left_out)
+    if observed.ref.kind == "Topic":
+        spec = {**_topic_spec(observed, left_out), **_retention(config)}
+    else:
+        spec = _group_spec(observed.group, under, left_out)
+    spec = {name: value for name, value in spec.items() if name not in under or under[name] != value}
+    if config:
+        spec["config"] = config
+    if under.get("state") == "absent":
+        spec["state"] = "present"
+    if left_out and under.get("undeclared") == Undeclared.RESET:
+        spec["undeclared"] = Undeclared.REPORT.value  # or a plan would take away what is not written here
+    data = {
+        "apiVersion": API_VERSION,
+        "kind": observed.ref.kind,
+        "metadata": {"name": observed.ref.name},
+        "spec": spec,
+    }
+    return LiveManifest(data, tuple(left_out))
+
+
+def _topic_spec(observed: Observed, left_out: list[str]) -> dict[str, Any]:
+    replicas = observed.state["replicationFactor"]
+    if isinstance(replicas, str):
+        left_out.append(
+            f"replicationFactor: partitions have {replicas} replicas; the most of them is written"
+        )
+        replicas = int(replicas.rpartition("-")[2])
+    return {"partitions": observed.state["partitions"], "replicationFactor": replicas}
+
+
+def _group_spec(group: Group | None, under: Mapping[str, object], left_out: list[str]) -> dict[str, Any]:
+    topics = sorted(group.topics) if group is not None else []
+    spec: dict[str, Any] = {"topics": topics} if topics else {}
+    if not topics:
+        left_out.append("topics: the group has no offset or member in any; list those that it reads")
+    if group is not None:
+        spec["protocol"] = group.protocol
+        if group.protocol == "share" and "offsets" in under:
+            spec["offsets"] = {"initial": None}  # which a share group cannot have
+    return spec
+
+
+def _retention(config: dict[str, Any]) -> dict[str, Any]:
+    """The shorthand for what limits a topic, taken out of its configs; a null stays there."""
+    time, size = (
+        config.pop(name) if config.get(name) is not None else None
+        for name in ("retention.ms", "retention.bytes")
+    )
+    if size is None:
+        return {} if time is None else {"retention": time}
+    return {"retention": {**({} if time is None else {"time": time}), "bytes": size}}
+
+
+def _config(observed: Observed, under: Mapping[str, object], left_out: list[str]) -> dict[str, Any]:
+    """The resource's own configs, as far as a manifest can declare them and no default says the same."""
+    kind = KINDS[observed.ref.kind]
+    keys = kafka_configs.topic_configs() if kind.name == "Topic" else kafka_configs.group_configs()
+    defaults = cast("Mapping[str, str | None]", under.get("config", {}))
+    config: dict[str, Any] = {
+        name: None
+        for name, value in defaults.items()
+        if value is not None and CONFIG_PREFIX + name not in observed.state
+    }
+    for path, value in observed.state.items():
+        if not path.startswith(CONFIG_PREFIX) or kind.ignores(path):
+            continue
+        name = path.removeprefix(CONFIG_PREFIX)
+        if value is None:
+            left_out.append(f"{name}: its value is not shown to anybody")
+            continue
+        if name in defaults and kind.equal(path, defaults[name], value):
+            continue
+        said = written(keys.get(name), str(value))
+        problem = _problem(observed.ref, name, str(said), str(value))
+        if problem is None:
+            config[name] = said
+        else:
+            left_out.append(f"{name} = {value}: {problem}")
+    left_out.sort()
+    return dict(sorted(config.items()))
+
+
+def _problem(ref: ResourceRef, name: str, written: str, value: str) -> str | None:
+    """Why a manifest cannot say that a config has a value; None if it can."""
+    kind = KINDS[ref.kind]
+    problems: list[str] = []
+
+    def report(_: tuple[str | int, ...], message: str, hint: str | None, /, *, key: bool = False) -> None:  # noqa: ARG001
+        problems.append(message)
+
+    normal = kind.normalise({"config": {name: written}}, report).get("config", {})
+    if problems:
+        return problems[0]
+    said = normal.get(name) if isinstance(normal, dict) else None
+    same = kind.equal(CONFIG_PREFIX + name, said, value)
+    return None if same else f"a manifest would say {said!r}"
+
+
+def _texts(data: object) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            yield key
+            yield from _texts(value)
+    elif isinstance(data, list):
+        for value in data:
+            yield from _texts(value)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes every text that is not plainly one, and indents lists."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
+        """Indent the items of a list too."""
+        super().increase_indent(flow, False)
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
+        """Write everything out."""
+        return True
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = None if is_plainly_text(text) else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)

@@ -1,0 +1,267 @@
+"""Changing one value in the text of a YAML document, and not a character besides.
+
+The values that stay are never written anew: what is new is spliced into the text at the positions that the
+parser tells. Comments, order, quotes and indentation are kept because nobody touches them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkaform.config.manifests.edit_entries import (
+    Uneditable,
+    add_lines,
+    add_piece,
+    cut,
+    indentation,
+    splice,
+    supplant,
+)
+from kafkaform.config.manifests.edit_layout import Alias, Collection, Scalar, layout, line_start, within
+from kafkaform.config.manifests.edit_scalars import Style
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kafkaform.config.manifests.edit_layout import Entry, Steps
+    from kafkaform.config.manifests.edit_scalars import Plain
+
+    Spell = Callable[[str | None], Plain]
+    """Writes the new value, by how the old one was written; None where there is none."""
+
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_DEPTH = len(("spec", "field"))
+"""Above this many keys a mapping that becomes empty stays: a manifest without a spec is none."""
+
+# What a spec holds, in the order of the documentation; then what `retention` holds.
+_ORDER = (
+    *("topics", "protocol", "partitions", "replicationFactor", "retention", "members", "config", "client"),
+    *("keyed", "processing", "offsets", "lag", "guarantees", "downtime", "deletionProtection", "state"),
+    *("undeclared", "skew", "overrides", "time", "bytes"),
+)
+_RANKS = {name: rank for rank, name in enumerate(_ORDER)}
+_INLINE = frozenset({"retention"})
+"""Mappings that are written in one line where they are new."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A mapping on the way to a value: where it stands, and which of its entries leads on."""
+
+    mapping: Collection
+    parent: Entry | None
+    index: int | None
+
+    @property
+    def entry(self) -> Entry:
+        return self.mapping.entries[self.index or 0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """The mappings that lead to a value, as far as there are any."""
+
+    text: str
+    steps: Steps
+    levels: tuple[_Level, ...]
+    shared: frozenset[str]
+    json: bool
+
+    @property
+    def last(self) -> _Level:
+        return self.levels[-1]
+
+    @property
+    def style(self) -> Style:
+        return Style(any(level.mapping.flow for level in self.levels), self.json)
+
+    def check_own(self, node: Scalar | Alias | Collection) -> None:
+        """Refuse what other places share: a change would be one of theirs too."""
+        if not isinstance(node, Alias) and node.anchor in self.shared:
+            raise Uneditable(f"its value is shared by the anchor &{node.anchor}: write the values out first")
+
+
+def put(text: str, steps: Steps, spell: Spell) -> str:
+    """Set a value, making the mappings around it where they are missing.
+
+    Raises:
+        Uneditable: That cannot be done without touching what is not meant.
+    """
+    way = _way(text, steps)
+    if way.last.index is None:
+        return _added(way, spell)
+    entry = way.last.entry
+    way.check_own(entry.value)
+    match entry.value:
+        case Scalar() as old:
+            said = None if not old.style and old.value in _NULL else old.value
+            new = way.style.scalar(spell(said), old)
+            return (
+                _filled(text, entry, new) if old.start == old.end else splice(text, old.start, old.end, new)
+            )
+        case Alias() as old:
+            return splice(text, old.start, old.end, way.style.scalar(spell(None)))
+        case Collection() as old:
+            return _listed(way, old, spell)
+
+
+def nest(text: str, steps: Steps, kept: str | None, name: str, spell: Spell) -> str:
+    """Turn a scalar into a mapping, in which it has the key `kept` (None: it goes) beside the new value.
+
+    Raises:
+        Uneditable: It has a form that does not fit into one line.
+    """
+    way = _way(text, steps)
+    old = way.last.entry.value
+    if isinstance(old, Collection) or (isinstance(old, Scalar) and old.style in {"|", ">"}):
+        raise Uneditable("it is written over several lines")
+    way.check_own(old)
+    style = Style(flow=True, json=way.json)
+    parts = [] if kept is None else [f"{style.scalar(kept)}: {text[old.start : old.end]}"]
+    parts.append(f"{style.scalar(name)}: {style.scalar(spell(None))}")
+    return splice(text, old.start, old.end, "{" + ", ".join(parts) + "}")
+
+
+def drop(text: str, steps: Steps) -> str:
+    """Take a value out, and the mappings below `spec` that would be left empty; comments stay.
+
+    Raises:
+        Uneditable: That cannot be done without touching what is not meant.
+    """
+    way = _way(text, steps)
+    depth = len(steps)
+    while depth > _DEPTH and len(way.levels[depth - 1].mapping.entries) == 1:
+        depth -= 1
+    level = way.levels[depth - 1]
+    for node in within(level.entry.value):
+        way.check_own(node)
+    if len(level.mapping.entries) == 1 and level.parent is not None:
+        return supplant(text, level.parent, level.mapping, "{}")
+    return cut(text, level.mapping, level.index or 0)
+
+
+def _way(text: str, steps: Steps) -> _Way:
+    root = layout(text)
+    nodes = list(within(root)) if root is not None else []
+    shared = frozenset(node.anchor for node in nodes if isinstance(node, Alias))
+    levels: list[_Level] = []
+    node, parent = root, None
+    for step in steps:
+        if isinstance(node, Alias):
+            raise Uneditable(f"{_name(parent)} is the alias *{node.anchor}: write its values out first")
+        if not isinstance(node, Collection):
+            raise Uneditable(f"{_name(parent)} is no mapping")
+        if node.anchor in shared:
+            raise Uneditable(
+                f"{_name(parent)} is shared by the anchor &{node.anchor}: write its values out first"
+            )
+        index = next((i for i, entry in enumerate(node.entries) if entry.name == step), None)
+        levels.append(_Level(node, parent, index))
+        if index is None:
+            break
+        parent = node.entries[index]
+        node = parent.value
+    json = (
+        isinstance(root, Collection)
+        and root.flow
+        and any(isinstance(entry.key, Scalar) and entry.key.style == '"' for entry in root.entries)
+    )
+    return _Way(text, steps, tuple(levels), shared, json)
+
+
+def _name(entry: Entry | None) -> str:
+    return (entry.name if entry is not None else None) or "the document"
+
+
+def _filled(text: str, entry: Entry, new: str) -> str:
+    """Put a value where a key has none."""
+    at = entry.value.start
+    key_end = entry.start if entry.key is None else entry.key.end
+    if ":" not in text[key_end:at]:
+        return splice(text, key_end, key_end, f": {new}")
+    return splice(text, at, at, new if text[at - 1].isspace() else f" {new}")
+
+
+def _listed(way: _Way, old: Collection, spell: Spell) -> str:
+    """A list, changed element by element: those that stay are not touched."""
+    new = spell(None)
+    if not isinstance(new, str):
+        return supplant(way.text, way.last.entry, old, way.style.scalar(new))
+    wanted = new.split(",")
+    spare, missing = [], list(wanted)
+    for index, item in enumerate(old.entries):
+        if not isinstance(item.value, Scalar):
+            raise Uneditable("its list is no list of plain values")
+        if item.value.value in missing:
+            missing.remove(item.value.value)
+        else:
+            spare.append(index)
+    style = Style(old.flow or way.style.flow, way.json)
+    if not spare and not missing:
+        return way.text
+    if spare and missing:
+        replaced = old.entries[spare[0]].value
+        like = replaced if isinstance(replaced, Scalar) else None
+        text = splice(way.text, replaced.start, replaced.end, style.scalar(missing[0], like))
+    elif spare:
+        text = cut(way.text, old, spare[0])
+    else:
+        text = _lengthened(way, old, style.scalar(missing[0]))
+    return put(text, way.steps, spell)
+
+
+def _lengthened(way: _Way, old: Collection, element: str) -> str:
+    if old.flow:
+        return add_piece(way.text, old, len(old.entries), element)
+    last = old.entries[-1]
+    lead = way.text[line_start(way.text, last.start) : last.start]
+    if lead.strip(" ") != "-":
+        raise Uneditable("its list is not written line by line")
+    return add_lines(way.text, old, way.last.entry, len(old.entries), [lead + element])
+
+
+def _added(way: _Way, spell: Spell) -> str:
+    """The text with an entry more, and in it the mappings that lead to the value."""
+    level = way.last
+    rest = way.steps[len(way.levels) - 1 :]
+    index = _index(level.mapping, rest[0])
+    if level.mapping.flow:
+        style = Style(flow=True, json=way.json)
+        return add_piece(way.text, level.mapping, index, _inline(rest, spell, style))
+    if level.parent is None:
+        raise Uneditable("the manifest has no spec")
+    indent = indentation(way.text, level.mapping.entries[0])
+    step = indent - indentation(way.text, level.parent)
+    beside = [entry.value for entry in level.mapping.entries if isinstance(entry.value, Collection)]
+    inline = len(way.levels) > _DEPTH and bool(beside) and all(node.flow for node in beside)
+    lines = _block(rest, spell, indent, step, inline=inline)
+    return add_lines(way.text, level.mapping, level.parent, index, lines)
+
+
+def _index(mapping: Collection, name: str) -> int:
+    """Where a new key belongs: by the order of the documentation or of names, if the others follow it."""
+    ranks = [_rank(entry.name or "") for entry in mapping.entries]
+    if name not in _RANKS and ranks != sorted(ranks):
+        return len(ranks)
+    return max((index + 1 for index, rank in enumerate(ranks) if rank < _rank(name)), default=0)
+
+
+def _rank(name: str) -> tuple[int, str]:
+    return _RANKS.get(name, len(_ORDER)), name
+
+
+def _block(rest: Sequence[str], spell: Spell, indent: int, step: int, *, inline: bool) -> list[str]:
+    style = Style()
+    lead = " " * indent + style.scalar(rest[0]) + ":"
+    if len(rest) == 1:
+        return [f"{lead} {style.scalar(spell(None))}"]
+    if inline or rest[0] in _INLINE:
+        return [f"{lead} {{{_inline(rest[1:], spell, Style(flow=True))}}}"]
+    return [lead, *_block(rest[1:], spell, indent + step, step, inline=False)]
+
+
+def _inline(rest: Sequence[str], spell: Spell, style: Style) -> str:
+    if len(rest) == 1:
+        return f"{style.scalar(rest[0])}: {style.scalar(spell(None))}"
+    return f"{style.scalar(rest[0])}: {{{_inline(rest[1:], spell, style)}}}"

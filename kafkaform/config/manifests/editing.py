@@ -1,0 +1,211 @@
+"""Changing manifests in place: new values, and every comment, quote and blank where it was.
+
+Each edited text is proven before anybody sees it: the loader reads it again, and finds the wanted values,
+and every other resource and every other environment as they were. What cannot be proven is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from kafkaform.config.manifests.edit_entries import Uneditable
+from kafkaform.config.manifests.edit_files import EditedFile, replace_files
+from kafkaform.config.manifests.edit_layout import Scalar, documents, find, layout
+from kafkaform.config.manifests.edit_places import Manifest, overridden
+from kafkaform.config.manifests.edit_proof import Reader, Unproven, check, says
+from kafkaform.config.manifests.files import read_bytes
+from kafkaform.core.model import CONFIG_PREFIX, FieldValue, ResourceRef
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kafkaform.config.manifests.edit_layout import Node
+    from kafkaform.config.manifests.edit_places import Way
+    from kafkaform.config.manifests.loader import Context
+    from kafkaform.core.errors import Problem
+    from kafkaform.core.model import Desired
+
+__all__ = ["Edit", "EditedFile", "Editing", "edit", "write"]
+
+_COUNTS = frozenset({"partitions", "replicationFactor"})
+_BOM = "\ufeff"
+_CHANGED = "its file has changed since it was read"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A value that a manifest shall give a resource.
+
+    Attributes:
+        ref: The resource.
+        path: A field as in `model.State` (`partitions`, `config.retention.ms`), or `state`.
+        value: The value; None for no own one (a config back to the default). Of `state`: "absent", or None
+            for a resource that shall exist.
+    """
+
+    ref: ResourceRef
+    path: str
+    value: FieldValue
+
+
+@dataclass(frozen=True, slots=True)
+class Editing:
+    """What came of some edits; one to what a manifest says already is in neither part.
+
+    Attributes:
+        files: The files that they change.
+        refused: The edits that are not in them, and why.
+    """
+
+    files: tuple[EditedFile, ...]
+    refused: tuple[tuple[Edit, str], ...]
+
+
+def edit(edits: Sequence[Edit], desired: Sequence[Desired], context: Context) -> Editing:
+    """Work out what edits make of the manifests; nothing is written.
+
+    Where environments share what a manifest says, the new value goes into the overrides of the context's one.
+
+    Args:
+        edits: The new values.
+        desired: What the manifests say now, as loaded with the context.
+        context: The environment whose values they are, and what there is besides.
+    """
+    declared = {resource.ref: resource for resource in desired}
+    refused: dict[Edit, str] = {}
+    by_file: dict[Path, list[Edit]] = {}
+    values: dict[tuple[ResourceRef, str], FieldValue] = {}
+    for one in dict.fromkeys(edits):
+        resource = declared.get(one.ref)
+        reason = _objection(one)
+        if resource is None or resource.location is None:
+            refused[one] = "no manifest declares it"
+        elif reason is not None:
+            refused[one] = reason
+        elif values.setdefault((one.ref, one.path), one.value) != one.value:
+            refused[one] = f"another value of {one.path} is wanted too: {values[one.ref, one.path]}"
+        else:
+            path = (context.root or Path()) / resource.location.file
+            by_file.setdefault(path, []).append(one)
+    files = []
+    with TemporaryDirectory(prefix="kafkaform-") as folder:
+        for path, those in by_file.items():
+            try:
+                file = _File.read(path, [declared[one.ref] for one in those], context, Path(folder))
+                after, reasons = file.edited(those)
+            except Unproven as error:
+                refused |= dict.fromkeys(those, str(error))
+                continue
+            refused |= reasons
+            if after != file.text:
+                files.append(EditedFile(path, file.text, after))
+    return Editing(tuple(files), tuple((one, refused[one]) for one in dict.fromkeys(edits) if one in refused))
+
+
+def write(editing: Editing) -> None:
+    """Write the edited files: all of them or none.
+
+    Raises:
+        KafkaformError: One has changed since it was read, is a link to elsewhere, or cannot be written.
+    """
+    replace_files(editing.files)
+
+
+def _objection(one: Edit) -> str | None:
+    """What is wrong with an edit whatever the manifest says."""
+    if one.path.startswith(CONFIG_PREFIX):
+        return None
+    if one.path == "state":
+        return None if one.value in {None, "absent"} else f"there is no state {one.value}"
+    if one.ref.kind != "Topic" or one.path not in _COUNTS:
+        return f"{one.path} is not a value that a manifest holds"
+    if one.value is None:
+        return f"a topic always has {one.path}"
+    if isinstance(one.value, str):
+        return f"{one.path} is {one.value}, which is no single number"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file to edit: its text, and what the loader reads in it."""
+
+    text: str
+    context: Context
+    reader: Reader
+
+    @staticmethod
+    def read(path: Path, loaded: Sequence[Desired], context: Context, folder: Path) -> _File:
+        """Read a file; raises Unproven if it does not say any more what was loaded."""
+        problems: list[Problem] = []
+        raw = read_bytes(path, problems)
+        if raw is None:
+            raise Unproven(f"its file {problems[0].message}")
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError as error:
+            raise Unproven(_CHANGED) from error
+        now = Reader(folder, context, ()).read(text).chosen
+        if any(replace(resource, location=None) != now.get(resource.ref) for resource in loaded):
+            raise Unproven(_CHANGED)
+        names = {name for part in documents(text.removeprefix(_BOM)) for name in overridden(layout(part))}
+        others = sorted(names.union(context.environments or ()) - {context.environment})
+        return _File(text, context, Reader(folder, context, tuple(others)))
+
+    def edited(self, edits: Sequence[Edit]) -> tuple[str, Mapping[Edit, str]]:
+        """The text after edits, and why some of them are not in it."""
+        bom = _BOM if self.text.startswith(_BOM) else ""
+        parts = documents(self.text.removeprefix(_BOM))
+        where = {_ref(layout(part)): index for index, part in enumerate(parts)}
+        refused: dict[Edit, str] = {}
+        made: dict[ResourceRef, dict[str, FieldValue]] = {}
+        for ref in dict.fromkeys(one.ref for one in edits):
+            those = [one for one in edits if one.ref == ref]
+            parts[where[ref]], reasons = self._document(parts[where[ref]], ref, those)
+            refused |= reasons
+            made[ref] = {one.path: one.value for one in those if one not in reasons}
+        after = bom + "".join(parts)
+        check(self.reader.read(self.text), self.reader.read(after), made)
+        return after, refused
+
+    def _document(self, text: str, ref: ResourceRef, edits: Sequence[Edit]) -> tuple[str, Mapping[Edit, str]]:
+        """The text of one manifest after edits; a change of its state holds with all others, or none does."""
+        before = now = self.reader.read(text)
+        after = text
+        wanted: dict[str, FieldValue] = {}
+        refused: dict[Edit, str] = {}
+        for one in sorted(edits, key=lambda one: one.path == "state"):
+            if says(now.chosen[ref], one.path, one.value):
+                continue
+            wanted[one.path] = one.value
+            reason: str | None = None
+            for way in self._ways(after, one):
+                try:
+                    new = way(after)
+                    found = self.reader.read(new)
+                    check(before, found, {ref: wanted})
+                except (Uneditable, Unproven) as error:
+                    reason = str(error)
+                else:
+                    after, now, reason = new, found, None
+                    break
+            if reason is not None:
+                del wanted[one.path]
+                refused[one] = reason
+        state = next((reason for one, reason in refused.items() if one.path == "state"), None)
+        return (after, refused) if state is None else (text, dict.fromkeys(edits, state))
+
+    def _ways(self, text: str, one: Edit) -> Iterator[Way]:
+        others = frozenset(self.reader.others)
+        manifest = Manifest(layout(text), one.ref.kind, self.context.environment, others)
+        return manifest.ways(one.path, one.value)
+
+
+def _ref(root: Node | None) -> ResourceRef | None:
+    kind, name = find(root, ("kind",)), find(root, ("metadata", "name"))
+    if not isinstance(kind, Scalar) or not isinstance(name, Scalar):
+        return None
+    return ResourceRef(kind.value, name.value)

@@ -1,0 +1,73 @@
+"""Where a manifest sets a field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kafkaform.config.manifests.yaml12 import Document
+    from kafkaform.core.model import Desired, Location
+
+_OPEN = frozenset({"config", "client", "labels", "annotations"})
+"""Mappings whose keys may have dots of their own."""
+_SHORTHAND = {"config.retention.ms": "time", "config.retention.bytes": "bytes"}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPlaces:
+    """Finds fields in a manifest by their path; see `Desired.place`.
+
+    Attributes:
+        document: The manifest.
+        environment: Whose overrides are looked at first.
+    """
+
+    document: Document
+    environment: str | None
+
+    def __call__(self, path: str) -> Location:
+        """The place of a field, or of the nearest thing around it."""
+        steps = self.keys(path)
+        return self.document.locate(steps or ["metadata", "name"], key=steps is not None)
+
+    def keys(self, path: str) -> tuple[str, ...] | None:
+        """The keys that lead to a field in the manifest; None where the manifest does not set it."""
+        return next((steps for steps in self._candidates(path) if self.document.has(steps)), None)
+
+    def _candidates(self, path: str) -> Iterator[tuple[str, ...]]:
+        if not path:
+            return
+        if path.startswith("metadata."):
+            yield ("metadata", *_steps(path.removeprefix("metadata.")))
+            return
+        bases: list[tuple[str, ...]] = [("spec",)]
+        if self.environment is not None:
+            bases.insert(0, ("spec", "overrides", self.environment))
+        for base in bases:
+            yield (*base, *_steps(path))
+            if path in _SHORTHAND:
+                yield (*base, "retention", _SHORTHAND[path])
+                if _SHORTHAND[path] == "time":
+                    yield (*base, "retention")
+
+
+def keys_of(desired: Desired, path: str) -> tuple[str, ...] | None:
+    """The keys that lead to a field in the resource's manifest; None where the manifest does not set it."""
+    return desired.places.keys(path) if isinstance(desired.places, FieldPlaces) else None
+
+
+def nearest(desired: Desired, keys: Sequence[str]) -> Location | None:
+    """Where these keys lead to in the resource's manifest, or where the nearest that is there does."""
+    if isinstance(desired.places, FieldPlaces):
+        return desired.places.document.locate(keys, key=True)
+    return desired.location
+
+
+def _steps(path: str) -> list[str]:
+    head, _, rest = path.partition(".")
+    if not rest:
+        return [head]
+    return [head, rest] if head in _OPEN else [head, *rest.split(".")]

@@ -1,0 +1,451 @@
+"""The vocabulary of kafkaform: states, changes, risks, operations and plans, as immutable data.
+
+Nothing here does I/O or knows a Kafka client. Desired and observed resources hold the same `State`,
+so a plan, drift detection and the verification after an apply are one and the same diff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from kafkaform.audit.trail import Setting
+    from kafkaform.core.groups import Group, TopicPartition
+    from kafkaform.core.layout import Assignment, Layout
+    from spark_validation.results import TopicResult
+
+FieldValue: TypeAlias = int | str | None
+"""The value of one managed field: counts are ints, Kafka configs are canonical strings, None is unset."""
+
+State: TypeAlias = Mapping[str, FieldValue]
+"""The managed fields of one resource by path, such as `partitions` or `config.retention.ms`."""
+
+CONFIG_PREFIX = "config."
+"""What the path of a field that is a Kafka config starts with."""
+
+_TEAM_LABELS = ("team", "owner")
+
+
+class Risk(IntEnum):
+    """How bad a change can be, in order; `max()` over the fields gates a resource."""
+
+    SAFE = 0
+    DISRUPTIVE = 1
+    DESTRUCTIVE = 2
+    IMPOSSIBLE = 3
+
+    @property
+    def label(self) -> str:
+        """The name used in plans and on the command line."""
+        return self.name.lower()
+
+
+class Status(StrEnum):
+    """What an apply will do with a change."""
+
+    PLANNED = "planned"
+    NEEDS_CONSENT = "needs_consent"
+    REFUSED = "refused"
+
+
+class Severity(StrEnum):
+    """How loud a diagnostic is."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class Undeclared(StrEnum):
+    """What happens to a live config that the manifest does not mention."""
+
+    REPORT = "report"
+    RESET = "reset"
+    KEEP = "keep"
+
+
+class ResourceRef(NamedTuple):
+    """A resource by kind and name; written `Topic/orders.v1`."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+
+class Location(NamedTuple):
+    """A place in a file; lines and columns start at 1."""
+
+    file: str
+    line: int = 1
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """A finding that is not a change: a rule that tripped, or a fact the reader must know.
+
+    Attributes:
+        code: Its rule or note, which `kafkaform rules CODE` explains.
+        severity: How loud it is.
+        message: What is so, in one line.
+        location: Where in a manifest.
+        suggestion: What to do about it.
+        waived: The reason why the manifest has this rule overlook it; None if it has not. A waived finding
+            is shown, and counts for nothing.
+        ref: The resource that it is about; None if it is about several of them, or the cluster.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    location: Location | None = None
+    suggestion: str | None = None
+    waived: str | None = None
+    ref: ResourceRef | None = None
+
+
+# --- what is wanted, and what is -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What a manifest says about the use of a resource: read by rules and risk, never by the cluster.
+
+    Attributes:
+        keyed: Whether the order of records per key matters. None means unsaid, and is taken for "yes,
+            if records have keys".
+        labels: The manifest's labels.
+        allow: What the manifest consents to, such as `retention-cut from 7d`, with the written reasons.
+        waivers: Rules that are to overlook this resource, by code, with the written reason of each.
+        deletion_protection: The resource is never deleted by this tool.
+        undeclared: What to do with live configs that the manifest does not mention.
+        spec: The normalised manifest spec, for what only rules read.
+    """
+
+    keyed: bool | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    allow: Mapping[str, str] = field(default_factory=dict)
+    waivers: Mapping[str, str] = field(default_factory=dict)
+    deletion_protection: bool = False
+    undeclared: Undeclared = Undeclared.REPORT
+    spec: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def team(self) -> str:
+        """The team that owns the resource, by its labels `team` or `owner`; empty if they do not say."""
+        return next((team for label in _TEAM_LABELS if (team := self.labels.get(label, ""))), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """A resource as its manifest wants it.
+
+    Attributes:
+        ref: Kind and name.
+        state: The managed fields; None for a tombstone (`state: absent`).
+        intent: What the manifest says besides.
+        location: Where the manifest begins.
+        places: Finds the place of a field by its path; see `place`.
+    """
+
+    ref: ResourceRef
+    state: State | None
+    intent: Intent = Intent()
+    location: Location | None = None
+    places: Callable[[str], Location] | None = field(default=None, compare=False, repr=False)
+
+    def place(self, path: str) -> Location | None:
+        """Where the manifest sets a field (`config.retention.ms`, `members.expected`, `metadata.name`).
+
+        The nearest thing around it where it does not set it, as with a default of kafkaform.yaml.
+        """
+        return self.places(path) if self.places is not None else self.location
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A resource as the live cluster has it.
+
+    Attributes:
+        ref: Kind and name.
+        uid: The identity that a re-created resource of the same name does not share (a topic's id).
+        state: The resource's own values; a config that only has a default is not in it.
+        effective: The values in force for every config, own or inherited.
+        internal: Whether Kafka itself owns the resource.
+        group: What the coordinator knows of a group; None for other kinds, and for a group that has
+            nothing but configs.
+        replicas: Where a topic's replicas are, once nothing is reassigned any more.
+        moving: The partitions of a topic that a running reassignment moves.
+    """
+
+    ref: ResourceRef
+    uid: str | None
+    state: State
+    effective: State = field(default_factory=dict)
+    internal: bool = False
+    group: Group | None = None
+    replicas: Assignment = ()
+    moving: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One reading of the cluster.
+
+    Attributes:
+        resources: The resources that were asked for and exist, in detail.
+        inventory: Every resource that this account can see, by name.
+        invisible: Resources that were asked for and may or may not exist: why the account cannot tell.
+        diagnostics: What could not be read, and what that means.
+    """
+
+    resources: Mapping[ResourceRef, Observed]
+    inventory: frozenset[ResourceRef] = frozenset()
+    invisible: Mapping[ResourceRef, str] = field(default_factory=dict)
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker of the cluster."""
+
+    id: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the planner knows about a cluster besides its resources.
+
+    Attributes:
+        cluster_id: The id that the cluster gave itself.
+        brokers: All registered brokers.
+        defaults: The cluster's default of every topic config; None where the account may not read it.
+        diagnostics: What is odd, such as brokers whose defaults differ.
+        sizes: Bytes of data of the resources that were asked for, one replica counted.
+        group_defaults: The cluster's default of every group config; None where the account may not read it.
+        skew: Measurements of topics; empty without a skew report.
+        recommits: First offsets that an earlier apply committed and that are gone: what it set, by path.
+        layout: Where all replicas are; None where nobody asked, as nothing is to be moved.
+        placements: Where the replicas of topics are to be, partitions to be added included.
+        unplaceable: Topics whose replicas have no place, and why.
+        partition_sizes: Bytes of the partitions whose replicas are to be moved, one replica counted.
+        throttle: The bytes per second that a broker may send and receive for moves; None: no limit.
+    """
+
+    cluster_id: str
+    brokers: tuple[Broker, ...] = ()
+    defaults: Mapping[str, str | None] | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
+    sizes: Mapping[ResourceRef, int] = field(default_factory=dict)
+    group_defaults: Mapping[str, str | None] | None = None
+    skew: Mapping[ResourceRef, TopicResult] = field(default_factory=dict)
+    recommits: Mapping[ResourceRef, Mapping[str, Setting]] = field(default_factory=dict)
+    layout: Layout | None = None
+    placements: Mapping[ResourceRef, Assignment] = field(default_factory=dict)
+    unplaceable: Mapping[ResourceRef, str] = field(default_factory=dict)
+    partition_sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
+    throttle: int | None = None
+
+
+# --- changes ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """How risky a change is, and why.
+
+    Attributes:
+        risk: The level.
+        hazard: The name that consent uses, such as `retention-cut`; empty for a safe change.
+        reason: What will happen, computed from the values at hand; empty for a safe change of which nobody
+            measured anything.
+        remedy: What to do instead, or to make it safe.
+    """
+
+    risk: Risk = Risk.SAFE
+    hazard: str = ""
+    reason: str = ""
+    remedy: str | None = None
+
+
+SAFE = Judgement()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """One field of an update; `deferred` says why it is shown but not carried out by an apply."""
+
+    path: str
+    before: FieldValue
+    after: FieldValue
+    effective_before: FieldValue = None
+    effective_after: FieldValue = None
+    judgement: Judgement = SAFE
+    deferred: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """A resource that is to exist; it has no before."""
+
+    ref: ResourceRef
+    state: State
+    judgement: Judgement = SAFE
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A resource that exists and differs in at least one field."""
+
+    ref: ResourceRef
+    uid: str | None
+    fields: tuple[FieldChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """A resource that is to be gone; it has no after."""
+
+    ref: ResourceRef
+    uid: str | None
+    state: State
+    judgement: Judgement
+
+
+Change: TypeAlias = Create | Update | Delete
+"""The closed algebra of changes: match on it exhaustively."""
+
+
+def judgements(change: Change) -> tuple[Judgement, ...]:
+    """Every judgement in a change, fields in order."""
+    match change:
+        case Create() | Delete():
+            return (change.judgement,)
+        case Update():
+            return tuple(f.judgement for f in change.fields)
+
+
+def risk_of(change: Change) -> Risk:
+    """The worst risk in a change."""
+    return max(j.risk for j in judgements(change))
+
+
+# --- the plan --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Consent:
+    """Somebody's word that a hazard of a resource is meant; `reason` as written, or the flag it came by."""
+
+    resource: str
+    hazard: str
+    reason: str
+
+
+class Origin(StrEnum):
+    """Where a change comes from, as seen from a branch."""
+
+    BRANCH = "branch"
+    DRIFT = "drift"
+    MIXED = "mixed"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """A change, and what an apply will do with it; a refused one says why, and what to do instead.
+
+    Attributes:
+        change: The change.
+        status: What an apply will do with it.
+        location: Where its manifest begins.
+        reason: Why it has its status.
+        remedy: What to do instead of a refused change.
+        origin: Whether the branch's edits ask for it (`BRANCH`), or it would be there without them
+            (`DRIFT`); None where nobody asked.
+        earlier: The fields of a `MIXED` change that would change without the branch's edits too.
+        keyed: What the manifest says of the order of records per key, which an update is judged by.
+        team: The team that owns the resource, by its manifest's labels; empty if they do not say.
+    """
+
+    change: Change
+    status: Status
+    location: Location | None = None
+    reason: str | None = None
+    remedy: str | None = None
+    origin: Origin | None = None
+    earlier: tuple[str, ...] = ()
+    keyed: bool | None = None
+    team: str = ""
+
+    @property
+    def ref(self) -> ResourceRef:
+        """The resource that changes."""
+        return self.change.ref
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class UndeclaredConfig:
+    """A live config that no manifest mentions and that this plan leaves as it is."""
+
+    ref: ResourceRef
+    path: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A declared group that reads topics which change.
+
+    Attributes:
+        ref: The group.
+        topics: The topics.
+        team: The team that owns the group, by its manifest's labels; empty if they do not say.
+    """
+
+    ref: ResourceRef
+    topics: tuple[str, ...]
+    team: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What stands between the desired and the observed state, in a stable order.
+
+    Attributes:
+        cluster_id: The cluster it was made for.
+        changes: By kind and name.
+        unchanged: How many declared resources are as they should be.
+        unmanaged: Resources on the cluster that no manifest declares.
+        undeclared: Configs of declared resources that no manifest declares.
+        consents: Every consent that a change needed and got.
+        diagnostics: Findings of rules and of the reading.
+        broker_validated: Whether the brokers checked every change that an apply would carry out.
+        unknown: Declared resources of which this account cannot tell whether they exist.
+        subset: Whether it covers only a part of what is managed, as somebody asked for.
+        readers: Declared groups that read topics which change.
+    """
+
+    cluster_id: str
+    changes: tuple[PlannedChange, ...] = ()
+    unchanged: int = 0
+    unmanaged: tuple[ResourceRef, ...] = ()
+    undeclared: tuple[UndeclaredConfig, ...] = ()
+    consents: tuple[Consent, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    broker_validated: bool = False
+    unknown: tuple[ResourceRef, ...] = ()
+    subset: bool = False
+    readers: tuple[Reader, ...] = ()
+
+    def with_status(self, status: Status) -> tuple[PlannedChange, ...]:
+        """The changes of one status, in order."""
+        return tuple(c for c in self.changes if c.status is status)

@@ -1,0 +1,161 @@
+"""Places in a log as people write them: `earliest`, `latest`, a time, `6h ago`, an offset, `shift-by -10`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+from kafkaform.core.spelling import quoted
+from kafkaform.core.units import format_duration, parse_duration
+
+_AGO = re.compile(r"(.+?)(?:\s+|-)ago")
+_SHIFT = re.compile(r"shift-by[ =:]([-+]?[0-9]{1,19})")
+_OFFSET = re.compile(r"[0-9]{1,19}")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MS = timedelta(milliseconds=1)
+_LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MS
+_MAX_LONG = 2**63 - 1
+_TIMES = "a time such as 2026-11-01T00:00:00Z, or e.g. 6h ago"
+
+
+@dataclass(frozen=True, slots=True)
+class Earliest:
+    """The first offset of the log."""
+
+    def __str__(self) -> str:
+        return "earliest"
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The end of the log."""
+
+    def __str__(self) -> str:
+        return "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """Where the group stands."""
+
+    def __str__(self) -> str:
+        return "current"
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """The first record that is not older than a time, in milliseconds since 1970 (UTC)."""
+
+    ms: int
+
+    def __str__(self) -> str:
+        text = (_EPOCH + self.ms * _MS).isoformat(timespec="milliseconds" if self.ms % 1000 else "seconds")
+        return text.replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Ago:
+    """The first record that is not older than so many milliseconds."""
+
+    ms: int
+
+    def __str__(self) -> str:
+        return f"{format_duration(self.ms)} ago"
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffset:
+    """An offset."""
+
+    offset: int
+
+    def __str__(self) -> str:
+        return str(self.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftBy:
+    """So many records after (before, if negative) where the group stands."""
+
+    records: int
+
+    def __str__(self) -> str:
+        return f"shift-by {self.records:+d}"
+
+
+InitialSpec: TypeAlias = Earliest | Latest | AtTime | Ago
+"""Where a group can be told to start."""
+OffsetSpec: TypeAlias = InitialSpec | Current | AtOffset | ShiftBy
+"""Where a group can be moved to."""
+
+
+def parse_initial(text: str) -> InitialSpec:
+    """Read a place to start from; `str()` of the result is its canonical form.
+
+    Raises:
+        ValueError: It is none.
+    """
+    spec = _parse(text.strip())
+    if isinstance(spec, Earliest | Latest | AtTime | Ago):
+        return spec
+    raise ValueError(f"{quoted(text)} is no place to start; write earliest, latest, {_TIMES}")
+
+
+def parse_offset(text: str) -> OffsetSpec:
+    """Read a place in the log; `str()` of the result is its canonical form.
+
+    A time needs its zone: without one it would mean another moment on another machine.
+
+    Raises:
+        ValueError: It is none.
+    """
+    spec = _parse(text.strip())
+    if spec is not None:
+        return spec
+    raise ValueError(
+        f"{quoted(text)} is no place in a log; write earliest, latest, current, an offset, shift-by -10, "
+        f"{_TIMES}"
+    )
+
+
+def _parse(text: str) -> OffsetSpec | None:
+    """Read any place; None where it looks like none, ValueError where it looks like one that cannot be."""
+    for plain in (Earliest(), Latest(), Current()):
+        if text == str(plain):
+            return plain
+    if _OFFSET.fullmatch(text):
+        return AtOffset(_long(int(text), text))
+    if match := _SHIFT.fullmatch(text):
+        return ShiftBy(_long(int(match[1]), text))
+    if match := _AGO.fullmatch(text):
+        return Ago(_long(parse_duration(match[1]), text))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        raise ValueError(f"{quoted(text)} has no time zone; end it with Z (UTC) or e.g. +02:00")
+    ms = (moment - _EPOCH) // _MS
+    # To Kafka -1 and -2 are no times but the end and the start of the log.
+    if not 0 <= ms <= _LAST:
+        raise ValueError(f"{quoted(text)} is not between the years 1970 and 9999 (UTC)")
+    return AtTime(ms)
+
+
+def _long(number: int, text: str) -> int:
+    if abs(number) > _MAX_LONG:
+        raise ValueError(f"{quoted(text)} is more than Kafka can count ({_MAX_LONG})")
+    return number
+
+
+def time_of(spec: OffsetSpec, now_ms: int) -> int | None:
+    """The time that a spec asks for, in milliseconds since 1970; None where it asks for none."""
+    match spec:
+        case AtTime(ms):
+            return ms
+        case Ago(ms):
+            return max(0, now_ms - ms)
+        case _:
+            return None

@@ -1,0 +1,87 @@
+"""Finding a Java that can run Kafka and Spark."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafkaform.core.errors import JavaError
+
+MINIMUM = 17
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_ANSWER_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java launcher and the major version it runs, such as 17."""
+
+    path: Path
+    major: int
+
+
+def find_java() -> Java:
+    """The first Java of at least version 17 from JAVA_HOME, then PATH.
+
+    Raises:
+        JavaError: There is none, or only older ones.
+    """
+    too_old: list[str] = []
+    for path in _candidates():
+        major = _major(path)
+        if major is None:
+            continue
+        if major >= MINIMUM:
+            return Java(path, major)
+        too_old.append(f"{path} is version {major}")
+    if too_old:
+        raise JavaError(
+            f"Java {MINIMUM} or later is needed, but {' and '.join(too_old)}", hint=install_hint()
+        )
+    raise JavaError(
+        f"no Java found in JAVA_HOME or PATH; Java {MINIMUM} or later is needed", hint=install_hint()
+    )
+
+
+def install_hint() -> str:
+    """The command that installs Java, for the systems that this tool is tried on."""
+    commands = {
+        "Debian/Ubuntu": f"sudo apt-get install openjdk-{MINIMUM}-jre-headless",
+        "Fedora": "sudo dnf install java-latest-openjdk-headless",
+        "macOS": f"brew install --cask temurin@{MINIMUM}",
+    }
+    if sys.platform == "darwin":
+        return f"install it: {commands['macOS']}; or point JAVA_HOME at one"
+    listed = " · ".join(f"{system}: {command}" for system, command in commands.items())
+    return f"install it ({listed}), or point JAVA_HOME at one"
+
+
+def _candidates() -> list[Path]:
+    paths = []
+    if home := os.environ.get("JAVA_HOME"):
+        paths.append(Path(home) / "bin" / "java")
+    if on_path := shutil.which("java"):
+        paths.append(Path(on_path))
+    return paths
+
+
+def _major(path: Path) -> int | None:
+    """The major version that a launcher reports; None where it does not run (a stub, a dangling link)."""
+    try:
+        answer = subprocess.run(
+            [path, "-version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_ANSWER_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = _VERSION.search(answer.stderr + answer.stdout)
+    return int(found[1]) if answer.returncode == 0 and found else None

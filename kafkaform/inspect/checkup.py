@@ -1,0 +1,302 @@
+"""A checkup of a live cluster: what rules say of its health, and what could not be told."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from kafkaform import rules
+from kafkaform.config.settings import ClusterSettings, Settings
+from kafkaform.core.clock import Clock
+from kafkaform.core.errors import ClusterError
+from kafkaform.core.groups import Group, GroupReading
+from kafkaform.core.health import Health, Part
+from kafkaform.core.model import Diagnostic, Facts, ResourceRef, Severity
+from kafkaform.plan.gates import matches
+from kafkaform.plan.planning import check_identity
+from kafkaform.rules import Scene, Stage
+from kafkaform.rules.health import CRITICAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.core.model import Desired, Observed
+    from kafkaform.rules import Rule
+
+LOUDNESS = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 2}
+"""Severities in order."""
+
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 5.0
+
+_TOPICS, _GROUPS = "KF306", "KF307"
+_OF_BROKERS = frozenset({"KF301", "KF302", "KF303", "KF304", "KF305", "KF308", "KF309"})
+"""The rules for which `Cluster.health` is enough."""
+_ABOUT: dict[Part, tuple[str, ...]] = {
+    Part.PARTITIONS: ("KF303", "KF304", "KF305", "KF308"),
+    Part.MIN_ISR: ("KF305",),
+    Part.QUORUM: ("KF301",),
+    Part.REASSIGNMENTS: ("KF309",),
+}
+
+
+class Verdict(StrEnum):
+    """What a checkup comes to."""
+
+    HEALTHY = "healthy"
+    UNHEALTHY = "unhealthy"
+    UNKNOWN = "could not tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Untold:
+    """What a rule would have to know and could not be read.
+
+    Attributes:
+        code: The rule.
+        what: What could not be read, and why.
+        matters: Whether the cluster cannot be called healthy without it.
+    """
+
+    code: str
+    what: str
+    matters: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """What was found.
+
+    Attributes:
+        health: The reading of the brokers.
+        findings: What rules say of it, the loudest first.
+        untold: What they could not look at.
+        groups: The groups that were read, with their lag.
+        fail_on: The least severity by which a finding makes the cluster unhealthy.
+    """
+
+    health: Health
+    findings: tuple[Diagnostic, ...] = ()
+    untold: tuple[Untold, ...] = ()
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    fail_on: Severity = Severity.WARNING
+
+    @property
+    def verdict(self) -> Verdict:
+        """Unhealthy is known as soon as one finding says so, healthy only once everything was told."""
+        if any(f.waived is None and LOUDNESS[f.severity] >= LOUDNESS[self.fail_on] for f in self.findings):
+            return Verdict.UNHEALTHY
+        if any(untold.matters for untold in self.untold):
+            return Verdict.UNKNOWN
+        return Verdict.HEALTHY
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What is examined, and by which standards.
+
+    Attributes:
+        desired: What manifests declare; empty where there are none.
+        settings: What the project says.
+        target: What it says of this cluster.
+        environment: Whose overrides the desired resources have; None if none was chosen.
+        only: The codes of the rules to run, also those that are switched off; empty: all about health.
+        fail_on: The least severity by which a finding makes the cluster unhealthy.
+        subset: Whether `desired` is only a part of what the repository declares.
+    """
+
+    desired: tuple[Desired, ...] = ()
+    settings: Settings = field(default_factory=Settings)
+    target: ClusterSettings | None = None
+    environment: str | None = None
+    only: frozenset[str] = frozenset()
+    fail_on: Severity = Severity.WARNING
+    subset: bool = False
+
+    @property
+    def severities(self) -> dict[str, str]:
+        """The severity of each rule about health that a project or this examination changes."""
+        chosen = dict(self.settings.rules)
+        for code in health_rules(self.settings):
+            if self.only and code not in self.only:
+                chosen[code] = "off"
+            elif code in self.only and chosen.get(code) == "off":
+                del chosen[code]
+        return chosen
+
+    def examine(self, cluster: Cluster) -> Checkup:
+        """Read a cluster and run the rules.
+
+        Raises:
+            ClusterError: It cannot be read at all. What is missing besides is in `Checkup.untold`.
+            KafkaformError: It is not the cluster that the configuration expects.
+        """
+        health = cluster.health()
+        facts = Facts(health.cluster_id, health.brokers)
+        if health.cluster_id:
+            check_identity(facts, self.target)
+        severities = self.severities
+        active = {code for code in health_rules(self.settings) if severities.get(code) != "off"}
+        untold: dict[str, list[str]] = defaultdict(list)
+        for part, why in health.unread.items():
+            for code in _ABOUT[part]:
+                untold[code].append(f"{part}: {why}")
+        desired = self.desired
+        live: Mapping[ResourceRef, Observed] = {}
+        groups: Mapping[str, Group] = {}
+        if health.quorum is not None and health.quorum.leader is None:
+            # Half of what is asked then would be answered by nobody, after half a minute each.
+            for code in sorted(active - _OF_BROKERS):
+                untold[code].append("not asked for while no active controller answers")
+            desired = ()
+        elif active - _OF_BROKERS:
+            live, unseen = _live_topics(cluster, desired, untold)
+            groups, denied = _live_groups(cluster, desired, self.settings, untold)
+            desired = tuple(one for one in desired if one.ref not in unseen | denied)
+        scene = Scene(
+            desired,
+            facts,
+            frozenset(live),
+            self.settings.limits,
+            self.environment,
+            self.target.brokers if self.target is not None else None,
+            live,
+            groups,
+            health=health,
+            subset=self.subset,
+        )
+        found = rules.check(scene, severities, (Stage.HEALTH,), more=self.settings.policies)
+        about = (replace(one, ref=ref) for ref, one in found)
+        findings = sorted(about, key=lambda one: (-LOUDNESS[one.severity], one.code))
+        return Checkup(
+            health,
+            tuple(findings),
+            tuple(
+                Untold(code, what, self._matters(code, severities))
+                for code in sorted(untold.keys() & active)
+                for what in untold[code]
+            ),
+            groups,
+            self.fail_on,
+        )
+
+    def _matters(self, code: str, severities: Mapping[str, str]) -> bool:
+        severity = Severity(severities.get(code, health_rules(self.settings)[code].severity))
+        return LOUDNESS[severity] >= LOUDNESS[self.fail_on]
+
+
+def health_rules(settings: Settings) -> dict[str, Rule]:
+    """The rules about health by code, a project's own among them."""
+    known = {**rules.RULES, **{policy.code: policy for policy in settings.policies}}
+    return {code: rule for code, rule in known.items() if rule.stage is Stage.HEALTH}
+
+
+def critical_findings(
+    cluster: Cluster, settings: Settings, target: ClusterSettings | None
+) -> list[Diagnostic]:
+    """What speaks against moving data on a cluster: errors of the rules in CRITICAL, by health alone.
+
+    Raises:
+        ClusterError: Its health cannot be read.
+    """
+    chosen = {code: severity for code, severity in settings.rules.items() if code in CRITICAL}
+    scene = Scene((), brokers=target.brokers if target is not None else None, health=cluster.health())
+    off = dict.fromkeys(health_rules(settings).keys() - CRITICAL, "off")
+    found = rules.check(scene, {**chosen, **off}, (Stage.HEALTH,))
+    return [finding for _, finding in found if finding.severity is Severity.ERROR]
+
+
+def await_health(
+    examine: Callable[[], Checkup],
+    timeout_s: float,
+    tell: Callable[[Checkup | ClusterError], object],
+    clock: Clock | None = None,
+) -> Checkup:
+    """Examine again and again until the cluster is healthy, or the time is over.
+
+    A cluster that cannot be read is one that is not healthy yet: its brokers may be restarting.
+
+    Args:
+        examine: Makes one reading, with connections of its own.
+        timeout_s: How long; no reading begins after it.
+        tell: Is told of each reading after which there is another.
+        clock: Tells the time.
+
+    Returns:
+        The last reading.
+
+    Raises:
+        ClusterError: The last reading failed.
+    """
+    clock = clock or Clock()
+    deadline = clock.now() + timeout_s
+    pause = _FIRST_PAUSE_S
+    while True:
+        outcome: Checkup | ClusterError
+        try:
+            checkup = examine()
+        except ClusterError as error:
+            if clock.now() >= deadline:
+                raise
+            outcome = error
+        else:
+            if checkup.verdict is Verdict.HEALTHY or clock.now() >= deadline:
+                return checkup
+            outcome = checkup
+        tell(outcome)
+        clock.sleep(max(0.0, min(pause, deadline - clock.now())))
+        pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+
+
+def _live_topics(
+    cluster: Cluster, desired: Collection[Desired], untold: dict[str, list[str]]
+) -> tuple[Mapping[ResourceRef, Observed], frozenset[ResourceRef]]:
+    """The declared topics that exist, and those of which it is not known."""
+    wanted = frozenset(one.ref for one in desired if one.ref.kind == "Topic" and one.state is not None)
+    if not wanted:
+        return {}, wanted
+    try:
+        observation = cluster.observe(wanted)
+    except ClusterError as error:
+        untold[_TOPICS].append(f"topics: {error.message}")
+        return {}, wanted
+    unseen = sorted(observation.invisible.items())
+    if unseen:
+        ref, why = unseen[0]
+        untold[_TOPICS].append(f"{len(unseen):,} declared topics, such as {ref.name}: {why}")
+    return observation.resources, frozenset(observation.invisible)
+
+
+def _live_groups(
+    cluster: Cluster, desired: Collection[Desired], settings: Settings, untold: dict[str, list[str]]
+) -> tuple[Mapping[str, Group], frozenset[ResourceRef]]:
+    """The groups, without undeclared ones that are ignored, and the declared ones that are not known."""
+    declared = {one.ref for one in desired if one.ref.kind == "ConsumerGroup"}
+    try:
+        reading = cluster.groups()
+        unlisted = sorted(ref.name for ref in declared if ref.name not in reading.groups)
+        if unlisted:  # which is either not there, or not shown to this account
+            asked = cluster.groups(unlisted)
+            reading = GroupReading(
+                {**reading.groups, **asked.groups}, {**reading.denied, **asked.denied}, reading.unread
+            )
+    except ClusterError as error:
+        untold[_GROUPS].append(f"groups: {error.message}")
+        return {}, frozenset(declared)
+    denied = {ref: reading.denied[ref.name] for ref in sorted(declared) if ref.name in reading.denied}
+    for ref, why in [*denied.items()][:1]:
+        untold[_GROUPS].append(f"{len(denied):,} declared groups, such as {ref.name}: {why}")
+    groups = {
+        name: group
+        for name, group in sorted(reading.groups.items())
+        if ResourceRef("ConsumerGroup", name) in declared or not matches(name, settings.ignore)
+    }
+    if reading.unread:
+        untold[_GROUPS].append(f"groups: {reading.unread}")
+    partly = [group for group in groups.values() if group.unread]
+    for group in partly[:1]:
+        untold[_GROUPS].append(f"a part of {len(partly):,} groups, such as {group.name}: {group.unread}")
+    return groups, frozenset(denied)

@@ -1,0 +1,278 @@
+"""Drift: what of the live cluster is not as declared, and what the record of applies knows of it.
+
+It is the diff of a plan, told from the cluster's side, with the configs that no manifest declares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from kafkaform.config.manifests.places import keys_of
+from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, FieldChange, Update
+from kafkaform.resources import KINDS, kind_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kafkaform.audit.trail import Setting, Trail
+    from kafkaform.core.model import (
+        Desired,
+        Diagnostic,
+        FieldValue,
+        Location,
+        Plan,
+        PlannedChange,
+        ResourceRef,
+        State,
+        UndeclaredConfig,
+    )
+
+READING_NOTES = frozenset({"KF411", "KF412", "KF413", "KF415", "KF420", "KF421"})
+"""What a plan says of the cluster that it read; its other findings are about manifests, or about applying."""
+
+
+class Form(StrEnum):
+    """How a resource drifted; one that is `PRESENT` is so although its manifest says `state: absent`."""
+
+    DIFFERS = "differs"
+    MISSING = "missing"
+    PRESENT = "present"
+
+
+class Cause(StrEnum):
+    """Which side changed since the last apply that is on record."""
+
+    UNRECORDED = "unrecorded"
+    CLUSTER = "cluster_changed"
+    MANIFEST = "manifest_changed"
+    BOTH = "both_changed"
+
+
+class Verdict(StrEnum):
+    """What a run came to."""
+
+    CLEAN = "clean"
+    DRIFT = "drift"
+    UNKNOWN = "unknown"
+
+
+class Unmanaged(StrEnum):
+    """What becomes of resources on the cluster that no manifest declares: by `ERROR`, they are drift."""
+
+    IGNORE = "ignore"
+    REPORT = "report"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What the record of applies knows of a live value.
+
+    Attributes:
+        cause: Which side changed.
+        last: What the latest apply set it to; None if no apply on record set it, or the latest deleted it.
+            One of which no result is known counts where it was to make what is live.
+        source: The latest apply that set it to the live value, if that was an earlier one.
+    """
+
+    cause: Cause
+    last: Setting | None = None
+    source: Setting | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDrift:
+    """One field that is not as declared.
+
+    Attributes:
+        change: From the live value to the declared one.
+        declared: Whether anything declares it; if not, it is a config that somebody set on the cluster.
+        left_alone: Whether an apply leaves it as it is.
+        place: Where the manifest sets it, or the nearest thing around it.
+        keys: The keys that lead there in the manifest; None where it does not set it.
+        past: What is on record; None where no record was read.
+    """
+
+    change: FieldChange
+    declared: bool
+    left_alone: bool = False
+    place: Location | None = None
+    keys: tuple[str, ...] | None = None
+    past: Past | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceDrift:
+    """A declared resource that is not as declared.
+
+    Attributes:
+        desired: The resource as its manifest wants it.
+        form: How it drifted.
+        fields: What differs; none where the whole resource does.
+        planned: What an apply would make of it; None where it would leave it as it is.
+        past: Of a whole resource: what is on record; None where no record was read.
+    """
+
+    desired: Desired
+    form: Form
+    fields: tuple[FieldDrift, ...] = ()
+    planned: PlannedChange | None = None
+    past: Past | None = None
+
+    @property
+    def ref(self) -> ResourceRef:
+        """The resource."""
+        return self.desired.ref
+
+    @property
+    def size(self) -> int:
+        """How many fields differ; 1 for a whole resource."""
+        return max(1, len(self.fields))
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """What of a live cluster is not as declared.
+
+    Attributes:
+        plan: The plan that it was found by.
+        resources: What drifted, by kind and name.
+        unmanaged: Resources on the cluster that no manifest declares; None where nobody looked for them.
+        unmanaged_counts: Whether such a resource counts as drift.
+        notes: What was odd in the reading of the cluster.
+        unrecorded: Why it is not known since when; None where it is, or nothing drifted.
+    """
+
+    plan: Plan
+    resources: tuple[ResourceDrift, ...] = ()
+    unmanaged: tuple[ResourceRef, ...] | None = None
+    unmanaged_counts: bool = False
+    notes: tuple[Diagnostic, ...] = ()
+    unrecorded: str | None = None
+
+    @property
+    def unknown(self) -> tuple[ResourceRef, ...]:
+        """Declared resources of which the account cannot tell whether they exist."""
+        return self.plan.unknown
+
+    @property
+    def unchanged(self) -> int:
+        """How many declared resources are as declared, undeclared configs counted."""
+        return self.plan.unchanged - sum(resource.planned is None for resource in self.resources)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether there is drift: what could not be seen may have drifted, whatever else did."""
+        if self.unknown:
+            return Verdict.UNKNOWN
+        if self.resources or (self.unmanaged_counts and self.unmanaged):
+            return Verdict.DRIFT
+        return Verdict.CLEAN
+
+
+def has_drift(plan: Plan) -> bool:
+    """Whether a declared resource is not as declared: only then the record of applies is of use."""
+    return bool(plan.changes or plan.undeclared)
+
+
+def find_drift(
+    plan: Plan, desired: Iterable[Desired], trail: Trail | str, *, unmanaged: Unmanaged = Unmanaged.REPORT
+) -> Drift:
+    """Tell a plan as drift.
+
+    Args:
+        plan: The plan for what is declared.
+        desired: The declared resources.
+        trail: The record of applies, or why there is none.
+        unmanaged: What becomes of resources that nobody declares; `IGNORE` where nobody looked for them.
+    """
+    declared = {one.ref: one for one in desired}
+    changes = {change.ref: change for change in plan.changes}
+    undeclared = {ref: tuple(found) for ref, found in groupby(plan.undeclared, key=lambda one: one.ref)}
+    known = None if isinstance(trail, str) else trail
+    order = sorted({*changes, *undeclared}, key=lambda ref: (kind_order(ref.kind), ref.name))
+    resources = tuple(
+        _resource(declared[ref], changes.get(ref), undeclared.get(ref, ()), known) for ref in order
+    )
+    return Drift(
+        plan,
+        resources,
+        None if unmanaged is Unmanaged.IGNORE else plan.unmanaged,
+        unmanaged is Unmanaged.ERROR,
+        tuple(note for note in plan.diagnostics if note.code in READING_NOTES),
+        trail if isinstance(trail, str) and resources else None,
+    )
+
+
+def _resource(
+    desired: Desired,
+    planned: PlannedChange | None,
+    undeclared: Iterable[UndeclaredConfig],
+    trail: Trail | None,
+) -> ResourceDrift:
+    match planned.change if planned is not None else None:
+        case Create(state=state):
+            past = _past_of_whole(desired.ref, state, trail, live=False)
+            return ResourceDrift(desired, Form.MISSING, (), planned, past)
+        case Delete(state=state):
+            past = _past_of_whole(desired.ref, state, trail, live=True)
+            return ResourceDrift(desired, Form.PRESENT, (), planned, past)
+        case Update(fields=fields):
+            changes: Mapping[str, FieldChange] = {f.path: f for f in fields if not _is_chosen(desired, f)}
+        case None:
+            changes = {}
+    more = {one.path: FieldChange(one.path, one.value, None, one.value) for one in undeclared}
+    order = sorted({*changes, *more}, key=KINDS[desired.ref.kind].field_order)
+    drifted = tuple(
+        _field(desired, changes.get(path) or more[path], trail, left_alone=path in more) for path in order
+    )
+    return ResourceDrift(desired, Form.DIFFERS, drifted, planned)
+
+
+def _is_chosen(desired: Desired, change: FieldChange) -> bool:
+    """Whether a plan chose the value to make another field's come true, and no manifest speaks of it."""
+    path = change.path
+    return not (
+        path.startswith(CONFIG_PREFIX) or path in (desired.state or {}) or path in desired.intent.spec
+    )
+
+
+def _field(desired: Desired, change: FieldChange, trail: Trail | None, *, left_alone: bool) -> FieldDrift:
+    past = None if trail is None else past_of(desired.ref, change, trail)
+    path = change.path
+    declared = desired.state is not None and path in desired.state
+    return FieldDrift(change, declared, left_alone, desired.place(path), keys_of(desired, path), past)
+
+
+def past_of(ref: ResourceRef, change: FieldChange, trail: Trail) -> Past:
+    """What is on record of a live value, and thereby which side changed since."""
+
+    def equal(a: FieldValue, b: FieldValue) -> bool:
+        return KINDS[ref.kind].equal(change.path, a, b)
+
+    recorded = trail.settings(ref, change.path)
+    settings = [one for one in recorded if one.certain or equal(one.value, change.before)]
+    if not settings:
+        return Past(Cause.UNRECORDED)
+    last = settings[0]
+    if equal(last.value, change.before):
+        return Past(Cause.MANIFEST, last)
+    source = next((one for one in settings if one.certain and equal(one.value, change.before)), None)
+    return Past(Cause.CLUSTER if equal(last.value, change.after) else Cause.BOTH, last, source)
+
+
+def _past_of_whole(ref: ResourceRef, state: State, trail: Trail | None, *, live: bool) -> Past | None:
+    """What is on record of a resource that is there and should not be, or the other way round."""
+    if trail is None:
+        return None
+    if not live and (deletion := trail.open_deletion(ref)) is not None:
+        return Past(Cause.MANIFEST, deletion)
+    recorded = [one for path in state for one in trail.settings(ref, path) if live or one.certain]
+    if recorded:
+        return Past(Cause.MANIFEST if live else Cause.CLUSTER, max(recorded, key=lambda one: one.at))
+    if trail.replaced_since(ref, ""):  # and what was set before the last deletion is not told
+        return Past(Cause.CLUSTER if live else Cause.MANIFEST)
+    return Past(Cause.UNRECORDED)

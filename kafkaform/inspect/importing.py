@@ -1,0 +1,265 @@
+"""From a reading of a live cluster to manifest files: pure, and checked by the planner itself.
+
+A plan that is made right after an import, with the same defaults, is empty. Whatever would not be so is
+told by name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafkaform.config.file_names import file_names, prefix
+from kafkaform.config.manifest_text import live_manifest
+from kafkaform.config.manifests.loader import merge
+from kafkaform.config.manifests.yaml12 import MAX_BYTES
+from kafkaform.core.errors import KafkaformError
+from kafkaform.core.model import Desired, Facts
+from kafkaform.plan.gates import is_own
+from kafkaform.plan.planner import diff
+from kafkaform.resources import KINDS
+from kafkaform.resources.changes import fields_of
+from kafkaform.resources.values import label
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from kafkaform.config.manifest_text import LiveManifest
+    from kafkaform.config.manifests.loader import Context
+    from kafkaform.core.model import Location, Observation, Observed, ResourceRef
+    from kafkaform.inspect.standing import Selection
+    from kafkaform.resources.base import Layer
+
+
+GROUPS_FOLDER = "groups"
+"""Where the files of groups lie, below the folder of those of topics: both may have the same names."""
+
+
+class By(StrEnum):
+    """What goes into one file."""
+
+    TOPIC = "topic"
+    PREFIX = "prefix"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How files are to be laid out.
+
+    Attributes:
+        folder: The folder that they go into.
+        by: What goes into one.
+        schemas: The folder that has the schemas of manifests, for the first line of each file.
+        overwrite: Whether files that exist may be replaced.
+    """
+
+    folder: Path
+    by: By = By.TOPIC
+    schemas: Path | None = None
+    overwrite: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedFile:
+    """A file of manifests, and the resources in it, in order."""
+
+    path: Path
+    text: str
+    refs: tuple[ResourceRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """What comes of an import.
+
+    Attributes:
+        files: The files, by path.
+        ignored: Resources that fit, and that `ignore` of kafkaform.yaml leaves out.
+        internal: Resources that fit, and are Kafka's or kafkaform's own.
+        declared: Resources that a manifest declares already, and where.
+        idle: Groups that no manifest can be made of, because they read no topic.
+        partial: What the manifests do not say of resources that were written, a line each.
+        unlike: Resources for which a plan will show changes all the same: which fields.
+        unread: Resources that could not be read, or not in full: why.
+        notes: What else is to be known of the reading, a line each.
+    """
+
+    files: tuple[ImportedFile, ...] = ()
+    ignored: tuple[ResourceRef, ...] = ()
+    internal: tuple[ResourceRef, ...] = ()
+    declared: Mapping[ResourceRef, Location | None] = field(default_factory=dict)
+    idle: tuple[ResourceRef, ...] = ()
+    partial: tuple[tuple[ResourceRef, str], ...] = ()
+    unlike: Mapping[ResourceRef, str] = field(default_factory=dict)
+    unread: Mapping[ResourceRef, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def refs(self) -> tuple[ResourceRef, ...]:
+        """The resources that manifests were made of."""
+        return tuple(ref for file in self.files for ref in file.refs)
+
+
+def make_import(
+    observation: Observation,
+    selection: Selection,
+    declared: Mapping[ResourceRef, Location | None],
+    context: Context,
+    layout: Layout,
+) -> Import:
+    """Make manifest files of live resources.
+
+    Args:
+        observation: A reading of the cluster, with every resource that the selection takes in detail.
+        selection: What is wanted.
+        declared: What manifests declare already, and where.
+        context: What manifests will be read with: its defaults are not said again.
+        layout: Where the files go.
+
+    Raises:
+        KafkaformError: A file would be too large to be read back.
+    """
+    fitting = sorted(ref for ref in observation.inventory if _fits(ref, selection))
+    chosen = {ref for ref in fitting if selection.takes(ref)}
+    internal = {ref for ref in chosen if is_own(ref) or _is_internal(observation.resources.get(ref))}
+    paths = _paths(chosen - internal, layout)
+    kept = {
+        ref: place for ref, place in declared.items() if ref in paths and _stays(place, paths[ref], layout)
+    }
+    wanted = [ref for ref in sorted(paths) if ref not in kept]
+    unread = {ref: why for ref in wanted if (why := _unread(ref, observation)) is not None}
+    there = [ref for ref in wanted if ref in observation.resources and ref not in unread]
+    idle = [ref for ref in there if _is_idle(observation.resources[ref])]
+    manifests = {
+        ref: live_manifest(observation.resources[ref], _under(ref.kind, context))
+        for ref in there
+        if ref not in idle
+    }
+    return Import(
+        _files(manifests, paths, layout),
+        tuple(ref for ref in fitting if ref not in chosen),
+        tuple(sorted(internal)),
+        kept,
+        tuple(idle),
+        tuple((ref, line) for ref, manifest in manifests.items() for line in manifest.left_out),
+        _unlike(manifests, observation, context),
+        unread,
+        tuple(note.message for note in observation.diagnostics),
+    )
+
+
+def _fits(ref: ResourceRef, selection: Selection) -> bool:
+    globs = selection.globs
+    return ref.kind in selection.kinds and (not globs or any(fnmatchcase(ref.name, glob) for glob in globs))
+
+
+def _is_internal(observed: Observed | None) -> bool:
+    return observed is not None and observed.internal
+
+
+def _is_idle(observed: Observed) -> bool:
+    return observed.ref.kind == "ConsumerGroup" and (observed.group is None or not observed.group.topics)
+
+
+def _unread(ref: ResourceRef, observation: Observation) -> str | None:
+    """Why a resource is not known in full."""
+    if ref in observation.invisible:
+        return observation.invisible[ref]
+    observed = observation.resources.get(ref)
+    if observed is None:
+        return None  # gone since it was listed
+    if not ref.name:
+        return "a manifest cannot name what has an empty name"
+    return (observed.group.unread if observed.group is not None else "") or None
+
+
+def _stays(place: Location | None, path: Path, layout: Layout) -> bool:
+    """Whether a manifest that exists is left as it is, rather than written anew in its own file."""
+    return not (layout.overwrite and place is not None and _same(Path(place.file), path))
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve()
+
+
+# --- files -----------------------------------------------------------------------------------------
+
+
+def _paths(refs: Collection[ResourceRef], layout: Layout) -> dict[ResourceRef, Path]:
+    """The file of each resource; the same whatever is declared already."""
+    name_of: Callable[[str], str] = prefix if layout.by is By.PREFIX else str
+    paths: dict[ResourceRef, Path] = {}
+    for kind, folder in (("Topic", layout.folder), ("ConsumerGroup", layout.folder / GROUPS_FOLDER)):
+        of_kind = [ref for ref in refs if ref.kind == kind]
+        names = file_names({name_of(ref.name) for ref in of_kind})
+        paths.update({ref: folder / names[name_of(ref.name)] for ref in of_kind})
+    return paths
+
+
+def _files(
+    manifests: Mapping[ResourceRef, LiveManifest], paths: Mapping[ResourceRef, Path], layout: Layout
+) -> tuple[ImportedFile, ...]:
+    together: dict[Path, list[ResourceRef]] = defaultdict(list)
+    for ref in manifests:
+        together[paths[ref]].append(ref)
+    files = []
+    for path, refs in sorted(together.items()):
+        head = _schema_line(path, refs[0].kind, layout.schemas)
+        text = head + "---\n".join(manifests[ref].to_yaml() for ref in refs)
+        if len(text) > MAX_BYTES:
+            raise KafkaformError(
+                f"{path} would be larger than manifests may be, with {len(refs):,} resources; nothing was "
+                "written",
+                hint="write a file for each: --by topic",
+            )
+        files.append(ImportedFile(path, text, tuple(refs)))
+    return tuple(files)
+
+
+def _schema_line(path: Path, kind: str, schemas: Path | None) -> str:
+    """The line by which editors find the schema."""
+    if schemas is None:
+        return ""
+    schema = schemas / f"{KINDS[kind].schema}.schema.json"
+    return f"# yaml-language-server: $schema={Path(os.path.relpath(schema, path.parent)).as_posix()}\n\n"
+
+
+# --- the proof -------------------------------------------------------------------------------------
+
+
+def _under(kind: str, context: Context) -> Layer:
+    """The layer below a manifest's own."""
+    return merge([{"undeclared": context.undeclared.value}, *context.defaults.get(kind, ())])
+
+
+def _unlike(
+    manifests: Mapping[ResourceRef, LiveManifest], observation: Observation, context: Context
+) -> dict[ResourceRef, str]:
+    """What a plan of these manifests will still show, by resource."""
+    unlike: dict[ResourceRef, str] = {}
+    desired = []
+    for ref, manifest in manifests.items():
+        problems: list[str] = []
+        desired.append(_read_back(ref, manifest, context, problems))
+        if problems:
+            unlike[ref] = "; ".join(problems)
+    plan = diff(desired, observation, Facts(cluster_id=""))
+    for planned in plan.changes:
+        fields = ", ".join(label(changed.path) for changed in fields_of(planned.change))
+        unlike.setdefault(planned.ref, f"a plan will change {fields}")
+    return unlike
+
+
+def _read_back(ref: ResourceRef, manifest: LiveManifest, context: Context, problems: list[str]) -> Desired:
+    kind = KINDS[ref.kind]
+
+    def report(_: tuple[str | int, ...], message: str, hint: str | None, /, *, key: bool = False) -> None:  # noqa: ARG001
+        problems.append(message)
+
+    layer = merge([_under(ref.kind, context), kind.normalise(manifest.data["spec"], report)])
+    return Desired(ref, *kind.resolve(layer, report))

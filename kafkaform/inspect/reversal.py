@@ -1,0 +1,226 @@
+"""What manifests would have to say for recorded changes to be undone: pure, and nothing is made up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kafkaform.config.manifests.editing import Edit
+from kafkaform.core.group_state import OFFSETS_PREFIX, partition_of
+from kafkaform.core.groups import Group, Position
+from kafkaform.core.model import CONFIG_PREFIX, Observed
+from kafkaform.core.wording import command, counted
+from kafkaform.resources import KINDS
+from kafkaform.resources.values import label, single
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafkaform.audit.entries import Entry, RecordedField
+    from kafkaform.core.model import Desired, FieldValue, ResourceRef, State
+
+_FORCE = "--force goes ahead all the same"
+
+
+@dataclass(slots=True)
+class Reversal:
+    """What it takes to undo changes.
+
+    Attributes:
+        edits: New values for manifests.
+        restored: Resources that were deleted, and that no manifest declares: each needs a new one.
+        refused: What cannot be undone, or not without being asked again, and why: a line each.
+        notes: What else the reader must know, a line each.
+    """
+
+    edits: list[Edit] = field(default_factory=list)
+    restored: list[Observed] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def reversal(
+    changes: Sequence[Entry],
+    record: Sequence[Entry],
+    desired: Mapping[ResourceRef, Desired],
+    *,
+    force: bool = False,
+) -> Reversal:
+    """Find out how to undo changes.
+
+    Args:
+        changes: What to undo.
+        record: The whole record of the cluster, oldest first.
+        desired: What the manifests say now.
+        force: Also go back behind what was changed since, and undo what may not have been carried out.
+    """
+    found = Reversal()
+    chosen = {entry.id for entry in changes}
+    for entry in changes:
+        start = next((n for n, other in enumerate(record) if other.id == entry.id), len(record))
+        later = [
+            other
+            for other in record[start + 1 :]
+            if other.ref == entry.ref and other.may_have_taken_place and other.id not in chosen
+        ]
+        _Undoing(entry, later, desired.get(entry.ref), force, found).run()
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Undoing:
+    """One change on its way back."""
+
+    entry: Entry
+    later: Sequence[Entry]
+    declared: Desired | None
+    force: bool
+    found: Reversal
+
+    def run(self) -> None:
+        """Add to what is found."""
+        entry = self.entry
+        if entry.is_open and not entry.took_place and not self.force:
+            self._refuse(f"no result is known, so it may not have been carried out; {_FORCE}")
+        elif entry.outcome is not None and not entry.may_have_taken_place:
+            self._note(f"nothing to undo: it was not carried out ({entry.outcome.result})")
+        elif not entry.whole or any(one.cut for one in self._fields()):
+            self._refuse("not all of it is on record")
+        elif entry.action == "update":
+            for one in self._fields():
+                self._undo_field(one)
+            for one in () if self.force else entry.in_doubt:
+                self._refuse(
+                    f"{label(one.path)}: no result is known, so it may not have been carried out; {_FORCE}"
+                )
+        elif self.later and self.later[-1].action != "update" and not self.force:
+            self._refuse(f"apply {_did(self.later[-1])} it since; {_FORCE}")
+        elif entry.action == "create":
+            self._undo_create()
+        else:
+            self._undo_delete()
+
+    def _fields(self) -> tuple[RecordedField, ...]:
+        """What was changed; by force, also what may have been."""
+        carried_out = self.entry.carried_out
+        return (*carried_out, *self.entry.in_doubt) if self.force else carried_out
+
+    def _undo_field(self, one: RecordedField) -> None:
+        name = label(one.path)
+        if one.path == "partitions":
+            self._refuse(
+                f"partitions: Kafka takes no partition away ({one.before} → {one.after}); "
+                "a new topic with fewer is the only way back"
+            )
+        elif one.path.startswith(OFFSETS_PREFIX):
+            self._refuse(f"{name}: {self._way_back(one)}")
+        elif one.path == "placement":
+            self._undo_placement(name)
+        elif (reason := self._overtaken(one)) is not None:
+            self._refuse(f"{name}: {reason}")
+        else:
+            assert self.declared is not None  # noqa: S101 - or it was refused
+            assert self.declared.state is not None  # noqa: S101
+            if self._same(one.path, self.declared.state.get(one.path), one.before):
+                self._note(f"{name}: the manifest says {self._shown(one.path, one.before)} already")
+            else:
+                self.found.edits.append(Edit(self.entry.ref, one.path, one.before))
+
+    def _undo_placement(self, name: str) -> None:
+        """Replicas follow from the other fields, unless a manifest lists them."""
+        if self.declared is not None and "placement" in (self.declared.state or {}):
+            self._refuse(f"{name}: write the earlier replicas into the manifest by hand")
+        else:
+            self._note(f"{name}: replicas go where they are balanced, and not back to where they were")
+
+    def _overtaken(self, one: RecordedField) -> str | None:
+        """Why a field is not simply set back."""
+        if self.declared is None:
+            return "no manifest declares the resource"
+        if self.declared.state is None:
+            return "the manifest says `state: absent`"
+        if self.force:
+            return None
+        for other in self.later:
+            touched = {its.path: its for its in (*other.carried_out, *other.in_doubt)}
+            if other.action != "update" and touched:
+                return f"apply {_did(other)} the resource since; {_FORCE}"
+            if again := touched.get(one.path):
+                did = _did(other, certain=again not in other.in_doubt)
+                return f"apply {did} it again, to {self._shown(one.path, again.after)}; {_FORCE}"
+        said = self.declared.state.get(one.path)
+        if self._same(one.path, said, one.after) or self._same(one.path, said, one.before):
+            return None
+        return f"the manifest says {self._shown(one.path, said)} by now; {_FORCE}"
+
+    def _undo_create(self) -> None:
+        if self.declared is None:
+            self._refuse("no manifest declares it: to delete it, write one with `state: absent`")
+        elif self.declared.state is None:
+            self._note("the manifest says `state: absent` already")
+        else:
+            self.found.edits.append(Edit(self.entry.ref, "state", "absent"))
+            lost = "its data" if self.entry.ref.kind == "Topic" else "its offsets"
+            self._note(f"`state: absent` deletes it with {lost}: an apply needs consent to delete")
+            if self.declared.intent.deletion_protection:
+                self._note("spec.deletionProtection stands against that, and is left as it is")
+
+    def _undo_delete(self) -> None:
+        ref = self.entry.ref
+        state = {one.path: one.before for one in self.entry.fields}
+        if self.declared is not None and self.declared.state is not None:
+            self._note("a manifest declares it again")
+            return
+        if self.declared is None:
+            self.found.restored.append(_observed(ref, state))
+        else:
+            self.found.edits += [
+                Edit(ref, path, value) for path, value in state.items() if not path.startswith(OFFSETS_PREFIX)
+            ]
+            self.found.edits.append(Edit(ref, "state", None))
+        if ref.kind == "Topic":
+            self._note("its records are gone for good: what comes back is an empty topic")
+        offsets = sum(partition_of(path) is not None for path in state)
+        if offsets:
+            self._note(
+                f"a manifest does not bring back its {counted(offsets, 'committed offset')}: they are in "
+                f"{command('history', self.entry.id, options=('--format', 'json'))}, for kafkaform reset"
+            )
+
+    def _way_back(self, one: RecordedField) -> str:
+        partition = partition_of(one.path)
+        if partition is None or one.before is None:
+            return "no manifest takes a committed offset back, and neither does kafkaform reset"
+        topic, number = partition
+        options = ("--topic", f"{topic}:{number}", "--to", str(one.before))
+        return f"no manifest holds it: {command('reset', self.entry.ref.name, options=options)} goes back"
+
+    def _same(self, path: str, one: FieldValue, other: FieldValue) -> bool:
+        return KINDS[self.entry.ref.kind].equal(path, one, other)
+
+    def _shown(self, path: str, value: FieldValue) -> str:
+        return single(self.entry.ref.kind, path, value).short
+
+    def _refuse(self, why: str) -> None:
+        self.found.refused.append(f"{self.entry.id} {self.entry.ref}: {why}")
+
+    def _note(self, what: str) -> None:
+        self.found.notes.append(f"{self.entry.id} {self.entry.ref}: {what}")
+
+
+def _did(entry: Entry, *, certain: bool | None = None) -> str:
+    """`run1 changed`, or `run1 may have changed` where that is not known."""
+    done = {"create": "created", "update": "changed", "delete": "deleted"}[entry.action]
+    sure = entry.took_place if certain is None else certain
+    return f"{entry.run} {done if sure else f'may have {done}'}"
+
+
+def _observed(ref: ResourceRef, state: State) -> Observed:
+    """A deleted resource as it was last seen."""
+    partitions = [found for path in state if (found := partition_of(path)) is not None]
+    group = None
+    if ref.kind == "ConsumerGroup":
+        group = Group(ref.name, "", "", positions=tuple(Position(*partition, 0) for partition in partitions))
+    own = {path: value for path, value in state.items() if not path.startswith(OFFSETS_PREFIX)}
+    effective = {path: value for path, value in own.items() if path.startswith(CONFIG_PREFIX)}
+    return Observed(ref, None, own, effective, group=group)

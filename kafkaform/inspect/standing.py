@@ -1,0 +1,282 @@
+"""How topics and groups stand: what a live cluster says of them, beside what manifests do."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from kafkaform.core.errors import ClusterError
+from kafkaform.core.groups import GroupReading
+from kafkaform.core.model import CONFIG_PREFIX, Observation, ResourceRef
+from kafkaform.core.spelling import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.core.groups import Group
+    from kafkaform.core.model import Desired, Intent, Observed
+
+TOPIC, GROUP = "Topic", "ConsumerGroup"
+BOTH = (TOPIC, GROUP)
+_NAMED = 3
+"""How many names a line about what could not be read has room for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which resources are looked at.
+
+    Attributes:
+        globs: Of their names; empty for all.
+        kinds: Of these kinds.
+        ignore: Globs of resources that are left out, unless they are declared or named in full.
+    """
+
+    globs: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = BOTH
+    ignore: tuple[str, ...] = ()
+
+    def takes(self, ref: ResourceRef, declared: Collection[ResourceRef] = ()) -> bool:
+        """Whether a resource is looked at."""
+        if ref.kind not in self.kinds:
+            return False
+        if self.globs and not any(fnmatchcase(ref.name, glob) for glob in self.globs):
+            return False
+        shown = ref in declared or ref.name in self.globs
+        return shown or not any(fnmatchcase(ref.name, glob) for glob in self.ignore)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStanding:
+    """A topic.
+
+    Attributes:
+        name: Its name.
+        observed: What the cluster has; None if it does not exist.
+        declared: Whether a manifest declares it; None if no manifests were read.
+        team: Whose it is, by its labels; empty if they do not say.
+        size: Bytes of data, one replica counted; None if it is not known.
+        groups: The groups that read it, or have an offset in it.
+    """
+
+    name: str
+    observed: Observed | None
+    declared: bool | None = None
+    team: str = ""
+    size: int | None = None
+    groups: tuple[str, ...] = ()
+
+    def config(self, name: str) -> str | None:
+        """The value in force of a config."""
+        value = self.observed.effective.get(CONFIG_PREFIX + name) if self.observed is not None else None
+        return None if value is None else str(value)
+
+    def number(self, name: str) -> int | None:
+        """The value in force of a config that is a number."""
+        value = self.config(name)
+        return int(value) if value is not None and value.removeprefix("-").isdecimal() else None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStanding:
+    """A group.
+
+    Attributes:
+        name: Its name.
+        group: What its coordinator knows; None if it does not exist, or may not be seen.
+        only_configs: Whether it does not exist, and the brokers hold configs for it.
+        declared: Whether a manifest declares it; None if no manifests were read.
+        team: Whose it is, by its labels; empty if they do not say.
+        expected: How many members its manifest expects; None if it does not say.
+        denied: Why this account may not see it; empty if it may.
+    """
+
+    name: str
+    group: Group | None
+    only_configs: bool = False
+    declared: bool | None = None
+    team: str = ""
+    expected: int | None = None
+    denied: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One reading of what was selected, by name.
+
+    Attributes:
+        topics: The topics.
+        groups: The groups.
+        unread: What could not be read, a line each.
+        notes: What else is to be known of the reading, a line each.
+        hidden: How many resources fit the globs and are left out by `ignore`.
+        missed: The globs that nothing fits, each with the nearest name that there is.
+    """
+
+    topics: tuple[TopicStanding, ...] = ()
+    groups: tuple[GroupStanding, ...] = ()
+    unread: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    hidden: int = 0
+    missed: Mapping[str, str | None] | None = None
+
+
+def members_of(intent: Intent) -> int | None:
+    """How many members the manifest of a group expects; None if it does not say."""
+    members = intent.spec.get("members")
+    expected = members.get("expected") if isinstance(members, Mapping) else None
+    return expected if isinstance(expected, int) else None
+
+
+def read_standing(cluster: Cluster, desired: Sequence[Desired] | None, selection: Selection) -> Standing:
+    """Read what is selected from a cluster, in a few calls.
+
+    Args:
+        cluster: Who is asked.
+        desired: What manifests declare; None if there are none, or they could not be read.
+        selection: What is looked at.
+
+    Raises:
+        ClusterError: It cannot be read at all. What is missing besides is told in `Standing.unread`.
+    """
+    declared = {one.ref for one in desired or () if one.state is not None}
+    wanted = [ref for ref in sorted(declared) if ref.kind == TOPIC and selection.takes(ref, declared)]
+    observation = cluster.observe(
+        wanted,
+        lambda ref: ref.kind == TOPIC and selection.takes(ref, declared),
+        kinds=selection.kinds,
+    )
+    unread: list[str] = []
+    topics = [seen for ref, seen in observation.resources.items() if ref.kind == TOPIC]
+    sizes: Mapping[ResourceRef, int] = {}
+    if topics:
+        try:
+            sizes = cluster.sizes(topics)
+        except ClusterError as error:
+            unread.append(f"the sizes of topics: {error.message}")
+        else:
+            untold = [topic.ref.name for topic in topics if topic.ref not in sizes]
+            if untold:
+                unread.append(f"the size of {_named(untold, 'topic')}: the brokers tell this account nothing")
+    try:
+        reading = cluster.groups(_group_names(observation, declared, selection))
+    except ClusterError as error:
+        if selection.kinds == (GROUP,):
+            raise
+        reading = GroupReading({})
+        unread.append(f"groups: {error.message}")
+    else:
+        if reading.unread:
+            unread.append(f"groups: {reading.unread}")
+    return assemble(observation, reading, sizes, desired, selection, unread)
+
+
+def _group_names(
+    observation: Observation, declared: Collection[ResourceRef], selection: Selection
+) -> list[str] | None:
+    """The groups to ask for, also those that are declared and not listed: only who asks hears of a denial.
+
+    None for all that there are. A topic that is shown may be read by any of them.
+    """
+    if GROUP not in selection.kinds:
+        return None
+    refs = {*observation.inventory, *(ref for ref in declared if selection.takes(ref, declared))}
+    every = TOPIC in selection.kinds or not selection.globs
+    return sorted(ref.name for ref in refs if ref.kind == GROUP and (every or selection.takes(ref, declared)))
+
+
+def assemble(
+    observation: Observation,
+    reading: GroupReading,
+    sizes: Mapping[ResourceRef, int],
+    desired: Sequence[Desired] | None,
+    selection: Selection,
+    unread: Iterable[str] = (),
+) -> Standing:
+    """Put what was read of a cluster beside what manifests declare."""
+    declared = {one.ref: one.intent for one in desired or () if one.state is not None}
+    live = {
+        *observation.inventory,
+        *observation.resources,
+        *(ResourceRef(GROUP, name) for name in (*reading.groups, *reading.denied)),
+    }
+    known = sorted(ref for ref in {*live, *declared} if ref.kind in selection.kinds)
+    chosen = [ref for ref in known if selection.takes(ref, declared)]
+    everything = Selection(selection.globs, selection.kinds)
+    readers = _readers(reading.groups.values())
+    topics = tuple(
+        TopicStanding(
+            ref.name,
+            observation.resources.get(ref),
+            None if desired is None else ref in declared,
+            declared[ref].team if ref in declared else "",
+            sizes.get(ref),
+            tuple(sorted(readers.get(ref.name, ()))),
+        )
+        for ref in chosen
+        if ref.kind == TOPIC and (ref in observation.resources or ref not in observation.invisible)
+    )
+    groups = tuple(
+        GroupStanding(
+            ref.name,
+            reading.groups.get(ref.name),
+            ref in live and ref.name not in reading.groups and ref.name not in reading.denied,
+            None if desired is None else ref in declared,
+            declared[ref].team if ref in declared else "",
+            members_of(declared[ref]) if ref in declared else None,
+            reading.denied.get(ref.name, ""),
+        )
+        for ref in chosen
+        if ref.kind == GROUP
+    )
+    names = [ref.name for ref in chosen]
+    return Standing(
+        topics,
+        groups,
+        (*unread, *_unread(observation, reading, chosen)),
+        tuple(note.message for note in observation.diagnostics),
+        sum(everything.takes(ref) for ref in known) - len(chosen),
+        {
+            glob: nearest(glob, [ref.name for ref in known])
+            for glob in selection.globs
+            if not any(fnmatchcase(name, glob) for name in names)
+        },
+    )
+
+
+def _readers(groups: Iterable[Group]) -> dict[str, set[str]]:
+    readers: dict[str, set[str]] = defaultdict(set)
+    for group in groups:
+        for topic in group.topics:
+            readers[topic].add(group.name)
+    return readers
+
+
+def _unread(observation: Observation, reading: GroupReading, chosen: Sequence[ResourceRef]) -> Iterable[str]:
+    """A line for each reason why something was not read."""
+    reasons: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for ref in chosen:
+        if ref in observation.invisible and ref not in observation.resources:
+            noun = "topic" if ref.kind == TOPIC else "group"
+            reasons["", noun, observation.invisible[ref]].append(ref.name)
+        if ref.kind != GROUP:
+            continue
+        if ref.name in reading.denied and ref not in observation.invisible:
+            reasons["", "group", reading.denied[ref.name]].append(ref.name)
+        group = reading.groups.get(ref.name)
+        if group is not None and group.unread:
+            reasons["a part of ", "group", group.unread].append(ref.name)
+    for (lead, noun, reason), names in reasons.items():
+        yield f"{lead}{_named(names, noun)}: {reason}"
+
+
+def _named(names: Sequence[str], noun: str) -> str:
+    """`group a`, or `5 groups (a, b, c, …)`."""
+    if len(names) == 1:
+        return f"{noun} {names[0]}"
+    more = ", …" if len(names) > _NAMED else ""
+    return f"{len(names):,} {noun}s ({', '.join(names[:_NAMED])}{more})"

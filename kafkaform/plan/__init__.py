@@ -1,0 +1,1 @@
+"""Making a plan, and judging whether it may be applied."""

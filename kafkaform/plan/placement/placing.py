@@ -1,0 +1,172 @@
+"""Placing the replicas of topics: those that come, those that go, and no others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkaform.core.layout import Strategy
+from kafkaform.plan.placement.board import Board, Row
+from kafkaform.plan.placement.levelling import level
+from kafkaform.plan.placement.refusal import refusal
+from kafkaform.plan.placement.shifts import LeaderShifts, ReplicaShifts
+from kafkaform.plan.placement.wants import Placements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kafkaform.core.health import PartitionState
+    from kafkaform.core.layout import Assignment, Layout
+    from kafkaform.plan.placement.wants import Want
+
+
+def place(wants: Sequence[Want], layout: Layout) -> Placements:
+    """Place topics, all together.
+
+    A partition keeps what it has: one that gets more replicas keeps those that it has, in their order, with
+    the new ones behind them; one that gets fewer keeps its leader, then what is in sync, then what is in
+    other racks, then its preferred leader. New replicas are on live brokers, in as many racks as can be, and
+    even over brokers, as preferred leaders of new partitions are; the whole layout counts. A replica on a
+    broker that is down is one like any other: it is not replaced, as its broker may come back.
+
+    Args:
+        wants: What topics are to be like; one for each topic.
+        layout: Where all replicas are.
+
+    Raises:
+        ValueError: A topic is named twice.
+    """
+    if len({want.topic for want in wants}) < len(wants):
+        raise ValueError("a topic is wanted twice")
+    board = Board(layout)
+    refused: dict[str, str] = {}
+    accepted: list[Want] = []
+    for want in sorted(wants, key=lambda want: want.topic):
+        reason = refusal(want, layout, board.racks)
+        if reason is not None:
+            refused[want.topic] = reason
+        else:
+            accepted.append(want)
+    static = {want.topic: want.static for want in accepted if want.strategy is Strategy.STATIC}
+    for topic, assignment in static.items():
+        _set(board, topic, layout.assignment(topic) if topic in layout.topics else (), assignment)
+    rows = _Rows(board, layout, [want for want in accepted if want.topic not in static])
+    placed = rows.placed()
+    return Placements({want.topic: {**static, **placed}[want.topic] for want in accepted}, refused)
+
+
+def settle(board: Board, rows: Sequence[Row]) -> None:
+    """Even out what is free in partitions, and choose the leaders that are open."""
+    level(board.replicas, ReplicaShifts(board, rows), targets=board.brokers)
+    undecided = [row for row in rows if row.leader_open]
+    for row in undecided:
+        board.lead(row, board.best_leader(row))
+    level(board.leaders, LeaderShifts(board, undecided), targets=board.brokers)
+
+
+def _set(board: Board, topic: str, before: Assignment, after: Assignment) -> None:
+    for replicas in before:
+        board.count(topic, replicas, -1)
+    for replicas in after:
+        board.count(topic, replicas)
+
+
+class _Rows:
+    """The partitions of topics, each with what is to be done to it."""
+
+    def __init__(self, board: Board, layout: Layout, wants: Iterable[Want]) -> None:
+        self._board = board
+        self._of: dict[str, list[Row]] = {}
+        self._orders: dict[Row, tuple[int, ...]] = {}
+        changed: list[tuple[Row, PartitionState, Want]] = []
+        new: list[tuple[Row, Want]] = []
+        for want in wants:
+            rows = self._of[want.topic] = []
+            states = layout.topics.get(want.topic, ())
+            for state in states:
+                row = Row(want.topic, state.partition, layout.replicas((want.topic, state.partition)))
+                rows.append(row)
+                if (want.topic, state.partition) not in (layout.reassigning or {}):
+                    changed.append((row, state, want))
+            for number in range(len(states), want.partitions):
+                row = Row(want.topic, number)
+                rows.append(row)
+                new.append((row, want))
+        # What has the least choice comes first.
+        for row, state, want in changed:
+            self._shrink(row, state, want.replication_factor)
+        for row, _, want in changed:
+            self._grow(row, want.replication_factor)
+        for row, state, want in changed:
+            if want.strategy is Strategy.RACK_AWARE:
+                self._use_racks(row, state)
+        for row, want in new:
+            row.leader_open = True
+            self._grow(row, want.replication_factor)
+        settle(board, [row for rows in self._of.values() for row in rows if row.free])
+
+    def placed(self) -> dict[str, Assignment]:
+        """Where the replicas of each topic are now to be."""
+        return {topic: tuple(self._ordered(row) for row in rows) for topic, rows in self._of.items()}
+
+    def _ordered(self, row: Row) -> tuple[int, ...]:
+        """What a partition keeps stands in the order of before."""
+        before = self._orders.get(row)
+        if before is None:
+            return tuple(row.replicas)
+        first, *others = row.replicas
+        kept = [broker for broker in before if broker in others]
+        return first, *kept, *(broker for broker in others if broker not in before)
+
+    def _grow(self, row: Row, replication_factor: int) -> None:
+        while len(row.replicas) < replication_factor:
+            broker = self._board.best(row)
+            self._board.add(row, broker)
+            row.free.add(broker)
+
+    def _shrink(self, row: Row, state: PartitionState, replication_factor: int) -> None:
+        before = tuple(row.replicas)
+        if len(before) <= replication_factor:
+            return
+        self._orders[row] = before
+        board, live = self._board, self._board.replicas
+
+        def cost(broker: int) -> tuple[bool, bool, int, bool, int, int]:
+            shared = board.racks.shared(broker, board.racks.used(row.replicas))
+            turn = (before.index(broker) - row.turn) % len(before)
+            loss = broker not in state.isr, broker not in live
+            return *loss, shared, broker != before[0], live.get(broker, 0), turn
+
+        while len(row.replicas) > replication_factor:
+            board.drop(row, max((one for one in row.replicas if one != state.leader), key=cost))
+        if row.replicas[0] != before[0] and state.leader in row.replicas:
+            board.lead(row, state.leader)
+        healthy = {broker for broker in before if broker in state.isr and broker in live}
+        dropped = healthy.difference(row.replicas)
+        if dropped:
+            row.free = healthy.intersection(row.replicas) - {state.leader, before[0], row.replicas[0]}
+            row.choices = dropped | row.free
+
+    def _use_racks(self, row: Row, state: PartitionState) -> None:
+        """Move replicas into racks that are not used yet, but never the present leader."""
+        board = self._board
+        for _ in range(board.racks.missing(row.replicas)):
+            used = board.racks.used(row.replicas)
+            crowded = [
+                broker
+                for broker in row.replicas
+                if broker != state.leader and board.racks.shared(broker, used) > 1
+            ]
+            source = max(
+                crowded,
+                key=lambda broker: (
+                    broker not in state.isr,
+                    broker != row.replicas[0],
+                    board.racks.shared(broker, used),
+                    board.replicas[broker],
+                    broker,
+                ),
+            )
+            leads = source == row.replicas[0]
+            board.exchange(row, source, board.best(row))
+            if leads and state.leader in row.replicas:
+                board.lead(row, state.leader)

@@ -1,0 +1,126 @@
+"""Rebalancing a cluster: fewer replicas here, more there, and brokers that are to hold none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from kafkaform.plan.placement.board import Board, Row
+from kafkaform.plan.placement.levelling import level
+from kafkaform.plan.placement.placing import settle
+from kafkaform.plan.placement.refusal import unsettled
+from kafkaform.plan.placement.shifts import LeaderShifts, ReplicaShifts
+from kafkaform.plan.placement.wants import Placements
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from kafkaform.core.groups import TopicPartition
+    from kafkaform.core.layout import Assignment, Layout
+
+
+def rebalance(
+    topics: Collection[str],
+    layout: Layout,
+    *,
+    remove: Collection[int] = (),
+    add: Collection[int] = (),
+    sizes: Mapping[TopicPartition, int] | None = None,
+) -> Placements:
+    """Even out replicas and preferred leaders over brokers, with the fewest moves.
+
+    Preferred leaders are evened out by the order of replicas first, which moves nothing. No partition uses
+    fewer racks than before. With brokers to remove or to add, only what that needs is moved: a removed
+    broker's replicas go to the others, and an added broker gets its fair share of theirs. A partition with a
+    replica on a broker that is down stays as it is, unless that broker is removed.
+
+    Args:
+        topics: What may be moved; the counts are those of the whole layout.
+        layout: Where all replicas are.
+        remove: Brokers that are to hold nothing of the topics, live or not.
+        add: Live brokers that are to get their share.
+        sizes: Bytes of partitions, one replica counted: of two that help as much, the smaller one moves.
+
+    Returns:
+        Topics of which something changes, and those that must stay as they are, and why.
+
+    Raises:
+        ValueError: A broker to add is not live, or is to be removed too.
+    """
+    board = Board(layout, without=remove)
+    if unknown := sorted(set(add).difference(board.brokers)):
+        raise ValueError(f"broker {unknown[0]} is not live, or is to be removed")
+    refused = {}
+    for topic in sorted(topics):
+        reason = _refusal(topic, layout, board, remove)
+        if reason is not None:
+            refused[topic] = reason
+    rows = [
+        Row(topic, number, replicas)
+        for topic in sorted(set(topics).difference(refused))
+        for number, replicas in enumerate(layout.assignment(topic))
+    ]
+    rows.sort(key=lambda row: (_size(row, sizes), crc32(f"{row.topic}-{row.number}".encode()), row.topic))
+    drained = [row for row in rows if not set(row.replicas).isdisjoint(remove)]
+    if drained:
+        _drain(board, drained, set(remove))
+    if add or not remove:
+        whole = [row for row in rows if all(broker in board.replicas for broker in row.replicas)]
+        _even_out(board, whole, add)
+    return Placements(_changed(layout, rows), refused)
+
+
+def _refusal(topic: str, layout: Layout, board: Board, remove: Collection[int]) -> str | None:
+    if topic not in layout.topics:
+        return "it is not on the cluster"
+    for number, replicas in enumerate(layout.assignment(topic)):
+        kept = set(replicas).difference(remove)
+        left = len(set(board.brokers) - kept)
+        if len(replicas) - len(kept) > left:
+            return (
+                f"partition {number} has {len(replicas)} replicas, and {len(kept) + left} brokers would be"
+                " left: lower its replicationFactor first"
+            )
+    return unsettled(topic, layout)
+
+
+def _size(row: Row, sizes: Mapping[TopicPartition, int] | None) -> int:
+    return (sizes or {}).get((row.topic, row.number), 0)
+
+
+def _drain(board: Board, rows: list[Row], remove: Collection[int]) -> None:
+    """Give the replicas of removed brokers to others, which may be any; of the rest nothing is moved."""
+    for row in rows:
+        if row.replicas[0] in remove:
+            board.open_leader(row)
+        leaving = [broker for broker in row.replicas if broker in remove]
+        for broker in leaving:
+            # It makes no claim on its rack, which is that of the newcomer to be.
+            board.exchange(row, broker, board.best(row))
+    settle(board, rows)
+
+
+def _even_out(board: Board, rows: list[Row], add: Collection[int]) -> None:
+    """Level leaders and replicas in turn, until neither helps any more."""
+    for row in rows:
+        row.free = set(row.replicas)
+    targets, most = board.brokers, None
+    if add:
+        targets = tuple(sorted(add))
+        most = -(-sum(board.replicas.values()) // len(board.brokers))
+    while True:
+        leaders = level(board.leaders, LeaderShifts(board, rows), targets=board.brokers)
+        replicas = level(board.replicas, ReplicaShifts(board, rows), targets=targets, most=most)
+        if not leaders and not replicas:
+            return
+
+
+def _changed(layout: Layout, rows: list[Row]) -> dict[str, Assignment]:
+    placed = {(row.topic, row.number): tuple(row.replicas) for row in rows}
+    found = {}
+    for topic in sorted({row.topic for row in rows}):
+        before = layout.assignment(topic)
+        after = tuple(placed[topic, number] for number in range(len(before)))
+        if after != before:
+            found[topic] = after
+    return found

@@ -1,0 +1,286 @@
+"""Saved plans: `Plan` to and from JSON, format 1 (schemas/plan.schema.json).
+
+The same plan and header always give the same bytes, and reading gives back an equal plan, except that the
+columns of locations are not kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kafkaform.config.manifests.files import NO_CONFIG_FILE
+from kafkaform.core.compatibility import is_compatible
+from kafkaform.core.errors import PlanFileError
+from kafkaform.core.json_text import indented
+from kafkaform.core.model import SAFE, Create, Delete, Update, risk_of
+from kafkaform.core.printable import clipped, is_plain, printable
+from kafkaform.plan.plan_reader import KEYED, SUBSET, parse_document, read_plan
+from kafkaform.plan.plan_signature import (
+    ALGORITHM,
+    MEMBER,
+    SIGNED_FOR,
+    Purpose,
+    Signature,
+    SignedFor,
+    covered,
+    signature_member,
+)
+from kafkaform.plan.summary import summarise
+from kafkaform.resources.changes import action_of, fields_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from kafkaform.core.model import (
+        Diagnostic,
+        FieldChange,
+        Location,
+        Plan,
+        PlannedChange,
+        Reader,
+        ResourceRef,
+    )
+
+FORMAT_VERSION = 1
+_CONTENT = ("format_version", "environment", "undeclared", "unmanaged", "unknown", "consent")
+_Json: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanHeader:
+    """What a saved plan says about its making.
+
+    Attributes:
+        tool_version: The version of kafkaform.
+        commit: The Git commit of the manifests, where known; with `-dirty` behind it, where they differ from
+            that commit.
+        cluster_name: The cluster's name in the configuration, where it has one.
+        environment: The environment whose overrides were merged.
+        created_at: RFC 3339 in UTC, such as `2025-06-01T12:00:00Z`.
+        signature: Its signature, not verified; None where it has none.
+        signed_for: What it is signed for, or is to be; None where nobody signs it, or did not say what for.
+        configuration: The path of the configuration file, or NO_CONFIG_FILE; None where it does not say.
+        servers: The addresses of brokers that were used; None where it does not say.
+    """
+
+    tool_version: str
+    commit: str | None
+    cluster_name: str | None
+    environment: str | None
+    created_at: str
+    signature: Signature | None = None
+    signed_for: SignedFor | None = None
+    configuration: str | None = None
+    servers: str | None = None
+
+
+def plan_to_json(plan: Plan, header: PlanHeader) -> str:
+    """Write a plan as JSON text with a newline at its end.
+
+    Characters that a terminal would act on are written as JSON escapes, so the text is safe to show.
+    """
+    document = _document(plan, header)
+    if header.signature is not None:
+        signature = header.signature
+        if header.signed_for is not None:
+            document[SIGNED_FOR] = asdict(header.signed_for)
+        document[MEMBER] = {"algorithm": ALGORITHM, "key": signature.key, "value": signature.value}
+    return _written(document)
+
+
+def digest_of_plan(plan: Plan, header: PlanHeader) -> str:
+    """The digest that the plan has as a document."""
+    digest: str = _document(plan, header)["digest"]
+    return digest
+
+
+def _document(plan: Plan, header: PlanHeader) -> _Json:
+    document: _Json = {
+        "format_version": FORMAT_VERSION,
+        "tool_version": header.tool_version,
+        "commit": header.commit,
+        "cluster": cluster_member(plan.cluster_id, header),
+        "environment": header.environment,
+        **configuration_member(header),
+        "created_at": header.created_at,
+        "digest": "",
+        "consent": [asdict(c) for c in plan.consents],
+        "summary": asdict(summarise(plan)),
+        "changes": [_change(c) for c in plan.changes],
+        "undeclared": [{**_ref(u.ref), "path": u.path, "value": u.value} for u in plan.undeclared],
+        "unmanaged": [_ref(r) for r in plan.unmanaged],
+        "unknown": [_ref(r) for r in plan.unknown],
+        "diagnostics": [_diagnostic(d) for d in plan.diagnostics],
+        **({"readers": [_reader(r) for r in plan.readers]} if plan.readers else {}),
+        "broker_validated": plan.broker_validated,
+        **({SUBSET: True} if plan.subset else {}),
+    }
+    document["digest"] = digest_of(document)
+    return document
+
+
+def cluster_member(cluster_id: str, header: PlanHeader) -> _Json:
+    """The member `cluster` of a document."""
+    servers = {} if header.servers is None else {"bootstrap_servers": header.servers}
+    return {"id": cluster_id, "name": header.cluster_name, **servers}
+
+
+def configuration_member(header: PlanHeader) -> _Json:
+    """The member `configuration` of a document; none where the header does not say."""
+    if header.configuration is None:
+        return {}
+    return {"configuration": None if header.configuration == NO_CONFIG_FILE else header.configuration}
+
+
+def sign(text: str, key: Ed25519PrivateKey, signed_for: SignedFor) -> str:
+    """The JSON text of a plan with what it is signed for and a signature in it, in place of any it had."""
+    document = {**json.loads(text), SIGNED_FOR: asdict(signed_for)}
+    return _written({**document, MEMBER: signature_member(document, key)})
+
+
+def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
+    """Read a saved plan.
+
+    Args:
+        text: The content of the file.
+        file: Its name, for messages.
+
+    Raises:
+        PlanFileError: It is not JSON, not a plan, of a newer format, or damaged.
+    """
+    document = parse_document(text, file, newest=FORMAT_VERSION)
+    try:
+        plan = read_plan(document, file)
+    except PlanFileError as error:
+        version = document.get("tool_version")
+        if isinstance(version, str) and not is_compatible(version):
+            made = f"the plan was made by kafkaform {clipped(version, 40)}; read it with that version"
+            raise PlanFileError(error.message, hint=made) from error
+        raise
+    signature, signed_for = document.get(MEMBER), document.get(SIGNED_FOR)
+    if document["digest"] != digest_of(document) or document["summary"] != asdict(summarise(plan)):
+        raise PlanFileError(
+            f"{printable(file)}: the plan is damaged or was edited by hand: its digest does not fit",
+            hint="make it again with `kafkaform plan --out`; change the manifests, not the plan",
+        )
+    return plan, PlanHeader(
+        tool_version=document["tool_version"],
+        commit=document["commit"],
+        cluster_name=document["cluster"]["name"],
+        environment=document["environment"],
+        created_at=document["created_at"],
+        signature=Signature(signature["key"], signature["value"], covered(document)) if signature else None,
+        signed_for=SignedFor(Purpose(signed_for["purpose"]), signed_for["ref"]) if signed_for else None,
+        configuration=(document["configuration"] or NO_CONFIG_FILE) if "configuration" in document else None,
+        servers=document["cluster"].get("bootstrap_servers"),
+    )
+
+
+def digest_of(document: Mapping[str, Any]) -> str:
+    """The digest of a plan document's content: no times, places, origins, teams or tool version."""
+    content = {key: document[key] for key in (*_CONTENT, SUBSET) if key in document}
+    content["cluster"] = document["cluster"]["id"]
+    content["changes"] = [
+        {k: v for k, v in c.items() if k not in {"source", "origin", "team"}} for c in document["changes"]
+    ]
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
+
+
+def _written(document: _Json) -> str:
+    return re.sub(r"[^\n -~]", _escaped, indented(document)) + "\n"
+
+
+def _change(planned: PlannedChange) -> _Json:
+    change = planned.change
+    risk = risk_of(change).label
+    match change:
+        case Create(judgement=judgement):
+            uid, own = None, judgement
+        case Update(uid=uid):
+            own = SAFE
+        case Delete(uid=uid, judgement=judgement):
+            own = judgement
+    # The risk of a create or a delete is that of the whole; its fields repeat it, so that no reader of
+    # fields alone takes a field of a destructive delete for safe.
+    whole = None if isinstance(change, Update) else risk
+    origin = {} if planned.origin is None else {"origin": _origin(planned)}
+    keyed = {} if planned.keyed is None else {KEYED: planned.keyed}
+    return {
+        **_ref(change.ref),
+        "id": uid,
+        "action": action_of(change),
+        "status": planned.status.value,
+        "risk": risk,
+        "hazard": own.hazard or None,
+        "risk_reason": own.reason or None,
+        "risk_remedy": own.remedy,
+        "reason": planned.reason,
+        "remedy": planned.remedy,
+        "source": _source(planned.location),
+        **origin,
+        **keyed,
+        **({"team": planned.team} if planned.team else {}),
+        "fields": [_field(f, whole or f.judgement.risk.label) for f in fields_of(change)],
+    }
+
+
+def _origin(planned: PlannedChange) -> _Json:
+    return {"from": planned.origin, "earlier": list(planned.earlier)}
+
+
+def _field(field: FieldChange, risk: str) -> _Json:
+    return {
+        "path": field.path,
+        "before": field.before,
+        "after": field.after,
+        "effective_before": field.effective_before,
+        "effective_after": field.effective_after,
+        "risk": risk,
+        "hazard": field.judgement.hazard or None,
+        "reason": field.judgement.reason or None,
+        "remedy": field.judgement.remedy,
+        "deferred": field.deferred,
+    }
+
+
+def _diagnostic(diagnostic: Diagnostic) -> _Json:
+    return {
+        "code": diagnostic.code,
+        "severity": diagnostic.severity.value,
+        "message": diagnostic.message,
+        "source": _source(diagnostic.location),
+        "suggestion": diagnostic.suggestion,
+        "waived": diagnostic.waived,
+        **({} if diagnostic.ref is None else {"about": _ref(diagnostic.ref)}),
+    }
+
+
+def _reader(reader: Reader) -> _Json:
+    return {
+        **_ref(reader.ref),
+        "topics": list(reader.topics),
+        **({"team": reader.team} if reader.team else {}),
+    }
+
+
+def _ref(ref: ResourceRef) -> _Json:
+    return {"kind": ref.kind, "name": ref.name}
+
+
+def _source(location: Location | None) -> _Json | None:
+    return None if location is None else {"file": location.file, "line": location.line}
+
+
+def _escaped(match: re.Match[str]) -> str:
+    char = match.group()  # no line break: those of strings are escaped already, and the others are layout
+    if is_plain(char):
+        return char
+    utf16 = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{utf16[i : i + 4]}" for i in range(0, len(utf16), 4))

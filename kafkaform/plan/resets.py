@@ -1,0 +1,285 @@
+"""Offset resets: from where a group stands to where it is to stand, as a plan that can be reviewed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, assert_never
+
+from kafkaform.core.errors import ClusterError, KafkaformError
+from kafkaform.core.group_state import partition_path
+from kafkaform.core.model import Desired, Diagnostic, Intent, Plan, ResourceRef, Severity
+from kafkaform.core.offset_spec import Ago, AtOffset, AtTime, Current, Earliest, Latest, ShiftBy, time_of
+from kafkaform.core.spelling import nearest
+from kafkaform.core.wording import command, spans
+from kafkaform.plan.gates import Policy
+from kafkaform.plan.planner import plan_update
+from kafkaform.plan.planning import check_identity, judge_changes, silent
+from kafkaform.rules import Scene
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.config.settings import ClusterSettings, Settings
+    from kafkaform.core.groups import Group, LogSpan, TopicPartition
+    from kafkaform.core.model import Observation
+    from kafkaform.core.offset_spec import OffsetSpec
+    from kafkaform.resources.consent import Grant
+
+
+_PARTITIONS = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ResetRequest:
+    """What a reset is asked to do.
+
+    Attributes:
+        group: The group.
+        target: Where to, for all partitions alike; None where `offsets` says it.
+        offsets: The offset of each partition, as a file gives it.
+        topics: Only these topics, and of each only these partitions (None: all); empty: all partitions of
+            the topics in which the group has an offset.
+        allow: Consents given on the command line.
+    """
+
+    group: str
+    target: OffsetSpec | None = None
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    topics: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
+    allow: tuple[Grant, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """A planned reset.
+
+    Attributes:
+        plan: The change; none where the group stands there already.
+        offsets: Where the group stands afterwards, in every partition that was asked for.
+    """
+
+    plan: Plan
+    offsets: Mapping[TopicPartition, int]
+
+
+def make_reset(
+    request: ResetRequest,
+    cluster: Cluster,
+    settings: Settings,
+    target: ClusterSettings | None,
+    now_ms: int,
+    *,
+    tell: Callable[[str], None] = silent,
+) -> Reset:
+    """Plan the way from the committed offsets of a group to those asked for, within the log's ends.
+
+    Args:
+        request: What is asked for.
+        cluster: The cluster.
+        settings: The severities of rules.
+        target: The cluster's settings: its id, and what it forbids.
+        now_ms: The present, in milliseconds since 1970, for "6h ago".
+        tell: Is told what a person would otherwise wait for without knowing.
+
+    Raises:
+        ClusterError: The cluster cannot be read, or this account may not see the group.
+        KafkaformError: There is no such group, topic or partition, or nothing to start from.
+    """
+    facts = cluster.facts()
+    check_identity(facts, target)
+    ref = ResourceRef("ConsumerGroup", request.group)
+    observation = cluster.observe([ref])
+    group = _existing(ref, observation)
+    partitions, counts = _selected(request, group, cluster)
+    asked = time_of(request.target, now_ms) if request.target is not None else None
+    spans = cluster.log_spans(partitions, asked)
+    lost = [name_of(partition) for partition in partitions if partition not in spans]
+    if lost:
+        raise KafkaformError(
+            f"the log of {', '.join(lost[:3])} cannot be read",
+            hint="it was deleted, or has no leader now: see kafkaform doctor; or leave it out with --topic",
+        )
+    wanted = {p: _wanted(p, request, group.committed.get(p), spans[p]) for p in partitions}
+    clamped = {p: min(max(offset, spans[p].start), spans[p].end) for p, offset in wanted.items()}
+    desired = Desired(ref, {partition_path(p): offset for p, offset in clamped.items()}, Intent())
+    policy = Policy(forbid=target.forbid if target else (), allow=request.allow)
+    plan = plan_update(desired, desired.state or {}, observation, facts, policy)
+    scene = Scene((), facts, observation.inventory, settings.limits, live=observation.resources, subset=True)
+    judged = judge_changes(plan, scene, cluster, settings, tell)
+    found = [replace(diagnostic, ref=about) for about, diagnostic in judged]
+    notes = [note for p in partitions if (note := _clamping(p, wanted[p], clamped[p], spans[p]))]
+    notes += _left_out(request, partitions, counts)
+    notes += _unchanged(group, clamped)
+    return Reset(replace(plan, diagnostics=(*plan.diagnostics, *found, *notes), subset=True), clamped)
+
+
+def _existing(ref: ResourceRef, observation: Observation) -> Group:
+    if ref in observation.invisible:
+        raise ClusterError(
+            f"{ref} is not visible to this account: {observation.invisible[ref]}",
+            hint="grant Describe and Read on the group",
+        )
+    observed = observation.resources.get(ref)
+    if observed is not None and observed.group is not None:
+        if observed.group.protocol == "share":
+            raise KafkaformError(
+                f"{ref.name} is a share group: its position is kept by the brokers, record by record",
+                hint="use kafka-share-groups --reset-offsets",
+            )
+        return observed.group
+    near = nearest(ref.name, [other.name for other in observation.inventory if other.kind == ref.kind])
+    meant = f"did you mean {near!r}? " if near else ""
+    raise KafkaformError(
+        f"group {ref.name!r} does not exist",
+        hint=f"{meant}a group that is to come starts where offsets.initial of its manifest says",
+    )
+
+
+def _selected(
+    request: ResetRequest, group: Group, cluster: Cluster
+) -> tuple[list[TopicPartition], Mapping[str, int]]:
+    """The partitions to reset, in order, which all exist; and how many their topics have."""
+    if request.offsets:
+        chosen = set(request.offsets)
+    elif not request.topics:
+        chosen = set(group.committed)
+        if not chosen:
+            raise KafkaformError(
+                f"group {group.name!r} has no committed offset", hint="name its topics: --topic TOPIC"
+            )
+    else:
+        chosen = set()
+    named = {topic for topic, _ in chosen} | set(request.topics)
+    counts = cluster.partition_counts(named)
+    for topic in sorted(named - set(counts)):
+        raise KafkaformError(
+            f"topic {topic!r} does not exist, or this account may not see it",
+            hint="leave it out with --topic, or check its name",
+        )
+    if not request.offsets and not request.topics and not isinstance(request.target, Current | ShiftBy):
+        chosen = {(topic, number) for topic in named for number in range(counts[topic])}
+    for topic, numbers in request.topics.items():
+        chosen |= {(topic, number) for number in (range(counts[topic]) if numbers is None else numbers)}
+    for topic, number in sorted(chosen):
+        if number >= counts[topic]:
+            raise KafkaformError(
+                f"{topic} has no partition {number}", hint=f"it has {counts[topic]}: 0 to {counts[topic] - 1}"
+            )
+    return sorted(chosen), counts
+
+
+def _left_out(
+    request: ResetRequest, partitions: Iterable[TopicPartition], counts: Mapping[str, int]
+) -> Iterator[Diagnostic]:
+    """What the reset does not move, of topics of which nobody chose the partitions."""
+    if request.topics:
+        return
+    if request.offsets:
+        why, suggestion = "not in the file", "add it to the file, or move it with"
+    else:
+        why = f"the group has no offset there, and {request.target} counts from one"
+        suggestion = "give it an offset with"
+    chosen: dict[str, set[int]] = {}
+    for topic, number in partitions:
+        chosen.setdefault(topic, set()).add(number)
+    for topic, numbers in chosen.items():
+        others = spans(set(range(counts[topic])) - numbers)
+        if others:
+            options = ("--to", "earliest", "--topic", f"{topic}:{others}")
+            yield Diagnostic(
+                "KF438",
+                Severity.WARNING,
+                f"{topic}:{others} stays as it is: {why}",
+                suggestion=f"{suggestion}: {command('reset', request.group, options=options)}",
+            )
+
+
+def _unchanged(group: Group, offsets: Mapping[TopicPartition, int]) -> Iterator[Diagnostic]:
+    """The partitions in which the group stands there already."""
+    there: dict[str, list[int]] = {}
+    for (topic, number), offset in offsets.items():
+        if group.committed.get((topic, number)) == offset:
+            there.setdefault(topic, []).append(number)
+    for topic, numbers in there.items():
+        yield Diagnostic(
+            "KF439", Severity.INFO, f"{topic}:{spans(numbers)} stays as it is: the group stands there already"
+        )
+
+
+def _wanted(partition: TopicPartition, request: ResetRequest, committed: int | None, span: LogSpan) -> int:
+    match request.target:
+        case None:
+            return request.offsets[partition]
+        case Earliest():
+            return span.start
+        case Latest():
+            return span.end
+        case AtTime() | Ago():
+            return span.end if span.at is None else span.at
+        case AtOffset(offset):
+            return offset
+        case Current():
+            return _standing(partition, committed)
+        case ShiftBy(records):
+            return _standing(partition, committed) + records
+        case _:
+            assert_never(request.target)
+
+
+def _standing(partition: TopicPartition, committed: int | None) -> int:
+    if committed is None:
+        raise KafkaformError(
+            f"the group has no offset in {name_of(partition)}, so there is nothing to count from",
+            hint="give --to earliest, latest, a time or an offset for this partition",
+        )
+    return committed
+
+
+def _clamping(partition: TopicPartition, wanted: int, offset: int, span: LogSpan) -> Diagnostic | None:
+    if wanted == offset:
+        return None
+    edge = "before the start" if wanted < offset else "past the end"
+    return Diagnostic(
+        "KF408",
+        Severity.WARNING,
+        f"{name_of(partition)}: {wanted:,} lies {edge} of the log ({span.start:,} to {span.end:,}): "
+        f"{offset:,} is taken",
+    )
+
+
+def name_of(partition: TopicPartition) -> str:
+    """A partition as the command line writes it."""
+    return f"{partition[0]}:{partition[1]}"
+
+
+def parse_topics(texts: Iterable[str]) -> dict[str, frozenset[int] | None]:
+    """Read `TOPIC`, `TOPIC:3`, `TOPIC:0,1,2`, as Kafka's own tool does, or `TOPIC:0-5,8`.
+
+    Raises:
+        ValueError: One is none of these.
+    """
+    topics: dict[str, frozenset[int] | None] = {}
+    for text in texts:
+        topic, colon, numbers = text.partition(":")
+        chosen = [_partition_numbers(part) for part in numbers.split(",")] if colon else []
+        if not topic or None in chosen:
+            raise ValueError(f"{text!r} is no topic; write TOPIC, TOPIC:3, TOPIC:0,1,2 or TOPIC:0-5,8")
+        before = topics.get(topic, frozenset())
+        topics[topic] = (
+            before.union(*(part for part in chosen if part is not None))
+            if colon and before is not None
+            else None
+        )
+    return topics
+
+
+def _partition_numbers(text: str) -> range | None:
+    """The partitions that `3` or `0-5` names; None if it is neither."""
+    match = _PARTITIONS.fullmatch(text)
+    if match is None:
+        return None
+    first = int(match[1])
+    last = int(match[2] or first)
+    return range(first, last + 1) if first <= last else None

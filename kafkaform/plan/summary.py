@@ -1,0 +1,166 @@
+"""A plan in numbers and in one sentence, the same for every format."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkaform.core.model import Origin, Severity, Status
+from kafkaform.core.wording import counted, listed
+from kafkaform.resources.changes import action_of, fields_of, is_deferred
+from kafkaform.resources.topic.copying import TOGETHER
+from kafkaform.resources.topic.operations import PLACEMENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkaform.core.model import Plan
+    from kafkaform.plan.plan_file import PlanHeader
+
+
+ADDRESSES = 120
+"""The most characters of a file's name, or of the addresses of brokers, in a header."""
+
+_NAMED = 8
+"""How many teams and groups are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Counts of resources, except `undeclared`, which counts configs.
+
+    Attributes:
+        create: Creates that an apply carries out, or would with consent; so `update` and `delete`.
+        needs_consent: How many of those wait for consent.
+        refused: Changes that no apply carries out; in none of the counts above.
+        deferred: Changes with at least one field that is shown but not carried out yet.
+    """
+
+    create: int
+    update: int
+    delete: int
+    unchanged: int
+    refused: int
+    needs_consent: int
+    unmanaged: int
+    undeclared: int
+    unknown: int
+    deferred: int
+
+
+def summarise(plan: Plan) -> Summary:
+    """Count what is in a plan."""
+    actions = [action_of(c.change) for c in plan.changes if c.status is not Status.REFUSED]
+    return Summary(
+        create=actions.count("create"),
+        update=actions.count("update"),
+        delete=actions.count("delete"),
+        unchanged=plan.unchanged,
+        refused=len(plan.with_status(Status.REFUSED)),
+        needs_consent=len(plan.with_status(Status.NEEDS_CONSENT)),
+        unmanaged=len(plan.unmanaged),
+        undeclared=len(plan.undeclared),
+        unknown=len(plan.unknown),
+        deferred=sum(map(is_deferred, plan.changes)),
+    )
+
+
+def provenance(header: PlanHeader | None) -> dict[str, str]:
+    """What a report was made with, beside the cluster's name and the environment: words, and what they name.
+
+    Empty where the header does not say. An address that stands for the cluster's name is not repeated.
+    """
+    said = {
+        "configuration": header.configuration if header else None,
+        "brokers": header.servers if header and header.servers != header.cluster_name else None,
+    }
+    return {word: value for word, value in said.items() if value is not None}
+
+
+def summary_sentence(plan: Plan) -> str:
+    """The last line of a report: what an apply would do, and what stands against it.
+
+    It says "No changes" only where nothing at all is left open.
+    """
+    s = summarise(plan)
+    unchanged = f"{s.unchanged:,} unchanged"
+    opened = _open_ends(plan, s)
+    if not plan.changes:
+        if opened:
+            return f"Nothing to apply: {', '.join([unchanged, *opened])}."
+        if not s.unchanged:  # as of a rebalance, which no manifest asks for
+            return "No changes."
+        return f"No changes: {counted(s.unchanged, 'declared resource')}, all as declared."
+    parts = [
+        f"{number:,} to {action}"
+        for action, number in (("create", s.create), ("update", s.update), ("delete", s.delete))
+        if number
+    ] or ["nothing to apply"]
+    if s.needs_consent:
+        parts[-1] += f" ({s.needs_consent:,} need{'s' if s.needs_consent == 1 else ''} consent)"
+    if s.refused:
+        parts.append(f"{s.refused:,} refused")
+    also = f" Also {', '.join(opened)}." if opened else ""
+    foreign = sum(c.origin in {Origin.DRIFT, Origin.MIXED} for c in plan.changes)
+    if foreign:
+        also += f" {foreign:,} of them {'is' if foreign == 1 else 'are'} not from this branch, or not only."
+    also += "".join(f" {found.message}." for found in plan.diagnostics if found.code == TOGETHER)
+    return f"Plan: {', '.join([*parts, unchanged])}.{also} {_validated(plan)}"
+
+
+def _validated(plan: Plan) -> str:
+    if plan.broker_validated:
+        return "Validated by the brokers."
+    if all(field.path == PLACEMENT for change in plan.changes for field in fields_of(change.change)):
+        return "Brokers cannot validate moves of replicas."
+    return "Not validated by the broker."
+
+
+def _open_ends(plan: Plan, s: Summary) -> list[str]:
+    ends = []
+    if s.deferred:
+        ends.append(f"{counted(s.deferred, 'change')} not carried out in full yet")
+    if s.undeclared:
+        ends.append(counted(s.undeclared, "undeclared config"))
+    if s.unknown:
+        ends.append(f"{counted(s.unknown, 'resource')} not visible to this account")
+    errors = sum(d.severity is Severity.ERROR for d in plan.diagnostics)
+    if errors:
+        ends.append(counted(errors, "error"))
+    return ends
+
+
+def headline(plan: Plan) -> str:
+    """The verdict in a few words: what a reader must know if they read nothing else."""
+    s = summarise(plan)
+    held = []
+    if s.refused:
+        held.append(f"{s.refused:,} refused")
+    if s.needs_consent:
+        held.append(f"{s.needs_consent:,} need{'s' if s.needs_consent == 1 else ''} consent")
+    due = len(plan.with_status(Status.PLANNED))
+    if plan.changes:
+        return ", ".join([*held, f"{counted(due, 'change')} to apply" if due else "nothing to apply"])
+    return "nothing to apply, but see below" if _open_ends(plan, s) else "no changes"
+
+
+def concerned(plan: Plan, word: Callable[[str], str] = str) -> str:
+    """Whom the changes concern: `owned by checkout; read by shipping (fulfilment), and 3 more`.
+
+    Empty where no manifest names a team, and no declared group reads what changes.
+
+    Args:
+        plan: The plan.
+        word: How a name is written.
+    """
+    counts = Counter(change.team for change in plan.changes)
+    named = sorted(filter(None, counts))
+    owners = [
+        word(team) + (f" ({counted(counts[team], 'change')})" if len(counts) > 1 else "") for team in named
+    ]
+    if named and counts[""]:
+        owners.append(f"no team ({counted(counts[''], 'change')})")
+    readers = [word(one.ref.name) + (f" ({word(one.team)})" if one.team else "") for one in plan.readers]
+    parts = (("owned by", owners), ("read by", readers))
+    return "; ".join(f"{verb} {listed(names, _NAMED)}" for verb, names in parts if names)

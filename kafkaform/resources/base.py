@@ -1,0 +1,180 @@
+"""What the planner, the loader and the executor need to know of a kind of resource."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kafkaform.core.model import (
+        Change,
+        Facts,
+        FieldChange,
+        FieldValue,
+        Intent,
+        Judgement,
+        Observed,
+        ResourceRef,
+        State,
+    )
+    from kafkaform.core.operations import Operation
+
+Layer: TypeAlias = dict[str, object]
+"""A manifest's spec, or a part of one, in the kind's normal form: one spelling for each setting."""
+
+
+class Report(Protocol):
+    """Takes a problem of a spec."""
+
+    def __call__(
+        self, path: tuple[str | int, ...], message: str, hint: str | None, /, *, key: bool = False
+    ) -> None:
+        """Report it: the path of the value (or, with `key`, of its name), the message, and a hint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What a consent in a manifest to a hazard is for, besides the resource: it covers nothing else.
+
+    Attributes:
+        text: As it is written behind the hazard, such as `from 7d` or `of TOPIC-ID`.
+        fits: Whether another text means the same.
+    """
+
+    text: str
+    fits: Callable[[str], bool]
+
+
+class Fate(Enum):
+    """What became of a planned change of a field of which nothing is left to do."""
+
+    DONE = "the live value is the planned one"
+    MOVED = "somebody else changed the value"
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateContext:
+    """What a judgement of one field may look at: the whole resource, before and after.
+
+    Attributes:
+        ref: The resource.
+        before: The values in force now, for every field that can be read.
+        after: The values in force once the update is done; None where a default is not known.
+        intent: What the manifest says about the use of the resource.
+        facts: What is known of the cluster.
+    """
+
+    ref: ResourceRef
+    before: State
+    after: State
+    intent: Intent
+    facts: Facts
+
+
+class Kind(Protocol):
+    """One kind of resource: pure functions over its specs, states and changes.
+
+    Attributes:
+        name: As in `kind:` of a manifest.
+        schema: The name of its JSON Schema in schemas/.
+        collection: Its name in the plural, for messages.
+        hazards: The names by which its changes can be consented to or forbidden.
+    """
+
+    name: str
+    schema: str
+    collection: str
+    hazards: frozenset[str]
+
+    def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
+        """Bring a spec that fits the schema into normal form; settings with bad values are reported."""
+
+    def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
+        """Split a merged, normalised spec into the state to reach (None: absent) and the intent."""
+
+    def field_order(self, path: str) -> tuple[int, str]:
+        """The sort key of a field in plans."""
+
+    def ignores(self, path: str) -> bool:
+        """Whether a live field belongs to somebody else and is never compared."""
+
+    def equal(self, path: str, a: FieldValue, b: FieldValue) -> bool:
+        """Whether two values of a field mean the same to Kafka."""
+
+    def live(self, path: str, observed: Observed, facts: Facts | None = None) -> FieldValue:
+        """The value of a field that a live resource has; None if it has no own one."""
+
+    def remaining(self, field: FieldChange, observed: Observed) -> FieldChange | Fate:
+        """What is left to do of the change of a field, from the value that the live resource has now."""
+
+    def on_the_way(self, field: FieldChange, value: FieldValue) -> bool:
+        """Whether a change of a field that stopped half-way can leave this value behind."""
+
+    def default(self, path: str, facts: Facts) -> FieldValue:
+        """The value that is in force when the field has no own one; None if it is not known."""
+
+    def judge(self, path: str, context: UpdateContext) -> Judgement:
+        """How risky the change of one field is."""
+
+    def judge_create(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
+        """How risky the creation of a resource is."""
+
+    def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
+        """How risky the deletion of a resource is."""
+
+    def binding(self, change: Change, field: FieldChange | None) -> Binding | None:
+        """What a consent in a manifest to a hazard of a change has to say that it is for.
+
+        Args:
+            change: The change.
+            field: The field of an update that has the hazard; None for a create or a delete.
+
+        Returns:
+            None if there is nothing to tell this change from the next one by: naming the hazard is enough.
+        """
+
+    def deferred(self, path: str, context: UpdateContext) -> str | None:
+        """Why a change is shown but not carried out, or None if it is."""
+
+    def operations(self, change: Change) -> tuple[Operation, ...]:
+        """What the cluster is asked to do for a change, deferred fields left out, in order."""
+
+    def reads(self, intent: Intent) -> tuple[str, ...]:
+        """The topics that a resource reads."""
+
+    def applicable(self, state: State, observed: Observed, facts: Facts) -> State:
+        """The part of a declared state that an existing resource can still be brought to.
+
+        With it comes what no manifest says, and was chosen for this cluster.
+        """
+
+    def obstacle(self, change: Change, observed: Observed) -> tuple[str, str | None] | None:
+        """What of the live resource stands against a change, and what to do about it; None if nothing does.
+
+        Asked when a plan is made, and once more right before it is carried out.
+        """
+
+
+def unclassified(name: str, *, known: bool) -> str:
+    """The reason why a config that its kind neither judges nor lists as harmless is not safe to change.
+
+    Args:
+        name: The config.
+        known: Whether Apache Kafka knows it.
+    """
+    if known:
+        return f"this version of kafkaform does not know what a change of {name} does"
+    return f"Apache Kafka does not know {name}: what the change does is up to the broker's vendor"
+
+
+def compared(kind: Kind, field: FieldChange, observed: Observed) -> FieldChange | Fate:
+    """What is left of the change of a field that changes at once; see `Kind.remaining`."""
+    value = kind.live(field.path, observed)
+    if kind.equal(field.path, value, field.after):
+        return Fate.DONE
+    if kind.equal(field.path, value, field.before):
+        return field
+    return Fate.MOVED

@@ -1,0 +1,164 @@
+"""The kind ConsumerGroup."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from kafkaform.core import kafka_configs
+from kafkaform.core.group_state import COMMITTED, OFFSETS_PREFIX, partition_of
+from kafkaform.core.model import (
+    CONFIG_PREFIX,
+    Change,
+    Create,
+    Delete,
+    Facts,
+    FieldChange,
+    FieldValue,
+    Intent,
+    Judgement,
+    Observed,
+    ResourceRef,
+    State,
+    Update,
+)
+from kafkaform.core.wording import counted
+from kafkaform.resources.base import compared
+from kafkaform.resources.consumer_group import operations as group_operations
+from kafkaform.resources.consumer_group import risk, spec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.core.groups import Group
+    from kafkaform.core.operations import Operation
+    from kafkaform.resources.base import Binding, Fate, Layer, Report, UpdateContext
+
+
+class ConsumerGroupKind:
+    """Groups of every protocol: dynamic group configs, and where a group starts."""
+
+    name = "ConsumerGroup"
+    schema = "consumergroup"
+    collection = "consumer groups"
+    hazards = risk.HAZARDS
+
+    def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
+        """See `Kind.normalise`."""
+        return spec.normalise(layer, report)
+
+    def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
+        """See `Kind.resolve`."""
+        return spec.resolve(layer, report)
+
+    def field_order(self, path: str) -> tuple[int, str]:
+        """Configs by name first, then offsets by topic, and within it by the number of the partition."""
+        partition = partition_of(path)
+        if partition is not None:
+            topic, number = partition
+            path = f"{OFFSETS_PREFIX}{topic}:{number:010}"
+        return (path.startswith(OFFSETS_PREFIX), path)
+
+    def ignores(self, _path: str) -> bool:
+        """Nothing: offsets that no manifest can name are compared where a reset names them."""
+        return False
+
+    def equal(self, path: str, a: FieldValue, b: FieldValue) -> bool:
+        """Configs compare by Kafka's type; a committed offset is where any start was meant to lead."""
+        if a == b:
+            return True
+        if a is None or b is None:
+            return False
+        if path.startswith(CONFIG_PREFIX):
+            key = kafka_configs.group_configs().get(path.removeprefix(CONFIG_PREFIX))
+            return kafka_configs.equal(key, str(a), str(b))
+        return partition_of(path) is None and COMMITTED in {a, b}
+
+    def live(self, path: str, observed: Observed, _facts: Facts | None = None) -> FieldValue:
+        """Its own value."""
+        return observed.state.get(path)
+
+    def remaining(self, field: FieldChange, observed: Observed) -> FieldChange | Fate:
+        """Every field changes at once."""
+        return compared(self, field, observed)
+
+    def on_the_way(self, _field: FieldChange, _value: FieldValue) -> bool:
+        """Nothing stops half-way."""
+        return False
+
+    def default(self, path: str, facts: Facts) -> FieldValue:
+        """The cluster's default of a config, where this account may read it."""
+        if facts.group_defaults is None or not path.startswith(CONFIG_PREFIX):
+            return None
+        return facts.group_defaults.get(path.removeprefix(CONFIG_PREFIX))
+
+    def judge(self, path: str, context: UpdateContext) -> Judgement:
+        """See `kafkaform.resources.consumer_group.risk`."""
+        return risk.judge(path, context)
+
+    def judge_create(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
+        """See `kafkaform.resources.consumer_group.risk`."""
+        return risk.judge_create(ref, state, facts)
+
+    def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
+        """See `kafkaform.resources.consumer_group.risk`."""
+        return risk.judge_delete(ref, state, facts)
+
+    def binding(self, _change: Change, _field: FieldChange | None) -> Binding | None:
+        """None: a group has no id, and what it loses is not one value."""
+        return None
+
+    def deferred(self, _path: str, _context: UpdateContext) -> str | None:
+        """Everything that is shown is carried out."""
+        return None
+
+    def operations(self, change: Change) -> tuple[Operation, ...]:
+        """See `kafkaform.resources.consumer_group.operations`."""
+        return group_operations.operations(change)
+
+    def reads(self, intent: Intent) -> tuple[str, ...]:
+        """The topics that the manifest lists."""
+        return tuple(cast("list[str]", intent.spec.get("topics", [])))
+
+    def applicable(self, state: State, observed: Observed, _facts: Facts) -> State:
+        """All but the offsets of a group that has members: theirs is the word on where they stand."""
+        if observed.group is None or not observed.group.active:
+            return state
+        return {path: value for path, value in state.items() if not path.startswith(OFFSETS_PREFIX)}
+
+    def obstacle(self, change: Change, observed: Observed) -> tuple[str, str | None] | None:
+        """Members, whose offsets nobody else may touch; and share groups, which have none to commit."""
+        group = observed.group
+        if group is None:
+            return None
+        match change:
+            case Delete():
+                if group.active:
+                    return f"{_in_use(group)}, and Kafka deletes no group in use", "stop its members first"
+                return None
+            case Update(fields=fields):
+                paths = [field.path for field in fields]
+            case Create(state=state):
+                paths = list(state)
+        return _obstacle_to_offsets([path for path in paths if path.startswith(OFFSETS_PREFIX)], group)
+
+
+def _obstacle_to_offsets(paths: list[str], group: Group) -> tuple[str, str | None] | None:
+    if not paths:
+        return None
+    if group.protocol == "share":
+        return (
+            "it is a share group, which has no offsets to commit",
+            "declare protocol: share, and config share.auto.offset.reset instead of offsets.initial",
+        )
+    if not group.active:
+        return None
+    if any(partition_of(path) is not None for path in paths):
+        return f"{_in_use(group)}, and Kafka moves no offsets of a group in use", "stop its members first"
+    return (
+        f"{_in_use(group)} by now: members start by their own auto.offset.reset",
+        "make a new plan, which leaves them alone",
+    )
+
+
+def _in_use(group: Group) -> str:
+    return f"it has {counted(len(group.members), 'member')}" if group.members else f"it is {group.state}"

@@ -1,0 +1,96 @@
+"""The `client:` part of a ConsumerGroup: properties that only its members can set.
+
+They are checked, and exported for the application. What makes an application that one and no other (its
+code, its secrets, its way to the brokers) is not taken.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkaform.core import kafka_configs
+from kafkaform.core.kafka_configs import ConfigType
+from kafkaform.core.spelling import nearest, quoted
+from kafkaform.resources.config_layer import BAD, canonical_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.resources.base import Report
+
+ASSIGNMENT = "partition.assignment.strategy"
+ASSIGNORS = {
+    "org.apache.kafka.clients.consumer.RangeAssignor": "range",
+    "org.apache.kafka.clients.consumer.RoundRobinAssignor": "roundrobin",
+    "org.apache.kafka.clients.consumer.StickyAssignor": "sticky",
+    "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
+}
+"""Kafka's own assignors: the Java class, and the name that it goes by in a group."""
+
+_SAID_ELSEWHERE = {
+    "group.id": "metadata.name says it",
+    "group.protocol": "spec.protocol says it",
+}
+_OF_THE_APPLICATION = frozenset(
+    {"bootstrap.servers", "config.providers", "interceptor.classes", "metric.reporters"}
+)
+_SECURITY = ("sasl.", "security.", "ssl.")
+
+
+def is_taken(name: str) -> bool:
+    """Whether a manifest may set this property of Kafka's consumer."""
+    key = kafka_configs.consumer_configs().get(name)
+    return key is not None and not key.internal and name not in _SAID_ELSEWHERE and not _is_own(name)
+
+
+def client_layer(given: Mapping[str, object], report: Report) -> dict[str, object]:
+    """The properties in canonical spelling (None: what a layer below says is taken away)."""
+    layer: dict[str, object] = {}
+    for name, value in given.items():
+        if not is_taken(name):
+            _refuse(name, report)
+            continue
+        key, path = kafka_configs.consumer_configs()[name], ("client", name)
+        text = canonical_value(key, name, value, path, report)
+        if name == ASSIGNMENT and isinstance(text, str):
+            text = _assignors(text, report)
+        if text is not BAD:
+            layer[name] = text
+    return layer
+
+
+def _is_own(name: str) -> bool:
+    key = kafka_configs.consumer_configs().get(name)
+    loads = key is not None and key.type in {ConfigType.CLASS, ConfigType.PASSWORD}
+    return loads or name in _OF_THE_APPLICATION or name.startswith(_SECURITY)
+
+
+def _refuse(name: str, report: Report) -> None:
+    if name in _SAID_ELSEWHERE:
+        report(("client", name), f"{name} cannot stand in client", _SAID_ELSEWHERE[name], key=True)
+        return
+    if _is_own(name):
+        message = f"{name} belongs to the application and cannot be declared"
+        hint = "leave it there: a manifest holds no addresses, secrets or code"
+        report(("client", name), message, hint, key=True)
+        return
+    near = nearest(name, filter(is_taken, kafka_configs.consumer_configs()))
+    if name in kafka_configs.group_configs():
+        hint = "the broker holds it: write it below config"
+    elif near:
+        hint = f"did you mean {near!r}?"
+    else:
+        hint = "write the names of Kafka's Java consumer; kafkaform client-config translates them"
+    report(("client", name), f"unknown consumer property {quoted(name)}", hint, key=True)
+
+
+def _assignors(text: str, report: Report) -> object:
+    """The assignors in order; Kafka's own by the short names, others by their class."""
+    names = [ASSIGNORS.get(name, name) for name in text.split(",")]
+    for name in names:
+        if name not in ASSIGNORS.values() and "." not in name:
+            near = nearest(name, ASSIGNORS.values())
+            hint = f"did you mean {near!r}?" if near else f"Kafka has {', '.join(ASSIGNORS.values())}"
+            report(("client", ASSIGNMENT), f"{ASSIGNMENT}: {quoted(name)} is no assignor", hint)
+            return BAD
+    return ",".join(names)

@@ -1,0 +1,344 @@
+"""How risky a change of a ConsumerGroup is, from the values in force before and after it.
+
+As for topics, effective values are compared, and one that this account may not read is taken for the worst;
+and a config that is neither judged (`_BY_NAME`) nor listed as harmless (`HARMLESS`) is disruptive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kafkaform.core import kafka_configs
+from kafkaform.core.group_state import OFFSETS_PREFIX, partition_of
+from kafkaform.core.model import CONFIG_PREFIX, SAFE, Facts, FieldValue, Judgement, ResourceRef, Risk, State
+from kafkaform.core.wording import command, counted, listed
+from kafkaform.resources.base import unclassified
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from kafkaform.audit.trail import Setting
+    from kafkaform.resources.base import UpdateContext
+
+HAZARDS = frozenset(
+    {
+        "delete",
+        "delivery-limit-cut",
+        "heartbeat-raise",
+        "isolation-level",
+        "lock-duration-cut",
+        "lock-limit-cut",
+        "lock-renewal-off",
+        "offset-recommit",
+        "offset-reset",
+        "offset-reset-policy",
+        "session-timeout-cut",
+        "standby-replicas",
+        "unknown-config",
+    }
+)
+"""The names by which a change of a ConsumerGroup can be consented to or forbidden."""
+
+HARMLESS = {
+    "consumer.assignment.interval.ms": "a new assignment is worked out sooner or later, and is the same",
+    "share.assignment.interval.ms": "a new assignment is worked out sooner or later, and is the same",
+    "streams.assignment.interval.ms": "a new assignment is worked out sooner or later, and is the same",
+    "streams.initial.rebalance.delay.ms": "an empty group waits longer or shorter for its first members",
+}
+"""Configs of which no change can lose, repeat or hold up a record, whatever the values, and why."""
+
+_FILE_NAME = re.compile(r"\w[\w.-]{0,99}", re.ASCII)
+"""Names of groups that can be names of files."""
+_UNREADABLE = "a value this account may not read"
+
+
+def judge(path: str, context: UpdateContext) -> Judgement:
+    """How risky the change of one field is."""
+    if partition_of(path) is not None:
+        return _offset(path, context)
+    if not path.startswith(CONFIG_PREFIX):
+        return judge_create(context.ref, {path: context.after.get(path)}, context.facts)
+    name = path.removeprefix(CONFIG_PREFIX)
+    judge_config = _BY_NAME.get(name)
+    if judge_config is not None:
+        return judge_config(name, context)
+    if name in HARMLESS:
+        return SAFE
+    known = name in kafka_configs.group_configs()
+    return Judgement(Risk.DISRUPTIVE, "unknown-config", unclassified(name, known=known))
+
+
+def judge_create(ref: ResourceRef, state: State, facts: Facts) -> Judgement:
+    """A first offset is safe, as there is none that could be lost; but not one that had been there."""
+    gone = {path: one for path, one in facts.recommits.get(ref, {}).items() if path in state}
+    if not gone:
+        return SAFE
+    sure = {path: one for path, one in gone.items() if one.certain} or gone
+    latest = max(sure.values(), key=lambda one: one.at)
+    topics = listed([path.removeprefix(OFFSETS_PREFIX) for path in sorted(sure)], noun="topic")
+    return Judgement(
+        Risk.DESTRUCTIVE,
+        "offset-recommit",
+        f"{_lost(topics, latest)}: {_from_the_start([state[path] for path in gone])}",
+        "find out where its members stood, and after the apply move it there with kafkaform reset",
+    )
+
+
+def _lost(topics: str, setting: Setting) -> str:
+    """How offsets came to be, or may have, and how they went."""
+    applied = f"an apply of {setting.at[:10]} by {setting.who}"
+    if setting.certain:
+        return (
+            f"it had offsets in {topics}: {applied} committed them (run {setting.run}). They expired since, "
+            "or the group or the topic was deleted"
+        )
+    return (
+        f"it may have had offsets in {topics}: {applied} was to commit them, and whether it did is not known "
+        f"(run {setting.run}). If it did, they expired since, or were deleted"
+    )
+
+
+def _from_the_start(starts: Collection[FieldValue]) -> str:
+    """What a group meets that begins anew where it was first meant to."""
+    effects = {"earliest": "what it has read is read again", "latest": "what it has not read is skipped"}
+    told = dict.fromkeys(effects.get(str(start), "records are read again, or skipped") for start in starts)
+    return f"beginning anew, {' and '.join(told)}"
+
+
+def judge_delete(ref: ResourceRef, state: State, facts: Facts) -> Judgement:
+    """Deleting a group makes it forget where it stands."""
+    topics = Counter(found[0] for path in state if (found := partition_of(path)) is not None)
+    configs = sorted(path.removeprefix(CONFIG_PREFIX) for path in state if path.startswith(CONFIG_PREFIX))
+    gone = []
+    if topics:
+        gone.append(f"{counted(topics.total(), 'committed offset')} in {_named(topics)}")
+    if configs:
+        gone.append(f"{'configs' if len(configs) > 1 else 'config'} {', '.join(configs)}")
+    if not gone:
+        gone.append("the group, which has neither offsets nor configs of its own")
+    file = f"{ref.name if _FILE_NAME.fullmatch(ref.name) else 'offsets'}.csv"
+    keep = command("reset", ref.name, options=("--to", "current", "--export", file))
+    remedy = f"keep its offsets first: {keep}"
+    return Judgement(
+        Risk.DESTRUCTIVE,
+        "delete",
+        f"deletes {' and '.join(gone)}: {_afterwards(topics, configs, facts)}",
+        remedy if topics else None,
+    )
+
+
+def _named(topics: Counter[str]) -> str:
+    """Topics with their partitions."""
+    named = [f"{topic} ({counted(count, 'partition')})" for topic, count in sorted(topics.items())]
+    return listed(named, noun="topic")
+
+
+def _afterwards(topics: Counter[str], configs: Collection[str], facts: Facts) -> str:
+    """What somebody meets who uses the group's name again."""
+    if any(name.startswith("share.") for name in configs):
+        reset = (facts.group_defaults or {}).get("share.auto.offset.reset") or _UNREADABLE
+        return f"a member that returns starts by share.auto.offset.reset, which is then {reset}"
+    if topics:
+        return (
+            "a consumer that returns starts by its auto.offset.reset, "
+            "so latest skips what it has not read, and earliest reads all of it again"
+        )
+    return "members that return have the cluster's defaults"
+
+
+def _offset(path: str, context: UpdateContext) -> Judgement:
+    """Offsets count what may have been records: compaction and transactions leave gaps."""
+    before, after = _int(context.before.get(path)), _int(context.after.get(path))
+    if before is None or after is None:
+        start = "what auto.offset.reset says" if after is None else f"offset {after:,}"
+        reason = f"{'it has no offset here, and' if before is None else 'it'} starts at {start}"
+    elif after > before:
+        reason = f"{counted(after - before, 'record')} skipped: no member reads them"
+    else:
+        reason = f"{counted(before - after, 'record')} read again"
+    return Judgement(Risk.DESTRUCTIVE, "offset-reset", reason)
+
+
+def _session_timeout(name: str, context: UpdateContext) -> Judgement:
+    before, after = _both(name, context)
+    if not _is_cut(before, after):
+        return SAFE
+    shown = _human(name, after)
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "session-timeout-cut",
+        f"a member that is not heard of for {shown} (was {_human(name, before)}) is taken for dead, "
+        "and what it had goes to the others",
+        "keep it above the longest pause of a member, such as a garbage collection or a restart",
+    )
+
+
+def _heartbeat(name: str, context: UpdateContext) -> Judgement:
+    """Judge rarer heartbeats: brokers bound them, and the session timeout, but neither by the other."""
+    before, after = _both(name, context)
+    if before is not None and after is not None and after <= before:
+        return SAFE
+    _, session = _both(name.replace("heartbeat.interval", "session.timeout"), context)
+    if after is not None and session is not None and after * _FEWEST_HEARTBEATS <= session:
+        return SAFE
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "heartbeat-raise",
+        f"members are heard of every {_human(name, after)} (was {_human(name, before)}), and taken for dead "
+        f"after {_human(name, session)} without: fewer than {_FEWEST_HEARTBEATS} heartbeats fit in between",
+        "keep it at a third of the session timeout or less",
+    )
+
+
+_FEWEST_HEARTBEATS = 3
+"""So many heartbeats are to fit into a session, as Kafka's documentation advises."""
+
+
+def _isolation_level(name: str, context: UpdateContext) -> Judgement:
+    before, after = _text(context.before, name), _text(context.after, name)
+    if after == "read_committed" or before == "read_uncommitted":
+        return SAFE
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "isolation-level",
+        f"{name} goes from {before or _UNREADABLE} to {after or _UNREADABLE}: "
+        "members also get records of transactions that are open, or were aborted",
+        "keep read_committed where producers use transactions",
+    )
+
+
+def _offset_reset_policy(name: str, context: UpdateContext) -> Judgement:
+    after = _text(context.after, name)
+    match after:
+        case "earliest":
+            start = "is read from the first record that it still has"
+        case "latest":
+            start = "is read from its end, and what came before is skipped"
+        case None:
+            start = f"is read from {_UNREADABLE}"
+        case _:
+            start = f"is read from {after.removeprefix('by_duration:')} back"
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "offset-reset-policy",
+        f"a partition that the group has not read yet, such as one that is added later, {start}; "
+        "the others go on where they stand",
+    )
+
+
+def _standby_replicas(name: str, context: UpdateContext) -> Judgement:
+    before, after = _both(name, context)
+    if _is_cut(before, after):
+        effect = (
+            "a task whose member fails is restored from its changelog before it goes on"
+            if after == 0
+            else "fewer members can take over a task at once"
+        )
+    else:
+        effect = "members read the changelogs of more tasks, and keep their state on disk"
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "standby-replicas",
+        f"standby copies of each task's state go from {_human(name, before)} to {_human(name, after)}: "
+        f"{effect}",
+    )
+
+
+def _lock_duration(name: str, context: UpdateContext) -> Judgement:
+    before, after = _both(name, context)
+    if not _is_cut(before, after):
+        return SAFE
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "lock-duration-cut",
+        f"a record that is not acknowledged within {_human(name, after)} (was {_human(name, before)}) "
+        "is given to another member, so slow work is done twice",
+        "keep it above the longest time that the records of one poll take",
+    )
+
+
+def _lock_limit(name: str, context: UpdateContext) -> Judgement:
+    before, after = _both(name, context)
+    if not _is_cut(before, after):
+        return SAFE
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "lock-limit-cut",
+        f"at most {_human(name, after)} records of a partition are in work at once "
+        f"(was {_human(name, before)}): members beyond that wait",
+    )
+
+
+def _delivery_limit(name: str, context: UpdateContext) -> Judgement:
+    before, after = _both(name, context)
+    if not _is_cut(before, after):
+        return SAFE
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "delivery-limit-cut",
+        f"a record that was delivered {_human(name, after)} times (was {_human(name, before)}) "
+        "without being accepted is given up: no member gets it again",
+        "look for records that fail for a reason that passes, before they are given up sooner",
+    )
+
+
+def _lock_renewal(name: str, context: UpdateContext) -> Judgement:
+    before, after = _text(context.before, name), _text(context.after, name)
+    if after == "true" or before == "false":
+        return SAFE
+    lock = "share.record.lock.duration.ms"
+    _, duration = _both(lock, context)
+    return Judgement(
+        Risk.DISRUPTIVE,
+        "lock-renewal-off",
+        f"members can no longer ask for more time: a record in work for longer than {_human(lock, duration)} "
+        "is given to another member",
+    )
+
+
+_BY_NAME: dict[str, Callable[[str, UpdateContext], Judgement]] = {
+    "consumer.session.timeout.ms": _session_timeout,
+    "share.session.timeout.ms": _session_timeout,
+    "streams.session.timeout.ms": _session_timeout,
+    "consumer.heartbeat.interval.ms": _heartbeat,
+    "share.heartbeat.interval.ms": _heartbeat,
+    "streams.heartbeat.interval.ms": _heartbeat,
+    "share.auto.offset.reset": _offset_reset_policy,
+    "share.delivery.count.limit": _delivery_limit,
+    "share.isolation.level": _isolation_level,
+    "share.partition.max.record.locks": _lock_limit,
+    "share.record.lock.duration.ms": _lock_duration,
+    "share.renew.acknowledge.enable": _lock_renewal,
+    "streams.num.standby.replicas": _standby_replicas,
+}
+
+
+def _both(name: str, context: UpdateContext) -> tuple[int | None, int | None]:
+    path = CONFIG_PREFIX + name
+    return _int(context.before.get(path)), _int(context.after.get(path))
+
+
+def _text(state: State, name: str) -> str | None:
+    """A config's value in its canonical spelling: brokers give values back as they were set."""
+    value = state.get(CONFIG_PREFIX + name)
+    return None if value is None else kafka_configs.observed(kafka_configs.group_configs()[name], str(value))
+
+
+def _is_cut(before: int | None, after: int | None) -> bool:
+    return before is None or after is None or after < before
+
+
+def _int(value: FieldValue) -> int | None:
+    try:
+        return None if value is None else int(value)
+    except ValueError:
+        return None
+
+
+def _human(name: str, value: int | None) -> str:
+    if value is None:
+        return _UNREADABLE
+    key = kafka_configs.group_configs()[name]
+    return f"{value:,}" if key.unit is None else kafka_configs.human(key, str(value))

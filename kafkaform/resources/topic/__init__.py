@@ -1,0 +1,173 @@
+"""The kind Topic."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from operator import eq
+from typing import TYPE_CHECKING
+
+from kafkaform.core import kafka_configs
+from kafkaform.core.layout import format_assignment
+from kafkaform.core.model import (
+    CONFIG_PREFIX,
+    SAFE,
+    Change,
+    Delete,
+    Facts,
+    FieldChange,
+    FieldValue,
+    Intent,
+    Judgement,
+    Observed,
+    ResourceRef,
+    Risk,
+    State,
+)
+from kafkaform.resources.base import Binding, Fate, compared
+from kafkaform.resources.topic import operations as topic_operations
+from kafkaform.resources.topic import placement, replication, risk, spec
+from kafkaform.resources.topic.operations import PLACEMENT
+from kafkaform.resources.topic.replication import REPLICATION_FACTOR
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.core.operations import Operation
+    from kafkaform.resources.base import Layer, Report, UpdateContext
+
+_FIRST_FIELDS = ("partitions", REPLICATION_FACTOR, PLACEMENT)
+
+
+class TopicKind:
+    """Topics: partitions, their replicas and where these are, and every dynamic topic config."""
+
+    name = "Topic"
+    schema = "topic"
+    collection = "topics"
+    hazards = risk.HAZARDS
+
+    def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
+        """See `Kind.normalise`."""
+        return spec.normalise(layer, report)
+
+    def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
+        """See `Kind.resolve`."""
+        return spec.resolve(layer, report)
+
+    def field_order(self, path: str) -> tuple[int, str]:
+        """Partitions, replication factor and placement first, then configs by name."""
+        return (_FIRST_FIELDS.index(path) if path in _FIRST_FIELDS else len(_FIRST_FIELDS), path)
+
+    def ignores(self, path: str) -> bool:
+        """The throttle keys belong to whoever runs the reassignment."""
+        return path.removeprefix(CONFIG_PREFIX) in kafka_configs.REASSIGNMENT_KEYS
+
+    def equal(self, path: str, a: FieldValue, b: FieldValue) -> bool:
+        """Configs compare by Kafka's type; the order of cleanup.policy does not matter."""
+        if a == b:
+            return True
+        if a is None or b is None or not path.startswith(CONFIG_PREFIX):
+            return False
+        key = kafka_configs.topic_configs().get(path.removeprefix(CONFIG_PREFIX))
+        return kafka_configs.equal(key, str(a), str(b))
+
+    def live(self, path: str, observed: Observed, facts: Facts | None = None) -> FieldValue:
+        """Its own value; the placement is where its replicas are."""
+        return placement.live(observed, facts) if path == PLACEMENT else observed.state.get(path)
+
+    def remaining(self, field: FieldChange, observed: Observed) -> FieldChange | Fate:
+        """Replicas move partition by partition, all else changes at once."""
+        if field.path == PLACEMENT:
+            return placement.remaining(field, observed)
+        fate = compared(self, field, observed)
+        value = self.live(field.path, observed)
+        return replace(field, before=value) if fate is Fate.MOVED and self.on_the_way(field, value) else fate
+
+    def on_the_way(self, field: FieldChange, value: FieldValue) -> bool:
+        """While replicas are moved, partitions differ."""
+        match field.path:
+            case topic_operations.PLACEMENT:
+                return placement.is_on_the_way(field, value)
+            case replication.REPLICATION_FACTOR:
+                return replication.is_on_the_way(field, value)
+            case _:
+                return False
+
+    def default(self, path: str, facts: Facts) -> FieldValue:
+        """The cluster's default of a config, where this account may read it."""
+        if facts.defaults is None:
+            return None
+        return facts.defaults.get(path.removeprefix(CONFIG_PREFIX))
+
+    def judge(self, path: str, context: UpdateContext) -> Judgement:
+        """See `kafkaform.resources.topic.risk`."""
+        return risk.judge(path, context)
+
+    def judge_create(self, _ref: ResourceRef, _state: State, _facts: Facts) -> Judgement:
+        """Safe: there is nothing yet that could be lost."""
+        return SAFE
+
+    def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
+        """Deleting a topic destroys all of its records."""
+        judgement = Judgement(
+            Risk.DESTRUCTIVE,
+            "delete",
+            f"all records in the {state.get('partitions')} partitions of {ref.name} are destroyed",
+            "stop its producers and consumers first, and copy what is still needed",
+        )
+        return risk.sized(judgement, ref, facts)
+
+    def binding(self, change: Change, field: FieldChange | None) -> Binding | None:
+        """The id of a topic that is deleted, or the value in force that a change takes away."""
+        if isinstance(change, Delete) and change.uid is not None:
+            return Binding(f"of {change.uid}", partial(eq, f"of {change.uid}"))
+        if field is None or field.effective_before is None:
+            return None
+        return Binding(f"from {self._written(field)}", partial(self._is_from, field))
+
+    def _written(self, field: FieldChange) -> str:
+        """The value in force before a change as people write it, or raw where that would mean another one."""
+        value = str(field.effective_before)
+        key = kafka_configs.topic_configs().get(field.path.removeprefix(CONFIG_PREFIX))
+        if not field.path.startswith(CONFIG_PREFIX) or key is None:
+            return value
+        text = kafka_configs.human(key, value)
+        return text if self.equal(field.path, text, value) else value
+
+    def _is_from(self, field: FieldChange, text: str) -> bool:
+        word, _, value = text.partition(" ")
+        if word != "from":
+            return False
+        if field.path.startswith(CONFIG_PREFIX):
+            return self.equal(field.path, value, field.effective_before)
+        # Of moves that stopped half-way, the consent to what they began with holds.
+        start = replace(field, before=value)
+        return value == str(field.effective_before) or (
+            value.isdecimal() and self.on_the_way(start, field.effective_before)
+        )
+
+    def deferred(self, path: str, context: UpdateContext) -> str | None:
+        """Replicas are not moved before it is known where to, nor is a min ISR raised that needs them."""
+        if context.ref in context.facts.placements:
+            return None
+        if path in {REPLICATION_FACTOR, PLACEMENT}:
+            return "where its replicas are to be was not planned, as the layout of the cluster is not known"
+        return replication.deferred_min_isr(context) if path == replication.MIN_ISR else None
+
+    def operations(self, change: Change) -> tuple[Operation, ...]:
+        """See `kafkaform.resources.topic.operations`."""
+        return topic_operations.operations(change)
+
+    def reads(self, _intent: Intent) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def applicable(self, state: State, observed: Observed, facts: Facts) -> State:
+        """All of it, and where its replicas are to be."""
+        assignment = facts.placements.get(observed.ref)
+        return state if assignment is None else {**state, PLACEMENT: format_assignment(assignment)}
+
+    def obstacle(self, _change: Change, _observed: Observed) -> tuple[str, str | None] | None:
+        """Nothing that a topic is or does stands against a change that its risk allows."""
+        return None

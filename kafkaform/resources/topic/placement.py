@@ -1,0 +1,103 @@
+"""Where the replicas of a Topic are and are to be: the field `placement`, partition by partition."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafkaform.core.layout import format_assignment, parse_assignment
+from kafkaform.core.model import SAFE, Judgement, Risk
+from kafkaform.core.replica_changes import assignment_changes
+from kafkaform.core.wording import counted
+from kafkaform.resources.base import Fate
+from kafkaform.resources.topic.copying import copied
+from kafkaform.resources.topic.operations import begun
+
+if TYPE_CHECKING:
+    from kafkaform.core.layout import Assignment, Layout
+    from kafkaform.core.model import Facts, FieldChange, FieldValue, Observed
+    from kafkaform.resources.base import UpdateContext
+
+
+def live(observed: Observed, facts: Facts | None = None) -> str | None:
+    """Where replicas are, as `present` tells it; None where that was not read."""
+    if not observed.replicas:
+        return None
+    return format_assignment(present(observed, facts.layout if facts is not None else None))
+
+
+def present(observed: Observed, layout: Layout | None) -> Assignment:
+    """Where replicas are once nothing is reassigned any more.
+
+    A running reassignment that changes how many replicas a partition has is one that an apply waits for: if
+    the layout of the cluster is known, the partition counts as if that had not begun.
+    """
+    if not observed.moving or layout is None or not layout.reassigning:
+        return observed.replicas
+    assignment = list(observed.replicas)
+    name = observed.ref.name
+    for partition in layout.topics.get(name, ())[: len(assignment)]:
+        running = layout.reassigning.get((name, partition.partition))
+        if running is not None:
+            old = tuple(broker for broker in partition.replicas if broker not in running.adding)
+            if len(old) != len(running.target):
+                assignment[partition.partition] = old
+    return tuple(assignment)
+
+
+def remaining(field: FieldChange, observed: Observed) -> FieldChange | Fate:
+    """What is left of a change of the placement; see `Kind.remaining`.
+
+    A partition that is where it is to be, but still being moved there, is left.
+    """
+    sides = _sides(field)
+    if sides is None or not _fits(observed.replicas, *sides):
+        return Fate.MOVED
+    start, after = sides
+    here = tuple(
+        start[number] if replicas == after[number] and number in observed.moving else replicas
+        for number, replicas in enumerate(observed.replicas)
+    )
+    return Fate.DONE if here == after else replace(field, before=format_assignment(here))
+
+
+def is_on_the_way(field: FieldChange, value: FieldValue) -> bool:
+    """Whether every partition is either where it was or where it is to be."""
+    sides = _sides(field)
+    return sides is not None and value is not None and _fits(parse_assignment(str(value)), *sides)
+
+
+def _sides(field: FieldChange) -> tuple[Assignment, Assignment] | None:
+    """Where the moves of all partitions begin and end; None where the change does not say."""
+    if field.before is None or field.after is None:
+        return None
+    before, after = parse_assignment(str(field.before)), parse_assignment(str(field.after))
+    return (*before, *begun(before, after)), after
+
+
+def _fits(here: Assignment, start: Assignment, after: Assignment) -> bool:
+    """Whether each partition is at either end; those to be added may be there or not."""
+    if not here or len(here) > len(after):
+        return False
+    return all(replicas in (start[n], after[n]) for n, replicas in enumerate(here))
+
+
+def judge(path: str, context: UpdateContext) -> Judgement:
+    """How risky it is to move replicas: how many, how much, and how long it takes."""
+    old, new = context.before.get(path), context.after.get(path)
+    if old is None or new is None:
+        return SAFE
+    before, after = parse_assignment(str(old)), parse_assignment(str(new))
+    changes = assignment_changes(before, after)
+    if not changes.added and not changes.dropped:
+        if not changes.reordered:
+            return SAFE
+        told = counted(len(changes.reordered), "partition")
+        return Judgement(reason=f"another preferred leader in {told}; nothing is copied")
+    parts = []
+    if changes.added:
+        parts.append(str(copied(context.ref.name, before, after, context.facts)))
+    if changes.dropped:
+        noun = "" if parts else " replica" if changes.gone == 1 else " replicas"
+        parts.append(f"{changes.gone:,}{noun} dropped")
+    return Judgement(Risk.DISRUPTIVE, "replica-move", ", ".join(parts))

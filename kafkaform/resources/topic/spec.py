@@ -1,0 +1,130 @@
+"""A Topic's spec: normal form, and its split into state and intent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, cast
+
+from kafkaform.core import kafka_configs
+from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Intent, State, Undeclared
+from kafkaform.core.spelling import nearest, quoted
+from kafkaform.core.units import format_duration
+from kafkaform.core.wording import setting
+from kafkaform.resources.config_layer import BAD, canonical_value
+from kafkaform.resources.topic.operations import PLACEMENT
+from kafkaform.resources.topic.placement_spec import checked_placement, normal_placement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkaform.resources.base import Layer, Report
+
+RETENTION = {"time": "retention.ms", "bytes": "retention.bytes"}
+"""The shorthand `retention:` and the Kafka configs it stands for."""
+
+_COUNTS = ("partitions", "replicationFactor")
+_SPEC_FIELDS = {"num.partitions": ("partitions", 1), "default.replication.factor": ("replicationFactor", 1)}
+"""Broker configs that are defaults of what is no topic config."""
+_PLAIN = ("keyed", "state", "deletionProtection", "undeclared", "skew")
+
+
+def normalise(layer: Mapping[str, object], report: Report) -> Layer:
+    """Bring a Topic spec that fits the schema into normal form.
+
+    `retention` is folded into `config`, whose values become canonical strings (None: unset).
+    """
+    normal: Layer = {name: layer[name] for name in _PLAIN if name in layer}
+    normal.update({name: int(cast("float", layer[name])) for name in _COUNTS if name in layer})
+    if PLACEMENT in layer:
+        normal[PLACEMENT] = normal_placement(cast("Mapping[str, object]", layer[PLACEMENT]), report)
+    given = cast("Mapping[str, object]", layer.get("config", {}))
+    config = {
+        name: text
+        for name, value in given.items()
+        if _known(name, value, report)
+        and (text := _canonical(name, value, ("config", name), report)) is not BAD
+    }
+    for name, path, value in _retention(layer.get("retention")):
+        if name in given:
+            hint = "retention says it already: keep one of the two"
+            report(("config", name), f"{name} is given twice", hint, key=True)
+        elif (text := _canonical(name, value, path, report)) is not BAD:
+            config[name] = text
+    if config:
+        normal["config"] = config
+    return normal
+
+
+def _retention(value: object) -> Iterator[tuple[str, tuple[str, ...], object]]:
+    """What the shorthand says: the config, where it is said, and the value."""
+    if isinstance(value, Mapping):
+        for field, below in value.items():
+            yield RETENTION[field], ("retention", field), below
+    elif value is not None:
+        yield RETENTION["time"], ("retention",), value
+
+
+def _known(name: str, value: object, report: Report) -> bool:
+    if name in kafka_configs.REASSIGNMENT_KEYS:
+        message = f"{name} belongs to running reassignments and cannot be declared"
+        report(("config", name), message, "remove it", key=True)
+        return False
+    key = kafka_configs.topic_configs().get(name)
+    if (key and not key.internal) or name in kafka_configs.RETIRED_KEYS or kafka_configs.is_vendor(name):
+        return True
+    if name in _broker_configs():
+        hint = _of_a_topic(name, value)
+        report(("config", name), f"{name} is a config of brokers, not of topics", hint, key=True)
+        return False
+    near = nearest(name, [key.name for key in kafka_configs.topic_configs().values() if not key.internal])
+    hint = f"did you mean {near!r}?" if near else f"Kafka {kafka_configs.kafka_version()} has none like it"
+    report(("config", name), f"unknown Kafka config {quoted(name)}", hint, key=True)
+    return False
+
+
+@cache
+def _broker_configs() -> Mapping[str, tuple[str, int]]:
+    """The topic config that a broker config is the default of, and how many of its units one is."""
+    return {
+        synonym.name: (f"config.{key.name}", synonym.factor)
+        for key in kafka_configs.topic_configs().values()
+        for synonym in key.synonyms
+        if synonym.name not in kafka_configs.topic_configs()
+    } | _SPEC_FIELDS
+
+
+def _of_a_topic(name: str, value: object) -> str:
+    """What a topic's manifest has for a broker config: pasteable, with the value in the topic's unit."""
+    path, factor = _broker_configs()[name]
+    text = str(value)
+    if factor != 1:
+        text = format_duration(int(text) * factor) if text.isascii() and text.isdigit() else "7d"
+    return f"write {setting(path, text)} in spec"
+
+
+def _canonical(name: str, value: object, path: tuple[str, ...], report: Report) -> object:
+    return canonical_value(kafka_configs.topic_configs().get(name), name, value, path, report)
+
+
+def resolve(layer: Layer, report: Report) -> tuple[State | None, Intent]:
+    """Split a merged, normalised Topic spec into the state to reach (None: absent) and the intent."""
+    intent = Intent(
+        keyed=cast("bool | None", layer.get("keyed")),
+        deletion_protection=bool(layer.get("deletionProtection", False)),
+        undeclared=Undeclared(cast("str", layer.get("undeclared", Undeclared.REPORT.value))),
+        spec=layer,
+    )
+    if layer.get("state") == "absent":
+        return None, intent
+    for name in _COUNTS:
+        if name not in layer:
+            hint = f"set it here, or in defaults.Topic.{name} of kafkaform.yaml"
+            report((), f"spec.{name} is missing", hint)
+    state: dict[str, FieldValue] = {name: cast("int", layer[name]) for name in _COUNTS if name in layer}
+    placement = cast("Mapping[str, str | None]", layer.get(PLACEMENT, {}))
+    if (static := checked_placement(placement, state, report)) is not None:
+        state[PLACEMENT] = static
+    config = cast("Mapping[str, str | None]", layer.get("config", {}))
+    state.update({CONFIG_PREFIX + name: config[name] for name in sorted(config)})
+    return state, intent

@@ -1,0 +1,128 @@
+"""The fields that a policy can ask about: what type they have, and what a manifest makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from kafkaform.core import kafka_configs
+from kafkaform.core.config_values import ConfigKey, ConfigType
+from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.core.schema_files import load_schema
+from kafkaform.core.spelling import nearest
+from kafkaform.resources import KINDS
+from kafkaform.resources.consumer_group.client import ASSIGNMENT, ASSIGNORS, is_taken
+
+if TYPE_CHECKING:
+    from kafkaform.core.model import Desired, Facts
+    from kafkaform.rules import Scene
+
+CLIENT_PREFIX = "client."
+LABEL_PREFIX = "labels."
+
+_TYPES = {
+    "integer": ConfigType.LONG,
+    "number": ConfigType.DOUBLE,
+    "boolean": ConfigType.BOOLEAN,
+    "string": ConfigType.STRING,
+}
+
+
+def field_key(kind: str, path: str) -> ConfigKey | None:
+    """The type of a field, by its path in manifests of a kind; None if there is no such field."""
+    if path.startswith(LABEL_PREFIX) and path != LABEL_PREFIX:
+        return ConfigKey(path, ConfigType.STRING)
+    name = path.removeprefix(CONFIG_PREFIX)
+    if kind == "Topic" and name != path and kafka_configs.is_vendor(name):
+        return ConfigKey(name, ConfigType.STRING)
+    return _fields(kind).get(path)
+
+
+def field_hint(kind: str, path: str) -> str:
+    """What was probably meant by a path that is no field's."""
+    near = nearest(path, _fields(kind))
+    return f"did you mean {near!r}?" if near else "such as partitions, config.retention.ms or labels.team"
+
+
+def field_value(desired: Desired, path: str, scene: Scene) -> tuple[str | None, str]:
+    """The value of a field, and whose it is where the manifest does not say: `Kafka's default`, for example.
+
+    None if the manifest does not say, and nobody else does.
+    """
+    if path.startswith(LABEL_PREFIX):
+        return desired.intent.labels.get(path.removeprefix(LABEL_PREFIX)), ""
+    own: object = (desired.state or {}).get(path)
+    if own is None:
+        own = _below(desired.intent.spec, path)
+    if own is not None:
+        return str(own).lower() if isinstance(own, bool) else str(own), ""
+    name = path.removeprefix(CONFIG_PREFIX)
+    if path.startswith(CONFIG_PREFIX):
+        defaults = _cluster_defaults(desired.ref.kind, scene.facts)
+        if name in defaults:
+            return defaults[name], "the cluster's default"
+    key = _fields(desired.ref.kind).get(path)
+    owner = "the default of Java consumers" if path.startswith(CLIENT_PREFIX) else "Kafka's default"
+    return (key.default, owner) if key is not None else (None, "")
+
+
+def _cluster_defaults(kind: str, facts: Facts | None) -> Mapping[str, str | None]:
+    if facts is None:
+        return {}
+    return (facts.defaults if kind == "Topic" else facts.group_defaults) or {}
+
+
+def _below(spec: Mapping[str, object], path: str) -> object:
+    """A value of a spec in normal form; the keys of `client` have dots of their own."""
+    head, _, rest = path.partition(".")
+    below = spec.get(head)
+    if not rest or below is None:
+        return below
+    if not isinstance(below, Mapping):
+        return None
+    return below[rest] if rest in below else _below(below, rest)
+
+
+@cache
+def _fields(kind: str) -> Mapping[str, ConfigKey]:
+    schema = load_schema(KINDS[kind].schema)
+    found = dict(_leaves(schema["$defs"]["spec"], schema, ""))
+    configs = kafka_configs.topic_configs() if kind == "Topic" else kafka_configs.group_configs()
+    found |= {CONFIG_PREFIX + name: key for name, key in configs.items() if not key.internal}
+    return found | _client_fields() if kind == "ConsumerGroup" else found
+
+
+def _client_fields() -> dict[str, ConfigKey]:
+    """The properties that a ConsumerGroup may set for its members, spelt as its normal form has them."""
+    found = {
+        CLIENT_PREFIX + name: key for name, key in kafka_configs.consumer_configs().items() if is_taken(name)
+    }
+    assignment = found[CLIENT_PREFIX + ASSIGNMENT]
+    names = [ASSIGNORS.get(name, name) for name in (assignment.default or "").split(",")]
+    return found | {CLIENT_PREFIX + ASSIGNMENT: replace(assignment, default=",".join(names))}
+
+
+_OPEN = frozenset({"config", "retention", "client", "overrides", "state", "offsets"})
+"""Fields of a spec that are told by other names, or are no property of what it describes."""
+
+
+def _leaves(part: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> list[tuple[str, ConfigKey]]:
+    """The fields of a spec that hold one value, by their paths."""
+    if "$ref" in part:
+        part = schema["$defs"][part["$ref"].removeprefix("#/$defs/")] | part
+    found = []
+    for name, below in part.get("properties", {}).items():
+        if path or name not in _OPEN:
+            found += _leaves(below, schema, f"{path}.{name}" if path else name)
+    if found or not path:
+        return found
+    choices = tuple(str(choice) for choice in part.get("enum", ()) if choice is not None)
+    if choices:
+        return [(path, ConfigKey(path, ConfigType.STRING, valid_values=choices))]
+    said = part.get("type", [])
+    types = {said} if isinstance(said, str) else {*said} - {"null"}
+    if types > {"string"}:  # a duration, as text or in milliseconds: the unit of a key is in its name
+        return [(path, ConfigKey(f"{path}.ms", ConfigType.LONG))]
+    return [(path, ConfigKey(path, _TYPES[one])) for one in types if one in _TYPES]

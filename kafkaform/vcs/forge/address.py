@@ -1,0 +1,80 @@
+"""Which repository on which GitHub is meant, and with which token: the environment of a job says it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from kafkaform.core.errors import ForgeError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_API_URL = "https://api.github.com"
+_SERVER_URL = "https://github.com"
+_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/(?!\.{1,2}$)[A-Za-z0-9._-]+")
+_THIS_MACHINE = {"127.0.0.1", "::1", "localhost"}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A repository, and how its API is reached.
+
+    Attributes:
+        repository: OWNER/NAME.
+        token: GITHUB_TOKEN; in no output.
+        api_url: Where the REST API is, without a slash at the end.
+        run_url: The page of the run of the workflow that this is a part of; None outside of GitHub Actions.
+    """
+
+    repository: str
+    token: str = field(repr=False)
+    api_url: str = _API_URL
+    run_url: str | None = None
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str], repository: str | None) -> Address:
+        """What the environment of a job says, as GitHub Actions sets it.
+
+        Raises:
+            ForgeError: There is no token, or it would be sent unencrypted.
+            UsageError: The repository is not named, or not as OWNER/NAME.
+        """
+        if repository is None:
+            raise UsageError(
+                "no repository is named", hint="give --repository OWNER/NAME, or set GITHUB_REPOSITORY"
+            )
+        if not _REPOSITORY.fullmatch(repository):
+            raise UsageError(f"the repository {repository!r} is not OWNER/NAME")
+        token = environment.get("GITHUB_TOKEN", "").strip()
+        if not token:
+            raise ForgeError(
+                "GITHUB_TOKEN is not set",
+                hint="in a workflow: `env: {GITHUB_TOKEN: ${{ github.token }}}` of this step",
+            )
+        if not (token.isascii() and token.isprintable()):
+            raise ForgeError("GITHUB_TOKEN is not a token: it has characters that no token has")
+        api_url = (environment.get("GITHUB_API_URL") or _API_URL).rstrip("/")
+        if not is_safe(api_url):
+            raise ForgeError(
+                f"GITHUB_API_URL is {api_url}, which would send the token unencrypted or nowhere",
+                hint="it starts with https://",
+            )
+        return cls(repository, token, api_url, _run_url(environment))
+
+
+def is_safe(url: str) -> bool:
+    """Whether what is sent there, and what comes from there, is safe from others: TLS, or this machine."""
+    parts = urlsplit(url)
+    if parts.scheme == "http":
+        return parts.hostname in _THIS_MACHINE
+    return parts.scheme == "https" and parts.hostname is not None
+
+
+def _run_url(environment: Mapping[str, str]) -> str | None:
+    repository, run = environment.get("GITHUB_REPOSITORY"), environment.get("GITHUB_RUN_ID")
+    if not repository or not run:
+        return None
+    return f"{environment.get('GITHUB_SERVER_URL') or _SERVER_URL}/{repository}/actions/runs/{run}"

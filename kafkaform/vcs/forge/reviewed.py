@@ -1,0 +1,177 @@
+"""The plan that was reviewed: the artefact that the plan workflow kept of a pull request's last commit.
+
+Its name has the number of the pull request and the commit in it, since a run for `pull_request_target`
+has the base branch's commit as its own. A name proves nothing, so the run that made it is looked at, too:
+only a workflow file of the base branch is trusted, which is what that event runs.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import requests
+from github import GithubException
+
+from kafkaform.core.errors import ForgeError
+from kafkaform.vcs.forge.address import is_safe
+from kafkaform.vcs.forge.archive import LARGEST_ARCHIVE, read_plan, too_large
+from kafkaform.vcs.forge.failures import Purpose
+from kafkaform.vcs.forge.merged import Merged, merged_as
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from kafkaform.vcs.forge.client import GitHub
+
+EVENT = "pull_request_target"
+_CONCLUSIONS = {"success", "failure"}
+"""What needs consent fails the check and is a plan all the same; of a cancelled run's nobody was told."""
+_PERMISSION = "actions: read"
+_TIMEOUT_S = 60
+_CHUNK = 1 << 16
+_BY_HAND = "look at `kafkaform plan` and apply it by hand, or open a pull request with the change anew"
+_REDIRECTS = {301, 302, 303, 307, 308}
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """A plan that was reviewed.
+
+    Attributes:
+        plan: The text of the saved plan.
+        pull_request: Its number.
+        head: The pull request's last commit.
+        run_url: The page of the run that made the plan.
+    """
+
+    plan: str
+    pull_request: int
+    head: str
+    run_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Artefact:
+    id: int
+    size: int
+    made: datetime
+    is_expired: bool
+    run: int | None
+    run_repository: int | None
+
+
+def artefact_name(prefix: str, pull_request: int, head: str) -> str:
+    """What the plan workflow calls the plan of a pull request's commit."""
+    return f"{prefix}-{pull_request}-{head}"
+
+
+def reviewed_plan(hub: GitHub, commit: str, prefix: str, workflow: str, branch: str | None) -> Reviewed:
+    """The plan that was reviewed before a commit was merged.
+
+    Args:
+        hub: The repository.
+        commit: What the merge made, in full.
+        prefix: How the names of the plan's artefacts begin, such as `kafkaform-plan-prod`.
+        workflow: The file name of the plan workflow.
+        branch: What was merged into; None for the default branch.
+
+    Raises:
+        ForgeError: Nothing was reviewed, or it cannot be had any more; each case in words of its own.
+    """
+    merged = merged_as(hub, commit, branch)
+    purpose = Purpose(f"fetch the plan of #{merged.number}", _PERMISSION)
+    name = artefact_name(prefix, merged.number, merged.head)
+    found = hub.ask(purpose, lambda: _artefacts(hub, name))
+    objections: list[str] = []
+    for artefact in sorted(found, key=lambda one: (one.made, one.id), reverse=True):
+        run_url, objection = _judge(hub, purpose, artefact, merged, workflow)
+        if objection is None:
+            if artefact.size > LARGEST_ARCHIVE:
+                raise too_large(f"the artefact {name}", artefact.size, LARGEST_ARCHIVE)
+            archive = hub.ask(purpose, partial(_download, hub, artefact.id))
+            return Reviewed(read_plan(archive), merged.number, merged.head, run_url)
+        objections.append(objection)
+    if objections:
+        raise ForgeError(f"the plan of #{merged.number} cannot be used: {objections[0]}", hint=_BY_HAND)
+    raise _none_made(merged, name, workflow)
+
+
+def _none_made(merged: Merged, name: str, workflow: str) -> ForgeError:
+    if merged.is_from_fork:
+        return ForgeError(
+            f"#{merged.number} came from a fork, and no plan is made of those: nobody reviewed one",
+            hint=_BY_HAND,
+        )
+    return ForgeError(
+        f"no plan was made of #{merged.number} at its last commit: there is no artefact {name}",
+        hint=f"did {workflow} run for it, and does it keep its plan under this name?",
+    )
+
+
+def _artefacts(hub: GitHub, name: str) -> list[_Artefact]:
+    return [
+        _Artefact(
+            id=one.id,
+            size=one.size_in_bytes,
+            made=one.created_at,
+            is_expired=one.expired,
+            run=one.workflow_run.id if one.workflow_run else None,
+            run_repository=one.workflow_run.head_repository_id if one.workflow_run else None,
+        )
+        for one in hub.repository.get_artifacts(name=name)
+        if one.name == name
+    ]
+
+
+def _judge(
+    hub: GitHub, purpose: Purpose, artefact: _Artefact, merged: Merged, workflow: str
+) -> tuple[str, str | None]:
+    """The page of the run that made an artefact, and what speaks against using it."""
+    if artefact.is_expired:
+        return "", "it has expired, and GitHub does not keep it any longer"
+    number, here = artefact.run, hub.ask(purpose, lambda: hub.repository.id)
+    if number is None or artefact.run_repository != here:
+        return "", "the run that made it is not one of this repository"
+
+    def read() -> tuple[str, str, str, str, str | None]:
+        run = hub.repository.get_workflow_run(number)
+        return run.html_url, run.path.partition("@")[0], run.event, run.status, run.conclusion
+
+    url, path, event, status, conclusion = hub.ask(purpose, read)
+    expected = f".github/workflows/{workflow}"
+    if path != expected or event != EVENT:
+        return url, f"it was made by {path} on {event}, and not by {expected} on {EVENT}"
+    if artefact.made > merged.at:
+        return url, "it was made after the merge, so that it is not what was reviewed"
+    if status != "completed":
+        return url, f"the run that makes it is not done ({url})"
+    if conclusion not in _CONCLUSIONS:
+        return url, f"the run that made it ended as {conclusion}, before anybody was told of its plan ({url})"
+    return url, None
+
+
+def _download(hub: GitHub, artefact: int) -> bytes:
+    requester = hub.repository.requester
+    status, headers, answer = requester.requestJson(
+        "GET", f"{hub.repository.url}/actions/artifacts/{artefact}/zip"
+    )
+    if status not in _REDIRECTS:
+        raise GithubException(status, {"message": answer[:200]}, headers)
+    place = headers.get("location", "")
+    if not is_safe(place):
+        raise ForgeError("GitHub names no place from which the artefact can be fetched safely")
+    # Without the token: the place is signed, and not always GitHub's.
+    deadline = time.monotonic() + _TIMEOUT_S
+    with requests.get(place, stream=True, timeout=_TIMEOUT_S, allow_redirects=False) as response:
+        response.raise_for_status()
+        pieces = bytearray()
+        for piece in response.iter_content(_CHUNK):
+            pieces += piece
+            if len(pieces) > LARGEST_ARCHIVE:
+                raise too_large("the artefact", len(pieces), LARGEST_ARCHIVE)
+            if time.monotonic() > deadline:
+                raise requests.Timeout("it takes too long")
+    return bytes(pieces)

@@ -60,7 +60,7 @@ HEADINGS = (
     *("apply CPU s", "saved CPU s", "read CPU s", "peak MB"),
 )
 RECORDS = {"create": 5, "configs": 2, "partitions": 4}
-"""What is measured, and how many records a controller writes for one topic of it; see `kafkaform.apply.batches`."""
+"""What is measured, and how many records a controller writes for one topic of it (see apply/batches.py)."""
 LONGEST_S = 300.0
 """How long a broker may be busy with one piece of work."""
 

@@ -1,4 +1,4 @@
-"""Generate kafkaform/data/kafka_configs.json from Kafka's own jars: `generate_kafka_configs.py [--check]`.
+"""Generate kafkaform/core/data/kafka_configs.json from Kafka's jars: `generate_kafka_configs.py [--check]`.
 
 What Kafka accepts for a topic, group or consumer config is read out of the classes that broker and client
 themselves use, so that nothing is typed by hand and a new Kafka version is one run away. A validator of an
@@ -27,7 +27,7 @@ EARLIER = ("3.3.2", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.1", "4.0.0
 """One release of each earlier minor version, from 3.3 on, the first that is fit for production with KRaft."""
 HERE = Path(__file__).resolve().parent
 HISTORY = HERE / "kafka_history.json"
-TARGET = HERE.parent / "kafkaform" / "data" / "kafka_configs.json"
+TARGET = HERE.parent / "kafkaform" / "core" / "data" / "kafka_configs.json"
 
 KINDS = ("consumers", "groups", "topics")
 

@@ -1,1 +1,1 @@
-"""What all other rooms speak of: states, changes, plans, errors, units, and what Kafka knows of its configs."""
+"""What all rooms speak of: states, changes, plans, errors, units, and what Kafka knows of its configs."""

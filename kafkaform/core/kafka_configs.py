@@ -172,6 +172,6 @@ def _data() -> Mapping[str, Any]:
     import json
     from importlib.resources import files  # 16 ms to import
 
-    text = files("kafkaform").joinpath("data", "kafka_configs.json").read_text(encoding="utf-8")
+    text = files("kafkaform.core").joinpath("data", "kafka_configs.json").read_text(encoding="utf-8")
     data: Mapping[str, Any] = json.loads(text)
     return data

@@ -12,7 +12,7 @@ from kafkaform.core.errors import KafkaformError
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator
 
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[1]
 # A wheel carries the schemas as package data; in a checkout (and an editable install) they are its sibling.
 FOLDERS = (_PACKAGE / "schemas", _PACKAGE.parent / "schemas")
 

@@ -100,8 +100,8 @@ def test_no_java_for_the_download_says_how_to_get_one(
 
 def test_pyspark_is_looked_at_without_being_imported() -> None:
     code = (
-        "import sys; import kafkaform.devcluster.jars.spark; from kafkaform.devcluster.jars.ivy import find_ivy;"
-        " find_ivy(); print('pyspark' in sys.modules)"
+        "import sys; import kafkaform.devcluster.jars.spark;"
+        " from kafkaform.devcluster.jars.ivy import find_ivy; find_ivy(); print('pyspark' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

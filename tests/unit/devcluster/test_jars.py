@@ -102,6 +102,9 @@ def test_without_pyspark_the_hint_says_what_to_install(monkeypatch: pytest.Monke
 
 
 def test_ivy_is_found_without_importing_pyspark() -> None:
-    code = "import sys; from kafkaform.devcluster.jars import ivy; ivy.find_ivy(); print('pyspark' in sys.modules)"
+    code = (
+        "import sys; from kafkaform.devcluster.jars import ivy; ivy.find_ivy();"
+        " print('pyspark' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkaform.audit.file import append_to_file
 from kafkaform.audit.record import RESULTS, about, intent_lines, new_run, result_lines, timestamp
-from kafkaform.audit.topic import TOPIC
+from kafkaform.cluster.record_topic import TOPIC
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied
 from kafkaform.core.outcome import ResourceResult, Result
 
@@ -24,10 +24,25 @@ if TYPE_CHECKING:
     from kafkaform.config.settings import AuditSettings
     from kafkaform.core.model import Consent, Plan, PlannedChange, ResourceRef
     from kafkaform.core.outcome import ApplyReport
-    from kafkaform.plan.plan_file import PlanHeader
 
 _log = logging.getLogger(__name__)
 _OTHERWISE = "or apply without a record: --no-audit"
+
+
+class Origin(Protocol):
+    """Where a plan is from; see `PlanHeader`."""
+
+    @property
+    def tool_version(self) -> str:
+        """The version of kafkaform."""
+
+    @property
+    def commit(self) -> str | None:
+        """The Git commit of the manifests, where known."""
+
+    @property
+    def environment(self) -> str | None:
+        """The environment whose overrides were merged."""
 
 
 class Sink(Protocol):
@@ -194,7 +209,7 @@ def sinks_of(cluster: Cluster, audit: AuditSettings) -> Sequence[Sink]:
 
 
 def open_journal(
-    cluster: Cluster, audit: AuditSettings, plan: Plan, header: PlanHeader, digest: str, author: Author
+    cluster: Cluster, audit: AuditSettings, plan: Plan, origin: Origin, digest: str, author: Author
 ) -> AuditJournal:
     """The journal of an apply.
 
@@ -202,16 +217,16 @@ def open_journal(
         cluster: The cluster that is applied to.
         audit: Where its record is kept.
         plan: What is applied.
-        header: Where the plan is from.
+        origin: Where the plan is from.
         digest: The digest of the plan as it was reviewed.
         author: Who applies.
     """
     common = about(
         author,
-        commit=header.commit,
+        commit=origin.commit,
         plan=digest,
-        tool=header.tool_version,
+        tool=origin.tool_version,
         cluster=plan.cluster_id,
-        environment=header.environment,
+        environment=origin.environment,
     )
     return AuditJournal(sinks_of(cluster, audit), plan, common)

@@ -149,14 +149,6 @@ def settled_lines(entry: Entry, at: str, by: str) -> Iterator[str]:
     return _lines(document, "done")
 
 
-def key_of(line: str) -> str:
-    """The resource that a line is about, `KIND/NAME`, or `throttle/ID`: the key of its message."""
-    document = json.loads(line)
-    if document.get("record") == "throttle":
-        return f"throttle/{document['id']}"
-    return f"{document['kind']}/{document['name']}"
-
-
 def _head(record: str, change_id: str, at: str) -> _Json:
     run, _, _ = change_id.partition(".")
     return {"format_version": FORMAT_VERSION, "record": record, "id": change_id, "run": run, "at": at}

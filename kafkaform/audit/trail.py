@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkaform.audit.entries import Log
 from kafkaform.audit.file import read_file
 from kafkaform.audit.reading import merged, read_log
-from kafkaform.audit.topic import TOPIC
+from kafkaform.cluster.record_topic import TOPIC
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied
-from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.core.model import CONFIG_PREFIX, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,27 +23,6 @@ if TYPE_CHECKING:
     from kafkaform.core.model import FieldValue, ResourceRef
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What an apply set a field to.
-
-    Attributes:
-        value: The value; None: none of its own.
-        at: When (RFC 3339 in UTC).
-        who: Whoever applied.
-        commit: The Git commit of the manifests, where known.
-        run: The id of the apply.
-        certain: Whether it did; otherwise it was about to, and no answer came or no result was written.
-    """
-
-    value: FieldValue
-    at: str
-    who: str
-    commit: str | None
-    run: str
-    certain: bool = True
 
 
 class Trail:

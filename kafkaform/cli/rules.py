@@ -12,13 +12,12 @@ import click
 from kafkaform.cli import completion
 from kafkaform.cli.options import config_option
 from kafkaform.cli.terminal import prose_width
-from kafkaform.config.manifests.loader import WAIVER_PREFIX
 from kafkaform.config.settings import Settings, find_settings
 from kafkaform.core.errors import InvalidInput, UsageError
 from kafkaform.core.model import Severity
 from kafkaform.core.printable import plain_quotes, printable, wrapped
 from kafkaform.core.spelling import nearest
-from kafkaform.rules import Note, Rule, entries, plugins
+from kafkaform.rules import Note, Rule, entries, plugins, waivers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -137,7 +136,7 @@ def _explained(one: Listed) -> str:
         return "\n".join(map(printable, lines))
     other = Severity.INFO if one.in_force != Severity.INFO.value else Severity.WARNING
     lines.append(f"severity   rules: {{{entry.code}: {other.value}}} in kafkaform.yaml, or {_OFF}")
-    waiver = f'metadata.annotations: {{{WAIVER_PREFIX}{entry.code}: "why it is right here"}}'
+    waiver = f'metadata.annotations: {{{waivers.PREFIX}{entry.code}: "why it is right here"}}'
     lines.append(f"waiver     {waiver if one.waivable else 'none: Kafka would refuse it all the same'}")
     return "\n".join(map(printable, lines))
 

@@ -15,10 +15,9 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from kafkaform.audit.record import key_of
-from kafkaform.audit.topic import TOPIC, creation
 from kafkaform.cluster.api import READ_TIMEOUT_S
 from kafkaform.cluster.plain_source import PlainSource
+from kafkaform.cluster.record_topic import TOPIC, creation, key_of
 from kafkaform.cluster.translation import signals_kept, translate
 from kafkaform.cluster.writer import submit
 from kafkaform.core.errors import RequestRejected

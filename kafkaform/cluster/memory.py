@@ -10,13 +10,13 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from kafkaform.audit.topic import TOPIC, creation
 from kafkaform.cluster import controller, coordinator
 from kafkaform.cluster.coordinator import NO_GROUP, GroupRecord
 from kafkaform.cluster.memory_health import health_of
 from kafkaform.cluster.memory_levers import denial
 from kafkaform.cluster.memory_replicas import MovingReplicas
 from kafkaform.cluster.protocol import none_besides, refuse_moves, repeated
+from kafkaform.cluster.record_topic import TOPIC, creation
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import ClusterError, LockLost
 from kafkaform.core.group_state import observed_state

@@ -6,13 +6,12 @@ so a plan, drift detection and the verification after an apply are one and the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from kafkaform.audit.trail import Setting
     from kafkaform.core.groups import Group, TopicPartition
     from kafkaform.core.layout import Assignment, Layout
     from spark_validation.results import TopicResult
@@ -144,6 +143,19 @@ class Intent:
         return next((team for label in _TEAM_LABELS if (team := self.labels.get(label, ""))), "")
 
 
+class Places(Protocol):
+    """Where a manifest sets its fields; a path is such as `config.retention.ms` or `metadata.name`."""
+
+    def __call__(self, path: str) -> Location:
+        """The place of a field, or of the nearest thing around it."""
+
+    def keys(self, path: str) -> tuple[str, ...] | None:
+        """The keys that lead to a field; None where the manifest does not set it."""
+
+    def nearest(self, keys: Sequence[str]) -> Location:
+        """Where these keys lead to, or where the nearest that is there does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Desired:
     """A resource as its manifest wants it.
@@ -153,14 +165,14 @@ class Desired:
         state: The managed fields; None for a tombstone (`state: absent`).
         intent: What the manifest says besides.
         location: Where the manifest begins.
-        places: Finds the place of a field by its path; see `place`.
+        places: Finds fields in the manifest.
     """
 
     ref: ResourceRef
     state: State | None
     intent: Intent = Intent()
     location: Location | None = None
-    places: Callable[[str], Location] | None = field(default=None, compare=False, repr=False)
+    places: Places | None = field(default=None, compare=False, repr=False)
 
     def place(self, path: str) -> Location | None:
         """Where the manifest sets a field (`config.retention.ms`, `members.expected`, `metadata.name`).
@@ -168,6 +180,14 @@ class Desired:
         The nearest thing around it where it does not set it, as with a default of kafkaform.yaml.
         """
         return self.places(path) if self.places is not None else self.location
+
+    def keys(self, path: str) -> tuple[str, ...] | None:
+        """The keys that lead to a field in the manifest; None where the manifest does not set it."""
+        return self.places.keys(path) if self.places is not None else None
+
+    def nearest(self, keys: Sequence[str]) -> Location | None:
+        """Where these keys lead to in the manifest, or where the nearest that is there does."""
+        return self.places.nearest(keys) if self.places is not None else self.location
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +239,27 @@ class Broker:
 
     id: int
     rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What an apply set a field to.
+
+    Attributes:
+        value: The value; None: none of its own.
+        at: When (RFC 3339 in UTC).
+        who: Whoever applied.
+        commit: The Git commit of the manifests, where known.
+        run: The id of the apply.
+        certain: Whether it did; otherwise it was about to, and no answer came or no result was written.
+    """
+
+    value: FieldValue
+    at: str
+    who: str
+    commit: str | None
+    run: str
+    certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,13 @@ from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kafkaform.config.manifests.places import keys_of
 from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, FieldChange, Update
 from kafkaform.resources import KINDS, kind_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kafkaform.audit.trail import Setting, Trail
+    from kafkaform.audit.trail import Trail
     from kafkaform.core.model import (
         Desired,
         Diagnostic,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
         Plan,
         PlannedChange,
         ResourceRef,
+        Setting,
         State,
         UndeclaredConfig,
     )
@@ -244,7 +244,7 @@ def _field(desired: Desired, change: FieldChange, trail: Trail | None, *, left_a
     past = None if trail is None else past_of(desired.ref, change, trail)
     path = change.path
     declared = desired.state is not None and path in desired.state
-    return FieldDrift(change, declared, left_alone, desired.place(path), keys_of(desired, path), past)
+    return FieldDrift(change, declared, left_alone, desired.place(path), desired.keys(path), past)
 
 
 def past_of(ref: ResourceRef, change: FieldChange, trail: Trail) -> Past:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafkaform import __version__
 from kafkaform.core.compatibility import is_compatible
@@ -14,16 +14,28 @@ from kafkaform.core.wording import DIRTY, listed
 from kafkaform.plan.plan_signature import Purpose, require_signed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from datetime import datetime, timedelta
     from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     from kafkaform.plan.plan_file import PlanHeader
-    from kafkaform.vcs.repository import Repository
 
 _AGAIN = "make a new plan"
+
+
+class History(Protocol):
+    """The repository of the manifests; its methods raise RepositoryError."""
+
+    def head(self) -> str:
+        """The commit that is checked out."""
+
+    def changed(self, commit: str, paths: Iterable[Path]) -> Sequence[str]:
+        """The files at these paths that are not as the commit has them."""
+
+    def merge_base(self, commit: str) -> str | None:
+        """The latest commit that this one and HEAD have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +46,7 @@ class Checkout:
     changed: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, repository: Repository, paths: Iterable[Path]) -> Checkout:
+    def of(cls, repository: History, paths: Iterable[Path]) -> Checkout:
         """Look at the manifests and the configuration at these paths; raises RepositoryError."""
         commit = repository.head()
         return cls(commit, tuple(repository.changed(commit, paths)))
@@ -55,7 +67,7 @@ class Terms:
 
     keys: tuple[Ed25519PublicKey, ...] | None = None
     purposes: frozenset[Purpose] = frozenset({Purpose.APPLY})
-    repository: Repository | None = None
+    repository: History | None = None
     max_age: timedelta | None = None
     checkout: Checkout | None = None
 
@@ -108,7 +120,7 @@ def _require_purpose(made: PlanHeader, purposes: frozenset[Purpose], where: str)
         )
 
 
-def _require_merged(made: PlanHeader, repository: Repository, where: str) -> None:
+def _require_merged(made: PlanHeader, repository: History, where: str) -> None:
     """Compare the commit with what is known here: a ref in the plan is only its signer's word."""
     commit = _committed(made, where)
     try:

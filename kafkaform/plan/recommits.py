@@ -12,10 +12,10 @@ from kafkaform.core.model import Create, Delete, Diagnostic, ResourceRef, Severi
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkaform.audit.trail import Setting, Trail
+    from kafkaform.audit.trail import Trail
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.config.settings import AuditSettings
-    from kafkaform.core.model import Change, Facts, Observation, Plan
+    from kafkaform.core.model import Change, Facts, Observation, Plan, Setting
 
 
 def with_recommits(

@@ -15,8 +15,7 @@ from kafkaform.report.drift_wording import tally
 from kafkaform.report.findings import Reported
 
 if TYPE_CHECKING:
-    from kafkaform.audit.trail import Setting
-    from kafkaform.core.model import Location, ResourceRef
+    from kafkaform.core.model import Location, ResourceRef, Setting
     from kafkaform.inspect.drift import Drift, FieldDrift, Past, ResourceDrift
     from kafkaform.plan.plan_file import PlanHeader
     from kafkaform.report.drift_ways import Reach, Way

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from glob import escape
 from typing import TYPE_CHECKING
 
-from kafkaform.config.manifests.places import nearest
 from kafkaform.core.model import CONFIG_PREFIX, Status
 from kafkaform.core.wording import command
 from kafkaform.inspect.adoption import obstacle, whole_obstacle
@@ -132,4 +131,4 @@ def _line(desired: Desired, one: FieldDrift, value: FieldValue, reach: Reach) ->
     if keys is not None and keys[: len(base)] == base:
         return Line(desired.ref.kind, path, value, one.place, keys, new=False)
     own = ("config", path.removeprefix(CONFIG_PREFIX)) if path.startswith(CONFIG_PREFIX) else (path,)
-    return Line(desired.ref.kind, path, value, nearest(desired, (*base, *own)), (*base, *own), new=True)
+    return Line(desired.ref.kind, path, value, desired.nearest((*base, *own)), (*base, *own), new=True)

@@ -15,8 +15,7 @@ from kafkaform.inspect.drift import Cause, Form, Verdict
 from kafkaform.resources.values import Worded, single, worded
 
 if TYPE_CHECKING:
-    from kafkaform.audit.trail import Setting
-    from kafkaform.core.model import ResourceRef
+    from kafkaform.core.model import ResourceRef, Setting
     from kafkaform.inspect.drift import Drift, FieldDrift, ResourceDrift
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?Z", re.ASCII)

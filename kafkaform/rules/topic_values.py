@@ -7,7 +7,6 @@ from enum import StrEnum
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from kafkaform.config.manifests.places import keys_of
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, Desired, FieldValue, Observed, Undeclared
 from kafkaform.core.wording import setting
@@ -115,7 +114,7 @@ def human(name: str, value: int | str) -> str:
 
 def rewritten(topic: Desired, name: str, value: object) -> str:
     """The setting that gives a topic another value of a config, in the place where its manifest has it."""
-    keys = keys_of(topic, CONFIG_PREFIX + name) or ("config", name)
+    keys = topic.keys(CONFIG_PREFIX + name) or ("config", name)
     below = ".".join(keys[keys.index("retention") :]) if "retention" in keys else CONFIG_PREFIX + name
     return setting(below, value)
 

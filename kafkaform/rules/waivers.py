@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.config.manifests.loader import WAIVER_PREFIX
 from kafkaform.core.model import Diagnostic, Severity
 from kafkaform.core.spelling import nearest, quoted
 from kafkaform.core.wording import command
@@ -18,6 +17,9 @@ if TYPE_CHECKING:
     from kafkaform.rules.notes import Note
 
 _CLUSTER = frozenset({"facts", "inventory", "brokers", "live", "groups", "health"})
+
+PREFIX = "kafkaform/waive."
+"""The beginning of an annotation that waives a rule: the rule's code follows."""
 
 
 def idle_waivers(
@@ -57,7 +59,7 @@ def idle_waivers(
                 if not inconclusive[code]:
                     why = f"{code} is waived, but has nothing to say about {desired.ref}"
             if why is not None:
-                place = desired.place(f"metadata.annotations.{WAIVER_PREFIX}{code}")
+                place = desired.place(f"metadata.annotations.{PREFIX}{code}")
                 yield desired.ref, Diagnostic("KF418", Severity.WARNING, why, place, suggestion)
 
 

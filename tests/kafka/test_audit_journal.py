@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.audit.topic import TOPIC
 from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.record_topic import TOPIC
 from kafkaform.core.errors import AuditError
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.audit_scenes import ALICE, HEADER, ends, entries_of, recorded_apply

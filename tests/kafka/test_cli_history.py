@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.audit.topic import TOPIC
 from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.record_topic import TOPIC
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.audit_scenes import recorded_apply
 from tests.support.cli_helpers import Project, called

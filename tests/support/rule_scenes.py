@@ -38,12 +38,26 @@ def only(codes: str) -> dict[str, str]:
     return {code: "off" for code in rules.RULES if not code.startswith(codes)}
 
 
+class PathAsPlace:
+    """The places of a manifest whose fields are in files named like their paths."""
+
+    def __call__(self, path: str) -> Location:
+        return Location(path)
+
+    def keys(self, _path: str) -> None:
+        return None
+
+    def nearest(self, keys: Sequence[str]) -> Location:
+        return Location(".".join(keys))
+
+
 def diagnostics(
     scene: rules.Scene, code: str, severities: Mapping[str, str] | None = None
 ) -> list[tuple[ResourceRef | None, Diagnostic]]:
     """The findings of one rule, with the field in place of the file."""
     pointed = tuple(
-        replace(desired, places=Location) if desired.places is None else desired for desired in scene.desired
+        replace(desired, places=PathAsPlace()) if desired.places is None else desired
+        for desired in scene.desired
     )
     return list(rules.check(replace(scene, desired=pointed), {**only(code), **(severities or {})}))
 

@@ -15,6 +15,7 @@ from kafkaform.core.errors import InvalidInput, Problem
 from kafkaform.core.model import Desired, Intent, Location, ResourceRef, Undeclared
 from kafkaform.core.spelling import nearest, quoted
 from kafkaform.resources import KINDS, consent, misspelt_hazard
+from kafkaform.rules import waivers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -28,7 +29,6 @@ MAX_VALUES = 5_000_000
 """The most values, keys counted, that the manifests of one run may have together."""
 API_VERSION = "kafkaform/v1"
 OWN_PREFIX = "kafkaform/"
-WAIVER_PREFIX = f"{OWN_PREFIX}waive."
 """What the annotations that waive a rule start with; its code follows."""
 VERBATIM = frozenset({"config", "retention", "labels", "annotations", "client", "offsets"})
 """Below these keys scalars keep their source text: what they mean is for their kind to say."""
@@ -299,14 +299,14 @@ def _waivers(
     """The rules that a manifest waives, with the reasons; other annotations of ours are slips."""
     for name, reason in annotations.items():
         place = document.locate(["metadata", "annotations", name], key=True)
-        code = name.removeprefix(WAIVER_PREFIX)
-        if name.startswith(WAIVER_PREFIX):
+        code = name.removeprefix(waivers.PREFIX)
+        if name.startswith(waivers.PREFIX):
             if reason.strip():
                 yield code, reason.strip()
             else:
                 problems.append(Problem(f"the waiver of {quoted(code)} has no reason", place, "write it"))
         elif name.startswith(OWN_PREFIX) and name != consent.ANNOTATION:
-            hint = hint_for(name, [consent.ANNOTATION, f"{WAIVER_PREFIX}KF104"], "annotations")
+            hint = hint_for(name, [consent.ANNOTATION, f"{waivers.PREFIX}KF104"], "annotations")
             problems.append(Problem(f"there is no annotation {quoted(name)}", place, hint))
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kafkaform.config.manifests.yaml12 import Document
-    from kafkaform.core.model import Desired, Location
+    from kafkaform.core.model import Location
 
 _OPEN = frozenset({"config", "client", "labels", "annotations"})
 """Mappings whose keys may have dots of their own."""
@@ -18,7 +18,7 @@ _SHORTHAND = {"config.retention.ms": "time", "config.retention.bytes": "bytes"}
 
 @dataclass(frozen=True, slots=True)
 class FieldPlaces:
-    """Finds fields in a manifest by their path; see `Desired.place`.
+    """Finds fields in a manifest; see `Places`.
 
     Attributes:
         document: The manifest.
@@ -37,6 +37,10 @@ class FieldPlaces:
         """The keys that lead to a field in the manifest; None where the manifest does not set it."""
         return next((steps for steps in self._candidates(path) if self.document.has(steps)), None)
 
+    def nearest(self, keys: Sequence[str]) -> Location:
+        """Where these keys lead to, or where the nearest that is there does."""
+        return self.document.locate(keys, key=True)
+
     def _candidates(self, path: str) -> Iterator[tuple[str, ...]]:
         if not path:
             return
@@ -52,18 +56,6 @@ class FieldPlaces:
                 yield (*base, "retention", _SHORTHAND[path])
                 if _SHORTHAND[path] == "time":
                     yield (*base, "retention")
-
-
-def keys_of(desired: Desired, path: str) -> tuple[str, ...] | None:
-    """The keys that lead to a field in the resource's manifest; None where the manifest does not set it."""
-    return desired.places.keys(path) if isinstance(desired.places, FieldPlaces) else None
-
-
-def nearest(desired: Desired, keys: Sequence[str]) -> Location | None:
-    """Where these keys lead to in the resource's manifest, or where the nearest that is there does."""
-    if isinstance(desired.places, FieldPlaces):
-        return desired.places.document.locate(keys, key=True)
-    return desired.location
 
 
 def _steps(path: str) -> list[str]:

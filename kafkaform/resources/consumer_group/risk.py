@@ -19,7 +19,7 @@ from kafkaform.resources.base import unclassified
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from kafkaform.audit.trail import Setting
+    from kafkaform.core.model import Setting
     from kafkaform.resources.base import UpdateContext
 
 HAZARDS = frozenset(

@@ -16,10 +16,10 @@ from kafkaform.apply.executor import apply
 from kafkaform.apply.onlookers import Observer
 from kafkaform.audit.file import append_to_file
 from kafkaform.audit.journal import AuditJournal, FileSink, TopicSink, open_journal
-from kafkaform.audit.topic import TOPIC
 from kafkaform.audit.trail import read_record, read_record_file
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
+from kafkaform.cluster.record_topic import TOPIC
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError, RequestRejected, Unreachable
 from kafkaform.core.model import Plan

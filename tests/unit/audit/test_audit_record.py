@@ -19,12 +19,12 @@ from kafkaform.audit.record import (
     LONGEST_LINE,
     about,
     intent_lines,
-    key_of,
     new_run,
     result_lines,
     settled_lines,
     timestamp,
 )
+from kafkaform.cluster.record_topic import key_of
 from kafkaform.core.group_state import partition_path
 from kafkaform.core.model import (
     Consent,

@@ -15,9 +15,9 @@ from kafkaform.apply.moves.throttling import union
 from kafkaform.audit.journal import FileSink, TopicSink
 from kafkaform.audit.reading import read_log
 from kafkaform.audit.record import LONGEST_LINE
-from kafkaform.audit.topic import TOPIC
 from kafkaform.audit.trail import read_record, read_trail
 from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.record_topic import TOPIC
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError
 from kafkaform.core.throttles import Rates, ThrottledReplicas, Throttles

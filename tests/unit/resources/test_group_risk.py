@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import pytest
 
-from kafkaform.audit.trail import Setting
 from kafkaform.core import kafka_configs
 from kafkaform.core.group_state import observed_state
 from kafkaform.core.groups import Group, Member, Position
@@ -25,6 +24,7 @@ from kafkaform.core.model import (
     Plan,
     ResourceRef,
     Risk,
+    Setting,
     Status,
     Undeclared,
     Update,

@@ -25,6 +25,7 @@ from kafkaform.core.model import (
 from kafkaform.rules import Scene, Stage
 from kafkaform.rules.health import CRITICAL
 from kafkaform.rules.limits import Limits
+from tests.support.rule_scenes import PathAsPlace
 from tests.support.scenes import absent, declared, topic
 
 QUORUM = Quorum(11, (Voter(11, 0), Voter(12, 3, 300), Voter(13, 0, 500)))
@@ -194,10 +195,15 @@ def live(
     return Scene((), live={topic(name): observed})
 
 
+class LineOfLength(PathAsPlace):
+    """Each field in a line of its own."""
+
+    def __call__(self, path: str) -> Location:
+        return Location("a.yaml", len(path))
+
+
 def test_a_topic_that_is_not_as_declared_is_one_finding_that_names_the_fields() -> None:
-    wanted = replace(
-        declared("a", 6, 3, retention_ms="86400000"), places=lambda path: Location("a.yaml", len(path))
-    )
+    wanted = replace(declared("a", 6, 3, retention_ms="86400000"), places=LineOfLength())
     (finding,) = found(replace(live("a"), desired=(wanted,)))
     assert (finding.code, finding.severity) == ("KF306", Severity.WARNING)
     assert finding.message == (

@@ -15,6 +15,7 @@ from kafkaform.resources.base import Layer
 from kafkaform.resources.skew_policy import limits_of
 from kafkaform.rules import Stage
 from spark_validation.results import Estimate, Limits, TopicResult
+from tests.support.rule_scenes import PathAsPlace
 from tests.support.scenes import absent, declared
 from tests.support.skew_scenes import FINE, SURE, UNSURE, empty, hot, measured, policed, scene
 
@@ -23,7 +24,7 @@ def found(
     topic: Desired | None, *results: TopicResult, severities: Mapping[str, str] | None = None
 ) -> list[Diagnostic]:
     """Every finding, with the field in place of the file."""
-    pointed = replace(topic, places=Location) if topic is not None else None
+    pointed = replace(topic, places=PathAsPlace()) if topic is not None else None
     return [one for _, one in rules.check(scene(pointed, *results), severities or {}, (Stage.SKEW,))]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import CreateTopic
 
@@ -31,3 +33,11 @@ def creation(brokers: int) -> CreateTopic:
             "max.message.bytes": str(_LARGEST_BATCH),
         },
     )
+
+
+def key_of(line: str) -> str:
+    """The resource that a line is about, `KIND/NAME`, or `throttle/ID`: the key of its message."""
+    document = json.loads(line)
+    if document.get("record") == "throttle":
+        return f"throttle/{document['id']}"
+    return f"{document['kind']}/{document['name']}"

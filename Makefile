@@ -29,9 +29,10 @@ test-unit: $(READY) ## Run the unit tests: no JVM, two minutes
 test-nightly: $(READY) ## Run the tests that are too heavy for every change, and draw more examples of properties
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) --hypothesis-profile night -m "nightly or hypothesis"
 
-lint: $(READY) ## Check style and format (ruff), and that generated files are fresh
+lint: $(READY) ## Check style and format (ruff), what imports what, and that generated files are fresh
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/generate_schemas.py --check
 	@$(BIN)/python scripts/generate_docs.py --check
 

@@ -141,14 +141,13 @@ def is_local(master: str | None) -> bool:
     return master is not None and master.startswith("local") and not master.startswith("local-cluster")
 
 
-def session_settings(own: Mapping[str, str], partitions: int = 0) -> dict[str, str]:
+def session_settings(own: Mapping[str, str]) -> dict[str, str]:
     """What a session is given that somebody else starts.
 
     Args:
         own: The settings that it has; ours are added where these say nothing.
-        partitions: The most partitions that a topic has.
     """
-    capacity = {"spark.kafka.consumer.cache.capacity": str(max(_CONSUMERS, partitions))}
+    capacity = {"spark.kafka.consumer.cache.capacity": str(_CONSUMERS)}
     ours = {**SESSION_SETTINGS, **_FORGETTING, **capacity}
     return {**{name: value for name, value in ours.items() if name not in own}, **widened(own)}
 

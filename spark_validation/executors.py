@@ -14,7 +14,7 @@ PATIENCE_S = 60.0
 _PAUSE_S = 0.2
 
 
-def wait_for_executors(spark: SparkSession, patience_s: float = PATIENCE_S) -> None:
+def wait_for_executors(spark: SparkSession) -> None:
     """Wait for a first executor; where they come and go with the work there is nothing to wait for.
 
     Raises:
@@ -24,12 +24,12 @@ def wait_for_executors(spark: SparkSession, patience_s: float = PATIENCE_S) -> N
     if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
         return
     tracker = context._jsc.sc().statusTracker()  # noqa: SLF001 - PySpark's own tracker lacks executors
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + PATIENCE_S
     # The driver counts as one.
     while len(tracker.getExecutorInfos()) < 2:
         if time.monotonic() > deadline:
             raise SparkUnavailable(
-                f"no executor came from {context.master} within {patience_s:.0f} s",
+                f"no executor came from {context.master} within {PATIENCE_S:.0f} s",
                 hint="see whether its workers are alive and have cores and memory left"
                 " (--spark-conf spark.executor.memory=512m asks for less), and whether they reach this"
                 " machine (--spark-conf spark.driver.host=ADDRESS)",

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from kafkaform.core.errors import ClusterError
     from kafkaform.core.groups import Member, TopicPartition
-    from kafkaform.core.lock import Holder
     from kafkaform.core.model import Broker, ResourceRef
 
 
@@ -88,10 +87,6 @@ class Levers:
             carried_out: Whether it takes place all the same, as it may where the answer is what gets lost.
         """
         self._failures.append(Failure(error, ref, carried_out))
-
-    def take_lock(self, holder: Holder | None) -> None:
-        """Let the lock go to somebody else, or to nobody, as when the session of its holder ends."""
-        self._lock.take(holder)
 
     # --- topics and brokers ------------------------------------------------------------------------
 

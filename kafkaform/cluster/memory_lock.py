@@ -33,10 +33,6 @@ class MemoryLock:
             if self._holder is mine:
                 self._holder = None
 
-    def take(self, holder: Holder | None) -> None:
-        """Let it go to somebody else, or to nobody, as when the session of its holder ends."""
-        self._holder = holder
-
     def _try(self, holder: Holder) -> Holder | None:
         if self._holder is not None:
             return None

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from spark_validation.results import Estimate
 
 
-def lorenz_chart(shares: Sequence[float], *, title: str, text: str, most: int = 120) -> Chart:
+_POINTS = 120
+"""A curve of more points than the eye can part is thinned; its ends stay."""
+
+
+def lorenz_chart(shares: Sequence[float], *, title: str, text: str) -> Chart:
     """The Lorenz curve: the emptiest partitions first, the part of all records that they have together."""
     total = sum(shares) or 1.0
     sums = [0.0, *accumulate(sorted(shares))]
-    # A curve of more points than the eye can part is thinned; its ends stay.
-    picks = sorted({round(index * len(shares) / most) for index in range(most + 1)})
+    picks = sorted({round(index * len(shares) / _POINTS) for index in range(_POINTS + 1)})
     points = [(1000 * index / len(shares), 1000 - 1000 * sums[index] / total) for index in picks]
     path = line(points)
     ticks = tuple(25 * index for index in range(5))

@@ -15,7 +15,7 @@ from kafkaform.config.client_properties.resolution import read_secret_file
 from kafkaform.core.errors import KafkaformError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 _SECURITY = "org.apache.kafka.common.security"
 PLAIN_MODULE = f"{_SECURITY}.plain.PlainLoginModule"
@@ -28,9 +28,7 @@ _CERTIFICATE = ("ssl.certificate.location", "ssl.certificate.pem")
 _KEY = ("ssl.key.location", "ssl.key.pem")
 
 
-def to_java(
-    resolved: Mapping[str, str], read_file: Callable[[str], str] = read_secret_file
-) -> dict[str, str]:
+def to_java(resolved: Mapping[str, str]) -> dict[str, str]:
     """Properties for Kafka's Java clients, secrets included: never log them.
 
     Since Kafka 4.0 a JVM asks for OAuth tokens only at the URLs in its system property
@@ -38,7 +36,6 @@ def to_java(
 
     Args:
         resolved: Properties under librdkafka's names.
-        read_file: The text of a file; a certificate and a key in two files must be passed as text.
 
     Raises:
         KafkaformError: Java cannot do what a property asks for, or a file cannot be read.
@@ -53,7 +50,7 @@ def to_java(
         algorithm = resolved.get("ssl.endpoint.identification.algorithm", "https")
         result["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
         result |= {f"ssl.{name}": value for name, value in _trust_store(resolved, "ssl.ca").items()}
-        result |= _key_store(resolved, read_file)
+        result |= _key_store(resolved)
     if (mechanism := resolved.get("sasl.mechanism")) is not None:
         result["sasl.jaas.config"] = str(_login_module(mechanism, resolved))
     if mechanism == "OAUTHBEARER":
@@ -75,7 +72,7 @@ def _trust_store(resolved: Mapping[str, str], prefix: str) -> dict[str, str]:
     return {"truststore.type": "PEM", "truststore.location": location}
 
 
-def _key_store(resolved: Mapping[str, str], read_file: Callable[[str], str]) -> dict[str, str]:
+def _key_store(resolved: Mapping[str, str]) -> dict[str, str]:
     if store := resolved.get("ssl.keystore.location"):
         # A PKCS#12 store has one password for itself and for its keys.
         password = resolved["ssl.keystore.password"]
@@ -90,7 +87,7 @@ def _key_store(resolved: Mapping[str, str], read_file: Callable[[str], str]) -> 
     result = {"ssl.keystore.type": "PEM"}
     if key_password := resolved.get("ssl.key.password"):
         result["ssl.key.password"] = key_password
-    key = _pem(resolved, _KEY, read_file)
+    key = _pem(resolved, _KEY)
     if re.search(r"-----BEGIN (RSA|EC|DSA) PRIVATE KEY-----", key):
         raise KafkaformError(
             f"client property {_present(resolved, _KEY)}: Java reads private keys in PKCS#8 form only",
@@ -103,7 +100,7 @@ def _key_store(resolved: Mapping[str, str], read_file: Callable[[str], str]) -> 
         )
     if (place := resolved.get("ssl.key.location")) and place == resolved.get("ssl.certificate.location"):
         return {**result, "ssl.keystore.location": place}
-    chain = _pem(resolved, _CERTIFICATE, read_file)
+    chain = _pem(resolved, _CERTIFICATE)
     return {**result, "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
 
 
@@ -111,12 +108,12 @@ def _present(resolved: Mapping[str, str], names: tuple[str, str]) -> str:
     return next(name for name in names if name in resolved)
 
 
-def _pem(resolved: Mapping[str, str], names: tuple[str, str], read_file: Callable[[str], str]) -> str:
+def _pem(resolved: Mapping[str, str], names: tuple[str, str]) -> str:
     location, inline = names
     if inline in resolved:
         return resolved[inline]
     try:
-        return read_file(resolved[location])
+        return read_secret_file(resolved[location])
     except OSError as error:
         raise KafkaformError(
             f"client property {location}: cannot read {resolved[location]}: {error.strerror}",

@@ -113,15 +113,6 @@ _OF_DATA = frozenset(
 )
 
 
-def keys_that_stay(before: int, after: int) -> float:
-    """The share of keys that keep their partition when the count changes, with `hash mod count`.
-
-    Over one period of lcm(before, after) hashes, `h mod before == h mod after` holds for exactly
-    min(before, after) of them (Chinese remainder theorem).
-    """
-    return min(before, after) / lcm(before, after)
-
-
 def _successor(name: str) -> str:
     """The name of the next version of a topic: orders.v2 after orders.v1, and after orders."""
     stem, _, version = name.rpartition(".v")
@@ -129,7 +120,11 @@ def _successor(name: str) -> str:
 
 
 def _percent_that_move(before: int, after: int) -> float:
-    """To one place after the point, rounded down: it is never all of them."""
+    """The share of keys that change their partition with `hash mod count`, to one place after the point.
+
+    Over one period of lcm(before, after) hashes, `h mod before == h mod after` holds for exactly
+    min(before, after) of them (Chinese remainder theorem). Rounded down: it is never all of them.
+    """
     period = lcm(before, after)
     return (period - min(before, after)) * 1000 // period / 10
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.audit.entries import Entry, Log, Outcome, RecordedField, ThrottleEntry
 from kafkaform.audit.record import FORMAT_VERSION
 from kafkaform.core.model import ResourceRef
-from kafkaform.core.schema_files import acceptor, load_schema
+from kafkaform.core.schema_files import fits
 from kafkaform.core.throttles import Rates, ThrottledReplicas, Throttles
 from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from jsonschema_rs import Draft202012Validator
 
 
 def read_log(lines: Iterable[str], where: str) -> Log:
@@ -40,7 +37,7 @@ def read_log(lines: Iterable[str], where: str) -> Log:
         version = document.get("format_version") if document is not None else None
         if type(version) is int and version > FORMAT_VERSION:
             later.append(number)
-        elif document is None or not _acceptor().is_valid(document):
+        elif document is None or not fits("audit", document):
             damaged.append(number)
         elif document["record"] == "throttle":
             _take_in(throttles, document)
@@ -73,11 +70,6 @@ def merged(first: Log, second: Log) -> Log:
         throttles[entry.id] = replace(known_one, removed=known_one.removed or entry.removed)
     in_order = sorted(throttles.values(), key=lambda entry: entry.at)
     return Log(entries, (*first.problems, *second.problems), tuple(in_order))
-
-
-@cache
-def _acceptor() -> Draft202012Validator:
-    return acceptor(load_schema("audit"))
 
 
 def _parsed(line: str) -> dict[str, Any] | None:

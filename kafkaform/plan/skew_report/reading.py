@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from math import isfinite
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import SkewReportError
 from kafkaform.core.freshness import require_fresh
 from kafkaform.core.printable import clipped, printable
-from kafkaform.core.schema_files import acceptor, load_schema
+from kafkaform.core.schema_files import first_problem
 from spark_validation.document import FORMAT_VERSION, from_document
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from jsonschema.exceptions import ValidationError
 
     from spark_validation.results import Report
 
@@ -90,7 +88,7 @@ def parse_skew_report(text: str, file: str) -> Report:
             f"{FORMAT_VERSION}",
             hint="use the version of kafkaform that made it, or a newer one",
         )
-    wrong = _first_problem(document)
+    wrong = first_problem("skew", document)
     if wrong is not None:
         raise SkewReportError(f"{where}: not a valid skew report: {clipped(wrong, _LONG)}", hint=_AGAIN)
     report = from_document(document)
@@ -127,37 +125,3 @@ def _finite(text: str) -> float:
     if not isfinite(number):
         raise ValueError(text)
     return number
-
-
-def _first_problem(document: dict[str, Any]) -> str | None:
-    """The problem that explains most, with its place; None if the document fits the schema."""
-    schema = load_schema("skew")
-    try:
-        if acceptor(schema).is_valid(document):
-            return None
-    except (TypeError, ValueError):  # a number that only Python knows: it is judged the slow way
-        pass
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import best_match
-
-    error = best_match(Draft202012Validator(schema).iter_errors(document))
-    if error is None:
-        return None
-    place = error.json_path.removeprefix("$").removeprefix(".")
-    return f"{place or 'the document'}: {_worded(error)}"
-
-
-def _worded(error: ValidationError) -> str:
-    """What is wrong, without the value: a report may hold keys, which are personal data."""
-    rule, wanted = str(error.validator), cast("Any", error.validator_value)
-    match rule:
-        case "required" | "additionalProperties":
-            return str(error.message)  # these name fields only
-        case "type":
-            return f"must be {' or '.join([wanted] if isinstance(wanted, str) else wanted)}"
-        case "enum" | "const":
-            return f"must be {', '.join(map(str, wanted)) if rule == 'enum' else wanted}"
-        case "minimum":
-            return f"must be at least {wanted}"
-        case _:
-            return f"does not have the form of one ({rule})"

@@ -78,19 +78,19 @@ def test_a_report_that_names_no_cluster_is_taken(file: Path) -> None:
         ("[]", "has no format_version"),
         ("{}", "has no format_version"),
         ('{"format_version": true}', "has no format_version"),
-        ('{"format_version": 1}', "the document: 'tool_version' is a required property"),
+        ('{"format_version": 1}', "tool_version: missing"),
         ('{"format_version": 1e999}', "a number or a nesting that none holds"),
         ('{"format_version": NaN}', "a number or a nesting that none holds"),
         ("[" * 100_000, "a number or a nesting that none holds"),
         (json.dumps(document(format_version=2)), "of format 2, and this kafkaform reads up to format 1"),
-        (json.dumps(document(topics=[1])), "topics[0]: must be object"),
+        (json.dumps(document(topics=[1])), "topics[0]: must be an object"),
         (json.dumps(document(topics=document()["topics"] * 2)), "topic a is in it twice"),
         (
             json.dumps(document(created_at="2026-13-41T00:00:00Z")),
             "there is no time 2026-13-41",
         ),
-        (json.dumps(document(surplus=1)), "'surplus' was unexpected"),
-        (json.dumps(document(tool_version=None)), "tool_version: must be string"),
+        (json.dumps(document(surplus=1)), "unknown key 'surplus'"),
+        (json.dumps(document(tool_version=None)), "tool_version: must be a string"),
     ],
 )
 def test_what_is_no_report_is_refused_in_one_line_that_says_where(
@@ -103,22 +103,22 @@ def test_a_wrong_value_deep_inside_is_named_by_its_place(file: Path) -> None:
     damaged = document()
     damaged["topics"][0]["partitions"][2]["share"]["low"] = "alice@example.org"
     message = refused(file, json.dumps(damaged)).message
-    assert message.endswith("topics[0].partitions[2].share.low: must be number")
+    assert message.endswith("topics[0].partitions[2].share.low: must be a number")
     assert "\x1b" not in refused(file, json.dumps(document(**{"x\x1b[31m" * 1000: 1}))).message
 
 
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        (("diagnosis",), "alice", "diagnosis: must be balanced, hot_keys, few_keys,"),
+        (("diagnosis",), "alice", "diagnosis: must be one of balanced, hot_keys, few_keys,"),
         (
             ("hot_keys", 0, "key_hash"),
             "alice",
-            "hot_keys[0].key_hash: does not have the form of one (pattern)",
+            "hot_keys[0].key_hash: does not match ^",
         ),
-        (("hot_keys", 0, "key"), {"alice": 1}, "hot_keys[0].key: must be string or null"),
+        (("hot_keys", 0, "key"), {"alice": 1}, "hot_keys[0].key: must be a string or null"),
         (("sample", "seed"), -1, "sample.seed: must be at least 0"),
-        (("policy",), {"status": "fail"}, "policy: 'reasons' is a required property"),
+        (("policy",), {"status": "fail"}, "policy.reasons: missing"),
     ],
 )
 def test_what_is_wrong_is_said_without_the_value_as_that_may_be_a_key(

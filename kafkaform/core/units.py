@@ -1,23 +1,31 @@
 """Durations and sizes as people write them (`7d`, `1h30m`, `50GiB`), exact to the millisecond and the byte.
 
-The libraries know the units; the arithmetic is done here on integers, because theirs is on floats: of the
-values a Kafka config can hold, those above 2**53 would come out changed.
+The arithmetic is on integers: of the values that a Kafka config can hold, floats change those above 2**53.
 """
 
 from __future__ import annotations
 
 import re
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from functools import lru_cache
 
 from kafkaform.core.spelling import nearest, quoted
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 _BLANKS = " \t\r\n"
-_DURATION_UNITS = ("w", "d", "h", "m", "s", "ms")
-_SIZE_UNITS = ("TiB", "TB", "GiB", "GB", "MiB", "MB", "KiB", "kB", "B")
+_MILLISECONDS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+_DURATION_UNITS = tuple(_MILLISECONDS)
+_BYTES = {
+    "TiB": 2**40,
+    "TB": 10**12,
+    "GiB": 2**30,
+    "GB": 10**9,
+    "MiB": 2**20,
+    "MB": 10**6,
+    "KiB": 2**10,
+    "kB": 10**3,
+    "B": 1,
+}
+_SIZE_UNITS = tuple(_BYTES)
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _FORMAT_DURATION = ("d", "h", "m", "s", "ms")
 _LARGE = 10_000
 """So many of one unit are hard to read."""
@@ -43,14 +51,13 @@ def parse_duration(text: str) -> int:
     if _WHOLE.fullmatch(text):
         return int(text)
     parts = _PART.findall(text) if _DURATION.fullmatch(text) else []
-    sizes = _duration_units()
     units = [unit for _, unit in parts]
     # Each unit once and the largest first: `1m30m` or `5m2h` is more likely a slip than meant.
-    if not parts or units != sorted({*units} & {*sizes}, key=_DURATION_UNITS.index):
+    if not parts or units != sorted({*units} & {*_MILLISECONDS}, key=_DURATION_UNITS.index):
         raise ValueError(
             f"{quoted(text)} is not a duration; write a number of milliseconds or e.g. 7d, 36h, 90m, 1h30m"
         )
-    total = sum(_scaled(number, sizes[unit]) for number, unit in parts)
+    total = sum(_scaled(number, _MILLISECONDS[unit]) for number, unit in parts)
     return _whole(total, text, "milliseconds")
 
 
@@ -79,12 +86,11 @@ def parse_size(text: str) -> int:
     if match is None:
         raise ValueError(f"{quoted(text)} is not a size; write a number of bytes or e.g. 50GiB, 512MiB, 1MB")
     number, unit = match.groups()
-    sizes = _size_units()
     if unit == "KB":
         unit = "kB"
-    if unit not in sizes:
+    if unit not in _BYTES:
         raise ValueError(f"{quoted(text)} {_wrong_size_unit(unit)}")
-    return _whole(_scaled(number, sizes[unit]), text, "bytes")
+    return _whole(_scaled(number, _BYTES[unit]), text, "bytes")
 
 
 def format_duration(milliseconds: int) -> str:
@@ -92,18 +98,17 @@ def format_duration(milliseconds: int) -> str:
 
     That is one unit, unless there would be more than two of the next larger one: then each, seconds last.
     """
-    sizes = _duration_units()
     for unit, larger in zip(_FORMAT_DURATION, (None, *_FORMAT_DURATION), strict=False):
-        if milliseconds > 0 and milliseconds % sizes[unit] == 0:
-            if larger is None or milliseconds < 2 * sizes[larger]:
-                return f"{milliseconds // sizes[unit]}{unit}"
+        if milliseconds > 0 and milliseconds % _MILLISECONDS[unit] == 0:
+            if larger is None or milliseconds < 2 * _MILLISECONDS[larger]:
+                return f"{milliseconds // _MILLISECONDS[unit]}{unit}"
             break
     parts = []
     for unit in ("d", "h", "m"):
-        count, milliseconds = divmod(milliseconds, sizes[unit])
+        count, milliseconds = divmod(milliseconds, _MILLISECONDS[unit])
         parts += [f"{count}{unit}"] if count else []
     if milliseconds > 0:
-        seconds, rest = divmod(milliseconds, sizes["s"])
+        seconds, rest = divmod(milliseconds, _MILLISECONDS["s"])
         parts.append(f"{seconds}.{rest:03}".rstrip("0").rstrip(".") + "s")
     return " ".join(parts) or "0"
 
@@ -111,38 +116,21 @@ def format_duration(milliseconds: int) -> str:
 def format_size(size: int) -> str:
     """Write a size in the largest unit that divides it: `50 GiB`, `2 GB`, else plain bytes."""
     unit = _dividing(size)
-    return str(size) if unit is None else f"{size // _size_units()[unit]} {unit}"
+    return str(size) if unit is None else f"{size // _BYTES[unit]} {unit}"
 
 
 def readable_size(size: int) -> str:
     """Write a size as `format_size`, or rounded with the bytes behind it: `1.9 GiB (2073741824)`."""
     unit = _dividing(size)
-    if size < _LARGE or (unit is not None and size < _LARGE * _size_units()[unit]):
+    if size < _LARGE or (unit is not None and size < _LARGE * _BYTES[unit]):
         return format_size(size)
     return f"{rounded_size(size)} ({size})"
 
 
-@cache
-def _duration_units() -> Mapping[str, int]:
-    from datetime import timedelta
-
-    from durationpy import from_str
-
-    return {unit: from_str(f"1{unit}") // timedelta(milliseconds=1) for unit in _DURATION_UNITS}
-
-
-@cache
-def _size_units() -> Mapping[str, int]:
-    from bitmath import parse_string  # 20 ms to import
-
-    return {unit: int(parse_string(f"1{unit}").bytes) for unit in _SIZE_UNITS}
-
-
 def rounded_size(size: int) -> str:
     """A size in bytes for people, to one decimal: `1.3 GiB`."""
-    from bitmath import NIST, Byte
-
-    return str(Byte(size).best_prefix(NIST).format("{value:.1f} {unit}")) if size else "no data"
+    power = max(0, min((size.bit_length() - 1) // 10, len(_BINARY) - 1))
+    return f"{size / 1024**power:.1f} {_BINARY[power]}" if size else "no data"
 
 
 @lru_cache(maxsize=1024)
@@ -150,7 +138,7 @@ def rounded_duration(milliseconds: int) -> str:
     """A duration for people, without parts that are too small to matter: `36h`, `about 20m 34s`."""
     kept, rest = 0, milliseconds
     for unit in _FORMAT_DURATION:
-        size = _duration_units()[unit]
+        size = _MILLISECONDS[unit]
         number, rest = divmod(rest, size)
         if number * size * 1000 >= milliseconds:
             kept += number * size
@@ -159,9 +147,7 @@ def rounded_duration(milliseconds: int) -> str:
 
 def rounded_down(milliseconds: int) -> int:
     """The part of a duration that is whole in the largest unit of which there are two: 42h of 42h 30m."""
-    size = next(
-        (size for unit in _FORMAT_DURATION if milliseconds >= 2 * (size := _duration_units()[unit])), 1
-    )
+    size = next((size for unit in _FORMAT_DURATION if milliseconds >= 2 * (size := _MILLISECONDS[unit])), 1)
     return milliseconds - milliseconds % size
 
 
@@ -193,6 +179,5 @@ def _wrong_size_unit(unit: str) -> str:
 
 def _dividing(size: int) -> str | None:
     """The largest unit that a size is a multiple of; None if it is of none."""
-    sizes = _size_units()
-    dividing = [unit for unit in _FORMAT_SIZE if size > 0 and size % sizes[unit] == 0]
-    return max(dividing, key=sizes.__getitem__, default=None)
+    dividing = [unit for unit in _FORMAT_SIZE if size > 0 and size % _BYTES[unit] == 0]
+    return max(dividing, key=_BYTES.__getitem__, default=None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli import completion
-from kafkaform.cli.options import SectionedCommand, Where, report_option, where_options
+from kafkaform.cli.options import KINDS_BY_NOUN, SectionedCommand, Where, report_option, where_options
 from kafkaform.cli.output import put
 from kafkaform.cli.session import Session
 from kafkaform.cli.status import declared_if_any
@@ -20,6 +20,7 @@ from kafkaform.core.spelling import nearest, quoted
 from kafkaform.core.wording import command
 from kafkaform.inspect.standing import Selection
 from kafkaform.plan.planning import check_identity
+from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import Cluster
 
 _FORMATS = ("yaml", "json")
-_KINDS = {"topic": "Topic", "topics": "Topic", "group": "ConsumerGroup", "groups": "ConsumerGroup"}
+_KINDS = KINDS_BY_NOUN | {f"{noun}s": kind for noun, kind in KINDS_BY_NOUN.items()}
 
 
 @click.command(cls=SectionedCommand)
@@ -92,7 +93,7 @@ def _list(
 def _show(cluster: Cluster, ref: ResourceRef, output: str | None) -> str:
     """The manifest, with a newline at its end; what it leaves out is told on stderr."""
     observation = cluster.observe([ref], kinds=[ref.kind])
-    noun = "topic" if ref.kind == "Topic" else "group"
+    noun = KINDS[ref.kind].noun
     if ref in observation.resources:
         manifest = live_manifest(observation.resources[ref])
         for line in manifest.left_out:

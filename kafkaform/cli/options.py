@@ -16,6 +16,7 @@ from kafkaform.cli.terminal import is_terminal
 from kafkaform.config.manifests.files import DASH
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.units import parse_age
+from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -192,7 +193,7 @@ target_option = click.option(
     shell_complete=completion.resources,
     help="Only these resources (globs allowed; repeatable), such as 'Topic/orders.*'.",
 )
-KINDS_BY_NOUN = {"topic": "Topic", "group": "ConsumerGroup"}
+KINDS_BY_NOUN = {kind.noun: kind.name for kind in KINDS.values()}
 """The kinds as options name them."""
 
 match_option = click.option(

@@ -20,6 +20,7 @@ from kafkaform.core.spelling import nearest, quoted
 from kafkaform.core.wording import counted
 from kafkaform.inspect.reversal import reversal
 from kafkaform.report.edit_diff import edit_diff
+from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -119,8 +120,7 @@ def _new_files(restored: Sequence[Observed], paths: Sequence[Path]) -> list[tupl
     home = paths[0] if paths[0].is_dir() or not paths[0].suffix else paths[0].parent
     found = []
     for one in restored:
-        folder = home if one.ref.kind == "Topic" else home / "groups"
-        path = folder / file_names([one.ref.name])[one.ref.name]
+        path = home / KINDS[one.ref.kind].folder / file_names([one.ref.name])[one.ref.name]
         if path.exists():
             raise KafkaformError(
                 f"{path} exists, and does not declare {one.ref}",

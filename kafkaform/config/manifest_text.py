@@ -12,7 +12,6 @@ import yaml
 
 from kafkaform.config.manifests.loader import API_VERSION
 from kafkaform.config.manifests.written import is_plainly_text, written
-from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, ResourceRef, Undeclared
 from kafkaform.core.printable import is_plain, printable
 from kafkaform.resources import KINDS
@@ -131,7 +130,7 @@ def _retention(config: dict[str, Any]) -> dict[str, Any]:
 def _config(observed: Observed, under: Mapping[str, object], left_out: list[str]) -> dict[str, Any]:
     """The resource's own configs, as far as a manifest can declare them and no default says the same."""
     kind = KINDS[observed.ref.kind]
-    keys = kafka_configs.topic_configs() if kind.name == "Topic" else kafka_configs.group_configs()
+    keys = kind.configs()
     defaults = cast("Mapping[str, str | None]", under.get("config", {}))
     config: dict[str, Any] = {
         name: None

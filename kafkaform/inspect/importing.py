@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from kafkaform.resources.base import Layer
 
 
-GROUPS_FOLDER = "groups"
 """Where the files of groups lie, below the folder of those of topics: both may have the same names."""
 
 
@@ -194,8 +193,9 @@ def _paths(refs: Collection[ResourceRef], layout: Layout) -> dict[ResourceRef, P
     """The file of each resource; the same whatever is declared already."""
     name_of: Callable[[str], str] = prefix if layout.by is By.PREFIX else str
     paths: dict[ResourceRef, Path] = {}
-    for kind, folder in (("Topic", layout.folder), ("ConsumerGroup", layout.folder / GROUPS_FOLDER)):
-        of_kind = [ref for ref in refs if ref.kind == kind]
+    for name, kind in KINDS.items():
+        folder = layout.folder / kind.folder
+        of_kind = [ref for ref in refs if ref.kind == name]
         names = file_names({name_of(ref.name) for ref in of_kind})
         paths.update({ref: folder / names[name_of(ref.name)] for ref in of_kind})
     return paths

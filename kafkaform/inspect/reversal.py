@@ -160,7 +160,7 @@ class _Undoing:
             self._note("the manifest says `state: absent` already")
         else:
             self.found.edits.append(Edit(self.entry.ref, "state", "absent"))
-            lost = "its data" if self.entry.ref.kind == "Topic" else "its offsets"
+            lost = KINDS[self.entry.ref.kind].contents
             self._note(f"`state: absent` deletes it with {lost}: an apply needs consent to delete")
             if self.declared.intent.deletion_protection:
                 self._note("spec.deletionProtection stands against that, and is left as it is")

@@ -14,6 +14,7 @@ from kafkaform.inspect.comparison import FieldDifference
 from kafkaform.report.budget import Block, fit_all
 from kafkaform.report.markdown_escape import code, prose
 from kafkaform.report.tables import Cell, Column, table
+from kafkaform.resources import KINDS
 from kafkaform.resources.values import label, worded
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _remark(field: FieldDifference) -> str:
 def _inherited(comparison: Comparison) -> Iterator[_Line]:
     for one in comparison.inherited:
         a, b = _values(ResourceRef(one.kind, ""), FieldDifference(one.path, None, None, one.a, one.b))
-        noun = "topic" if one.kind == "Topic" else "group"
+        noun = KINDS[one.kind].noun
         verb = "inherits it" if one.count == 1 else "inherit it"
         yield "(defaults of brokers)", label(one.path), a, b, f"{counted(one.count, noun)} {verb}"
 

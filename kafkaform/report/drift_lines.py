@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from kafkaform.config.manifests.edit_scalars import Style
 from kafkaform.config.manifests.written import written
-from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.core.printable import clipped, printable
+from kafkaform.resources import KINDS
 from kafkaform.resources.values import LONGEST
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ def yaml_of(line: Line) -> str:
     """The line itself, without its indentation."""
     value: str | int | bool | None = line.value
     if isinstance(value, str) and line.path.startswith(CONFIG_PREFIX):
-        keys = kafka_configs.topic_configs() if line.kind == "Topic" else kafka_configs.group_configs()
-        value = written(keys.get(line.path.removeprefix(CONFIG_PREFIX)), value)
+        value = written(KINDS[line.kind].configs().get(line.path.removeprefix(CONFIG_PREFIX)), value)
     return f"{_STYLE.scalar(line.keys[-1])}: {_STYLE.scalar(value)}"
 
 

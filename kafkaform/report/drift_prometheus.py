@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from kafkaform.core.model import ResourceRef
     from kafkaform.inspect.drift import Drift
 
-_LABELS = {"Topic": "topic", "ConsumerGroup": "group"}
-"""The label that holds the name of a resource, as exporters of Kafka's own metrics call it."""
-
 
 def drift_metrics(drift: Drift | None, name: str, at: float) -> str:
     """The metrics of drift.
@@ -50,7 +47,7 @@ def _add_counts(gauges: Gauges, drift: Drift) -> None:
     gauges.add_each(
         "kafkaform_drift_fields",
         "Fields that are not as declared; 1 for a resource that is missing, or should not be there.",
-        ("kind", *_LABELS.values(), "drift"),
+        ("kind", *(kind.noun for kind in KINDS.values()), "drift"),
         (
             ((drifted.ref.kind, *_named(drifted.ref), drifted.form.value), drifted.size)
             for drifted in drift.resources
@@ -72,4 +69,5 @@ def _by_kind(refs: Iterable[ResourceRef]) -> list[tuple[tuple[str], int]]:
 
 
 def _named(ref: ResourceRef) -> list[str]:
-    return [ref.name if kind == ref.kind else "" for kind in _LABELS]
+    """The name under the label of its kind, which exporters of Kafka's own metrics call the same."""
+    return [ref.name if kind == ref.kind else "" for kind in KINDS]

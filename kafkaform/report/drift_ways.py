@@ -11,6 +11,7 @@ from kafkaform.core.wording import command
 from kafkaform.inspect.adoption import obstacle, whole_obstacle
 from kafkaform.inspect.drift import Form
 from kafkaform.report.consents import Ledger
+from kafkaform.resources import KINDS
 from kafkaform.resources.consent import grant_of
 
 if TYPE_CHECKING:
@@ -76,8 +77,7 @@ class Reach:
 
     def get(self, ref: ResourceRef) -> str:
         """The command that prints a live resource as a manifest."""
-        noun = "topic" if ref.kind == "Topic" else "group"
-        return command("get", noun, ref.name, options=self.options)
+        return command("get", KINDS[ref.kind].noun, ref.name, options=self.options)
 
 
 def restoring(drifted: ResourceDrift, drift: Drift, reach: Reach) -> Way:

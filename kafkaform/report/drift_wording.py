@@ -12,6 +12,7 @@ from kafkaform.core.model import Risk, Update, judgements
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import command, counted, short_commit
 from kafkaform.inspect.drift import Cause, Form, Verdict
+from kafkaform.resources import KINDS
 from kafkaform.resources.values import Worded, single, worded
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?Z", re.ASCII)
 _OTHERWISE = "not by an apply on record"
 _WORD = 120
-_NOUNS = {"Topic": "topic", "ConsumerGroup": "group"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def _lead(drift: Drift) -> str:
 def unmanaged_words(drift: Drift) -> str:
     """`2 unmanaged topics, 1 unmanaged group`."""
     kinds = Counter(ref.kind for ref in drift.unmanaged or ())
-    return ", ".join(counted(number, f"unmanaged {_NOUNS.get(kind, kind)}") for kind, number in kinds.items())
+    return ", ".join(counted(number, f"unmanaged {KINDS[kind].noun}") for kind, number in kinds.items())
 
 
 def form_words(drifted: ResourceDrift) -> str:
@@ -181,7 +181,7 @@ def since_whole(drifted: ResourceDrift) -> str | None:
         deleted = f"an apply deleted it ({printable(command('history', str(drifted.ref)))})"
         return f"{deleted}; {'the manifest declares it' if missing else f'made again since, {_OTHERWISE}'}"
     if past.cause is Cause.CLUSTER:
-        gone = "deleted" if drifted.ref.kind == "Topic" else "expired or deleted"
+        gone = KINDS[drifted.ref.kind].endings
         return f"{apply_words(past.last)} made or changed it; {gone} since, {_OTHERWISE}"
     when = _maybe(past.last)
     if missing:

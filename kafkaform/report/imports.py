@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import counted, listed
+from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -59,10 +61,8 @@ def _left_out(made: Import) -> Iterator[str]:
 
 
 def _resources(refs: Collection[ResourceRef]) -> str:
-    topics = sum(ref.kind == "Topic" for ref in refs)
-    groups = len(refs) - topics
-    parts = [counted(topics, "topic")] if topics else []
-    return " and ".join([*parts, *([counted(groups, "group")] if groups else [])])
+    counts = Counter(ref.kind for ref in refs)
+    return " and ".join(counted(counts[name], kind.noun) for name, kind in KINDS.items() if counts[name])
 
 
 def _names(refs: Collection[ResourceRef]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.model import (
         Change,
         Facts,
@@ -81,13 +82,29 @@ class Kind(Protocol):
         name: As in `kind:` of a manifest.
         schema: The name of its JSON Schema in schemas/.
         collection: Its name in the plural, for messages.
+        noun: What one is called on the command line, in messages, and as a label of metrics.
+        folder: Where `import` puts its manifests, below the folder of all; empty for that folder itself.
+        contents: What is lost with one that is deleted, for messages.
+        endings: How one may have gone that no apply deleted, for messages.
+        nowhere: A spec with values that no manifest can have.
         hazards: The names by which its changes can be consented to or forbidden.
     """
 
     name: str
     schema: str
     collection: str
+    noun: str
+    folder: str
+    contents: str
+    endings: str
+    nowhere: Layer
     hazards: frozenset[str]
+
+    def configs(self) -> Mapping[str, ConfigKey]:
+        """Kafka's configs of the kind, by name."""
+
+    def config_defaults(self, facts: Facts) -> Mapping[str, str | None] | None:
+        """What is in force where a resource has no own config; None where this account may not read it."""
 
     def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
         """Bring a spec that fits the schema into normal form; settings with bad values are reported."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from kafkaform.config.manifests.edit_layout import Collection, Scalar, find
 from kafkaform.config.manifests.edit_scalars import respelled
 from kafkaform.config.manifests.edit_text import drop, nest, put
-from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.resources import KINDS
 from kafkaform.resources.topic.spec import RETENTION
 
 if TYPE_CHECKING:
@@ -114,8 +114,7 @@ class Manifest:
             return lambda _: "present" if value is None else str(value)
         if value is None or isinstance(value, int) or not path.startswith(CONFIG_PREFIX):
             return lambda _: value
-        keys = kafka_configs.topic_configs() if self.kind == "Topic" else kafka_configs.group_configs()
-        key = keys.get(path.removeprefix(CONFIG_PREFIX))
+        key = KINDS[self.kind].configs().get(path.removeprefix(CONFIG_PREFIX))
         below = find(self.root, self._place(_BASE, path) or ("",))
         inherited = below.value if isinstance(below, Scalar) else None
         return lambda old: respelled(key, value, inherited if old is None else old)

@@ -16,17 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.core.model import Desired, FieldValue, ResourceRef
-    from kafkaform.resources.base import Layer
 
 Wanted: TypeAlias = Mapping[str, "FieldValue"]
 """New values by path; None for no own one."""
-
-# What lies under the manifests of environments whose defaults nobody knows here: values that no manifest
-# can have, so that a difference is never hidden by a default that says the same.
-_UNKNOWN: Mapping[str, tuple[Layer, ...]] = {
-    "Topic": ({"partitions": 0, "replicationFactor": 0},),
-    "ConsumerGroup": ({"topics": []},),
-}
 
 
 class Unproven(Exception):  # noqa: N818 - becomes the reason of a refused edit
@@ -70,9 +62,12 @@ class Reader:
         """
         path = self.folder / "manifest.yaml"
         path.write_bytes(text.encode())
+        # What lies under the manifests of environments whose defaults nobody knows here: a difference must
+        # never be hidden by a default that says the same.
+        nowhere = {kind.name: (kind.nowhere,) for kind in KINDS.values()}
         contexts = [replace(self.context, root=None)]
         contexts += [
-            replace(self.context, root=None, environment=name, defaults=_UNKNOWN) for name in self.others
+            replace(self.context, root=None, environment=name, defaults=nowhere) for name in self.others
         ]
         try:
             chosen, *others = load_all([path], contexts)

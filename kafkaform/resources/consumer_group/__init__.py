@@ -29,6 +29,7 @@ from kafkaform.resources.consumer_group import risk, spec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.groups import Group
     from kafkaform.core.operations import Operation
     from kafkaform.resources.base import Binding, Fate, Layer, Report, UpdateContext
@@ -40,7 +41,20 @@ class ConsumerGroupKind:
     name = "ConsumerGroup"
     schema = "consumergroup"
     collection = "consumer groups"
+    noun = "group"
+    folder = "groups"
+    contents = "its offsets"
+    endings = "expired or deleted"
+    nowhere: Layer = {"topics": []}  # noqa: RUF012 - read-only
     hazards = risk.HAZARDS
+
+    def configs(self) -> Mapping[str, ConfigKey]:
+        """The group configs."""
+        return kafka_configs.group_configs()
+
+    def config_defaults(self, facts: Facts) -> Mapping[str, str | None] | None:
+        """The brokers' defaults of group configs."""
+        return facts.group_defaults
 
     def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
         """See `Kind.normalise`."""

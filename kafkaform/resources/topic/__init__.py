@@ -33,6 +33,7 @@ from kafkaform.resources.topic.replication import REPLICATION_FACTOR
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.operations import Operation
     from kafkaform.resources.base import Layer, Report, UpdateContext
 
@@ -45,7 +46,20 @@ class TopicKind:
     name = "Topic"
     schema = "topic"
     collection = "topics"
+    noun = "topic"
+    folder = ""
+    contents = "its data"
+    endings = "deleted"
+    nowhere: Layer = {"partitions": 0, "replicationFactor": 0}  # noqa: RUF012 - read-only
     hazards = risk.HAZARDS
+
+    def configs(self) -> Mapping[str, ConfigKey]:
+        """The topic configs."""
+        return kafka_configs.topic_configs()
+
+    def config_defaults(self, facts: Facts) -> Mapping[str, str | None] | None:
+        """The brokers' defaults of topic configs."""
+        return facts.defaults
 
     def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
         """See `Kind.normalise`."""

@@ -71,7 +71,7 @@ def field_value(desired: Desired, path: str, scene: Scene) -> tuple[str | None, 
 def _cluster_defaults(kind: str, facts: Facts | None) -> Mapping[str, str | None]:
     if facts is None:
         return {}
-    return (facts.defaults if kind == "Topic" else facts.group_defaults) or {}
+    return KINDS[kind].config_defaults(facts) or {}
 
 
 def _below(spec: Mapping[str, object], path: str) -> object:
@@ -89,7 +89,7 @@ def _below(spec: Mapping[str, object], path: str) -> object:
 def _fields(kind: str) -> Mapping[str, ConfigKey]:
     schema = load_schema(KINDS[kind].schema)
     found = dict(_leaves(schema["$defs"]["spec"], schema, ""))
-    configs = kafka_configs.topic_configs() if kind == "Topic" else kafka_configs.group_configs()
+    configs = KINDS[kind].configs()
     found |= {CONFIG_PREFIX + name: key for name, key in configs.items() if not key.internal}
     return found | _client_fields() if kind == "ConsumerGroup" else found
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = {
-    "planner": (
+    "plan/planner": (
         "plan/test_planner",
         "plan/test_planner_properties",
         "plan/test_planning",
@@ -46,48 +46,62 @@ TESTS = {
         "plan/test_destinations",
         "inspect/test_drift",
     ),
-    "gates": ("plan/test_gates", "plan/test_consent", "plan/test_planner", "rules/test_rules_suggestions"),
-    "consent": ("plan/test_consent", "plan/test_gates", "plan/test_planner", "rules/test_rules_suggestions"),
-    "rejudging": ("plan/test_rejudging", "plan/test_planner"),
-    "preconditions": ("apply/test_preconditions", "apply/test_executor"),
-    "executor": ("apply/test_executor", "plan/test_planning_groups"),
-    "pending": ("apply/test_executor", "plan/test_planning_groups"),
-    "batches": ("apply/test_batches", "apply/test_executor"),
-    "plan_file": ("plan/test_plan_file", "plan/test_plan_signature"),
-    "units": ("core/test_units",),
-    "kinds/topic/risk": ("resources/test_topic_risk", "plan/test_planner"),
+    "plan/gates": (
+        "plan/test_gates",
+        "plan/test_consent",
+        "plan/test_planner",
+        "rules/test_rules_suggestions",
+    ),
+    "resources/consent": (
+        "plan/test_consent",
+        "plan/test_gates",
+        "plan/test_planner",
+        "rules/test_rules_suggestions",
+    ),
+    "plan/rejudging": ("plan/test_rejudging", "plan/test_planner"),
+    "apply/preconditions": ("apply/test_preconditions", "apply/test_executor"),
+    "apply/executor": ("apply/test_executor", "plan/test_planning_groups"),
+    "apply/pending": ("apply/test_executor", "plan/test_planning_groups"),
+    "apply/batches": ("apply/test_batches", "apply/test_executor"),
+    "plan/plan_file": ("plan/test_plan_file", "plan/test_plan_signature"),
+    "core/units": ("core/test_units",),
+    "resources/topic/risk": ("resources/test_topic_risk", "plan/test_planner"),
     "rules/changes": ("rules/test_rules_changes",),
     "cluster/wire": ("cluster/test_wire", "cluster/test_topic_sources"),
-    "manifests/yaml12": ("config/test_yaml12", "config/test_loader"),
-    "manifests/yaml_hazards": ("config/test_yaml12",),
-    "moves/mover": ("apply/test_moves_mover", "apply/test_executor"),
-    "moves/throttle_keeper": ("apply/test_executor", "apply/test_moves_mover", "apply/test_moves_throttling"),
+    "config/manifests/yaml12": ("config/test_yaml12", "config/test_loader"),
+    "config/manifests/yaml_hazards": ("config/test_yaml12",),
+    "apply/moves/mover": ("apply/test_moves_mover", "apply/test_executor"),
+    "apply/moves/throttle_keeper": (
+        "apply/test_executor",
+        "apply/test_moves_mover",
+        "apply/test_moves_throttling",
+    ),
     "audit/trail": ("audit/test_audit_trail",),
 }
 """The modules, and the tests that are to notice, the most likely first."""
 EQUIVALENT = {
     (
-        "batches",
+        "apply/batches",
         "MAX_WEIGHT = 5_000",
         "5_000 -> 5001",
     ): "any number near it does",
     (
-        "consent",
+        "resources/consent",
         'if not colon or "/" not in resource or not hazard:',
         "not colon or \"/\" not in resource or not hazard -> '/' not in resource or not hazard",
     ): "without a colon, rpartition finds no resource, and so no slash in it",
     (
-        "kinds/topic/risk",
+        "resources/topic/risk",
         "if fewest_after < 2 and (most_before is None or most_before > fewest_after):",
         "fewest_after < 2 and (most_before is None or most_before > fewest_after) -> fewest_after < 2",
     ): "a change from 1 replica to fewer or as many is none",
     (
-        "manifests/yaml12",
+        "config/manifests/yaml12",
         "if not checked and (node.tag != UNTAGGED or depth > MAX_DEPTH):",
         "node.tag != UNTAGGED -> node.tag == UNTAGGED",
     ): "what the fast way does not take, the thorough one reads as well",
     (
-        "manifests/yaml_hazards",
+        "config/manifests/yaml_hazards",
         "height = max(height, heights.get(id(child), 0))",
         "0 -> 1",
     ): "only a node that holds itself has no height yet, and is refused for that",
@@ -97,7 +111,7 @@ EQUIVALENT = {
         "0 -> 1",
     ): "of a topic that is not there no partition is reported, with 0 or 1 of them",
     (
-        "units",
+        "core/units",
         "if larger is None or milliseconds < 2 * sizes[larger]:",
         "milliseconds < 2 * sizes[larger] -> milliseconds <= 2 * sizes[larger]",
     ): "what is two of the larger unit was written in that unit before",
@@ -411,7 +425,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "modules", nargs="*", default=[*TESTS], help="such as moves/mover; all of them otherwise"
+        "modules", nargs="*", default=[*TESTS], help="such as apply/moves/mover; all of them otherwise"
     )
     parser.add_argument("--count", type=int, default=100, help="how many mutations (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="which ones (default: %(default)s)")

@@ -43,7 +43,7 @@ TESTS = {
         "plan/test_planner_properties",
         "plan/test_planning",
         "plan/test_planning_groups",
-        "plan/test_destinations",
+        "plan/test_placement_planning",
         "inspect/test_drift",
     ),
     "plan/gates": (
@@ -61,7 +61,7 @@ TESTS = {
     "plan/rejudging": ("plan/test_rejudging", "plan/test_planner"),
     "apply/preconditions": ("apply/test_preconditions", "apply/test_executor"),
     "apply/executor": ("apply/test_executor", "plan/test_planning_groups"),
-    "apply/pending": ("apply/test_executor", "plan/test_planning_groups"),
+    "apply/change_execution": ("apply/test_executor", "plan/test_planning_groups"),
     "apply/batches": ("apply/test_batches", "apply/test_executor"),
     "plan/plan_file": ("plan/test_plan_file", "plan/test_plan_signature"),
     "core/units": ("core/test_units",),
@@ -70,10 +70,10 @@ TESTS = {
     "cluster/wire": ("cluster/test_wire", "cluster/test_topic_sources"),
     "config/manifests/yaml12": ("config/test_yaml12", "config/test_loader"),
     "config/manifests/yaml_hazards": ("config/test_yaml12",),
-    "apply/moves/mover": ("apply/test_moves_mover", "apply/test_executor"),
+    "apply/moves/reassignment": ("apply/test_moves_reassignment", "apply/test_executor"),
     "apply/moves/throttle_keeper": (
         "apply/test_executor",
-        "apply/test_moves_mover",
+        "apply/test_moves_reassignment",
         "apply/test_moves_throttling",
     ),
     "audit/trail": ("audit/test_audit_trail",),
@@ -435,7 +435,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "modules", nargs="*", default=[*TESTS], help="such as apply/moves/mover; all of them otherwise"
+        "modules", nargs="*", default=[*TESTS], help="such as apply/moves/reassignment; all of them otherwise"
     )
     parser.add_argument("--count", type=int, default=100, help="how many mutations (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="which ones (default: %(default)s)")

@@ -10,13 +10,14 @@ from threading import Event
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.apply.batches import batches
-from kafkaform.apply.moves.conduct import Conduct
-from kafkaform.apply.moves.ledger import NO_LEDGER
-from kafkaform.apply.moves.mover import Mover
-from kafkaform.apply.onlookers import NO_JOURNAL, Observer
-from kafkaform.apply.pending import Pending, Sort, sort_of
+from kafkaform.apply.change_execution import Pending, Sort, sort_of
+from kafkaform.apply.moves.context import Conduct
+from kafkaform.apply.moves.reassignment import Mover
+from kafkaform.apply.moves.throttle_journal import NO_LEDGER
+from kafkaform.apply.observers import NO_JOURNAL, Observer
 from kafkaform.apply.preconditions import concerned
 from kafkaform.cluster.protocol import SETTLE_TIMEOUT_S
+from kafkaform.core.apply_result import ApplyReport, Result
 from kafkaform.core.clock import Clock
 from kafkaform.core.errors import (
     ClusterError,
@@ -40,14 +41,13 @@ from kafkaform.core.operations import (
     Reassign,
     ResetOffsets,
 )
-from kafkaform.core.outcome import ApplyReport, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from kafkaform.apply.moves.ledger import ThrottleLedger
-    from kafkaform.apply.moves.mover import MoveReport
-    from kafkaform.apply.onlookers import Journal
+    from kafkaform.apply.moves.reassignment import MoveReport
+    from kafkaform.apply.moves.throttle_journal import ThrottleLedger
+    from kafkaform.apply.observers import Journal
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import Observation, Plan

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, Update
 from kafkaform.resources import KINDS
-from kafkaform.resources.base import Fate
+from kafkaform.resources.base import FieldOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -111,9 +111,9 @@ def _remaining_update(change: Update, observed: Observed | None) -> Left | Moved
     moved: list[str] = []
     for field in change.fields:
         match kind.remaining(field, observed):
-            case Fate.DONE:
+            case FieldOutcome.DONE:
                 pass
-            case Fate.MOVED:
+            case FieldOutcome.MOVED:
                 live, saw, wants = map(_shown, (kind.live(field.path, observed), field.before, field.after))
                 moved.append(f"{_name(field.path)} is {live} by now; the plan saw {saw} and wants {wants}")
             case rest:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 from kafkaform.audit.file import append_to_file
 from kafkaform.audit.record import RESULTS, about, intent_lines, new_run, result_lines, timestamp
 from kafkaform.cluster.record_topic import TOPIC
+from kafkaform.core.apply_result import ResourceResult, Result
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied
-from kafkaform.core.outcome import ResourceResult, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from kafkaform.audit.author import Author
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.config.settings import AuditSettings
+    from kafkaform.core.apply_result import ApplyReport
     from kafkaform.core.model import Consent, Plan, PlannedChange, ResourceRef
-    from kafkaform.core.outcome import ApplyReport
 
 _log = logging.getLogger(__name__)
 _OTHERWISE = "or apply without a record: --no-audit"

@@ -12,6 +12,7 @@ import secrets
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kafkaform.core.apply_result import Result
 from kafkaform.core.group_state import partition_path, topic_path
 from kafkaform.core.model import CONFIG_PREFIX, Delete, Update, risk_of
 from kafkaform.core.operations import (
@@ -24,7 +25,6 @@ from kafkaform.core.operations import (
     Reassign,
     ResetOffsets,
 )
-from kafkaform.core.outcome import Result
 from kafkaform.resources import KINDS
 from kafkaform.resources.changes import action_of, fields_of
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from kafkaform.audit.author import Author
     from kafkaform.audit.entries import Entry
+    from kafkaform.core.apply_result import ResourceResult
     from kafkaform.core.model import Consent, FieldChange, FieldValue, PlannedChange
     from kafkaform.core.operations import Operation
-    from kafkaform.core.outcome import ResourceResult
 
 FORMAT_VERSION = 1
 LONGEST_LINE = 900_000

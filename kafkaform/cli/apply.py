@@ -22,12 +22,12 @@ from kafkaform.cli.options import (
     where_options,
 )
 from kafkaform.cli.output import header, print_plan, print_text, tell, verbose_option
+from kafkaform.cli.plan_verification import Trust, require_same, trust_options
 from kafkaform.cli.progress import ended_by_sigterm, interruptible, progress
 from kafkaform.cli.safeguards import Safeguards, safeguard_options
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import PLAN_SUFFIX, read_plan_file
 from kafkaform.cli.terminal import is_terminal, prose_width
-from kafkaform.cli.trusting import Trust, require_same, trust_options
 from kafkaform.config.settings import find_settings
 from kafkaform.core.errors import InvalidInput, KafkaformError, PlanFileError, UsageError
 from kafkaform.core.model import Delete, Plan, Risk, Status, risk_of
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
-    from kafkaform.apply.moves.ledger import ThrottleLedger
-    from kafkaform.apply.onlookers import Journal
+    from kafkaform.apply.moves.throttle_journal import ThrottleLedger
+    from kafkaform.apply.observers import Journal
     from kafkaform.cli.plan import Scope
     from kafkaform.cluster.protocol import Cluster
+    from kafkaform.core.apply_result import ApplyReport
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import Facts, Intent, ResourceRef
     from kafkaform.core.move_options import MoveOptions
-    from kafkaform.core.outcome import ApplyReport
     from kafkaform.plan.plan_file import PlanHeader
 
 
@@ -249,7 +249,7 @@ def _checked(plan: Plan, session: Session, cluster: Cluster) -> Plan:
     """The plan without what must wait until the cluster is healthy."""
     if not any(moves_data(planned.change) for planned in plan.with_status(Status.PLANNED)):
         return plan
-    from kafkaform.inspect.checkup import critical_findings
+    from kafkaform.inspect.health_check import critical_findings
 
     return hold_back(plan, critical_findings(cluster, session.settings, session.target))
 

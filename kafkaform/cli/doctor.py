@@ -26,7 +26,7 @@ from kafkaform.core.model import Desired, Severity
 from kafkaform.core.printable import printable
 from kafkaform.core.spelling import nearest
 from kafkaform.core.units import format_duration
-from kafkaform.inspect.checkup import Checkup, Examination, Verdict, await_health, health_rules
+from kafkaform.inspect.health_check import Checkup, Examination, Verdict, await_health, health_rules
 from kafkaform.report.doctor import checkup_to_json, headline, render_checkup
 from kafkaform.rules import plugins
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from click.globals import pop_context, push_context
 
-from kafkaform.cli.complaints import Complaints
+from kafkaform.cli.error_handler import Complaints
 from kafkaform.cli.output import print_text
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import prose_width

@@ -18,7 +18,7 @@ from kafkaform.core.model import ResourceRef
 from kafkaform.core.printable import printable
 from kafkaform.core.spelling import nearest, quoted
 from kafkaform.core.wording import command
-from kafkaform.inspect.standing import Selection
+from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import check_identity
 from kafkaform.resources import KINDS
 

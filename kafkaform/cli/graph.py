@@ -12,7 +12,7 @@ from kafkaform.cli.status import declared_if_any
 from kafkaform.config.manifests.loader import load_all
 from kafkaform.config.settings import find_settings
 from kafkaform.core.printable import printable
-from kafkaform.inspect.standing import BOTH
+from kafkaform.inspect.resource_status import BOTH
 from kafkaform.plan.planning import check_identity
 from kafkaform.report.graph import Live, graph_of, graph_to_json, render_dot, render_mermaid
 

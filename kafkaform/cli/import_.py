@@ -26,7 +26,7 @@ from kafkaform.core.printable import printable
 from kafkaform.core.spelling import nearest
 from kafkaform.core.wording import command
 from kafkaform.inspect.importing import By, ImportedFile, Layout, make_import
-from kafkaform.inspect.standing import Selection
+from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.gates import is_own
 from kafkaform.plan.planning import check_identity
 from kafkaform.report.imports import problems_of, render_import

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from kafkaform import __version__
-from kafkaform.cli.complaints import Complaints
+from kafkaform.cli.error_handler import Complaints
 from kafkaform.cli.terminal import tolerate_encoding
 from kafkaform.core.errors import UsageError
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.apply.onlookers import Observer
+from kafkaform.apply.observers import Observer
 from kafkaform.cli.terminal import progress_bar
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import counted

@@ -18,7 +18,7 @@ from kafkaform.core.lock import unguarded
 
 if TYPE_CHECKING:
     from kafkaform.apply.earlier import Earlier
-    from kafkaform.apply.moves.ledger import ThrottleLedger
+    from kafkaform.apply.moves.throttle_journal import ThrottleLedger
     from kafkaform.audit.journal import AuditJournal
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.config.settings import ClusterSettings

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.complaints import Complaints
+from kafkaform.cli.error_handler import Complaints
 from kafkaform.cli.options import Where
 from kafkaform.cli.terminal import prose_width
 from kafkaform.config import client_properties as properties

@@ -12,7 +12,7 @@ import click
 
 from kafkaform import __version__
 from kafkaform.cli import completion
-from kafkaform.cli.complaints import Complaints
+from kafkaform.cli.error_handler import Complaints
 from kafkaform.cli.options import SectionedCommand, Where, where_options
 from kafkaform.cli.output import tell
 from kafkaform.cli.session import Session

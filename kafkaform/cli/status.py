@@ -17,7 +17,7 @@ from kafkaform.cli.terminal import is_terminal
 from kafkaform.cli.watching import watch, watch_option
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.printable import printable
-from kafkaform.inspect.standing import BOTH, TOPIC, Selection, read_standing
+from kafkaform.inspect.resource_status import BOTH, TOPIC, Selection, read_standing
 from kafkaform.plan.planning import check_identity
 from kafkaform.report.status import render_status, status_to_json
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.core.model import Desired
-    from kafkaform.inspect.standing import Standing
+    from kafkaform.inspect.resource_status import Standing
 
 
 @click.command(cls=SectionedCommand)

@@ -81,7 +81,7 @@ def is_known(api: Api, versions: Mapping[int, tuple[int, int]]) -> bool:
     return least <= api.version <= most
 
 
-class Carrier(Protocol):
+class Transport(Protocol):
     """A way to the brokers. What fails is raised as a ClusterError; everything asked only reads."""
 
     def versions(self) -> Mapping[int, tuple[int, int]]:

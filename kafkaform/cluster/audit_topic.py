@@ -15,8 +15,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from kafkaform.cluster.admin_reader import AdminReader
 from kafkaform.cluster.api import READ_TIMEOUT_S
-from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.record_topic import TOPIC, creation, key_of
 from kafkaform.cluster.translation import signals_kept, translate
 from kafkaform.cluster.writer import submit
@@ -112,7 +112,7 @@ class AuditTopic:
         )
 
     def _exists(self) -> bool:
-        answers = PlainSource(self._connection).descriptions([TOPIC.name])
+        answers = AdminReader(self._connection).descriptions([TOPIC.name])
         if TOPIC.name in answers.denied:
             raise answers.denied[TOPIC.name]
         return TOPIC.name in answers.found

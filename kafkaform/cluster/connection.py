@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, DescribeClusterResult
 from kafkaform.cluster import wire
 from kafkaform.cluster.api import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, is_known
 from kafkaform.cluster.lent_connection import LentConnection
-from kafkaform.cluster.once import once, settle
+from kafkaform.cluster.locked_property import once, settle
 from kafkaform.cluster.sockets import Sockets
 from kafkaform.cluster.translation import (
     kafka_error,
@@ -32,7 +32,7 @@ from kafkaform.core.errors import AuthenticationFailed, ClusterError, KafkaformE
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from kafkaform.cluster.api import Api, Carrier, Question
+    from kafkaform.cluster.api import Api, Question, Transport
 
 T = TypeVar("T")
 
@@ -167,7 +167,7 @@ class Connection:
         return self._carrier.ask_each(question, body, timeout_s)
 
     @once
-    def _carrier(self) -> Carrier:
+    def _carrier(self) -> Transport:
         if Sockets.suit(self._second_arguments):
             sockets = Sockets(self._second_arguments)
             self._opened.append(sockets)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from kafkaform.cluster import wire
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.reader import read
-from kafkaform.cluster.swift_source import CHUNK, THERE, SwiftSource, check_answered, described, is_found
 from kafkaform.cluster.topic_answers import Answers, Configs, Description
+from kafkaform.cluster.wire_reader import CHUNK, THERE, WireReader, check_answered, described, is_found
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.model import CONFIG_PREFIX
 
@@ -34,7 +34,7 @@ def read_fields(connection: Connection, fields: Mapping[ResourceRef, Collection[
         if ref.kind == "Topic"
     }
     source: TopicSource | None = None
-    if SwiftSource.usable(connection):
+    if WireReader.usable(connection):
         source = FieldSource(connection, configs)
     return read(connection, fields.keys(), none_besides, (), source)
 

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 
 from kafkaform.cluster.api import READ_TIMEOUT_S, Api, Question
 from kafkaform.cluster.group_answers import COORDINATOR_TIMEOUT_S, is_moving
-from kafkaform.cluster.question import INT8, INT16, INT32, STRING, array, struct, whole
+from kafkaform.cluster.message_schema import INT8, INT16, INT32, STRING, array, struct, whole
 from kafkaform.cluster.translation import translate, translate_code
 from kafkaform.core.errors import ClusterError, KafkaformError
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kafkaform.cluster.admin_reader import AdminReader
 from kafkaform.cluster.group_answers import is_missing
 from kafkaform.cluster.group_description import describe_groups
 from kafkaform.cluster.group_listing import Listed, Listing, list_groups
 from kafkaform.cluster.group_offsets import committed_offsets
 from kafkaform.cluster.log_spans import read_log_spans
-from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.groups import Group, GroupReading, Position
 
@@ -95,7 +95,7 @@ def read_each_committed(
 
 def _groups_can_exist(connection: Connection) -> bool:
     """Whether there is a topic that groups could be in; asking for a coordinator would create it."""
-    return not PlainSource(connection).descriptions([_OFFSETS_TOPIC]).missing
+    return not AdminReader(connection).descriptions([_OFFSETS_TOPIC]).missing
 
 
 def _with_offsets(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.cluster.api import Api, Question
-from kafkaform.cluster.question import (
+from kafkaform.cluster.message_schema import (
     INT8,
     INT16,
     INT32,

@@ -10,9 +10,9 @@ from kafkaform.cluster.placements import plain_placement, swift_placement
 from kafkaform.cluster.quorum import read_quorum
 from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.reassignments import read_running
-from kafkaform.cluster.swift_source import CHUNK, SwiftSource
 from kafkaform.cluster.topic_answers import Answers
 from kafkaform.cluster.translation import MISSING, one_line, translate_code
+from kafkaform.cluster.wire_reader import CHUNK, WireReader
 from kafkaform.core.errors import ClusterError, KafkaformError, Unreachable
 from kafkaform.core.health import Health, Part, Quorum
 
@@ -40,7 +40,7 @@ def read_health(connection: Connection) -> Health:
         if found is None:
             raise
         return found
-    if isinstance(source, SwiftSource):
+    if isinstance(source, WireReader):
         placement = swift_placement(connection)
         configs = retried(lambda: _min_insync_replicas(connection, placement.topics))
     else:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from kafkaform.cluster.ahead import Ahead
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.facts import read_facts
+from kafkaform.cluster.prefetch import Ahead
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.reader import read
 from kafkaform.core.lock import unguarded

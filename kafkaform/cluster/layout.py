@@ -12,8 +12,8 @@ from kafkaform.cluster.api import READ_TIMEOUT_S
 from kafkaform.cluster.placements import plain_placement, swift_placement
 from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.reassignments import read_running
-from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.cluster.translation import translate
+from kafkaform.cluster.wire_reader import WireReader
 from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.layout import Layout
 from kafkaform.core.model import Broker
@@ -33,7 +33,7 @@ def read_layout(connection: Connection) -> Layout:
     """See `Cluster.layout`."""
     # Metadata does not tell old replicas from new ones. What starts or ends beside it is in one of the two.
     before = _running(connection)
-    if isinstance(topic_source(connection), SwiftSource):
+    if isinstance(topic_source(connection), WireReader):
         placement = swift_placement(connection)
         brokers = placement.brokers
     else:

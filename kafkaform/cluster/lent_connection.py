@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LentConnection:
-    """See `Carrier`.
+    """See `Transport`.
 
     kafka-python holds the deadline of a request for its answer as a whole, and takes no answer of more than
     100 MB (receive.message.max.bytes), for which it makes room when it is told the length.
@@ -36,7 +36,7 @@ class LentConnection:
         self._servers = servers
 
     def versions(self) -> Mapping[int, tuple[int, int]]:
-        """See `Carrier.versions`."""
+        """See `Transport.versions`."""
 
         async def told(manager: Any) -> Mapping[int, tuple[int, int]]:
             versions: Mapping[int, tuple[int, int]] = manager.broker_version_data.api_versions
@@ -52,7 +52,7 @@ class LentConnection:
         node: int | None = None,
         timeout_s: float = READ_TIMEOUT_S,
     ) -> list[T]:
-        """See `Carrier.ask`."""
+        """See `Transport.ask`."""
 
         async def send(manager: Any) -> list[RawResponse]:
             answers, waiting = [], deque[Any]()
@@ -66,7 +66,7 @@ class LentConnection:
         return self._read(question, answers, self._servers if node is None else f"broker {node}")
 
     def ask_each(self, question: Question[T], body: bytes, timeout_s: float) -> dict[int, T | ClusterError]:
-        """See `Carrier.ask_each`."""
+        """See `Transport.ask_each`."""
         answers = self._run(
             lambda manager: sent_to_each(manager, lambda _: RawRequest(question.api, body), timeout_s),
             2 * timeout_s,
@@ -89,7 +89,7 @@ class LentConnection:
         return read_answers(question, [answer.body for answer in answers], broker)
 
     def close(self) -> None:
-        """See `Carrier.close`; who lends the connection closes it."""
+        """See `Transport.close`; who lends the connection closes it."""
 
 
 class RawRequest:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError
 
+from kafkaform.cluster.admin_reader import AdminReader
 from kafkaform.cluster.api import READ_TIMEOUT_S
 from kafkaform.cluster.group_answers import gathered
 from kafkaform.cluster.lock_membership import INSTANCE_ID, Membership
-from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.writer import submit
 from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected
 from kafkaform.core.lock import NAME, WITHOUT, Holder, acquired, introduced, introduction, unguarded
@@ -57,7 +57,7 @@ def lock(connection: Connection, holder: Holder, *, timeout_s: float, tell: Prog
 
 
 def _make_topic(connection: Connection) -> None:
-    answers = PlainSource(connection).descriptions([NAME])
+    answers = AdminReader(connection).descriptions([NAME])
     if NAME in answers.found:
         return
     refusal: ClusterError | None = answers.denied.get(NAME)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
+from kafkaform.cluster.admin_reader import AdminReader
 from kafkaform.cluster.api import READ_TIMEOUT_S
-from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.translation import MISSING, UNSETTLED, kafka_error, translate, translate_error
 from kafkaform.core.groups import LogSpan
 
@@ -113,7 +113,7 @@ def _ask(
 
 def read_partition_counts(connection: Connection, topics: Collection[str]) -> Mapping[str, int]:
     """See `Cluster.partition_counts`; describing a topic does not make a broker create it."""
-    found = PlainSource(connection).descriptions(sorted(topics)).found
+    found = AdminReader(connection).descriptions(sorted(topics)).found
     return {name: len(description.replicas) for name, description in found.items()}
 
 

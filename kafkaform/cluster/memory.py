@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Self
 
 from kafkaform.cluster import controller, coordinator
 from kafkaform.cluster.coordinator import NO_GROUP, GroupRecord
+from kafkaform.cluster.memory_faults import denial
 from kafkaform.cluster.memory_health import health_of
-from kafkaform.cluster.memory_levers import denial
 from kafkaform.cluster.memory_replicas import MovingReplicas
 from kafkaform.cluster.protocol import none_besides, refuse_moves, repeated
 from kafkaform.cluster.record_topic import TOPIC, creation

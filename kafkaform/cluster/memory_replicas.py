@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.cluster import controller
-from kafkaform.cluster.memory_levers import Levers, denial
+from kafkaform.cluster.memory_faults import Levers, denial
 from kafkaform.cluster.memory_moves import cancelled, started
 from kafkaform.cluster.protocol import broker_down
 from kafkaform.core.errors import ClusterError, LockLost

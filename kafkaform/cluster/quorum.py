@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkaform.cluster.api import Api, Question
 from kafkaform.cluster.controlled import retried
-from kafkaform.cluster.question import INT16, INT32, INT64, STRING, array, struct, whole
+from kafkaform.cluster.message_schema import INT16, INT32, INT64, STRING, array, struct, whole
 from kafkaform.cluster.translation import translate_code
 from kafkaform.cluster.wire import string
 from kafkaform.core.errors import ClusterError, OutcomeUnknown, RequestRejected
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.cluster.connection import Connection
-    from kafkaform.cluster.question import Reader
+    from kafkaform.cluster.message_schema import Reader
 
 METADATA_LOG = "__cluster_metadata"
 

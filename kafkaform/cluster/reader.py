@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from kafkaform.cluster.plain_source import PlainSource
+from kafkaform.cluster.admin_reader import AdminReader
 from kafkaform.cluster.reassignments import read_reassignments
-from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.cluster.topic_answers import Answers
+from kafkaform.cluster.wire_reader import WireReader
 from kafkaform.core.model import CONFIG_PREFIX, Observation, Observed, ResourceRef
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ LEAST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0
 def topic_source(connection: Connection) -> TopicSource:
     """The swiftest way of asking that these brokers and clients can do."""
     connection.reached  # noqa: B018 - raises in plain words if nobody is there
-    return SwiftSource(connection) if SwiftSource.usable(connection) else PlainSource(connection)
+    return WireReader(connection) if WireReader.usable(connection) else AdminReader(connection)
 
 
 def read(

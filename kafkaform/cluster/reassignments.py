@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError
 from kafkaform.cluster import wire
 from kafkaform.cluster.api import READ_TIMEOUT_S, Api, Question
 from kafkaform.cluster.controlled import retried
+from kafkaform.cluster.message_schema import INT16, INT32, NULLABLE_STRING, STRING, array, struct, whole
 from kafkaform.cluster.partition_wire import PLACEMENT
-from kafkaform.cluster.question import INT16, INT32, NULLABLE_STRING, STRING, array, struct, whole
 from kafkaform.cluster.translation import one_line, translate_code
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.layout import Reassignment

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.cluster.api import Api, Question
 from kafkaform.cluster.controlled import retried
-from kafkaform.cluster.question import BOOLEAN, INT16, INT32, INT64, STRING, array, struct, whole
+from kafkaform.cluster.message_schema import BOOLEAN, INT16, INT32, INT64, STRING, array, struct, whole
 from kafkaform.cluster.wire import length, string
 from kafkaform.core.errors import ClusterError
 

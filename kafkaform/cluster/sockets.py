@@ -23,7 +23,7 @@ _LEAST_PATIENCE_S = 2.0
 
 
 class Sockets:
-    """See `Carrier`.
+    """See `Transport`.
 
     Args:
         arguments: What kafka-python would be made with.
@@ -44,7 +44,7 @@ class Sockets:
         return "SASL" not in str(arguments.get("security_protocol", ""))
 
     def versions(self) -> Mapping[int, tuple[int, int]]:
-        """See `Carrier.versions`."""
+        """See `Transport.versions`."""
         return self._socket(None).versions
 
     def ask(
@@ -54,7 +54,7 @@ class Sockets:
         node: int | None = None,
         timeout_s: float = READ_TIMEOUT_S,
     ) -> list[T]:
-        """See `Carrier.ask`."""
+        """See `Transport.ask`."""
         used = self._open.get(node)
         if used is not None:
             try:
@@ -64,7 +64,7 @@ class Sockets:
         return self._asked(self._socket(node, timeout_s), node, question, bodies, timeout_s)
 
     def ask_each(self, question: Question[T], body: bytes, timeout_s: float) -> dict[int, T | ClusterError]:
-        """See `Carrier.ask_each`."""
+        """See `Transport.ask_each`."""
 
         def one(node: int) -> T | ClusterError:
             try:
@@ -81,7 +81,7 @@ class Sockets:
             return dict(zip(nodes, pool.map(one, nodes), strict=True))
 
     def close(self) -> None:
-        """See `Carrier.close`."""
+        """See `Transport.close`."""
         self._closed = True  # a thread that reads ahead may be connecting just now
         while self._open:
             _, opened = self._open.popitem()

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from kafkaform.core.apply_result import AGAIN
 from kafkaform.core.errors import LockHeld, LockLost
-from kafkaform.core.outcome import AGAIN
 from kafkaform.core.units import format_duration
 
 if TYPE_CHECKING:

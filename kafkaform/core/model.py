@@ -301,7 +301,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class RiskAssessment:
     """How risky a change is, and why.
 
     Attributes:
@@ -318,7 +318,7 @@ class Judgement:
     remedy: str | None = None
 
 
-SAFE = Judgement()
+SAFE = RiskAssessment()
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +330,7 @@ class FieldChange:
     after: FieldValue
     effective_before: FieldValue = None
     effective_after: FieldValue = None
-    judgement: Judgement = SAFE
+    judgement: RiskAssessment = SAFE
     deferred: str | None = None
 
 
@@ -340,7 +340,7 @@ class Create:
 
     ref: ResourceRef
     state: State
-    judgement: Judgement = SAFE
+    judgement: RiskAssessment = SAFE
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,14 +359,14 @@ class Delete:
     ref: ResourceRef
     uid: str | None
     state: State
-    judgement: Judgement
+    judgement: RiskAssessment
 
 
 Change: TypeAlias = Create | Update | Delete
 """The closed algebra of changes: match on it exhaustively."""
 
 
-def judgements(change: Change) -> tuple[Judgement, ...]:
+def judgements(change: Change) -> tuple[RiskAssessment, ...]:
     """Every judgement in a change, fields in order."""
     match change:
         case Create() | Delete():

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kafkaform.config.manifest_text import LiveManifest
     from kafkaform.config.manifests.loader import Context
     from kafkaform.core.model import Location, Observation, Observed, ResourceRef
-    from kafkaform.inspect.standing import Selection
+    from kafkaform.inspect.resource_status import Selection
     from kafkaform.resources.base import Layer
 
 

@@ -15,10 +15,10 @@ from kafkaform.core.model import (
     Desired,
     Diagnostic,
     FieldChange,
-    Judgement,
     Plan,
     ResourceRef,
     Risk,
+    RiskAssessment,
     Severity,
     Status,
     Update,
@@ -92,7 +92,7 @@ def is_own(ref: ResourceRef) -> bool:
     return ref.name.startswith(OWN_PREFIX)
 
 
-def due(change: Change) -> tuple[Judgement, ...]:
+def due(change: Change) -> tuple[RiskAssessment, ...]:
     """The judgements of what an apply would carry out."""
     match change:
         case Update(fields=fields):
@@ -104,7 +104,7 @@ def due(change: Change) -> tuple[Judgement, ...]:
 def bindings(change: Change) -> Mapping[str, Sequence[Binding | None]]:
     """The hazards of a change that need consent, and what it has to be for at each of their places."""
     kind = KINDS[change.ref.kind]
-    places: list[tuple[Judgement, FieldChange | None]] = (
+    places: list[tuple[RiskAssessment, FieldChange | None]] = (
         [(one.judgement, one) for one in change.fields if one.deferred is None]
         if isinstance(change, Update)
         else [(change.judgement, None)]

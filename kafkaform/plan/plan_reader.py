@@ -15,7 +15,6 @@ from kafkaform.core.model import (
     Diagnostic,
     FieldChange,
     FieldValue,
-    Judgement,
     Location,
     Origin,
     Plan,
@@ -23,6 +22,7 @@ from kafkaform.core.model import (
     Reader,
     ResourceRef,
     Risk,
+    RiskAssessment,
     Severity,
     Status,
     UndeclaredConfig,
@@ -138,7 +138,7 @@ def _plan(document: Object) -> Plan:
 
 def _change(item: Object, at: str) -> PlannedChange:
     ref = _ref(item, at)
-    whole = Judgement(
+    whole = RiskAssessment(
         _RISKS[item["risk"]], item["hazard"] or "", item["risk_reason"] or "", item["risk_remedy"]
     )
     fields = tuple(map(_field, item["fields"]))
@@ -180,7 +180,9 @@ def _field(item: Object) -> FieldChange:
         after=item["after"],
         effective_before=item["effective_before"],
         effective_after=item["effective_after"],
-        judgement=Judgement(_RISKS[item["risk"]], item["hazard"] or "", item["reason"] or "", item["remedy"]),
+        judgement=RiskAssessment(
+            _RISKS[item["risk"]], item["hazard"] or "", item["reason"] or "", item["remedy"]
+        ),
         deferred=item["deferred"],
     )
 

@@ -21,9 +21,9 @@ from kafkaform.core.model import (
     FieldChange,
     FieldValue,
     Intent,
-    Judgement,
     Plan,
     Risk,
+    RiskAssessment,
     Status,
     Update,
 )
@@ -119,7 +119,7 @@ class _Riskier:
     """What is worse about a change than the plan says, in words, and how it is judged now."""
 
     text: str
-    judgement: Judgement
+    judgement: RiskAssessment
 
 
 def _judged(
@@ -157,7 +157,7 @@ def _judged(
             assert_never(left)
 
 
-def _compared(what: str, was: Judgement, now: Judgement, because: str = "") -> Iterator[_Riskier]:
+def _compared(what: str, was: RiskAssessment, now: RiskAssessment, because: str = "") -> Iterator[_Riskier]:
     """Whether a judgement is worse than that of the plan, or there is another loss to consent to."""
     if now.risk > was.risk or (now.risk is Risk.DESTRUCTIVE and now.hazard != was.hazard):
         text = f"{what} is {_named(now)} now{because}, and {_named(was)} in the plan: {now.reason}"
@@ -214,7 +214,7 @@ class _Noting(Mapping[str, FieldValue]):
         return len(self._state)
 
 
-def _named(judgement: Judgement) -> str:
+def _named(judgement: RiskAssessment) -> str:
     hazard = f" ({judgement.hazard})" if judgement.hazard else ""
     return f"{judgement.risk.label}{hazard}"
 
@@ -255,5 +255,5 @@ def _at_worst(earlier: Change, now: Change) -> Change:
             raise TypeError(f"{earlier.ref}: what is left of a change is another change")
 
 
-def _worse(was: Judgement, now: Judgement) -> Judgement:
+def _worse(was: RiskAssessment, now: RiskAssessment) -> RiskAssessment:
     return was if was.risk > now.risk else now

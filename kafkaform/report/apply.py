@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, assert_never
 
+from kafkaform.core.apply_result import AGAIN, Result
 from kafkaform.core.model import CONFIG_PREFIX, Plan, Update
 from kafkaform.core.operations import (
     AddPartitions,
@@ -17,7 +18,6 @@ from kafkaform.core.operations import (
     Reassign,
     ResetOffsets,
 )
-from kafkaform.core.outcome import AGAIN, Result
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.replica_changes import replica_changes
 from kafkaform.core.wording import counted
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
+    from kafkaform.core.apply_result import ApplyReport, ResourceResult
     from kafkaform.core.operations import Operation
-    from kafkaform.core.outcome import ApplyReport, ResourceResult
     from kafkaform.report.page import Part
 
 FORMAT_VERSION = 1

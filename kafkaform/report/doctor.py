@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import Severity
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import counted
-from kafkaform.inspect.checkup import Verdict
-from kafkaform.report import asides
+from kafkaform.inspect.health_check import Verdict
+from kafkaform.report import notes
 from kafkaform.report.diagnostics import as_json
 from kafkaform.report.findings import Reported, abridged
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
@@ -19,7 +19,7 @@ from kafkaform.rules.health_partitions import offline, under_min_isr, under_repl
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from kafkaform.inspect.checkup import Checkup
+    from kafkaform.inspect.health_check import Checkup
 
 _VERDICTS = {Verdict.HEALTHY: "bold green", Verdict.UNHEALTHY: "bold red", Verdict.UNKNOWN: "bold yellow"}
 _WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
@@ -70,7 +70,7 @@ def render_checkup(checkup: Checkup, name: str, *, verbose: bool = False, width:
     else:
         page.note("", f"{lead}:", indent=0)
         page.line((verdict, _VERDICTS[checkup.verdict]), indent=2)
-    asides.listing(page, checkup.findings if verbose else abridged(checkup.findings))
+    notes.listing(page, checkup.findings if verbose else abridged(checkup.findings))
     for untold in checkup.untold:
         style = "yellow" if untold.matters else "dim"
         what = clipped(untold.what, PROSE)

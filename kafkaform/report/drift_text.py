@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from kafkaform.core.printable import clipped
 from kafkaform.inspect.drift import Form, Verdict
 from kafkaform.plan.summary import ADDRESSES, provenance
-from kafkaform.report import asides
+from kafkaform.report import notes
 from kafkaform.report.drift_lines import BY_HAND, UNDECLARED_FIRST, line_words
 from kafkaform.report.drift_ways import accepting, restoring
 from kafkaform.report.drift_wording import (
@@ -54,9 +54,9 @@ def render_drift(
     _headline(page, drift, header)
     for drifted in drift.resources:
         _resource(page, drifted, drift, reach)
-    asides.unknown(page, drift.unknown, verbose=verbose)
-    asides.unmanaged(page, drift.unmanaged or (), verbose=verbose)
-    asides.findings(page, drift.notes, verbose=verbose)
+    notes.unknown(page, drift.unknown, verbose=verbose)
+    notes.unmanaged(page, drift.unmanaged or (), verbose=verbose)
+    notes.findings(page, drift.notes, verbose=verbose)
     if drift.unrecorded is not None:
         page.line()
         page.note("", f"Since when is not known: {clipped(drift.unrecorded, PROSE)}", "dim", indent=2)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.printable import printable
-from kafkaform.inspect.standing import GROUP, TOPIC, Selection
+from kafkaform.inspect.resource_status import GROUP, TOPIC, Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -21,11 +21,11 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.wording import FEW, counted, short_commit
 from kafkaform.plan.summary import ADDRESSES, concerned, headline, provenance, summary_sentence
-from kafkaform.report.budget import Block, fit_all, left_out_changes, left_out_others
 from kafkaform.report.consents import Ledger, allow_flags, annotation
 from kafkaform.report.findings import More, abridged, of_plan
 from kafkaform.report.markdown_escape import code
 from kafkaform.report.markdown_items import finding, place, resource, sentence
+from kafkaform.report.truncation import Block, fit_all, left_out_changes, left_out_others
 from kafkaform.resources.changes import action_of, fields_of, is_deferred
 from kafkaform.resources.values import label, single, worded
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from kafkaform.core.model import (
         Consent,
         FieldChange,
-        Judgement,
         Plan,
         PlannedChange,
         ResourceRef,
+        RiskAssessment,
         UndeclaredConfig,
     )
     from kafkaform.plan.plan_file import PlanHeader
@@ -249,7 +249,7 @@ def _risks(planned: PlannedChange, said: Mapping[ResourceRef, Sequence[str]]) ->
     return lines
 
 
-def _judgement(judgement: Judgement, planned: PlannedChange) -> str:
+def _judgement(judgement: RiskAssessment, planned: PlannedChange) -> str:
     parts = [f"{judgement.risk.label}{f' {code(judgement.hazard)}' if judgement.hazard else ''}."]
     if judgement.reason and judgement.reason != planned.reason:
         parts.append(f"Why: {sentence(judgement.reason)}")

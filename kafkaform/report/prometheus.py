@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kafkaform.inspect.checkup import Verdict
+from kafkaform.inspect.health_check import Verdict
 from kafkaform.report.doctor import figures
 from kafkaform.report.metrics import Gauges
 
 if TYPE_CHECKING:
-    from kafkaform.inspect.checkup import Checkup
+    from kafkaform.inspect.health_check import Checkup
 
 _FIGURES = {
     "brokers": "Live brokers.",

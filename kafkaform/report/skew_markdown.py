@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.wording import counted
-from kafkaform.report.budget import Block, fit_all
 from kafkaform.report.markdown import LIMIT
 from kafkaform.report.markdown_escape import code, html, prose
 from kafkaform.report.skew_markdown_details import details
@@ -27,6 +26,7 @@ from kafkaform.report.skew_values import (
     summary,
     verdict,
 )
+from kafkaform.report.truncation import Block, fit_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kafkaform.core.groups import Group, Member
-    from kafkaform.inspect.standing import GroupStanding, Standing, TopicStanding
+    from kafkaform.inspect.resource_status import GroupStanding, Standing, TopicStanding
     from kafkaform.report.tables import Row
 
 _NOTHING = "-"

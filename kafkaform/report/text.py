@@ -15,7 +15,7 @@ from kafkaform.core.model import Create, Delete, Origin, Risk, Status, Update
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import short_commit
 from kafkaform.plan.summary import ADDRESSES, provenance, summarise, summary_sentence
-from kafkaform.report import asides
+from kafkaform.report import notes
 from kafkaform.report.consents import Ledger, allow_flags, annotation
 from kafkaform.report.page import FIELD_INDENT, NOTE_INDENT, PROSE, Page
 from kafkaform.resources.changes import action_of, fields_of
@@ -24,7 +24,7 @@ from kafkaform.resources.values import label, single, worded
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kafkaform.core.model import FieldChange, Judgement, Plan, PlannedChange
+    from kafkaform.core.model import FieldChange, Plan, PlannedChange, RiskAssessment
     from kafkaform.plan.plan_file import PlanHeader
     from kafkaform.report.page import Part
     from kafkaform.resources.values import Transition
@@ -52,11 +52,11 @@ def render_plan(
     column = min(64, max((cell_len(str(c.ref)) for c in ordered), default=0) + 8)
     for planned in ordered:
         _change(page, planned, ledger, column, verbose=verbose)
-    asides.findings_of_plan(page, plan, verbose=verbose)
-    asides.owners(page, plan)
-    asides.unknown(page, plan.unknown, verbose=verbose)
+    notes.findings_of_plan(page, plan, verbose=verbose)
+    notes.owners(page, plan)
+    notes.unknown(page, plan.unknown, verbose=verbose)
     _undeclared(page, plan, verbose=verbose)
-    asides.unmanaged(page, plan.unmanaged, verbose=verbose)
+    notes.unmanaged(page, plan.unmanaged, verbose=verbose)
     if page.has_body:
         page.line()
     s = summarise(plan)
@@ -222,11 +222,11 @@ def _tags(field: FieldChange) -> list[Part]:
     return tags
 
 
-def _risk_tag(judgement: Judgement) -> str:
+def _risk_tag(judgement: RiskAssessment) -> str:
     return f"{judgement.risk.label}: {judgement.hazard}" if judgement.hazard else judgement.risk.label
 
 
-def _reasons(page: Page, judgement: Judgement, planned: PlannedChange) -> None:
+def _reasons(page: Page, judgement: RiskAssessment, planned: PlannedChange) -> None:
     if judgement.reason and judgement.reason != planned.reason:
         page.note("", clipped(judgement.reason, PROSE))
     if judgement.remedy and judgement.remedy != planned.remedy:
@@ -241,8 +241,8 @@ def _undeclared(page: Page, plan: Plan, *, verbose: bool) -> None:
         ("Configs that no manifest declares", "bold"), " (on declared resources; reported, not touched)"
     )
     rows = [(str(u.ref), f"{label(u.path)} = {single(u.ref.kind, u.path, u.value)}") for u in plan.undeclared]
-    shown = rows if verbose else rows[: asides.SOME]
+    shown = rows if verbose else rows[: notes.SOME]
     widest = min(48, max(len(name) for name, _ in shown))
     for name, value in shown:
         page.line(clipped(name, 280).ljust(widest), "  ", value, indent=FIELD_INDENT)
-    asides.rest(page, len(rows) - len(shown))
+    notes.rest(page, len(rows) - len(shown))

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
         FieldChange,
         FieldValue,
         Intent,
-        Judgement,
         Observed,
         ResourceRef,
+        RiskAssessment,
         State,
     )
     from kafkaform.core.operations import Operation
@@ -49,7 +49,7 @@ class Binding:
     fits: Callable[[str], bool]
 
 
-class Fate(Enum):
+class FieldOutcome(Enum):
     """What became of a planned change of a field of which nothing is left to do."""
 
     DONE = "the live value is the planned one"
@@ -124,7 +124,7 @@ class Kind(Protocol):
     def live(self, path: str, observed: Observed, facts: Facts | None = None) -> FieldValue:
         """The value of a field that a live resource has; None if it has no own one."""
 
-    def remaining(self, field: FieldChange, observed: Observed) -> FieldChange | Fate:
+    def remaining(self, field: FieldChange, observed: Observed) -> FieldChange | FieldOutcome:
         """What is left to do of the change of a field, from the value that the live resource has now."""
 
     def on_the_way(self, field: FieldChange, value: FieldValue) -> bool:
@@ -133,13 +133,13 @@ class Kind(Protocol):
     def default(self, path: str, facts: Facts) -> FieldValue:
         """The value that is in force when the field has no own one; None if it is not known."""
 
-    def judge(self, path: str, context: UpdateContext) -> Judgement:
+    def judge(self, path: str, context: UpdateContext) -> RiskAssessment:
         """How risky the change of one field is."""
 
-    def judge_create(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
+    def judge_create(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
         """How risky the creation of a resource is."""
 
-    def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
+    def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
         """How risky the deletion of a resource is."""
 
     def binding(self, change: Change, field: FieldChange | None) -> Binding | None:
@@ -187,11 +187,11 @@ def unclassified(name: str, *, known: bool) -> str:
     return f"Apache Kafka does not know {name}: what the change does is up to the broker's vendor"
 
 
-def compared(kind: Kind, field: FieldChange, observed: Observed) -> FieldChange | Fate:
+def compared(kind: Kind, field: FieldChange, observed: Observed) -> FieldChange | FieldOutcome:
     """What is left of the change of a field that changes at once; see `Kind.remaining`."""
     value = kind.live(field.path, observed)
     if kind.equal(field.path, value, field.after):
-        return Fate.DONE
+        return FieldOutcome.DONE
     if kind.equal(field.path, value, field.before):
         return field
-    return Fate.MOVED
+    return FieldOutcome.MOVED

@@ -275,7 +275,7 @@ def judged_hazards(module: ModuleType) -> dict[str, str]:
     calls = [
         node
         for node in ast.walk(ast.parse(Path(module.__file__ or "").read_text("utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Judgement"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "RiskAssessment"
     ]
     found = {}
     for call in calls:
@@ -294,7 +294,7 @@ def hazards() -> dict[str, str]:
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
-            if node.func.id == "Judgement" and node.args:
+            if node.func.id == "RiskAssessment" and node.args:
                 level, hazard = node.args[0], node.args[1]
                 assert isinstance(level, ast.Attribute)
                 if isinstance(hazard, ast.Constant):

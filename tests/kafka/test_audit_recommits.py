@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.core.apply_result import Result
 from kafkaform.core.model import Status
-from kafkaform.core.outcome import Result
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan import planning
 from tests.support.audit_scenes import recorded_apply

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kafkaform.cluster import facts
 from kafkaform.cluster.kafka import KafkaCluster
-from kafkaform.cluster.swift_source import SwiftSource
+from kafkaform.cluster.wire_reader import WireReader
 from kafkaform.core.errors import AuthenticationFailed, PermissionDenied, RequestRejected
 from kafkaform.core.model import Desired, Observation, ResourceRef
 from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
@@ -391,7 +391,7 @@ def test_the_layout_is_the_same_without_a_swift_way_to_read_it(
     name = f"{prefix}a"
     create(three, CreateTopic(topic(name), 2, 2, {}, ((3, 1), (1, 2))))
     swift = eventually(three.layout, lambda layout: len(layout.topics.get(name, ())) == 2)
-    monkeypatch.setattr(SwiftSource, "usable", lambda _: False)
+    monkeypatch.setattr(WireReader, "usable", lambda _: False)
     plain = three.layout()
     assert plain.brokers == swift.brokers
     assert plain.topics[name] == swift.topics[name]

@@ -10,9 +10,9 @@ import pytest
 from kafkaform.apply.executor import apply
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
+from kafkaform.core.apply_result import ApplyReport, Result
 from kafkaform.core.model import Plan
 from kafkaform.core.operations import AlterConfigs, CreateTopic, Operation
-from kafkaform.core.outcome import ApplyReport, Result
 from tests.support.kafka_fixtures import eventually
 from tests.support.scenes import (
     DAY,

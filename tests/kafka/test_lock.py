@@ -19,11 +19,11 @@ from kafkaform.apply import executor
 from kafkaform.cluster import lock_membership
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.cluster.lock_membership import INSTANCE_ID
+from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, LockHeld, LockLost, PermissionDenied, RequestRejected
 from kafkaform.core.lock import NAME, Guard
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import AlterConfigs, CreateTopic
-from kafkaform.core.outcome import Result
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, connect, eventually, guarded
 from tests.support.lock_process import ALICE, BOB, LockProcess, hold, remove_holder

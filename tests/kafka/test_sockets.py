@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from kafkaform.cluster import wire
+from kafkaform.cluster.admin_reader import AdminReader
 from kafkaform.cluster.connection import Connection
-from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.sockets import Sockets
-from kafkaform.cluster.swift_source import SwiftSource
+from kafkaform.cluster.wire_reader import WireReader
 from kafkaform.cluster.writer import submit
 from kafkaform.config.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.core.errors import ClusterError
@@ -91,8 +91,8 @@ def test_tls_with_a_certificate_says_what_librdkafka_says(
     ]
     assert submit(connection, creates, unguarded) == [None] * len(creates)
     assert isinstance(connection._carrier, Sockets)
-    assert isinstance(source := topic_source(connection), SwiftSource)
-    told = eventually(lambda: everything(PlainSource(connection), names), lambda said: said[4] == ([], []))
+    assert isinstance(source := topic_source(connection), WireReader)
+    told = eventually(lambda: everything(AdminReader(connection), names), lambda said: said[4] == ([], []))
     assert everything(source, names) == told
     ((broker_id, brokers),) = connection.ask_each(wire.ADDRESSES, wire.metadata_of_no_topic(), 5).items()
     assert isinstance(brokers, dict)

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from kafkaform.cluster import wire
+from kafkaform.cluster.admin_reader import AdminReader
 from kafkaform.cluster.api import Api
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.kafka import KafkaCluster
-from kafkaform.cluster.plain_source import PlainSource
 from kafkaform.cluster.reader import topic_source
-from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.cluster.topic_answers import TopicSource
+from kafkaform.cluster.wire_reader import WireReader
 from kafkaform.cluster.writer import submit
 from kafkaform.config.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.core.errors import KafkaformError
@@ -43,8 +43,8 @@ def test_many_requests_are_answered_in_order(
     values = dict(zip(names, map(str, range(24)), strict=True))
     topics = [CreateTopic(ResourceRef("Topic", n), 1, 1, {"retention.ms": v}) for n, v in values.items()]
     assert real_cluster.execute(topics) == [None] * len(topics)
-    monkeypatch.setattr("kafkaform.cluster.swift_source.CHUNK", 2)
-    found = eventually(lambda: SwiftSource(connection).configs(names).found, lambda f: f.keys() == set(names))
+    monkeypatch.setattr("kafkaform.cluster.wire_reader.CHUNK", 2)
+    found = eventually(lambda: WireReader(connection).configs(names).found, lambda f: f.keys() == set(names))
     assert {name: configs.own["retention.ms"] for name, configs in found.items()} == values
 
 
@@ -57,8 +57,8 @@ def test_both_say_the_same(connection: Connection, real_cluster: KafkaCluster, p
     ]
     assert real_cluster.execute(creates) == [None] * len(creates)
     names = [*(c.ref.name for c in creates), f"{prefix}.nobody"]
-    swift, plain = SwiftSource(connection), PlainSource(connection)
-    assert SwiftSource.usable(connection)
+    swift, plain = WireReader(connection), AdminReader(connection)
+    assert WireReader.usable(connection)
 
     told = eventually(lambda: everything(plain, names), lambda said: said[4] == ([names[-1]], [names[-1]]))
     assert len(told[1]) == len(told[2]) == len(creates)  # type: ignore[arg-type]
@@ -76,9 +76,9 @@ def test_both_say_the_same_over_sasl_with_few_rights(account: Callable[..., Acco
         f"TOPIC:{names[2]}:DESCRIBE_CONFIGS",
     )
     connection = few.cluster._connection
-    plain = eventually(lambda: everything(PlainSource(connection), names), lambda said: said[0] == {names[0]})
+    plain = eventually(lambda: everything(AdminReader(connection), names), lambda said: said[0] == {names[0]})
     assert set(plain[3]) == set(names[1:])  # type: ignore[call-overload]
-    assert everything(SwiftSource(connection), names) == plain
+    assert everything(WireReader(connection), names) == plain
 
 
 def test_the_same_is_said_of_some_fields_with_few_rights(
@@ -125,11 +125,11 @@ def test_a_client_that_cannot_is_not_asked(kafka: DevCluster) -> None:
         raise KafkaformError("kafka-python cannot do this login")
 
     connection = Connection({"bootstrap.servers": kafka.bootstrap_servers}, refuse)
-    assert isinstance(topic_source(connection), PlainSource)
+    assert isinstance(topic_source(connection), AdminReader)
 
 
 def test_versions_that_brokers_do_not_speak(connection: Connection) -> None:
-    assert isinstance(topic_source(connection), SwiftSource)
+    assert isinstance(topic_source(connection), WireReader)
     assert connection.speaks(wire.METADATA)
     assert not connection.speaks(wire.METADATA._replace(version=999))
     assert not connection.speaks(Api(29_999, 0, flexible=False))
@@ -181,7 +181,7 @@ def test_both_say_the_same_over_tls_and_sasl(tls: Connection) -> None:
     ]
     assert submit(tls, creates, unguarded) == [None] * len(creates)
     source = topic_source(tls)
-    assert isinstance(source, SwiftSource)
-    told = eventually(lambda: everything(PlainSource(tls), names), lambda said: said[4] == ([], []))
+    assert isinstance(source, WireReader)
+    told = eventually(lambda: everything(AdminReader(tls), names), lambda said: said[4] == ([], []))
     assert len(told[1]) == len(told[2]) == len(names)  # type: ignore[arg-type]
     assert everything(source, names) == told

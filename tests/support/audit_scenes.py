@@ -15,8 +15,8 @@ from kafkaform.audit.record import about
 from kafkaform.audit.trail import read_record
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.settings import AuditSettings
+from kafkaform.core.apply_result import ApplyReport
 from kafkaform.core.model import FieldValue, Plan, ResourceRef
-from kafkaform.core.outcome import ApplyReport
 from kafkaform.plan.plan_file import PlanHeader
 from tests.support.scenes import FakeClock
 

@@ -16,7 +16,7 @@ from kafkaform.cluster import group_wire
 from kafkaform.cluster.api import Api, Question
 from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.group_wire import strings
-from kafkaform.cluster.question import INT8, INT16, INT32, NULLABLE_STRING, array, octets, struct, whole
+from kafkaform.cluster.message_schema import INT8, INT16, INT32, NULLABLE_STRING, array, octets, struct, whole
 from kafkaform.cluster.wire import length, string
 from kafkaform.config.client_properties import to_kafka_python, to_librdkafka
 from tests.support.kafka_fixtures import TIMEOUT_S, eventually

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 
-from kafkaform.apply.moves.conduct import Conduct
-from kafkaform.apply.moves.ledger import Announcement, ThrottleLedger
-from kafkaform.apply.moves.mover import Mover, MoveReport
-from kafkaform.apply.onlookers import Observer
+from kafkaform.apply.moves.context import Conduct
+from kafkaform.apply.moves.reassignment import Mover, MoveReport
+from kafkaform.apply.moves.throttle_journal import Announcement, ThrottleLedger
+from kafkaform.apply.observers import Observer
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.core.clock import Clock

@@ -27,7 +27,6 @@ from kafkaform.core.model import (
     Diagnostic,
     FieldChange,
     FieldValue,
-    Judgement,
     Location,
     Origin,
     Plan,
@@ -35,6 +34,7 @@ from kafkaform.core.model import (
     Reader,
     ResourceRef,
     Risk,
+    RiskAssessment,
     Severity,
     Status,
     UndeclaredConfig,
@@ -210,12 +210,12 @@ def states() -> SearchStrategy[dict[str, FieldValue]]:
 
 
 @st.composite
-def judgements(draw: DrawFn) -> Judgement:
+def judgements(draw: DrawFn) -> RiskAssessment:
     """Safe, or of any risk with a hazard, a reason and perhaps a remedy."""
     risk = draw(_risks)
     if risk is Risk.SAFE and draw(st.booleans()):
         return SAFE
-    return Judgement(risk, draw(_hazards), draw(_hostile), draw(_perhaps_hostile))
+    return RiskAssessment(risk, draw(_hazards), draw(_hostile), draw(_perhaps_hostile))
 
 
 def field_changes() -> SearchStrategy[FieldChange]:

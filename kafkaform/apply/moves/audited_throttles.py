@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.apply.moves.ledger import Announcement
+from kafkaform.apply.moves.throttle_journal import Announcement
 from kafkaform.apply.moves.throttling import union
 from kafkaform.audit.journal import sinks_of
 from kafkaform.audit.record import FORMAT_VERSION, LONGEST_LINE, dumped, timestamp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.apply.moves.conduct import PATIENCE_S
+from kafkaform.apply.moves.context import PATIENCE_S
 from kafkaform.apply.moves.partition_move import Whereabouts, named, whereabouts
 from kafkaform.apply.moves.stalls import StallWatch, brokers_down
 from kafkaform.core.errors import (
@@ -20,7 +20,7 @@ from kafkaform.core.wording import listed
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from kafkaform.apply.moves.conduct import Conduct
+    from kafkaform.apply.moves.context import Conduct
     from kafkaform.apply.moves.partition_move import PartitionMove
     from kafkaform.core.groups import TopicPartition
     from kafkaform.core.layout import Layout, Replicas

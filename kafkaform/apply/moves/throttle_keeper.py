@@ -20,9 +20,9 @@ from kafkaform.core.wording import counted, listed
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from kafkaform.apply.moves.conduct import Conduct
-    from kafkaform.apply.moves.ledger import Announcement
+    from kafkaform.apply.moves.context import Conduct
     from kafkaform.apply.moves.partition_move import PartitionMove
+    from kafkaform.apply.moves.throttle_journal import Announcement
     from kafkaform.core.groups import TopicPartition
     from kafkaform.core.layout import Layout
     from kafkaform.core.throttles import Rates, Throttles

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.apply.moves.ailments import ailing, told, too_few_in_sync
 from kafkaform.apply.moves.partition_move import foreign, named
+from kafkaform.apply.moves.preflight import ailing, told, too_few_in_sync
+from kafkaform.core.apply_result import AGAIN
 from kafkaform.core.errors import ClusterError, MovesUnfinished, PermissionDenied
 from kafkaform.core.move_options import WhenBusy
-from kafkaform.core.outcome import AGAIN
 from kafkaform.core.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from kafkaform.apply.moves.conduct import Conduct
+    from kafkaform.apply.moves.context import Conduct
     from kafkaform.core.groups import TopicPartition
     from kafkaform.core.layout import Layout, Replicas
     from kafkaform.core.model import ResourceRef

@@ -6,7 +6,7 @@ from kafkaform.core.layout import Strategy
 from kafkaform.plan.placement.measures import Balance, Moves, balance, moves
 from kafkaform.plan.placement.placing import place
 from kafkaform.plan.placement.rebalancing import rebalance
-from kafkaform.plan.placement.wants import Placements, Want
+from kafkaform.plan.placement.request import Placements, Want
 
 __all__ = [
     "Balance",

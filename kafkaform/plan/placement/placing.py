@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core.layout import Strategy
-from kafkaform.plan.placement.board import Board, Row
-from kafkaform.plan.placement.levelling import level
+from kafkaform.plan.placement.balancing import level
+from kafkaform.plan.placement.broker_load import Board, Row
 from kafkaform.plan.placement.refusal import refusal
+from kafkaform.plan.placement.request import Placements
 from kafkaform.plan.placement.shifts import LeaderShifts, ReplicaShifts
-from kafkaform.plan.placement.wants import Placements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kafkaform.core.health import PartitionState
     from kafkaform.core.layout import Assignment, Layout
-    from kafkaform.plan.placement.wants import Want
+    from kafkaform.plan.placement.request import Want
 
 
 def place(wants: Sequence[Want], layout: Layout) -> Placements:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from kafkaform.plan.placement.board import Board, Row
-from kafkaform.plan.placement.levelling import level
+from kafkaform.plan.placement.balancing import level
+from kafkaform.plan.placement.broker_load import Board, Row
 from kafkaform.plan.placement.placing import settle
 from kafkaform.plan.placement.refusal import unsettled
+from kafkaform.plan.placement.request import Placements
 from kafkaform.plan.placement.shifts import LeaderShifts, ReplicaShifts
-from kafkaform.plan.placement.wants import Placements
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

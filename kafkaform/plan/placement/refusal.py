@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from kafkaform.core.layout import Assignment, Layout
     from kafkaform.plan.placement.racks import Racks
-    from kafkaform.plan.placement.wants import Want
+    from kafkaform.plan.placement.request import Want
 
 UNSEEN = (
     "this account cannot see whether replicas are being moved: it needs the right to describe the cluster"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kafkaform.plan.placement.board import Board, Row
+    from kafkaform.plan.placement.broker_load import Board, Row
 
 
 class _Shifts(ABC):

@@ -15,9 +15,9 @@ from kafkaform.core.model import (
     FieldChange,
     FieldValue,
     Intent,
-    Judgement,
     Observed,
     ResourceRef,
+    RiskAssessment,
     State,
     Update,
 )
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.groups import Group
     from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Binding, Fate, Layer, Report, UpdateContext
+    from kafkaform.resources.base import Binding, FieldOutcome, Layer, Report, UpdateContext
 
 
 class ConsumerGroupKind:
@@ -91,7 +91,7 @@ class ConsumerGroupKind:
         """Its own value."""
         return observed.state.get(path)
 
-    def remaining(self, field: FieldChange, observed: Observed) -> FieldChange | Fate:
+    def remaining(self, field: FieldChange, observed: Observed) -> FieldChange | FieldOutcome:
         """Every field changes at once."""
         return compared(self, field, observed)
 
@@ -105,15 +105,15 @@ class ConsumerGroupKind:
             return None
         return facts.group_defaults.get(path.removeprefix(CONFIG_PREFIX))
 
-    def judge(self, path: str, context: UpdateContext) -> Judgement:
+    def judge(self, path: str, context: UpdateContext) -> RiskAssessment:
         """See `kafkaform.resources.consumer_group.risk`."""
         return risk.judge(path, context)
 
-    def judge_create(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
+    def judge_create(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
         """See `kafkaform.resources.consumer_group.risk`."""
         return risk.judge_create(ref, state, facts)
 
-    def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
+    def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
         """See `kafkaform.resources.consumer_group.risk`."""
         return risk.judge_delete(ref, state, facts)
 

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.group_state import OFFSETS_PREFIX, partition_of
-from kafkaform.core.model import CONFIG_PREFIX, SAFE, Facts, FieldValue, Judgement, ResourceRef, Risk, State
+from kafkaform.core.model import (
+    CONFIG_PREFIX,
+    SAFE,
+    Facts,
+    FieldValue,
+    ResourceRef,
+    Risk,
+    RiskAssessment,
+    State,
+)
 from kafkaform.core.wording import command, counted, listed
 from kafkaform.resources.base import unclassified
 
@@ -54,7 +63,7 @@ _FILE_NAME = re.compile(r"\w[\w.-]{0,99}", re.ASCII)
 _UNREADABLE = "a value this account may not read"
 
 
-def judge(path: str, context: UpdateContext) -> Judgement:
+def judge(path: str, context: UpdateContext) -> RiskAssessment:
     """How risky the change of one field is."""
     if partition_of(path) is not None:
         return _offset(path, context)
@@ -67,10 +76,10 @@ def judge(path: str, context: UpdateContext) -> Judgement:
     if name in HARMLESS:
         return SAFE
     known = name in kafka_configs.group_configs()
-    return Judgement(Risk.DISRUPTIVE, "unknown-config", unclassified(name, known=known))
+    return RiskAssessment(Risk.DISRUPTIVE, "unknown-config", unclassified(name, known=known))
 
 
-def judge_create(ref: ResourceRef, state: State, facts: Facts) -> Judgement:
+def judge_create(ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
     """A first offset is safe, as there is none that could be lost; but not one that had been there."""
     gone = {path: one for path, one in facts.recommits.get(ref, {}).items() if path in state}
     if not gone:
@@ -78,7 +87,7 @@ def judge_create(ref: ResourceRef, state: State, facts: Facts) -> Judgement:
     sure = {path: one for path, one in gone.items() if one.certain} or gone
     latest = max(sure.values(), key=lambda one: one.at)
     topics = listed([path.removeprefix(OFFSETS_PREFIX) for path in sorted(sure)], noun="topic")
-    return Judgement(
+    return RiskAssessment(
         Risk.DESTRUCTIVE,
         "offset-recommit",
         f"{_lost(topics, latest)}: {_from_the_start([state[path] for path in gone])}",
@@ -107,7 +116,7 @@ def _from_the_start(starts: Collection[FieldValue]) -> str:
     return f"beginning anew, {' and '.join(told)}"
 
 
-def judge_delete(ref: ResourceRef, state: State, facts: Facts) -> Judgement:
+def judge_delete(ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
     """Deleting a group makes it forget where it stands."""
     topics = Counter(found[0] for path in state if (found := partition_of(path)) is not None)
     configs = sorted(path.removeprefix(CONFIG_PREFIX) for path in state if path.startswith(CONFIG_PREFIX))
@@ -121,7 +130,7 @@ def judge_delete(ref: ResourceRef, state: State, facts: Facts) -> Judgement:
     file = f"{ref.name if _FILE_NAME.fullmatch(ref.name) else 'offsets'}.csv"
     keep = command("reset", ref.name, options=("--to", "current", "--export", file))
     remedy = f"keep its offsets first: {keep}"
-    return Judgement(
+    return RiskAssessment(
         Risk.DESTRUCTIVE,
         "delete",
         f"deletes {' and '.join(gone)}: {_afterwards(topics, configs, facts)}",
@@ -148,7 +157,7 @@ def _afterwards(topics: Counter[str], configs: Collection[str], facts: Facts) ->
     return "members that return have the cluster's defaults"
 
 
-def _offset(path: str, context: UpdateContext) -> Judgement:
+def _offset(path: str, context: UpdateContext) -> RiskAssessment:
     """Offsets count what may have been records: compaction and transactions leave gaps."""
     before, after = _int(context.before.get(path)), _int(context.after.get(path))
     if before is None or after is None:
@@ -158,15 +167,15 @@ def _offset(path: str, context: UpdateContext) -> Judgement:
         reason = f"{counted(after - before, 'record')} skipped: no member reads them"
     else:
         reason = f"{counted(before - after, 'record')} read again"
-    return Judgement(Risk.DESTRUCTIVE, "offset-reset", reason)
+    return RiskAssessment(Risk.DESTRUCTIVE, "offset-reset", reason)
 
 
-def _session_timeout(name: str, context: UpdateContext) -> Judgement:
+def _session_timeout(name: str, context: UpdateContext) -> RiskAssessment:
     before, after = _both(name, context)
     if not _is_cut(before, after):
         return SAFE
     shown = _human(name, after)
-    return Judgement(
+    return RiskAssessment(
         Risk.DISRUPTIVE,
         "session-timeout-cut",
         f"a member that is not heard of for {shown} (was {_human(name, before)}) is taken for dead, "
@@ -175,7 +184,7 @@ def _session_timeout(name: str, context: UpdateContext) -> Judgement:
     )
 
 
-def _heartbeat(name: str, context: UpdateContext) -> Judgement:
+def _heartbeat(name: str, context: UpdateContext) -> RiskAssessment:
     """Judge rarer heartbeats: brokers bound them, and the session timeout, but neither by the other."""
     before, after = _both(name, context)
     if before is not None and after is not None and after <= before:
@@ -183,7 +192,7 @@ def _heartbeat(name: str, context: UpdateContext) -> Judgement:
     _, session = _both(name.replace("heartbeat.interval", "session.timeout"), context)
     if after is not None and session is not None and after * _FEWEST_HEARTBEATS <= session:
         return SAFE
-    return Judgement(
+    return RiskAssessment(
         Risk.DISRUPTIVE,
         "heartbeat-raise",
         f"members are heard of every {_human(name, after)} (was {_human(name, before)}), and taken for dead "
@@ -196,11 +205,11 @@ _FEWEST_HEARTBEATS = 3
 """So many heartbeats are to fit into a session, as Kafka's documentation advises."""
 
 
-def _isolation_level(name: str, context: UpdateContext) -> Judgement:
+def _isolation_level(name: str, context: UpdateContext) -> RiskAssessment:
     before, after = _text(context.before, name), _text(context.after, name)
     if after == "read_committed" or before == "read_uncommitted":
         return SAFE
-    return Judgement(
+    return RiskAssessment(
         Risk.DISRUPTIVE,
         "isolation-level",
         f"{name} goes from {before or _UNREADABLE} to {after or _UNREADABLE}: "
@@ -209,7 +218,7 @@ def _isolation_level(name: str, context: UpdateContext) -> Judgement:
     )
 
 
-def _offset_reset_policy(name: str, context: UpdateContext) -> Judgement:
+def _offset_reset_policy(name: str, context: UpdateContext) -> RiskAssessment:
     after = _text(context.after, name)
     match after:
         case "earliest":
@@ -220,7 +229,7 @@ def _offset_reset_policy(name: str, context: UpdateContext) -> Judgement:
             start = f"is read from {_UNREADABLE}"
         case _:
             start = f"is read from {after.removeprefix('by_duration:')} back"
-    return Judgement(
+    return RiskAssessment(
         Risk.DISRUPTIVE,
         "offset-reset-policy",
         f"a partition that the group has not read yet, such as one that is added later, {start}; "
@@ -228,7 +237,7 @@ def _offset_reset_policy(name: str, context: UpdateContext) -> Judgement:
     )
 
 
-def _standby_replicas(name: str, context: UpdateContext) -> Judgement:
+def _standby_replicas(name: str, context: UpdateContext) -> RiskAssessment:
     before, after = _both(name, context)
     if _is_cut(before, after):
         effect = (
@@ -238,7 +247,7 @@ def _standby_replicas(name: str, context: UpdateContext) -> Judgement:
         )
     else:
         effect = "members read the changelogs of more tasks, and keep their state on disk"
-    return Judgement(
+    return RiskAssessment(
         Risk.DISRUPTIVE,
         "standby-replicas",
         f"standby copies of each task's state go from {_human(name, before)} to {_human(name, after)}: "
@@ -246,11 +255,11 @@ def _standby_replicas(name: str, context: UpdateContext) -> Judgement:
     )
 
 
-def _lock_duration(name: str, context: UpdateContext) -> Judgement:
+def _lock_duration(name: str, context: UpdateContext) -> RiskAssessment:
     before, after = _both(name, context)
     if not _is_cut(before, after):
         return SAFE
-    return Judgement(
+    return RiskAssessment(
         Risk.DISRUPTIVE,
         "lock-duration-cut",
         f"a record that is not acknowledged within {_human(name, after)} (was {_human(name, before)}) "
@@ -259,11 +268,11 @@ def _lock_duration(name: str, context: UpdateContext) -> Judgement:
     )
 
 
-def _lock_limit(name: str, context: UpdateContext) -> Judgement:
+def _lock_limit(name: str, context: UpdateContext) -> RiskAssessment:
     before, after = _both(name, context)
     if not _is_cut(before, after):
         return SAFE
-    return Judgement(
+    return RiskAssessment(
         Risk.DISRUPTIVE,
         "lock-limit-cut",
         f"at most {_human(name, after)} records of a partition are in work at once "
@@ -271,11 +280,11 @@ def _lock_limit(name: str, context: UpdateContext) -> Judgement:
     )
 
 
-def _delivery_limit(name: str, context: UpdateContext) -> Judgement:
+def _delivery_limit(name: str, context: UpdateContext) -> RiskAssessment:
     before, after = _both(name, context)
     if not _is_cut(before, after):
         return SAFE
-    return Judgement(
+    return RiskAssessment(
         Risk.DISRUPTIVE,
         "delivery-limit-cut",
         f"a record that was delivered {_human(name, after)} times (was {_human(name, before)}) "
@@ -284,13 +293,13 @@ def _delivery_limit(name: str, context: UpdateContext) -> Judgement:
     )
 
 
-def _lock_renewal(name: str, context: UpdateContext) -> Judgement:
+def _lock_renewal(name: str, context: UpdateContext) -> RiskAssessment:
     before, after = _text(context.before, name), _text(context.after, name)
     if after == "true" or before == "false":
         return SAFE
     lock = "share.record.lock.duration.ms"
     _, duration = _both(lock, context)
-    return Judgement(
+    return RiskAssessment(
         Risk.DISRUPTIVE,
         "lock-renewal-off",
         f"members can no longer ask for more time: a record in work for longer than {_human(lock, duration)} "
@@ -298,7 +307,7 @@ def _lock_renewal(name: str, context: UpdateContext) -> Judgement:
     )
 
 
-_BY_NAME: dict[str, Callable[[str, UpdateContext], Judgement]] = {
+_BY_NAME: dict[str, Callable[[str, UpdateContext], RiskAssessment]] = {
     "consumer.session.timeout.ms": _session_timeout,
     "share.session.timeout.ms": _session_timeout,
     "streams.session.timeout.ms": _session_timeout,

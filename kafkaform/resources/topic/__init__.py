@@ -18,13 +18,13 @@ from kafkaform.core.model import (
     FieldChange,
     FieldValue,
     Intent,
-    Judgement,
     Observed,
     ResourceRef,
     Risk,
+    RiskAssessment,
     State,
 )
-from kafkaform.resources.base import Binding, Fate, compared
+from kafkaform.resources.base import Binding, FieldOutcome, compared
 from kafkaform.resources.topic import operations as topic_operations
 from kafkaform.resources.topic import placement, replication, risk, spec
 from kafkaform.resources.topic.operations import PLACEMENT
@@ -90,13 +90,17 @@ class TopicKind:
         """Its own value; the placement is where its replicas are."""
         return placement.live(observed, facts) if path == PLACEMENT else observed.state.get(path)
 
-    def remaining(self, field: FieldChange, observed: Observed) -> FieldChange | Fate:
+    def remaining(self, field: FieldChange, observed: Observed) -> FieldChange | FieldOutcome:
         """Replicas move partition by partition, all else changes at once."""
         if field.path == PLACEMENT:
             return placement.remaining(field, observed)
         fate = compared(self, field, observed)
         value = self.live(field.path, observed)
-        return replace(field, before=value) if fate is Fate.MOVED and self.on_the_way(field, value) else fate
+        return (
+            replace(field, before=value)
+            if fate is FieldOutcome.MOVED and self.on_the_way(field, value)
+            else fate
+        )
 
     def on_the_way(self, field: FieldChange, value: FieldValue) -> bool:
         """While replicas are moved, partitions differ."""
@@ -114,17 +118,17 @@ class TopicKind:
             return None
         return facts.defaults.get(path.removeprefix(CONFIG_PREFIX))
 
-    def judge(self, path: str, context: UpdateContext) -> Judgement:
+    def judge(self, path: str, context: UpdateContext) -> RiskAssessment:
         """See `kafkaform.resources.topic.risk`."""
         return risk.judge(path, context)
 
-    def judge_create(self, _ref: ResourceRef, _state: State, _facts: Facts) -> Judgement:
+    def judge_create(self, _ref: ResourceRef, _state: State, _facts: Facts) -> RiskAssessment:
         """Safe: there is nothing yet that could be lost."""
         return SAFE
 
-    def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> Judgement:
+    def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
         """Deleting a topic destroys all of its records."""
-        judgement = Judgement(
+        judgement = RiskAssessment(
             Risk.DESTRUCTIVE,
             "delete",
             f"all records in the {state.get('partitions')} partitions of {ref.name} are destroyed",

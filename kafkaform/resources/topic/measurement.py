@@ -9,11 +9,11 @@ from kafkaform.resources.skew_policy import policy_unit
 from kafkaform.resources.skew_prediction import predicted, worded
 
 if TYPE_CHECKING:
-    from kafkaform.core.model import Judgement
+    from kafkaform.core.model import RiskAssessment
     from kafkaform.resources.base import UpdateContext
 
 
-def measured(judgement: Judgement, context: UpdateContext) -> Judgement:
+def measured(judgement: RiskAssessment, context: UpdateContext) -> RiskAssessment:
     """The judgement with what a skew report says of the planned count, where there is one that does."""
     result = context.facts.skew.get(context.ref)
     before, after = context.before.get("partitions"), context.after.get("partitions")

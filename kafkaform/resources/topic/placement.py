@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.layout import format_assignment, parse_assignment
-from kafkaform.core.model import SAFE, Judgement, Risk
+from kafkaform.core.model import SAFE, Risk, RiskAssessment
 from kafkaform.core.replica_changes import assignment_changes
 from kafkaform.core.wording import counted
-from kafkaform.resources.base import Fate
+from kafkaform.resources.base import FieldOutcome
 from kafkaform.resources.topic.copying import copied
 from kafkaform.resources.topic.operations import begun
 
@@ -45,20 +45,20 @@ def present(observed: Observed, layout: Layout | None) -> Assignment:
     return tuple(assignment)
 
 
-def remaining(field: FieldChange, observed: Observed) -> FieldChange | Fate:
+def remaining(field: FieldChange, observed: Observed) -> FieldChange | FieldOutcome:
     """What is left of a change of the placement; see `Kind.remaining`.
 
     A partition that is where it is to be, but still being moved there, is left.
     """
     sides = _sides(field)
     if sides is None or not _fits(observed.replicas, *sides):
-        return Fate.MOVED
+        return FieldOutcome.MOVED
     start, after = sides
     here = tuple(
         start[number] if replicas == after[number] and number in observed.moving else replicas
         for number, replicas in enumerate(observed.replicas)
     )
-    return Fate.DONE if here == after else replace(field, before=format_assignment(here))
+    return FieldOutcome.DONE if here == after else replace(field, before=format_assignment(here))
 
 
 def is_on_the_way(field: FieldChange, value: FieldValue) -> bool:
@@ -82,7 +82,7 @@ def _fits(here: Assignment, start: Assignment, after: Assignment) -> bool:
     return all(replicas in (start[n], after[n]) for n, replicas in enumerate(here))
 
 
-def judge(path: str, context: UpdateContext) -> Judgement:
+def judge(path: str, context: UpdateContext) -> RiskAssessment:
     """How risky it is to move replicas: how many, how much, and how long it takes."""
     old, new = context.before.get(path), context.after.get(path)
     if old is None or new is None:
@@ -93,11 +93,11 @@ def judge(path: str, context: UpdateContext) -> Judgement:
         if not changes.reordered:
             return SAFE
         told = counted(len(changes.reordered), "partition")
-        return Judgement(reason=f"another preferred leader in {told}; nothing is copied")
+        return RiskAssessment(reason=f"another preferred leader in {told}; nothing is copied")
     parts = []
     if changes.added:
         parts.append(str(copied(context.ref.name, before, after, context.facts)))
     if changes.dropped:
         noun = "" if parts else " replica" if changes.gone == 1 else " replicas"
         parts.append(f"{changes.gone:,}{noun} dropped")
-    return Judgement(Risk.DISRUPTIVE, "replica-move", ", ".join(parts))
+    return RiskAssessment(Risk.DISRUPTIVE, "replica-move", ", ".join(parts))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import Unit
-from kafkaform.core.model import CONFIG_PREFIX, SAFE, FieldValue, Judgement, Risk, State
+from kafkaform.core.model import CONFIG_PREFIX, SAFE, FieldValue, Risk, RiskAssessment, State
 from kafkaform.core.units import rounded_duration, rounded_size
 from kafkaform.resources.base import unclassified
 from kafkaform.resources.topic import placement
@@ -77,7 +77,7 @@ HARMLESS = {
 """Configs of which no change can lose, reorder or refuse a record, whatever the values, and why."""
 
 
-def judge(path: str, context: UpdateContext) -> Judgement:
+def judge(path: str, context: UpdateContext) -> RiskAssessment:
     """How risky the change of one field is."""
     judge_field = _BY_PATH.get(path)
     if judge_field is not None:
@@ -87,10 +87,10 @@ def judge(path: str, context: UpdateContext) -> Judgement:
     if name in HARMLESS:
         return SAFE
     known = name in kafka_configs.topic_configs()
-    return Judgement(Risk.DISRUPTIVE, "unknown-config", unclassified(name, known=known))
+    return RiskAssessment(Risk.DISRUPTIVE, "unknown-config", unclassified(name, known=known))
 
 
-def sized(judgement: Judgement, ref: ResourceRef, facts: Facts) -> Judgement:
+def sized(judgement: RiskAssessment, ref: ResourceRef, facts: Facts) -> RiskAssessment:
     """A judgement of what happens to data, with how much data that is where it is known."""
     if judgement.hazard not in _OF_DATA or ref not in facts.sizes:
         return judgement
@@ -129,13 +129,13 @@ def _percent_that_move(before: int, after: int) -> float:
     return (period - min(before, after)) * 1000 // period / 10
 
 
-def _partitions(path: str, context: UpdateContext) -> Judgement:
+def _partitions(path: str, context: UpdateContext) -> RiskAssessment:
     before, after = _int(context.before.get(path)), _int(context.after.get(path))
     if before is None or after is None:
         return SAFE
     name = context.ref.name
     if after < before:
-        return Judgement(
+        return RiskAssessment(
             Risk.IMPOSSIBLE,
             "partition-decrease",
             f"Kafka cannot take partitions away from a topic ({before} → {after}): "
@@ -145,7 +145,7 @@ def _partitions(path: str, context: UpdateContext) -> Judgement:
         )
     moved = f"{_percent_that_move(before, after):g} % of keys move to another partition"
     if "compact" in _either_policy(context, unknown={"compact"}):
-        return Judgement(
+        return RiskAssessment(
             Risk.DESTRUCTIVE,
             "partition-increase-compacted",
             f"{moved}: their old values stay on the old partition and compaction no longer removes them, "
@@ -155,7 +155,7 @@ def _partitions(path: str, context: UpdateContext) -> Judgement:
     if context.intent.keyed is False:
         return SAFE
     assumed = "" if context.intent.keyed else " (if records have keys)"
-    return Judgement(
+    return RiskAssessment(
         Risk.DISRUPTIVE,
         "partition-increase",
         f"{moved}{assumed}: order per key is broken between records before and after the change",
@@ -163,26 +163,26 @@ def _partitions(path: str, context: UpdateContext) -> Judgement:
     )
 
 
-def _replication_factor(path: str, context: UpdateContext) -> Judgement:
+def _replication_factor(path: str, context: UpdateContext) -> RiskAssessment:
     before, after = context.before.get(path), context.after.get(path)
     fewest_after, _ = (0, 0) if after is None else bounds(after)
     _, most_before = (None, None) if before is None else bounds(before)
     if fewest_after < 2 and (most_before is None or most_before > fewest_after):
-        return Judgement(
+        return RiskAssessment(
             Risk.DESTRUCTIVE,
             "replication-factor-cut",
             f"every partition goes from {_show(before)} replicas to {_show(after)}: its records are then "
             "on one broker only, and lost with it",
             "keep at least 2 where data must not be lost",
         )
-    return Judgement(
+    return RiskAssessment(
         Risk.DISRUPTIVE,
         "replication-factor",
         f"every partition goes from {before} to {after} replicas: data is copied or dropped between brokers",
     )
 
 
-def _retention(path: str, context: UpdateContext) -> Judgement:
+def _retention(path: str, context: UpdateContext) -> RiskAssessment:
     name = path.removeprefix(CONFIG_PREFIX)
     before, after = _int(context.before.get(path)), _int(context.after.get(path))
     if "delete" not in _either_policy(context, unknown={"delete"}):
@@ -190,7 +190,7 @@ def _retention(path: str, context: UpdateContext) -> Judgement:
     if not _is_cut(before, after):
         return SAFE
     effect = _deleted_by_size(after) if name.endswith("bytes") else _deleted_by_time(after, context)
-    return Judgement(
+    return RiskAssessment(
         Risk.DESTRUCTIVE,
         "retention-cut",
         f"{name} is cut from {_human(name, before)} to {_human(name, after)}: {effect}",
@@ -230,7 +230,7 @@ def _is_cut(before: int | None, after: int | None) -> bool:
     return before is None or after is None or before == UNLIMITED or after < before
 
 
-def _cleanup_policy(_: str, context: UpdateContext) -> Judgement:
+def _cleanup_policy(_: str, context: UpdateContext) -> RiskAssessment:
     known_before, known_after = _policies(context.before), _policies(context.after)
     before, after = known_before or set(), known_after or set()
     added, removed = after - before, before - after
@@ -241,14 +241,14 @@ def _cleanup_policy(_: str, context: UpdateContext) -> Judgement:
             "and records without a key are refused",
         }
         effects = "; ".join(what.get(policy, policy) for policy in sorted(added)) or "a policy is not known"
-        return Judgement(
+        return RiskAssessment(
             Risk.DESTRUCTIVE,
             "cleanup-policy",
             f"cleanup.policy goes from {_join(known_before)} to {_join(known_after)}: {effects}",
             "create a new topic with the other policy and move over",
         )
     if removed:
-        return Judgement(
+        return RiskAssessment(
             Risk.DISRUPTIVE,
             "cleanup-policy-removed",
             f"{_join(removed)} no longer cleans the log: it grows",
@@ -256,12 +256,12 @@ def _cleanup_policy(_: str, context: UpdateContext) -> Judgement:
     return SAFE
 
 
-def _min_compaction_lag(path: str, context: UpdateContext) -> Judgement:
+def _min_compaction_lag(path: str, context: UpdateContext) -> RiskAssessment:
     before, after = _both(path, context)
     if not _is_lower(before, after) or not _cleans(context, "compact"):
         return SAFE
     when = f"once they are {rounded_duration(after)} old" if after else "as soon as their segment is closed"
-    return Judgement(
+    return RiskAssessment(
         Risk.DESTRUCTIVE,
         "compaction-lag-cut",
         f"{_change(path, context)}: records that a newer one of their key replaces are deleted "
@@ -270,21 +270,21 @@ def _min_compaction_lag(path: str, context: UpdateContext) -> Judgement:
     )
 
 
-def _compaction(path: str, context: UpdateContext) -> Judgement:
+def _compaction(path: str, context: UpdateContext) -> RiskAssessment:
     """Judge how soon compaction begins to work: it may remove what was replaced, and now does so earlier."""
     if not _is_lower(_number(context.before.get(path)), _number(context.after.get(path))):
         return SAFE
     if not _cleans(context, "compact") or _never_compacts(context.after, unknown=False):
         return SAFE
     if _never_compacts(context.before, unknown=True):
-        return Judgement(
+        return RiskAssessment(
             Risk.DESTRUCTIVE,
             "compaction-start",
             f"{_change(path, context)}: compaction, which never ran so far, begins, and deletes all but "
             "the latest record of every key",
             "copy what is still needed first, or keep the present value",
         )
-    return Judgement(
+    return RiskAssessment(
         Risk.DISRUPTIVE,
         "compaction-sooner",
         f"{_change(path, context)}: records that a newer one of their key replaces are deleted sooner",
@@ -304,17 +304,17 @@ def _never_compacts(state: State, *, unknown: bool) -> bool:
     return unknown if ratio is None or longest is None else True
 
 
-def _tombstones(path: str, context: UpdateContext) -> Judgement:
+def _tombstones(path: str, context: UpdateContext) -> RiskAssessment:
     if not _is_lower(*_both(path, context)) or not _cleans(context, "compact"):
         return SAFE
-    return Judgement(
+    return RiskAssessment(
         Risk.DISRUPTIVE,
         "tombstone-retention-cut",
         f"{_change(path, context)}: a reader that is further behind misses deletions",
     )
 
 
-def _segment(path: str, context: UpdateContext) -> Judgement:
+def _segment(path: str, context: UpdateContext) -> RiskAssessment:
     """Judge segments that are closed sooner: what is past retention, or was replaced, goes with them."""
     before, after = _both(path, context)
     sooner = (after, before) if path == _SEGMENT_JITTER else (before, after)
@@ -331,7 +331,7 @@ def _segment(path: str, context: UpdateContext) -> Judgement:
             effects[-1] += _shorter_stay(retention, before, after)
     if not effects:
         return SAFE
-    return Judgement(
+    return RiskAssessment(
         Risk.DISRUPTIVE,
         "segment-cut",
         f"{_change(path, context)}: segments are closed sooner, so {' and '.join(effects)}",
@@ -343,7 +343,7 @@ def _shorter_stay(retention: int, before: int | None, after: int | None) -> str:
     return f", at an age of up to {then}{f' (was {now})' if now else ''}" if then else ""
 
 
-def _timestamp_type(path: str, context: UpdateContext) -> Judgement:
+def _timestamp_type(path: str, context: UpdateContext) -> RiskAssessment:
     before, after = _text(context.before, path), _text(context.after, path)
     if before == after and before is not None:
         return SAFE
@@ -360,10 +360,10 @@ def _timestamp_type(path: str, context: UpdateContext) -> Judgement:
         )
     else:
         effect = "new records have the time that their producer set"
-    return Judgement(Risk.DISRUPTIVE, "timestamp-type", f"{told}: {effect}")
+    return RiskAssessment(Risk.DISRUPTIVE, "timestamp-type", f"{told}: {effect}")
 
 
-def _compression(path: str, context: UpdateContext) -> Judgement:
+def _compression(path: str, context: UpdateContext) -> RiskAssessment:
     """Judge what brokers compress anew: the result, too, may not be larger than max.message.bytes."""
     before, after = _text(context.before, path), _text(context.after, path)
     if before == after and before is not None:
@@ -374,7 +374,7 @@ def _compression(path: str, context: UpdateContext) -> Judgement:
     if path != _COMPRESSION_TYPE and used is not None and f".{used}." not in path:
         return SAFE  # the level of a type that is not in use
     name, limit = path.removeprefix(CONFIG_PREFIX), "max.message.bytes"
-    return Judgement(
+    return RiskAssessment(
         Risk.DISRUPTIVE,
         "recompression",
         f"{name} goes from {before or _UNREADABLE} to {after or _UNREADABLE}: brokers "
@@ -383,7 +383,7 @@ def _compression(path: str, context: UpdateContext) -> Judgement:
     )
 
 
-def _flush(path: str, context: UpdateContext) -> Judgement:
+def _flush(path: str, context: UpdateContext) -> RiskAssessment:
     """Judge how often a broker forces records to disk; until then they are in memory of each replica."""
     before, after = _both(path, context)
     if before is not None and before == after:
@@ -392,13 +392,13 @@ def _flush(path: str, context: UpdateContext) -> Judgement:
         effect = "brokers force records to disk more often, and writes take longer"
     else:
         effect = "more records that were acknowledged are lost if the machines of all replicas fail at once"
-    return Judgement(Risk.DISRUPTIVE, "flush-interval", f"{_change(path, context)}: {effect}")
+    return RiskAssessment(Risk.DISRUPTIVE, "flush-interval", f"{_change(path, context)}: {effect}")
 
 
-def _min_isr(path: str, context: UpdateContext) -> Judgement:
+def _min_isr(path: str, context: UpdateContext) -> RiskAssessment:
     before, after = _int(context.before.get(path)), _int(context.after.get(path))
     if after is None or (after < 2 and (before is None or after < before)):
-        return Judgement(
+        return RiskAssessment(
             Risk.DESTRUCTIVE,
             "min-isr-cut",
             f"min.insync.replicas goes from {_show(before)} to {_show(after)}: "
@@ -406,7 +406,7 @@ def _min_isr(path: str, context: UpdateContext) -> Judgement:
             "keep at least 2 where data must not be lost",
         )
     if before is None or after > before:
-        return Judgement(
+        return RiskAssessment(
             Risk.DISRUPTIVE,
             "min-isr-raise",
             f"writes with acks=all stop when fewer than {after} replicas are in sync (was {_show(before)})",
@@ -414,10 +414,10 @@ def _min_isr(path: str, context: UpdateContext) -> Judgement:
     return SAFE
 
 
-def _unclean_election(path: str, context: UpdateContext) -> Judgement:
+def _unclean_election(path: str, context: UpdateContext) -> RiskAssessment:
     if _text(context.after, path) == "false" or _text(context.before, path) == "true":
         return SAFE
-    return Judgement(
+    return RiskAssessment(
         Risk.DESTRUCTIVE,
         "unclean-election",
         "a replica that is behind may become leader: acknowledged records are then lost",
@@ -425,14 +425,14 @@ def _unclean_election(path: str, context: UpdateContext) -> Judgement:
     )
 
 
-def _remote_storage(path: str, context: UpdateContext) -> Judgement:
+def _remote_storage(path: str, context: UpdateContext) -> RiskAssessment:
     if _text(context.before, path) == "false" or _text(context.after, path) == "true":
         return SAFE
     if _text(context.after, CONFIG_PREFIX + "remote.log.delete.on.disable") == "false":
-        return Judgement(
+        return RiskAssessment(
             Risk.DISRUPTIVE, "remote-storage-off", "no more segments are copied to remote storage"
         )
-    return Judgement(
+    return RiskAssessment(
         Risk.DESTRUCTIVE,
         "remote-storage-delete",
         "remote.log.delete.on.disable is on: disabling remote storage deletes what lies there",
@@ -440,7 +440,7 @@ def _remote_storage(path: str, context: UpdateContext) -> Judgement:
     )
 
 
-def _local_retention(path: str, context: UpdateContext) -> Judgement:
+def _local_retention(path: str, context: UpdateContext) -> RiskAssessment:
     if _text(context.after, CONFIG_PREFIX + "remote.storage.enable") == "false":
         return SAFE  # nothing is in remote storage, and retention alone counts
     own, wanted = _both(path, context)
@@ -448,7 +448,7 @@ def _local_retention(path: str, context: UpdateContext) -> Judgement:
     if (own is not None and own == wanted) or not _is_cut(before, after):
         return SAFE
     name = path.removeprefix(CONFIG_PREFIX)
-    return Judgement(
+    return RiskAssessment(
         Risk.DISRUPTIVE,
         "local-retention-cut",
         f"{name} goes from {_human(name, before)} to {_human(name, after)}: "
@@ -462,22 +462,22 @@ def _local(path: str, state: State) -> int | None:
     return _int(state.get(path.replace("local.", ""))) if own == _AS_RETENTION else own
 
 
-def _remote_copy(path: str, context: UpdateContext) -> Judgement:
+def _remote_copy(path: str, context: UpdateContext) -> RiskAssessment:
     before, after = _text(context.before, path), _text(context.after, path)
     off = _text(context.after, CONFIG_PREFIX + "remote.storage.enable") == "false"
     if off or after == "false" or before == "true":
         return SAFE
-    return Judgement(
+    return RiskAssessment(
         Risk.DISRUPTIVE,
         "remote-storage-off",
         "no more segments are copied to remote storage: brokers keep all that is written from now on",
     )
 
 
-def _remote_delete(path: str, context: UpdateContext) -> Judgement:
+def _remote_delete(path: str, context: UpdateContext) -> RiskAssessment:
     if _text(context.after, path) == "false" or _text(context.before, path) == "true":
         return SAFE
-    return Judgement(
+    return RiskAssessment(
         Risk.DESTRUCTIVE,
         "remote-storage-delete",
         "data in remote storage is deleted as soon as remote.storage.enable is switched off",
@@ -485,11 +485,11 @@ def _remote_delete(path: str, context: UpdateContext) -> Judgement:
     )
 
 
-def _lowered(hazard: str, effect: str) -> Callable[[str, UpdateContext], Judgement]:
-    def judge_lowering(path: str, context: UpdateContext) -> Judgement:
+def _lowered(hazard: str, effect: str) -> Callable[[str, UpdateContext], RiskAssessment]:
+    def judge_lowering(path: str, context: UpdateContext) -> RiskAssessment:
         if not _is_lower(*_both(path, context)):
             return SAFE
-        return Judgement(Risk.DISRUPTIVE, hazard, f"{_change(path, context)}: {effect}")
+        return RiskAssessment(Risk.DISRUPTIVE, hazard, f"{_change(path, context)}: {effect}")
 
     return judge_lowering
 
@@ -499,7 +499,7 @@ _COMPRESSION_TYPE = "config.compression.type"
 _RETENTION_MS, _RETENTION_BYTES = "config.retention.ms", "config.retention.bytes"
 _SEGMENT_MS, _SEGMENT_JITTER = "config.segment.ms", "config.segment.jitter.ms"
 
-_BY_PATH: dict[str, Callable[[str, UpdateContext], Judgement]] = {
+_BY_PATH: dict[str, Callable[[str, UpdateContext], RiskAssessment]] = {
     "partitions": _partitions,
     "replicationFactor": _replication_factor,
     "placement": placement.judge,

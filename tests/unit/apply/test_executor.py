@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from kafkaform.apply.batches import MAX_WEIGHT, weight
 from kafkaform.apply.executor import STAGES, VERIFY_TIMEOUT_S, apply
-from kafkaform.apply.moves.ledger import Announcement
-from kafkaform.apply.onlookers import Observer
+from kafkaform.apply.moves.throttle_journal import Announcement
+from kafkaform.apply.observers import Observer
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster, none_besides
+from kafkaform.core.apply_result import ApplyReport, ResourceResult, Result
 from kafkaform.core.errors import (
     AuditError,
     AuthenticationFailed,
@@ -48,7 +49,6 @@ from kafkaform.core.operations import (
     Operation,
     Reassign,
 )
-from kafkaform.core.outcome import ApplyReport, ResourceResult, Result
 from kafkaform.core.throttles import Rates, Throttles
 from tests.support.move_scenes import MemoryLedger
 from tests.support.move_scenes import Notes as MoveNotes

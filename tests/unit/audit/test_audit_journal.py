@@ -13,7 +13,7 @@ from threading import Event
 import pytest
 
 from kafkaform.apply.executor import apply
-from kafkaform.apply.onlookers import Observer
+from kafkaform.apply.observers import Observer
 from kafkaform.audit.file import append_to_file
 from kafkaform.audit.journal import AuditJournal, FileSink, TopicSink, open_journal
 from kafkaform.audit.trail import read_record, read_record_file
@@ -21,9 +21,9 @@ from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.cluster.record_topic import TOPIC
 from kafkaform.config.settings import AuditSettings
+from kafkaform.core.apply_result import ApplyReport, Result
 from kafkaform.core.errors import AuditError, RequestRejected, Unreachable
 from kafkaform.core.model import Plan
-from kafkaform.core.outcome import ApplyReport, Result
 from tests.support.audit_scenes import ALICE, HEADER, ends, entries_of, recorded_apply
 from tests.support.scenes import (
     DAY,

@@ -14,6 +14,7 @@ from kafkaform.cluster.protocol import Cluster
 from kafkaform.cluster.record_topic import TOPIC
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
+from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import OutcomeUnknown, RequestRejected
 from kafkaform.core.model import (
     Create,
@@ -28,7 +29,6 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.operations import CommitInitialOffsets
-from kafkaform.core.outcome import Result
 from kafkaform.plan.planning import Request, make_plan
 from kafkaform.resources.consent import Grant
 from tests.support.audit_scenes import ALICE, HEADER, recorded_apply

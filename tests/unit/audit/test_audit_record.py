@@ -25,6 +25,7 @@ from kafkaform.audit.record import (
     timestamp,
 )
 from kafkaform.cluster.record_topic import key_of
+from kafkaform.core.apply_result import ResourceResult, Result
 from kafkaform.core.group_state import partition_path
 from kafkaform.core.model import (
     Consent,
@@ -44,7 +45,6 @@ from kafkaform.core.operations import (
     Operation,
     ResetOffsets,
 )
-from kafkaform.core.outcome import ResourceResult, Result
 from kafkaform.core.schema_files import load_schema
 from kafkaform.resources.changes import action_of, fields_of
 from tests.support.audit_scenes import ALICE, COMMON

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import click
 import pytest
 
-from kafkaform.cli.complaints import Complaints
+from kafkaform.cli.error_handler import Complaints
 from kafkaform.cli.fleet import plan_all, plan_path
 from kafkaform.cli.options import Where
 from kafkaform.cli.output import header

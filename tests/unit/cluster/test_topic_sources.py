@@ -8,8 +8,8 @@ import pytest
 
 from kafkaform.cluster import wire
 from kafkaform.cluster.api import Question, T
-from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.cluster.topic_answers import Configs
+from kafkaform.cluster.wire_reader import WireReader
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import ClusterError
 from tests.support.scenes import VARIED
@@ -127,5 +127,5 @@ def test_requests_do_not_grow_with_topics_and_a_topic_nobody_speaks_of_is_an_err
 
     connection = Counting()
     with pytest.raises(ClusterError, match="said nothing of 5,000 of them, such as t0"):
-        SwiftSource(connection).configs([f"t{n}" for n in range(5_000)])  # type: ignore[arg-type]
+        WireReader(connection).configs([f"t{n}" for n in range(5_000)])  # type: ignore[arg-type]
     assert connection.sent == [3]

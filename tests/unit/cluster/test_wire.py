@@ -28,8 +28,8 @@ from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.group_offsets import committed_offsets
 from kafkaform.cluster.partition_wire import PLACEMENT
 from kafkaform.cluster.placements import swift_placement
-from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.cluster.throttle_reader import read_rates
+from kafkaform.cluster.wire_reader import WireReader
 from kafkaform.core.errors import ClusterError, KafkaformError, MalformedAnswer
 from tests.support.strategies import examples
 from tests.unit.cluster.test_topic_sources import compact, described, entry, varint
@@ -381,7 +381,7 @@ class Damaged:
 
 
 def of_topics(connection: Connection) -> None:
-    source = SwiftSource(connection)
+    source = WireReader(connection)
     source.descriptions(source.names())
     source.configs(["t", "u"])
 

@@ -17,7 +17,7 @@ from kafkaform.core.groups import Group, Position
 from kafkaform.core.model import FieldValue, Location, Observation, Observed, Plan, ResourceRef, Undeclared
 from kafkaform.core.operations import AlterConfigs, CreateTopic
 from kafkaform.inspect.importing import By, Import, Layout, make_import
-from kafkaform.inspect.standing import Selection
+from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planner import diff
 from kafkaform.report.imports import problems_of
 from kafkaform.resources import KINDS

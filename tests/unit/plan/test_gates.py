@@ -11,11 +11,11 @@ from kafkaform.core.model import (
     Delete,
     Diagnostic,
     FieldChange,
-    Judgement,
     Plan,
     PlannedChange,
     ResourceRef,
     Risk,
+    RiskAssessment,
     Severity,
     Status,
     Update,
@@ -25,11 +25,11 @@ from kafkaform.resources.consent import Grant
 from tests.support.scenes import topic
 
 SICK = Diagnostic("KF303", Severity.ERROR, "3 partitions of 1 topic are under-replicated")
-LOSS = Judgement(Risk.DESTRUCTIVE, "retention-cut", "records go")
+LOSS = RiskAssessment(Risk.DESTRUCTIVE, "retention-cut", "records go")
 
 
 def update(
-    path: str, judgement: Judgement, deferred: str | None = None, ref: ResourceRef | None = None
+    path: str, judgement: RiskAssessment, deferred: str | None = None, ref: ResourceRef | None = None
 ) -> Update:
     return Update(ref or topic("a"), "id", (FieldChange(path, 1, 2, 1, 2, judgement, deferred),))
 
@@ -39,16 +39,16 @@ MOVING: dict[str, Change] = {
     "delete": Delete(topic("a"), "id", {}, LOSS),
     "delete group": Delete(GROUP, None, {}, LOSS),
     "cut": update("config.retention.ms", LOSS),
-    "safe increase": update("partitions", Judgement()),
-    "move": update("placement", Judgement(Risk.DISRUPTIVE, "replica-move", "2 replicas are copied")),
-    "reset": update("offsets.a:0", Judgement(Risk.DESTRUCTIVE, "offset-reset", "read again"), ref=GROUP),
+    "safe increase": update("partitions", RiskAssessment()),
+    "move": update("placement", RiskAssessment(Risk.DISRUPTIVE, "replica-move", "2 replicas are copied")),
+    "reset": update("offsets.a:0", RiskAssessment(Risk.DESTRUCTIVE, "offset-reset", "read again"), ref=GROUP),
 }
 STAYING: dict[str, Change] = {
     "create": Create(topic("a"), {"partitions": 3}),
-    "raise": update("config.retention.ms", Judgement()),
-    "disruptive": update("config.min.insync.replicas", Judgement(Risk.DISRUPTIVE, "min-isr-raise")),
-    "deferred": update("partitions", Judgement(), deferred="later"),
-    "deferred move": update("placement", Judgement(), deferred="later"),
+    "raise": update("config.retention.ms", RiskAssessment()),
+    "disruptive": update("config.min.insync.replicas", RiskAssessment(Risk.DISRUPTIVE, "min-isr-raise")),
+    "deferred": update("partitions", RiskAssessment(), deferred="later"),
+    "deferred move": update("placement", RiskAssessment(), deferred="later"),
 }
 
 
@@ -89,7 +89,9 @@ def test_a_refusal_by_many_rules_quotes_two_and_names_the_rest() -> None:
 
 
 def test_consents_that_nothing_needs_are_told() -> None:
-    cut = FieldChange("config.retention.ms", "2", "1", judgement=Judgement(Risk.DESTRUCTIVE, "retention-cut"))
+    cut = FieldChange(
+        "config.retention.ms", "2", "1", judgement=RiskAssessment(Risk.DESTRUCTIVE, "retention-cut")
+    )
     devices = topic("identity.devices.v1")
     plan = Plan("c", (PlannedChange(Update(devices, None, (cut,)), Status.NEEDS_CONSENT),))
 

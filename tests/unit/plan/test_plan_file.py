@@ -22,7 +22,6 @@ from kafkaform.core.model import (
     Diagnostic,
     FieldChange,
     FieldValue,
-    Judgement,
     Location,
     Origin,
     Plan,
@@ -30,6 +29,7 @@ from kafkaform.core.model import (
     Reader,
     ResourceRef,
     Risk,
+    RiskAssessment,
     Severity,
     Status,
     UndeclaredConfig,
@@ -44,8 +44,8 @@ from tests.support.scenes import topic
 from tests.support.strategies import examples
 
 HEADER = PlanHeader("0.1.0", "1a2b3c", "prod", "prod", "2025-06-01T12:00:00Z")
-CUT = Judgement(Risk.DESTRUCTIVE, "retention-cut", "records older than 1d are deleted", "keep 7d")
-DELETION = Judgement(Risk.DESTRUCTIVE, "delete", "all records are lost", "export them")
+CUT = RiskAssessment(Risk.DESTRUCTIVE, "retention-cut", "records older than 1d are deleted", "keep 7d")
+DELETION = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all records are lost", "export them")
 
 
 PLAN = Plan(

@@ -11,6 +11,7 @@ from kafkaform.apply.executor import apply
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.settings import Settings
+from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import RequestRejected, Unreachable
 from kafkaform.core.groups import GroupReading
 from kafkaform.core.model import (
@@ -32,7 +33,6 @@ from kafkaform.core.operations import (
     CreateTopic,
     DeleteGroup,
 )
-from kafkaform.core.outcome import Result
 from kafkaform.plan.planning import Request, make_plan
 from kafkaform.resources.consent import Grant
 from kafkaform.rules.limits import Limits

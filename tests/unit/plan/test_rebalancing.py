@@ -8,11 +8,11 @@ from kafkaform.apply.executor import apply
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings
+from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.layout import parse_assignment
 from kafkaform.core.model import Broker, Desired, Status, Update
 from kafkaform.core.move_options import MoveOptions
-from kafkaform.core.outcome import Result
 from kafkaform.plan.rebalancing import Rebalance, RebalanceRequest, make_rebalance, static_topics
 from tests.support.move_scenes import laid_out, now_on
 from tests.support.scenes import FakeClock, topic

@@ -11,22 +11,22 @@ import pytest
 from kafkaform.apply.executor import apply
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.config.settings import Settings
+from kafkaform.core.apply_result import Result
 from kafkaform.core.model import (
     SAFE,
     Change,
     Delete,
     Intent,
-    Judgement,
     Observation,
     Plan,
     PlannedChange,
     ResourceRef,
     Risk,
+    RiskAssessment,
     Status,
     Update,
 )
 from kafkaform.core.operations import AlterConfigs, DeleteTopic
-from kafkaform.core.outcome import Result
 from kafkaform.plan import planning
 from kafkaform.plan.plan_file import PlanHeader, plan_from_json, plan_to_json
 from kafkaform.plan.planner import narrow
@@ -304,7 +304,7 @@ def test_a_thousand_changes_take_one_reading(memory: MemoryCluster) -> None:
 
 def test_a_deletion_is_judged_by_what_is_there(memory: MemoryCluster) -> None:
     uid = made(memory, "t", 3)
-    delete = Delete(topic("t"), uid, {}, Judgement(Risk.SAFE))
+    delete = Delete(topic("t"), uid, {}, RiskAssessment(Risk.SAFE))
     made(memory, "u")
     plan = saved(plan_for(memory, absent("t")))
     assert isinstance(one(plan).change, Delete)

@@ -8,10 +8,10 @@ from kafkaform.apply.executor import apply
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
+from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.model import Plan, ResourceRef, Status, Update
 from kafkaform.core.offset_spec import parse_offset
-from kafkaform.core.outcome import Result
 from kafkaform.plan.resets import Reset, ResetRequest, make_reset, parse_topics
 from kafkaform.resources.consent import Grant
 from tests.support.scenes import FakeClock, made, topic

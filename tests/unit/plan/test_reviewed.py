@@ -18,12 +18,12 @@ from kafkaform.core.model import (
     FieldChange,
     FieldValue,
     Intent,
-    Judgement,
     Location,
     Plan,
     PlannedChange,
     ResourceRef,
     Risk,
+    RiskAssessment,
     Severity,
     Status,
     Undeclared,
@@ -42,7 +42,7 @@ LATER = replace(
 )
 DAY = "86400000"
 WEEK = "604800000"
-LOSS = Judgement(Risk.DESTRUCTIVE, "delete", "all records are lost")
+LOSS = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all records are lost")
 
 
 def planned(change: Change, status: Status = Status.PLANNED) -> PlannedChange:
@@ -105,7 +105,7 @@ def test_wording_sizes_places_and_findings_do_not_count(
 
 
 def _reworded(change: Change) -> Change:
-    def other(judgement: Judgement) -> Judgement:
+    def other(judgement: RiskAssessment) -> RiskAssessment:
         return replace(judgement, reason="3 GiB less", remedy="wait")
 
     if isinstance(change, Update):
@@ -237,7 +237,9 @@ def test_made_again() -> None:
 
 
 def test_a_risk_that_rose() -> None:
-    risky = plan(update(replace(PARTITIONS, judgement=Judgement(Risk.DISRUPTIVE, "partition-increase", "r"))))
+    risky = plan(
+        update(replace(PARTITIONS, judgement=RiskAssessment(Risk.DISRUPTIVE, "partition-increase", "r")))
+    )
     safe = plan(update(replace(PARTITIONS, judgement=SAFE)))
     assert differences(safe, risky) == (
         "Topic/a has a riskier change: safe in the reviewed plan, and disruptive now",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kafkaform.apply.executor import apply
 from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.core.apply_result import ApplyReport, ResourceResult, Result
 from kafkaform.core.errors import OutcomeUnknown, RequestRejected, Unreachable
 from kafkaform.core.layout import Layout
 from kafkaform.core.model import Location, Plan, ResourceRef
@@ -23,7 +24,6 @@ from kafkaform.core.operations import (
     Operation,
     Reassign,
 )
-from kafkaform.core.outcome import ApplyReport, ResourceResult, Result
 from kafkaform.core.printable import is_plain
 from kafkaform.report.apply import apply_to_json, describe, render_apply
 from tests.support import strategies

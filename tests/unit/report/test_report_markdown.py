@@ -16,7 +16,6 @@ from kafkaform.core.model import (
     Diagnostic,
     FieldChange,
     FieldValue,
-    Judgement,
     Location,
     Origin,
     Plan,
@@ -24,6 +23,7 @@ from kafkaform.core.model import (
     Reader,
     ResourceRef,
     Risk,
+    RiskAssessment,
     Severity,
     Status,
     UndeclaredConfig,
@@ -38,7 +38,7 @@ from tests.support.scenes import topic
 from tests.support.strategies import examples
 
 HEADER = PlanHeader("0.1.0", "1a2b3c4d5e6f7890", "prod", "live", "2025-06-01T12:00:00Z")
-CUT = Judgement(Risk.DESTRUCTIVE, "retention-cut", "what is older than 1d is deleted", "copy it first")
+CUT = RiskAssessment(Risk.DESTRUCTIVE, "retention-cut", "what is older than 1d is deleted", "copy it first")
 GITHUB = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 WITHOUT_HTML = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
@@ -225,7 +225,7 @@ def test_deferred_fields_are_said_to_be() -> None:
 
 def test_replicas_are_counted_in_the_table_and_listed_in_the_details() -> None:
     before, after = ",".join(["1"] * 200), ",".join(["1:2"] * 200)
-    judgement = Judgement(Risk.DISRUPTIVE, "replica-move", "200 replicas are copied (1.2 GiB)")
+    judgement = RiskAssessment(Risk.DISRUPTIVE, "replica-move", "200 replicas are copied (1.2 GiB)")
     change = Update(topic("t"), "id", (FieldChange("placement", before, after, before, after, judgement),))
     markdown = render_markdown(Plan("c", (PlannedChange(change, Status.PLANNED),)))
     assert "`placement: 200 partitions: replica added on broker 2`" in section(markdown, "Changes")
@@ -365,7 +365,7 @@ def test_a_limit_that_notes_alone_would_break_is_a_mistake() -> None:
 def noisy(count: int) -> Plan:
     """A plan of many changes of three teams, with findings on all they touch and on 38 other topics."""
     names = [f"orders.stream-{i:02}.v1" for i in range(count)]
-    moved = Judgement(Risk.DISRUPTIVE, "partition-increase", "50 % of keys move", "make a new topic")
+    moved = RiskAssessment(Risk.DISRUPTIVE, "partition-increase", "50 % of keys move", "make a new topic")
     changes = []
     for number, name in enumerate(names):
         full: dict[str, FieldValue] = {f"config.k{i}": "1" for i in range(7)}

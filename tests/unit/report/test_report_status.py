@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafkaform.core.groups import Group, Member, Position
 from kafkaform.core.model import FieldValue, Observed
 from kafkaform.core.printable import printable
-from kafkaform.inspect.standing import GroupStanding, Standing, TopicStanding
+from kafkaform.inspect.resource_status import GroupStanding, Standing, TopicStanding
 from kafkaform.report.status import render_status, status_to_json
 from tests.support.scenes import topic
 from tests.support.strategies import hostile_text

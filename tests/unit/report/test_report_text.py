@@ -14,13 +14,13 @@ from kafkaform.core.model import (
     Diagnostic,
     FieldChange,
     FieldValue,
-    Judgement,
     Location,
     Plan,
     PlannedChange,
     Reader,
     ResourceRef,
     Risk,
+    RiskAssessment,
     Severity,
     Status,
     UndeclaredConfig,
@@ -36,8 +36,8 @@ from tests.support.scenes import topic
 
 DAY = 86_400_000
 HEADER = PlanHeader("0.1.0", "1a2b3c", "prod", "live", "2025-06-01T12:00:00Z")
-CUT = Judgement(Risk.DESTRUCTIVE, "retention-cut", "what is older than 1d is deleted", "copy it first")
-DECREASE = Judgement(
+CUT = RiskAssessment(Risk.DESTRUCTIVE, "retention-cut", "what is older than 1d is deleted", "copy it first")
+DECREASE = RiskAssessment(
     Risk.IMPOSSIBLE, "partition-decrease", "partitions cannot be taken away", "make a new topic"
 )
 
@@ -46,7 +46,7 @@ def update(*fields: FieldChange, name: str = "t") -> Update:
     return Update(topic(name), None, fields)
 
 
-def retention(before: FieldValue, after: FieldValue, judgement: Judgement = CUT) -> FieldChange:
+def retention(before: FieldValue, after: FieldValue, judgement: RiskAssessment = CUT) -> FieldChange:
     return FieldChange("config.retention.ms", before, after, before, after, judgement)
 
 
@@ -93,7 +93,7 @@ def test_an_update_shows_before_and_after_with_risk_and_reason() -> None:
 
 
 def test_a_delete_shows_what_is_lost_and_who_consented() -> None:
-    judgement = Judgement(Risk.DESTRUCTIVE, "delete", "all records are lost")
+    judgement = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all records are lost")
     plan = plan_of(Delete(topic("t"), "id", {"partitions": 6}, judgement))
     lines = lines_of(replace(plan, consents=(Consent("Topic/t", "delete", "TICKET-1"),)))
     assert has_line(lines, "- Topic/t")
@@ -113,7 +113,7 @@ def test_missing_consent_is_asked_for_in_words_that_can_be_copied() -> None:
 
 
 def test_a_consent_that_was_given_is_not_asked_for_again() -> None:
-    other = Judgement(Risk.DESTRUCTIVE, "cleanup-policy", "compaction deletes")
+    other = RiskAssessment(Risk.DESTRUCTIVE, "cleanup-policy", "compaction deletes")
     change = update(
         retention("2", "1"), FieldChange("config.cleanup.policy", "delete", "compact", judgement=other)
     )
@@ -133,7 +133,7 @@ def test_the_allow_flag_is_quoted_for_a_shell() -> None:
 
 
 def test_a_refusal_says_why_once_what_instead_and_that_nothing_is_applied() -> None:
-    change = update(FieldChange("partitions", 12, 6, 12, 6, DECREASE), retention("1", "2", Judgement()))
+    change = update(FieldChange("partitions", 12, 6, 12, 6, DECREASE), retention("1", "2", RiskAssessment()))
     plan = plan_of(change, Status.REFUSED, reason=DECREASE.reason, remedy=DECREASE.remedy)
     lines = lines_of(plan)
     assert has_line(lines, "! Topic/t")
@@ -199,7 +199,7 @@ def warned(name: str, code: str = "KF111", severity: Severity = Severity.WARNING
 def test_findings_of_what_does_not_change_are_a_line_for_each_rule() -> None:
     group = ResourceRef("ConsumerGroup", "g")
     plan = replace(
-        plan_of(update(retention("1", "2", Judgement()))),
+        plan_of(update(retention("1", "2", RiskAssessment()))),
         unchanged=39,
         diagnostics=(
             *(warned(f"other{i}") for i in range(38)),
@@ -232,7 +232,7 @@ def test_findings_of_what_does_not_change_are_a_line_for_each_rule() -> None:
 def test_an_error_on_what_does_not_change_is_shown_in_full() -> None:
     errors = [warned(f"other{i}", "KF109", Severity.ERROR) for i in range(3)]
     waived = replace(warned("other", "KF110", Severity.ERROR), waived="TICKET-1")
-    plan = replace(plan_of(update(retention("1", "2", Judgement()))), diagnostics=(*errors, waived))
+    plan = replace(plan_of(update(retention("1", "2", RiskAssessment()))), diagnostics=(*errors, waived))
     lines = lines_of(plan)
     assert all(has_line(lines, "error KF109", found.message) for found in errors)
     assert not has_line(lines, "KF110")
@@ -242,7 +242,7 @@ def test_an_error_on_what_does_not_change_is_shown_in_full() -> None:
 def test_a_finding_that_is_the_reason_of_its_change_is_said_once() -> None:
     plan = plan_of(update(retention(str(30 * DAY), str(DAY))))
     found = Diagnostic("KF403", Severity.WARNING, f"t: {CUT.reason}", None, "copy it first", ref=topic("t"))
-    refused = plan_of(update(retention("1", "2", Judgement())), Status.REFUSED, "KF109: it is 4")
+    refused = plan_of(update(retention("1", "2", RiskAssessment())), Status.REFUSED, "KF109: it is 4")
     because = Diagnostic("KF109", Severity.ERROR, "it is 4", ref=topic("t"))
     for shown, reason in (
         (replace(plan, diagnostics=(found,)), CUT.reason),
@@ -272,7 +272,7 @@ def test_a_saved_plan_says_where_it_is_from() -> None:
 
 
 def test_prose_is_wrapped_under_its_lead_where_a_width_is_given() -> None:
-    judgement = Judgement(Risk.DISRUPTIVE, "h", "many words " * 40, "other words " * 40)
+    judgement = RiskAssessment(Risk.DISRUPTIVE, "h", "many words " * 40, "other words " * 40)
     plan = plan_of(update(retention("1", "2", judgement)))
     whole, wrapped = lines_of(plan), lines_of(plan, width=80)
     prose = [line for line in wrapped if "words" in line]
@@ -302,8 +302,8 @@ def test_lines_that_a_terminal_would_break_are_divided_between_words() -> None:
     ("change", "status", "style"),
     [
         (Create(topic("t"), {"partitions": 1}), Status.PLANNED, "green"),
-        (update(retention("1", "2", Judgement())), Status.PLANNED, "yellow"),
-        (Delete(topic("t"), None, {}, Judgement()), Status.PLANNED, "red"),
+        (update(retention("1", "2", RiskAssessment())), Status.PLANNED, "yellow"),
+        (Delete(topic("t"), None, {}, RiskAssessment()), Status.PLANNED, "red"),
         (Create(topic("t"), {"partitions": 1}), Status.REFUSED, "red"),
     ],
 )

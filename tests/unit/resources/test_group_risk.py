@@ -18,12 +18,12 @@ from kafkaform.core.model import (
     FieldChange,
     FieldValue,
     Intent,
-    Judgement,
     Observation,
     Observed,
     Plan,
     ResourceRef,
     Risk,
+    RiskAssessment,
     Setting,
     Status,
     Undeclared,
@@ -50,7 +50,7 @@ DEFAULTS = {name: key.default for name, key in kafka_configs.group_configs().ite
 FACTS = Facts("c", group_defaults=DEFAULTS)
 
 
-def judged(name: str, before: FieldValue, after: FieldValue, **others: FieldValue) -> Judgement:
+def judged(name: str, before: FieldValue, after: FieldValue, **others: FieldValue) -> RiskAssessment:
     """The judgement of a config's change; `others` are in force too, with underscores for dots."""
     rest = {f"config.{key.replace('_', '.')}": value for key, value in others.items()}
     path = f"config.{name}"
@@ -58,7 +58,7 @@ def judged(name: str, before: FieldValue, after: FieldValue, **others: FieldValu
     return judge(path, context)
 
 
-def moved(before: FieldValue, after: FieldValue) -> Judgement:
+def moved(before: FieldValue, after: FieldValue) -> RiskAssessment:
     path = "offsets.orders.v1:3"
     return judge(path, UpdateContext(REF, {path: before}, {path: after}, Intent(), FACTS))
 
@@ -78,7 +78,7 @@ def moved(before: FieldValue, after: FieldValue) -> Judgement:
 def test_a_reset_says_how_many_records_are_skipped_or_read_again(
     before: FieldValue, after: FieldValue, reason: str
 ) -> None:
-    assert moved(before, after) == Judgement(Risk.DESTRUCTIVE, "offset-reset", reason)
+    assert moved(before, after) == RiskAssessment(Risk.DESTRUCTIVE, "offset-reset", reason)
 
 
 def test_a_first_offset_is_safe() -> None:
@@ -216,7 +216,7 @@ def observed(group: Group | None, **configs: str) -> Observed:
     return Observed(REF, None, observed_state(group, own), effective, group=group)
 
 
-def deletion(group: Group | None, facts: Facts = FACTS, **configs: str) -> Judgement:
+def deletion(group: Group | None, facts: Facts = FACTS, **configs: str) -> RiskAssessment:
     return judge_delete(REF, observed(group, **configs).state, facts)
 
 

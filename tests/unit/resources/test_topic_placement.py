@@ -9,10 +9,20 @@ from hypothesis.strategies import DrawFn
 
 from kafkaform.core.health import PartitionState
 from kafkaform.core.layout import Assignment, Layout, Reassignment, format_assignment, parse_assignment
-from kafkaform.core.model import Broker, Facts, FieldChange, Intent, Judgement, Observed, Risk, State, Update
+from kafkaform.core.model import (
+    Broker,
+    Facts,
+    FieldChange,
+    Intent,
+    Observed,
+    Risk,
+    RiskAssessment,
+    State,
+    Update,
+)
 from kafkaform.core.operations import AddPartitions, AlterConfigs, Reassign
 from kafkaform.resources import KINDS
-from kafkaform.resources.base import Fate, Layer, UpdateContext
+from kafkaform.resources.base import FieldOutcome, Layer, UpdateContext
 from kafkaform.resources.topic.copying import copied
 from kafkaform.resources.topic.operations import begun
 from kafkaform.resources.topic.placement import live, present
@@ -113,16 +123,16 @@ def test_a_layer_above_replaces_the_whole_placement() -> None:
     [
         ("1,2", (), "1,2"),
         ("1:2,2", (), "1:2,2"),
-        ("1:2,2:3", (), Fate.DONE),
+        ("1:2,2:3", (), FieldOutcome.DONE),
         ("1:2,2:3", (1,), "1:2,2"),
         ("1:2,2:3", (0, 1), "1,2"),
-        ("1:3,2", (), Fate.MOVED),
-        ("2,2", (), Fate.MOVED),
+        ("1:3,2", (), FieldOutcome.MOVED),
+        ("2,2", (), FieldOutcome.MOVED),
         ("1", (), "1"),
-        ("1,2,3", (), Fate.MOVED),
+        ("1,2,3", (), FieldOutcome.MOVED),
     ],
 )
-def test_what_is_left_of_a_move(here: str, moving: tuple[int, ...], left: str | Fate) -> None:
+def test_what_is_left_of_a_move(here: str, moving: tuple[int, ...], left: str | FieldOutcome) -> None:
     found = TOPIC.remaining(change("1,2", "1:2,2:3"), seen(here, *moving))
     assert (found.before if isinstance(found, FieldChange) else found) == left
 
@@ -131,9 +141,9 @@ def test_what_is_left_where_partitions_are_added_too() -> None:
     both = change("1,2", "1:2,2:3,3:1")
     assert TOPIC.remaining(both, seen("1,2")) == both
     assert TOPIC.remaining(both, seen("1,2,3")) == change("1,2,3", "1:2,2:3,3:1")
-    assert TOPIC.remaining(both, seen("1,2,2")) is Fate.MOVED
+    assert TOPIC.remaining(both, seen("1,2,2")) is FieldOutcome.MOVED
     assert TOPIC.remaining(both, seen("1:2,2:3,3")) == change("1:2,2:3,3", "1:2,2:3,3:1")
-    assert TOPIC.remaining(both, seen("1:2,2:3,3:1")) is Fate.DONE
+    assert TOPIC.remaining(both, seen("1:2,2:3,3:1")) is FieldOutcome.DONE
 
 
 @pytest.mark.parametrize(
@@ -141,19 +151,19 @@ def test_what_is_left_where_partitions_are_added_too() -> None:
     [
         (1, 3, "1,2", True),
         (1, 3, "1:2:3,2", True),
-        (1, 3, "1:2:3,2:3:1", Fate.DONE),
+        (1, 3, "1:2:3,2:3:1", FieldOutcome.DONE),
         (3, 2, "1:2,2:3:1", True),
         ("1-2", 3, "1:2,2:3:1", True),
-        (1, 2, "1:2:3,2", Fate.MOVED),
-        (1, 3, "1:2,2:3", Fate.MOVED),
+        (1, 2, "1:2:3,2", FieldOutcome.MOVED),
+        (1, 3, "1:2,2:3", FieldOutcome.MOVED),
     ],
 )
 def test_what_is_left_of_a_replication_factor(
-    before: int | str, after: int, here: str, left: bool | Fate
+    before: int | str, after: int, here: str, left: bool | FieldOutcome
 ) -> None:
     observed = seen(here)
     found = TOPIC.remaining(FieldChange("replicationFactor", before, after), observed)
-    if isinstance(left, Fate):
+    if isinstance(left, FieldOutcome):
         assert found is left
     else:
         assert found == FieldChange("replicationFactor", observed.state["replicationFactor"], after)
@@ -182,7 +192,7 @@ def test_half_a_move_can_always_be_finished(ends: tuple[Assignment, Assignment],
     field = change(format_assignment(before), format_assignment(after))
     left = TOPIC.remaining(field, seen(format_assignment(here)))
     if here == after:
-        assert left is Fate.DONE
+        assert left is FieldOutcome.DONE
         return
     assert isinstance(left, FieldChange)
     assert left == change(format_assignment(here), format_assignment(after))
@@ -240,7 +250,7 @@ def test_a_running_change_of_the_replica_count_has_not_begun_for_a_plan() -> Non
 # --- how risky it is -------------------------------------------------------------------------------
 
 
-def judged(before: str, after: str, facts: Facts) -> Judgement:
+def judged(before: str, after: str, facts: Facts) -> RiskAssessment:
     context = UpdateContext(A, {"placement": before}, {"placement": after}, Intent(), facts)
     return TOPIC.judge("placement", context)
 

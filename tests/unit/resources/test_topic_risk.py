@@ -7,7 +7,7 @@ from math import lcm
 import pytest
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.model import SAFE, Facts, FieldValue, Intent, Judgement, ResourceRef, Risk, State
+from kafkaform.core.model import SAFE, Facts, FieldValue, Intent, ResourceRef, Risk, RiskAssessment, State
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext
 from kafkaform.resources.topic.risk import _BY_PATH, HARMLESS, HAZARDS, _percent_that_move, judge
@@ -18,7 +18,9 @@ DAY = 86_400_000
 Values = dict[str, FieldValue]
 
 
-def judged(before: Values, after: Values, path: str | None = None, *, keyed: bool | None = None) -> Judgement:
+def judged(
+    before: Values, after: Values, path: str | None = None, *, keyed: bool | None = None
+) -> RiskAssessment:
     """The judgement of the first field of `after`; names of configs without their prefix."""
 
     def state(values: Values) -> State:

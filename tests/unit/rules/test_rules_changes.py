@@ -17,11 +17,11 @@ from kafkaform.core.model import (
     FieldChange,
     FieldValue,
     Intent,
-    Judgement,
     Observed,
     PlannedChange,
     ResourceRef,
     Risk,
+    RiskAssessment,
     Severity,
     Status,
     Update,
@@ -30,8 +30,8 @@ from kafkaform.rules import Scene, Stage
 from kafkaform.rules.limits import Limits
 from tests.support.scenes import declared, topic
 
-RISKY = Judgement(Risk.DISRUPTIVE, "partition-increase", "50 % of keys move", "declare keyed: false")
-CUT = Judgement(Risk.DESTRUCTIVE, "retention-cut", "retention.ms is cut")
+RISKY = RiskAssessment(Risk.DISRUPTIVE, "partition-increase", "50 % of keys move", "declare keyed: false")
+CUT = RiskAssessment(Risk.DESTRUCTIVE, "retention-cut", "retention.ms is cut")
 
 
 def group_ref(name: str) -> ResourceRef:
@@ -48,14 +48,14 @@ def at(topic_name: str, partition: int, committed: int | None = 5) -> Position:
 
 
 def updated(
-    name: str, path: str = "partitions", judgement: Judgement = RISKY, status: Status = Status.PLANNED
+    name: str, path: str = "partitions", judgement: RiskAssessment = RISKY, status: Status = Status.PLANNED
 ) -> PlannedChange:
     field = FieldChange(path, 6, 12, 6, 12, judgement)
     return PlannedChange(Update(topic(name), "id", (field,)), status)
 
 
 def deleted(ref: ResourceRef, status: Status = Status.PLANNED) -> PlannedChange:
-    return PlannedChange(Delete(ref, "id", {}, Judgement(Risk.DESTRUCTIVE, "delete", "gone")), status)
+    return PlannedChange(Delete(ref, "id", {}, RiskAssessment(Risk.DESTRUCTIVE, "delete", "gone")), status)
 
 
 def live(ref: ResourceRef, own: Group | None = None, **state: FieldValue) -> Observed:
@@ -83,14 +83,14 @@ def codes(scene: Scene) -> list[str]:
     ],
 )
 def test_a_judgement_of_a_change_has_a_code(hazard: str, path: str, code: str) -> None:
-    judgement = Judgement(Risk.DESTRUCTIVE, hazard, "what happens", "what to do")
+    judgement = RiskAssessment(Risk.DESTRUCTIVE, hazard, "what happens", "what to do")
     (found,) = tripped(Scene((declared("a"),), changes=(updated("a", path, judgement),)))
     assert (found.code, found.severity) == (code, Severity.INFO)
     assert (found.message, found.suggestion) == ("a: what happens", "what to do")
 
 
 def test_a_safe_change_has_none() -> None:
-    assert codes(Scene((declared("a"),), changes=(updated("a", judgement=Judgement()),))) == []
+    assert codes(Scene((declared("a"),), changes=(updated("a", judgement=RiskAssessment()),))) == []
 
 
 def test_a_project_can_make_it_an_error() -> None:
@@ -134,7 +134,7 @@ def test_the_limit_is_the_project_s() -> None:
 
 
 @pytest.mark.parametrize("judgement", [RISKY, CUT], ids=["disruptive", "destructive"])
-def test_all_that_is_not_safe_counts(judgement: Judgement) -> None:
+def test_all_that_is_not_safe_counts(judgement: RiskAssessment) -> None:
     scene = scene_of(10, 0)
     risky = tuple(updated(desired.ref.name, judgement=judgement) for desired in scene.desired[:4])
     (found,) = radius(replace(scene, changes=risky))
@@ -150,7 +150,7 @@ def test_new_topics_safe_changes_refused_ones_and_groups_do_not_count() -> None:
     names = [desired.ref.name for desired in scene.desired]
     harmless = (
         *(PlannedChange(Create(topic(f"new{n}"), {}), Status.PLANNED) for n in range(20)),
-        *(updated(name, judgement=Judgement()) for name in names[:5]),
+        *(updated(name, judgement=RiskAssessment()) for name in names[:5]),
         *(updated(name, status=Status.REFUSED) for name in names[5:]),
         *(deleted(group_ref(f"g{n}")) for n in range(20)),
     )

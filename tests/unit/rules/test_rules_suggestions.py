@@ -27,10 +27,10 @@ from kafkaform.core.model import (
     Desired,
     Facts,
     Intent,
-    Judgement,
     Plan,
     PlannedChange,
     ResourceRef,
+    RiskAssessment,
     Status,
     Update,
 )
@@ -231,7 +231,7 @@ def increased(*what_ifs: Any, ratio: Any = FINE, **policy: Any) -> Scene:
     return replace(of_records(policed(partitions=12, maxPartitionRatio=2.0), found), changes=(change,))
 
 
-def judged_as(hazard: str, path: str, judgement: Judgement) -> Scene:
+def judged_as(hazard: str, path: str, judgement: RiskAssessment) -> Scene:
     return offline(declared("a"), changes=(changes.updated("a", path, replace(judgement, hazard=hazard)),))
 
 
@@ -537,7 +537,7 @@ ON = {"remote.storage.enable": "true"}
     ],
     ids=lambda judgement: judgement.hazard,
 )
-def test_the_remedy_of_a_risky_change_can_be_pasted(judgement: Judgement) -> None:
+def test_the_remedy_of_a_risky_change_can_be_pasted(judgement: RiskAssessment) -> None:
     assert judgement.remedy is not None
     assert check_suggestion(judgement.remedy)
 

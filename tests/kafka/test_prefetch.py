@@ -9,8 +9,8 @@ from threading import current_thread, main_thread
 import pytest
 
 from kafkaform.cluster.kafka import KafkaCluster
-from kafkaform.cluster.swift_source import SwiftSource
 from kafkaform.cluster.topic_answers import Answers, Configs
+from kafkaform.cluster.wire_reader import WireReader
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import CreateTopic, DeleteTopic
 from kafkaform.devcluster.cluster import DevCluster
@@ -69,14 +69,14 @@ def test_what_is_told_of_early_is_read_early_and_only_once(
     absent, group = ResourceRef("Topic", f"{prefix}absent"), ResourceRef("ConsumerGroup", f"{prefix}group")
     read = eventually(lambda: real_cluster.observe(refs), lambda seen: seen.resources.keys() == set(refs))
     asked: list[tuple[bool, list[str]]] = []
-    plainly = SwiftSource.configs
+    plainly = WireReader.configs
 
-    def watched(source: SwiftSource, names: Sequence[str]) -> Answers[Configs]:
+    def watched(source: WireReader, names: Sequence[str]) -> Answers[Configs]:
         asked.append((current_thread() is main_thread(), list(names)))
         return plainly(source, names)
 
-    monkeypatch.setattr(SwiftSource, "configs", watched)
-    monkeypatch.setattr("kafkaform.cluster.ahead.TOLD_AT_A_TIME", 10)
+    monkeypatch.setattr(WireReader, "configs", watched)
+    monkeypatch.setattr("kafkaform.cluster.prefetch.TOLD_AT_A_TIME", 10)
     with connect(kafka.bootstrap_servers) as cluster:
         expect = cluster.begin()
         for ref in (*refs[:25], absent, group):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kafkaform.core.apply_result import ApplyReport
     from kafkaform.core.errors import ClusterError
     from kafkaform.core.model import PlannedChange
     from kafkaform.core.move_progress import MoveProgress
     from kafkaform.core.operations import Operation
-    from kafkaform.core.outcome import ApplyReport
 
 
 class Observer:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.apply.moves.ailments import ailing, told, too_few_in_sync
+from kafkaform.apply.moves.preflight import ailing, told, too_few_in_sync
 from kafkaform.apply.moves.stalls import STALL_S, StallWatch, reason
 from kafkaform.core.health import PartitionState
 from kafkaform.core.layout import Layout, Reassignment, Replicas

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.cluster.ahead import Foreseen
+from kafkaform.cluster.prefetch import Foreseen
 from kafkaform.cluster.topic_answers import Answers, Configs, Description
 from kafkaform.core.errors import PermissionDenied, Unreachable
 from tests.support.cli_helpers import called, environment

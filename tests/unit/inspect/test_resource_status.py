@@ -11,7 +11,7 @@ from kafkaform.cluster.protocol import none_besides
 from kafkaform.core.errors import PermissionDenied, Unreachable
 from kafkaform.core.groups import Group, GroupReading, Position
 from kafkaform.core.model import Desired, Diagnostic, Intent, Observation, Observed, ResourceRef, Severity
-from kafkaform.inspect.standing import Selection, assemble, members_of, read_standing
+from kafkaform.inspect.resource_status import Selection, assemble, members_of, read_standing
 from tests.support.scenes import topic
 
 IGNORED = ("__*", "*-changelog")

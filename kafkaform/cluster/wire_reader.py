@@ -6,7 +6,7 @@ from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING
 
 from kafkaform.cluster import wire
-from kafkaform.cluster.plain_source import PlainSource
+from kafkaform.cluster.admin_reader import AdminReader
 from kafkaform.cluster.topic_answers import Answers, Configs, Description
 from kafkaform.cluster.translation import MISSING, one_line, translate_code
 from kafkaform.core.errors import ClusterError, KafkaformError
@@ -24,7 +24,7 @@ THERE = frozenset({0, _LEADER_NOT_AVAILABLE})
 """The error codes of topics that are there: one without a leader is, too."""
 
 
-class SwiftSource:
+class WireReader:
     """See `TopicSource`."""
 
     def __init__(self, connection: Connection) -> None:
@@ -73,7 +73,7 @@ class SwiftSource:
             elif topic.error_code in THERE or is_found(name, topic.error_code, "", answers):
                 answers.found[name] = described(topic)
         if unseen:
-            answers.update(PlainSource(self._connection).descriptions(unseen))
+            answers.update(AdminReader(self._connection).descriptions(unseen))
         return answers
 
     def _metadata(self) -> dict[str, wire.TopicMetadata]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkaform.apply.preconditions import REPLACED, Moved, remaining
+from kafkaform.core.apply_result import AGAIN, ResourceResult, Result
 from kafkaform.core.errors import (
     AuthenticationFailed,
     LockLost,
@@ -15,7 +16,6 @@ from kafkaform.core.errors import (
 )
 from kafkaform.core.model import Delete, Status
 from kafkaform.core.operations import AlterConfigs
-from kafkaform.core.outcome import AGAIN, ResourceResult, Result
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:

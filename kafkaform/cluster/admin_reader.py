@@ -24,7 +24,7 @@ CHUNK = 2_000
 """How many topics one request asks for: the answer stays far below a client's response limit."""
 
 
-class PlainSource:
+class AdminReader:
     """See `TopicSource`."""
 
     def __init__(self, connection: Connection) -> None:

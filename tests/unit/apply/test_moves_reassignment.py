@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.apply.moves.conduct import PATIENCE_S
-from kafkaform.apply.moves.ledger import Announcement
-from kafkaform.apply.moves.mover import MoveReport
+from kafkaform.apply.moves.context import PATIENCE_S
+from kafkaform.apply.moves.reassignment import MoveReport
 from kafkaform.apply.moves.stalls import STALL_S
+from kafkaform.apply.moves.throttle_journal import Announcement
 from kafkaform.apply.moves.waiting import HEALTH_WAIT_S
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.memory_replicas import CLUSTER

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
+from kafkaform.core.apply_result import AGAIN
 from kafkaform.core.clock import Clock
 from kafkaform.core.errors import (
     AuthenticationFailed,
@@ -15,13 +16,12 @@ from kafkaform.core.errors import (
     PermissionDenied,
     RequestRejected,
 )
-from kafkaform.core.outcome import AGAIN
 from kafkaform.core.units import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkaform.apply.moves.ledger import ThrottleLedger
+    from kafkaform.apply.moves.throttle_journal import ThrottleLedger
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.core.layout import Layout
     from kafkaform.core.lock import Guard

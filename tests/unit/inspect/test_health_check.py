@@ -15,7 +15,7 @@ from kafkaform.core.errors import ClusterError, KafkaformError, PermissionDenied
 from kafkaform.core.groups import GroupReading
 from kafkaform.core.health import Health, Part, Quorum
 from kafkaform.core.model import Desired, Diagnostic, Intent, ResourceRef, Severity
-from kafkaform.inspect.checkup import (
+from kafkaform.inspect.health_check import (
     Checkup,
     Examination,
     Untold,

@@ -8,7 +8,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from kafkaform.cluster.facts import read_facts
-from kafkaform.cluster.once import settle
+from kafkaform.cluster.locked_property import settle
 from kafkaform.cluster.reader import topic_source
 from kafkaform.cluster.topic_answers import Answers
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from kafkaform.apply.executor import apply
+from kafkaform.core.apply_result import Result
 from kafkaform.core.layout import parse_assignment
 from kafkaform.core.model import Status, Update
 from kafkaform.core.operations import CreateTopic
-from kafkaform.core.outcome import Result
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.kafka_fixtures import connect, eventually
 from tests.support.scenes import declared, plan_for, topic
-from tests.unit.plan.test_destinations import strategic
+from tests.unit.plan.test_placement_planning import strategic
 
 
 def test_a_plan_for_three_real_brokers_is_carried_out_as_it_was_made(kafka3: DevCluster, prefix: str) -> None:

@@ -71,7 +71,7 @@ lock: $(READY) ## Pin all dependencies anew, with hashes and without naming a pa
 	  --output-file .github/actions/kafkaform/requirements.lock
 
 clean: ## Remove the virtual environment and caches
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
 
 # Made last, so that an interrupted installation is not taken for a whole one.
 $(READY): requirements.lock pyproject.toml scripts/bootstrap.sh

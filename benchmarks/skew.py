@@ -57,7 +57,7 @@ print(json.dumps({"seconds": time.perf_counter() - began, "keys": len(counts)}))
 
 WHOLE = """
 import json, os, sys, time
-from kafkaform.jars.spark import connector_jars
+from kafkaform.devcluster.jars.spark import connector_jars
 from spark_validation import session
 from spark_validation.job import JobSettings, run_topic
 from spark_validation.results import Limits

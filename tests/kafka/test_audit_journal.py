@@ -73,13 +73,13 @@ def test_a_whole_apply_on_a_real_cluster(real_cluster: KafkaCluster, prefix: str
 
 KILLED = """
 import os, signal, sys
-from kafkaform.executor import apply
-from kafkaform.onlookers import Observer
+from kafkaform.apply.executor import apply
+from kafkaform.apply.observers import Observer
 from tests.support.audit_scenes import ALICE, HEADER
 from tests.support.kafka_fixtures import connect
 from tests.support.scenes import declared, plan_for
 from kafkaform.audit.journal import open_journal
-from kafkaform.settings import AuditSettings
+from kafkaform.config.settings import AuditSettings
 
 class Killing(Observer):
     def started(self, operations):

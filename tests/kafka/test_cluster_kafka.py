@@ -58,8 +58,8 @@ UNREACHABLE = """
 import sys
 from kafkaform.cluster import connection
 from kafkaform.cluster.kafka import KafkaCluster
-from kafkaform.errors import Unreachable
-from kafkaform.model import ResourceRef
+from kafkaform.core.errors import Unreachable
+from kafkaform.core.model import ResourceRef
 connection.CONNECT_TIMEOUT_S = 1.0
 cluster = KafkaCluster({"bootstrap.servers": sys.argv[1]}, lambda: {"bootstrap_servers": sys.argv[1]})
 for ask in (cluster.facts, lambda: cluster.observe([ResourceRef("Topic", "a")])):

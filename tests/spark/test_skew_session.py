@@ -153,7 +153,7 @@ SCRIPT = """
 import json, sys, urllib.request
 from pathlib import Path
 import psutil
-from kafkaform.jars.spark import connector_jars
+from kafkaform.devcluster.jars.spark import connector_jars
 from spark_validation.redaction import secrets
 from spark_validation.session import SessionSettings, start
 from spark_validation.translation import translated

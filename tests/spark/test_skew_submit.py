@@ -170,7 +170,7 @@ def test_the_entry_says_what_is_wrong_in_one_line(
 THROUGH_MASTER = """
 import json, sys
 from pathlib import Path
-from kafkaform.jars.spark import connector_jars
+from kafkaform.devcluster.jars.spark import connector_jars
 from spark_validation.document import to_json
 from spark_validation.job import JobSettings, run_topic
 from spark_validation.results import Limits, Report

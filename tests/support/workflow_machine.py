@@ -22,7 +22,7 @@ _AT_ONCE = """\
 import sys
 
 if sys.argv[1:2] == ["github"]:
-    from kafkaform.forge import client, patience
+    from kafkaform.vcs.forge import client, patience
 
     client._BETWEEN_WRITES_S = 0.0
     patience.sleep = lambda seconds: None

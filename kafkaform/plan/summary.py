@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Origin, Severity, Status
+from kafkaform.core.printable import printable
 from kafkaform.core.wording import counted, listed
 from kafkaform.resources.changes import action_of, fields_of, is_deferred
 from kafkaform.resources.topic.copying import TOGETHER
@@ -78,10 +79,14 @@ def provenance(header: PlanHeader | None) -> dict[str, str]:
     return {word: value for word, value in said.items() if value is not None}
 
 
-def summary_sentence(plan: Plan) -> str:
+def summary_sentence(plan: Plan, words: Callable[[str], str] = printable) -> str:
     """The last line of a report: what an apply would do, and what stands against it.
 
     It says "No changes" only where nothing at all is left open.
+
+    Args:
+        plan: The plan; that of a file may say anything.
+        words: How a sentence of the plan is written.
     """
     s = summarise(plan)
     unchanged = f"{s.unchanged:,} unchanged"
@@ -105,7 +110,7 @@ def summary_sentence(plan: Plan) -> str:
     foreign = sum(c.origin in {Origin.DRIFT, Origin.MIXED} for c in plan.changes)
     if foreign:
         also += f" {foreign:,} of them {'is' if foreign == 1 else 'are'} not from this branch, or not only."
-    also += "".join(f" {found.message}." for found in plan.diagnostics if found.code == TOGETHER)
+    also += "".join(f" {words(found.message)}." for found in plan.diagnostics if found.code == TOGETHER)
     return f"Plan: {', '.join([*parts, unchanged])}.{also} {_validated(plan)}"
 
 

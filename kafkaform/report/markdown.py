@@ -23,7 +23,7 @@ from kafkaform.core.wording import FEW, counted, short_commit
 from kafkaform.plan.summary import ADDRESSES, concerned, headline, provenance, summary_sentence
 from kafkaform.report.consents import Ledger, allow_flags, annotation
 from kafkaform.report.findings import More, abridged, of_plan
-from kafkaform.report.markdown_escape import code
+from kafkaform.report.markdown_escape import code, prose
 from kafkaform.report.markdown_items import finding, place, resource, sentence
 from kafkaform.report.truncation import Block, fit_all, left_out_changes, left_out_others
 from kafkaform.resources.changes import action_of, fields_of, is_deferred
@@ -100,7 +100,8 @@ def _head(plan: Plan, header: PlanHeader | None) -> str:
     if header and header.commit:
         context.append(f"commit {code(short_commit(header.commit))}")
     context += [f"{word} {code(value, ADDRESSES)}" for word, value in provenance(header).items()]
-    return f"## kafkaform plan: {headline(plan)}\n\n{' · '.join(context)}\n\n**{summary_sentence(plan)}**\n"
+    summary = summary_sentence(plan, prose)
+    return f"## kafkaform plan: {headline(plan)}\n\n{' · '.join(context)}\n\n**{summary}**\n"
 
 
 def _blocks(plan: Plan) -> tuple[Block[Any], ...]:

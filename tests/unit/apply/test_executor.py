@@ -991,6 +991,14 @@ def test_an_apply_that_ends_early_takes_off_nothing(memory: MemoryCluster, time:
     assert memory.throttles(()) == left
 
 
+def test_without_a_record_throttles_are_not_asked_for(memory: MemoryCluster, time: FakeClock) -> None:
+    watched = AskedForThrottles(memory)
+    assert carry_out(plan_for(memory, declared("a")), watched, time).complete
+    assert watched.asked == 0
+    assert apply(plan_for(memory, declared("b")), watched, clock=time.clock, ledger=MemoryLedger()).complete
+    assert watched.asked == 1
+
+
 def test_throttles_that_cannot_be_asked_for_at_the_end_are_told(
     memory: MemoryCluster, time: FakeClock
 ) -> None:

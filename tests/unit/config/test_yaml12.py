@@ -319,7 +319,12 @@ def test_a_long_key_is_not_repeated_in_full() -> None:
     assert len(problem) < 200
 
 
+def test_what_would_be_a_merge_key_is_text_in_quotes() -> None:
+    assert only("'<<': 1\n\"<<a\": 2\n") == {"<<": 1, "<<a": 2}
+
+
 def test_a_large_file() -> None:
+    assert MAX_BYTES == 5 * 2**20
     assert refused(b"a: " + b"x" * 10_000_000) == ["f:1:1: the file is larger than 5 MiB (split it)"]
     assert only(b"a: " + b"x" * (MAX_BYTES - 3)) == {"a": "x" * (MAX_BYTES - 3)}
 

@@ -440,6 +440,8 @@ def test_reasons_have_durations_and_sizes_as_people_write_them() -> None:
     sized = judged({**DELETE, "retention.bytes": str(2**40)}, {"retention.bytes": "2073741824"})
     assert "from 1 TiB to about 1.9 GiB: " in sized.reason
     assert "1073741825" not in judged({"max.message.bytes": "1073741825"}, {"max.message.bytes": "5"}).reason
+    odd = judged({"max.message.bytes": "10000"}, {"max.message.bytes": "9999"})
+    assert "from about 9.8 KiB to 9999: " in odd.reason
 
 
 def test_reasons_of_what_compaction_and_retention_reach_sooner() -> None:

@@ -18,10 +18,11 @@ from kafkaform.cli.options import (
     report_option,
     where_options,
 )
-from kafkaform.cli.output import print_text, put, tell, verbose_option, write_file
+from kafkaform.cli.output import print_text, put, tell, verbose_option
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import is_animated, prose_width
 from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
+from kafkaform.core.files import write_file
 from kafkaform.core.model import Desired, Severity
 from kafkaform.core.printable import printable
 from kafkaform.core.spelling import nearest

@@ -25,11 +25,11 @@ from kafkaform.cli.output import (
     telling_problems,
     verbose_option,
     workspace,
-    write_file,
 )
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import prose_width
 from kafkaform.core.errors import AuditError, KafkaformError, UsageError
+from kafkaform.core.files import write_file
 from kafkaform.inspect.drift import Drift, Unmanaged, Verdict, find_drift, has_drift
 from kafkaform.plan.planning import Request, make_plan
 from kafkaform.report.drift_ways import Reach

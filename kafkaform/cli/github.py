@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkaform.cli.output import tell, write_file
+from kafkaform.cli.output import tell
 from kafkaform.core.errors import ForgeError, KafkaformError, UsageError
+from kafkaform.core.files import write_file
 from kafkaform.core.printable import printable
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from kafkaform.cli.session import Session
 from kafkaform.config.manifests.files import manifest_files
 from kafkaform.config.manifests.loader import load
 from kafkaform.core.errors import KafkaformError, UsageError
-from kafkaform.core.file_set import write_files
+from kafkaform.core.files import write_files
 from kafkaform.core.model import Location
 from kafkaform.core.printable import printable
 from kafkaform.core.spelling import nearest

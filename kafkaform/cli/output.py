@@ -14,7 +14,8 @@ import click
 from kafkaform import __version__
 from kafkaform.cli.terminal import colours, prose_width
 from kafkaform.config.manifests.files import CONFIG_FILE, DASH, NO_CONFIG_FILE
-from kafkaform.core.errors import InvalidInput, KafkaformError, RepositoryError
+from kafkaform.core.errors import InvalidInput, RepositoryError
+from kafkaform.core.files import write_file
 from kafkaform.core.printable import plain_quotes, printable
 from kafkaform.report.diagnostics import ANNOTATING, render
 from kafkaform.report.findings import Workspace, everywhere, from_problems, of_plan
@@ -202,18 +203,3 @@ def put(text: str, out: Path | None) -> None:
         write_file(out, text)
     else:
         click.echo(text, nl=False)
-
-
-def write_file(path: Path, text: str) -> None:
-    """Write a file whole or not at all.
-
-    Raises:
-        KafkaformError: It cannot be written.
-    """
-    temporary = path.with_name(f".{path.name}.new")
-    try:
-        temporary.write_text(text, "utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise KafkaformError(f"cannot write {path}: {error.strerror}") from error

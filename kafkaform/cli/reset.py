@@ -9,10 +9,11 @@ import click
 
 from kafkaform.cli import completion
 from kafkaform.cli.options import SectionedCommand, Where, allow_option, where_options
-from kafkaform.cli.output import header, plan_format_option, print_plan, tell, verbose_option, write_file
+from kafkaform.cli.output import header, plan_format_option, print_plan, tell, verbose_option
 from kafkaform.cli.saving import Saving, sign_key_option
 from kafkaform.cli.session import Session
 from kafkaform.core.errors import KafkaformError, UsageError
+from kafkaform.core.files import write_file
 from kafkaform.core.model import Plan, ResourceRef, Status
 from kafkaform.core.offset_spec import OffsetSpec, ShiftBy, parse_offset
 from kafkaform.plan.gates import idle_grants

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from kafkaform.cli.output import write_file
 from kafkaform.cli.show import PLAN_SUFFIX
 from kafkaform.core.errors import UsageError
+from kafkaform.core.files import write_file
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import command
 from kafkaform.plan.plan_signature import Purpose, SignedFor

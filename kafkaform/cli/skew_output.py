@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.output import print_text, write_file
+from kafkaform.cli.output import print_text
 from kafkaform.cli.terminal import prose_width
+from kafkaform.core.files import write_file
 from kafkaform.core.printable import printable
 from kafkaform.inspect.skew import history
 

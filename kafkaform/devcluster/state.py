@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.errors import DevClusterError
+from kafkaform.core.files import replace
 from kafkaform.devcluster.ports import HOST
 
 if TYPE_CHECKING:
@@ -103,9 +104,5 @@ def _parse(content: dict[str, Any]) -> ClusterState:
 
 def write(directory: Path, state: ClusterState) -> None:
     """Replace the kept state in one step."""
-    path = directory / STATE_FILE
-    unfinished = path.with_suffix(".new")
-    unfinished.write_text(
-        json.dumps({"format_version": _FORMAT_VERSION, **asdict(state)}, indent=1), encoding="utf-8"
-    )
-    unfinished.replace(path)
+    content = json.dumps({"format_version": _FORMAT_VERSION, **asdict(state)}, indent=1)
+    replace(directory / STATE_FILE, content.encode())

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from stat import S_IMODE
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import KafkaformError
+from kafkaform.core.files import beside, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +42,7 @@ def replace_files(files: Sequence[EditedFile]) -> None:
     done: list[tuple[Path, str]] = []
     try:
         for file, target in zip(files, targets, strict=True):
-            new.append(_beside(target, file.after))
+            new.append(beside(target, file.after.encode()))
         for file, target, path in zip(files, targets, new, strict=True):
             path.replace(target)
             done.append((target, file.before))
@@ -74,31 +72,12 @@ def _target(file: EditedFile) -> Path:
     return target
 
 
-def _beside(target: Path, text: str) -> Path:
-    """A new file beside another, of its owner and mode; hidden, so that nobody takes it for a manifest."""
-    number, name = tempfile.mkstemp(prefix=".", suffix=".new", dir=target.parent)
-    path = Path(name)
-    try:
-        with os.fdopen(number, "wb") as stream:
-            stream.write(text.encode())
-            stream.flush()
-            os.fsync(stream.fileno())
-        old = target.stat()
-        if os.geteuid() == 0:
-            os.chown(path, old.st_uid, old.st_gid)
-        path.chmod(S_IMODE(old.st_mode))
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise
-    return path
-
-
 def _put_back(done: Sequence[tuple[Path, str]]) -> str:
     """Give files their old texts again; returns what the user is to know."""
     lost = []
     for target, before in done:
         try:
-            _beside(target, before).replace(target)
+            replace(target, before.encode())
         except OSError:  # told below: the error that led here is the one to show
             lost.append(str(target))
     return f"these were changed and cannot be put back: {', '.join(lost)}" if lost else _UNCHANGED

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.cli.output import write_file
 from kafkaform.core.errors import KafkaformError
+from kafkaform.core.files import write_file
 from kafkaform.inspect.skew import history
 from kafkaform.plan.skew_report import parse_skew_report
 from spark_validation.document import to_json

@@ -1,13 +1,14 @@
-"""Several files are written, or none."""
+"""A file is written whole or not at all, and several as one."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from kafkaform.core.errors import KafkaformError
-from kafkaform.core.file_set import write_files
+from kafkaform.core.files import write_file, write_files
 
 
 def tree(folder: Path) -> dict[str, str]:
@@ -55,4 +56,49 @@ def test_an_interruption_leaves_nothing_behind(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("pathlib.Path.replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_files({tmp_path / "new": "1", tmp_path / "a": "after"}, overwrite=True)
+    assert tree(tmp_path) == {"a": "before"}
+
+
+# --- one file ---------------------------------------------------------------------------------------
+
+
+def test_a_file_is_made_or_replaced_through_a_link_with_its_mode(tmp_path: Path) -> None:
+    write_file(tmp_path / "a", "é")
+    (tmp_path / "a").chmod(0o640)
+    (tmp_path / "link").symlink_to("a")
+    write_file(tmp_path / "link", "after")
+    assert (tmp_path / "link").is_symlink()
+    assert tree(tmp_path) == {"a": "after", "link": "after"}
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    """As /dev/stdout and /dev/null are, which root could otherwise turn into files."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_file(pipe, "a report")
+        assert os.read(reader, 100) == b"a report"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("name", ["none/a", "a" * 300])
+def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path, name: str) -> None:
+    with pytest.raises(KafkaformError, match=r"^cannot write .*: (No such file|File name too long)"):
+        write_file(tmp_path / name, "text")
+    assert tree(tmp_path) == {}
+
+
+def test_an_interruption_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_text("before")
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_file(tmp_path / "a", "after")
     assert tree(tmp_path) == {"a": "before"}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import Cluster
 
 _FORMATS = ("yaml", "json")
-_KINDS = KINDS_BY_NOUN | {f"{noun}s": kind for noun, kind in KINDS_BY_NOUN.items()}
+_KINDS = {name: kind for noun, kind in KINDS_BY_NOUN.items() for name in (noun, f"{noun}s")}
 
 
 @click.command(cls=SectionedCommand)

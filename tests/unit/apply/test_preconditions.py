@@ -20,6 +20,7 @@ from kafkaform.core.model import (
     State,
     Update,
 )
+from kafkaform.resources import KINDS
 from tests.support.scenes import made, topic
 
 A = topic("a")
@@ -212,3 +213,9 @@ def test_left_and_moved_are_decided_field_by_field(
         moved = remaining(change, Observation({A: Observed(A, "id-1", {**live, key: other[key]})}))
         assert isinstance(moved, Moved)
         assert moved.reason.count("by now") == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_stands_against_what_is_not_there(kind: str) -> None:
+    create = Create(ResourceRef(kind, "a"), {})
+    assert remaining(create, NOTHING) == Left(create, ())

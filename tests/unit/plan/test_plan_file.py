@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -556,6 +557,24 @@ def test_package_data_comes_before_the_checkout(tmp_path: Path, monkeypatch: pyt
     load_schema.cache_clear()
     assert load_schema("s") == {"title": "one"}
     load_schema.cache_clear()
+
+
+def test_the_digest_is_over_ascii_json_with_sorted_keys_and_no_spaces() -> None:
+    """As schemas/plan.schema.json says, so that others can check it."""
+    made = {
+        "format_version": 1,
+        "environment": None,
+        "cluster": {"id": "c", "name": "of no account"},
+        "consent": [{"resource": "Topic/a", "hazard": "delete", "reason": "für immer"}],
+        "changes": [{"name": "a", "kind": "Topic", "source": None, "team": "of no account"}],
+        **{key: [] for key in ("undeclared", "unmanaged", "unknown")},
+    }
+    text = (
+        '{"changes":[{"kind":"Topic","name":"a"}],"cluster":"c","consent":[{"hazard":"delete","reason":'
+        '"f\\u00fcr immer","resource":"Topic/a"}],"environment":null,"format_version":1,"undeclared":[],'
+        '"unknown":[],"unmanaged":[]}'
+    )
+    assert digest_of(made) == f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 # --- replicas --------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from kafkaform.core.model import (
     Status,
     Update,
 )
-from kafkaform.core.operations import AlterConfigs, DeleteTopic
+from kafkaform.core.operations import AddPartitions, AlterConfigs, DeleteTopic
 from kafkaform.plan import planning
 from kafkaform.plan.plan_file import PlanHeader, plan_from_json, plan_to_json
 from kafkaform.plan.planner import narrow
@@ -312,3 +312,12 @@ def test_a_deletion_is_judged_by_what_is_there(memory: MemoryCluster) -> None:
     change = one(taken(lied, memory)[0])
     assert "all records in the 3 partitions of t are destroyed" in (change.reason or "")
     assert KINDS["Topic"].operations(change.change) == (DeleteTopic(topic("t"), uid or ""),)
+
+
+def test_the_reason_of_a_deletion_is_that_of_now_where_the_risk_is_the_same(memory: MemoryCluster) -> None:
+    made(memory, "t", 3)
+    plan = saved(plan_for(memory, absent("t"), allow="Topic/t:delete"))
+    memory.execute([AddPartitions(topic("t"), 3, 4)])
+    change = one(taken(plan, memory, "Topic/t:delete")[0]).change
+    assert isinstance(change, Delete)
+    assert "in the 4 partitions" in change.judgement.reason

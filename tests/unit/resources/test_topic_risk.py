@@ -553,3 +553,16 @@ def test_deferred(before: Values, after: Values, path: str, deferred: bool) -> N
     context = UpdateContext(REF, before, after, Intent(), Facts("c"))
     reason = KINDS["Topic"].deferred(path or "config.min.insync.replicas", context)
     assert (reason is not None) is deferred
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "said"),
+    [
+        ("retention.ms", "-1", "86400000", "retention.ms is cut from unlimited to 1d: "),
+        ("retention.bytes", "-1", "1000000001", "retention.bytes is cut from unlimited to about 953.7 MiB: "),
+    ],
+)
+def test_no_limit_is_said_in_a_word_and_an_odd_number_rounded(
+    name: str, before: str, after: str, said: str
+) -> None:
+    assert judged({**DELETE, name: before}, {name: after}).reason.startswith(said)

@@ -101,17 +101,22 @@ EQUIVALENT = {
         "node.tag != UNTAGGED -> node.tag == UNTAGGED",
     ): "what the fast way does not take, the thorough one reads as well",
     (
+        "config/manifests/yaml12",
+        "if not checked and (node.tag != UNTAGGED or depth > MAX_DEPTH):",
+        "not checked and (node.tag != UNTAGGED or depth > MAX_DEPTH) -> not checked",
+    ): "what the fast way does not take, the thorough one reads as well",
+    (
         "config/manifests/yaml_hazards",
         "height = max(height, heights.get(id(child), 0))",
         "0 -> 1",
     ): "only a node that holds itself has no height yet, and is refused for that",
     (
-        "manifests/yaml_hazards",
+        "config/manifests/yaml_hazards",
         "open_nodes.discard(id(node))",
         "open_nodes.discard(id(node)) -> pass",
     ): "a node whose size is known is not looked for among the open ones",
     (
-        "plan_file",
+        "plan/plan_file",
         'made = f"the plan was made by kafkaform {clipped(version, 40)}; read it with that version"',
         "40 -> 41",
     ): "any number near it does",
@@ -196,7 +201,10 @@ def alternatives(node: ast.AST) -> Iterator[ast.AST]:
             yield ast.Constant(value + 1)
         case ast.Call(func=ast.Name(id="min" | "max" as name), args=args, keywords=keywords) if len(args) > 1:
             yield ast.Call(ast.Name("max" if name == "min" else "min"), args, keywords)
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="_log")))):
+        case (
+            ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="_log"))))
+            | ast.Expr(value=ast.Call(func=ast.Name(id="assert_never")))
+        ):
             pass  # what --debug shows besides is for whoever looks for a fault
         case ast.Expr(value=ast.Call()) | ast.AugAssign() | ast.Return(value=None) | ast.Raise():
             yield ast.Pass()

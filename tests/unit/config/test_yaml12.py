@@ -197,6 +197,7 @@ REFUSED: dict[str, tuple[bytes | str, list[str]]] = {
     ),
     "include": ("a: !include x.yaml\n", [f"f:1:4: the tag '!include' is not allowed {TAG_HINT}"]),
     "core tag": ("a: !!str 12\n", [f"f:1:4: the tag '!!str' is not allowed {TAG_HINT}"]),
+    "tag of a key": ("!!str a: 12\n", [f"f:1:1: the tag '!!str' is not allowed {TAG_HINT}"]),
     "tag of a mapping": ("!!map {a: 1}\n", [f"f:1:1: the tag '!!map' is not allowed {TAG_HINT}"]),
     "binary": ("a: !!binary aGk=\n", [f"f:1:4: the tag '!!binary' is not allowed {TAG_HINT}"]),
     "key that is a list": ("? [a]\n: 1\n", [f"f:1:3: a key must be plain text {BRACES}"]),

@@ -13,9 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from benchmarks.table import tell
-from kafkaform.core.health import PartitionState
-from kafkaform.core.layout import Layout
-from kafkaform.core.model import Broker
+from kafkaform.core.layout import Broker, Layout, PartitionState
 from kafkaform.plan.placement import Strategy, Want, balance, moves, place, rebalance
 
 if TYPE_CHECKING:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import Facts, Intent, ResourceRef
     from kafkaform.core.move_options import MoveOptions
-    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.plan.plan_header import PlanHeader
 
 
 @contextmanager

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.model import Desired, Plan
-    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.plan.plan_header import PlanHeader
 
 _CODES = {Verdict.CLEAN: 0, Verdict.UNKNOWN: 1, Verdict.DRIFT: 2}
 

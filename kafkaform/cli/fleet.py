@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kafkaform.cli.options import Where
     from kafkaform.core.model import Plan
     from kafkaform.plan.fleet import Member
-    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.plan.plan_header import PlanHeader
 
 _AT_ONCE = 8
 """How many clusters are read at the same time."""

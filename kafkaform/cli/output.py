@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kafkaform.cli.session import Session
     from kafkaform.config.settings import Settings
     from kafkaform.core.model import Plan
-    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.plan.plan_signature import Purpose
     from kafkaform.rules import Note, Rule
 
@@ -56,7 +56,7 @@ def header(
         purpose: What it is to be signed for; None: it is not signed.
     """
     from kafkaform.audit.record import timestamp
-    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.plan.plan_signature import SignedFor
 
     commit, ref = _commit(session, paths, exact=exact, with_ref=purpose is not None)

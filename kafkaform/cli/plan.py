@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.core.model import Desired
-    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.plan.plan_header import PlanHeader
     from spark_validation.results import Report
 
 

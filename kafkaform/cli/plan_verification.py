@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kafkaform.cli.session import Session
     from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.model import Desired, Plan
-    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.vcs.repository import Repository
 
 _FILE = click.Path(path_type=Path, dir_okay=False)

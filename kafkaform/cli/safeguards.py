@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import Plan
-    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.plan.plan_header import PlanHeader
 
 
 @dataclass(frozen=True, slots=True)

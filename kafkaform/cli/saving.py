@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cli.options import Where
     from kafkaform.core.model import Plan
-    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.plan.plan_header import PlanHeader
 
 out_option = click.option(
     "-o",

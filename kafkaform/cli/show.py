@@ -12,7 +12,7 @@ from kafkaform.core.errors import PlanFileError
 
 if TYPE_CHECKING:
     from kafkaform.core.model import Plan
-    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.plan.plan_header import PlanHeader
 
 PLAN_SUFFIX = ".json"
 """What the name of a saved plan ends in: by this, apply tells it from manifests."""

@@ -11,7 +11,8 @@ from confluent_kafka.admin import ConfigResource
 from kafkaform.cluster.translation import translate
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import ClusterError, OutcomeUnknown, PermissionDenied, Unreachable
-from kafkaform.core.model import Broker, Diagnostic, Facts, Severity
+from kafkaform.core.layout import Broker
+from kafkaform.core.model import Diagnostic, Facts, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

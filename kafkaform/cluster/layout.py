@@ -15,8 +15,7 @@ from kafkaform.cluster.reassignments import read_running
 from kafkaform.cluster.translation import translate
 from kafkaform.cluster.wire_reader import WireReader
 from kafkaform.core.errors import PermissionDenied
-from kafkaform.core.layout import Layout
-from kafkaform.core.model import Broker
+from kafkaform.core.layout import Broker, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -21,8 +21,9 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.errors import ClusterError, LockLost
 from kafkaform.core.group_state import observed_state
 from kafkaform.core.groups import GroupReading
+from kafkaform.core.layout import Broker
 from kafkaform.core.lock import unguarded
-from kafkaform.core.model import CONFIG_PREFIX, Broker, Facts, Observation, Observed, ResourceRef
+from kafkaform.core.model import CONFIG_PREFIX, Facts, Observation, Observed, ResourceRef
 from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.coordinator import GroupRecord
     from kafkaform.cluster.memory_moves import Move
     from kafkaform.core.groups import LogSpan, TopicPartition
-    from kafkaform.core.health import PartitionState
-    from kafkaform.core.layout import Replicas
+    from kafkaform.core.layout import PartitionState, Replicas
 
 
 @dataclass(slots=True)

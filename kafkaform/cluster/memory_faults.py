@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from kafkaform.core.errors import ClusterError
     from kafkaform.core.groups import Member, TopicPartition
-    from kafkaform.core.model import Broker, ResourceRef
+    from kafkaform.core.layout import Broker
+    from kafkaform.core.model import ResourceRef
 
 
 def denial(ref: ResourceRef) -> PermissionDenied:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.core.health import Health, PartitionState, Quorum, Voter
+from kafkaform.core.health import Health, Quorum, Voter
+from kafkaform.core.layout import PartitionState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from kafkaform.core.groups import TopicPartition
-    from kafkaform.core.layout import Replicas
-    from kafkaform.core.model import Broker
+    from kafkaform.core.layout import Broker, Replicas
 
 _CONTROLLERS = (3001, 3002, 3003)
 """Nodes of their own, which no broker takes along when it stops."""

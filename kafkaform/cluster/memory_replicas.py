@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.controller import Topic
     from kafkaform.core.groups import TopicPartition
-    from kafkaform.core.layout import Replicas
+    from kafkaform.core.layout import Broker, Replicas
     from kafkaform.core.lock import Guard
-    from kafkaform.core.model import Broker
 
 CLUSTER = ResourceRef("Cluster", "kafka-cluster")
 """What reassignments, elections and rates need the right on."""

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.cluster.api import Question
 from kafkaform.cluster.wire import METADATA, array_length, check_end, compact_string, ints, skip_tags
-from kafkaform.core.health import PartitionState
-from kafkaform.core.model import Broker
+from kafkaform.core.layout import Broker, PartitionState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,8 +10,7 @@ from kafkaform.cluster import wire
 from kafkaform.cluster.controlled import retried
 from kafkaform.cluster.partition_wire import PLACEMENT, Placement
 from kafkaform.cluster.translation import translate
-from kafkaform.core.health import PartitionState
-from kafkaform.core.model import Broker
+from kafkaform.core.layout import Broker, PartitionState
 
 if TYPE_CHECKING:
     from kafkaform.cluster.connection import Connection

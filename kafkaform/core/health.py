@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkaform.core.model import Broker
+    from kafkaform.core.layout import Broker, PartitionState
 
 
 class Part(StrEnum):
@@ -19,25 +19,6 @@ class Part(StrEnum):
     MIN_ISR = "min.insync.replicas"
     QUORUM = "the controller quorum"
     REASSIGNMENTS = "running reassignments"
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionState:
-    """One partition.
-
-    Attributes:
-        topic: Its topic.
-        partition: Its number.
-        leader: The broker that leads it; None while it is offline.
-        replicas: The brokers that hold it, the preferred leader first.
-        isr: The brokers that are in sync.
-    """
-
-    topic: str
-    partition: int
-    leader: int | None
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,39 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.core.groups import TopicPartition
-    from kafkaform.core.health import PartitionState
-    from kafkaform.core.model import Broker
 
 Replicas: TypeAlias = tuple[int, ...]
 """The ids of the brokers that hold one partition, the preferred leader first."""
 
 Assignment: TypeAlias = tuple[Replicas, ...]
 """The replicas of every partition of a topic, from partition 0 on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker of the cluster."""
+
+    id: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """One partition.
+
+    Attributes:
+        topic: Its topic.
+        partition: Its number.
+        leader: The broker that leads it; None while it is offline.
+        replicas: The brokers that hold it, the preferred leader first.
+        isr: The brokers that are in sync.
+    """
+
+    topic: str
+    partition: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
 
 
 class Strategy(StrEnum):

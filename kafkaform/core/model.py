@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from kafkaform.core.groups import Group, TopicPartition
-    from kafkaform.core.layout import Assignment, Layout
+    from kafkaform.core.layout import Assignment, Broker, Layout
     from spark_validation.results import TopicResult
 
 FieldValue: TypeAlias = int | str | None
@@ -231,14 +231,6 @@ class Observation:
     inventory: frozenset[ResourceRef] = frozenset()
     invisible: Mapping[ResourceRef, str] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Broker:
-    """One broker of the cluster."""
-
-    id: int
-    rack: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

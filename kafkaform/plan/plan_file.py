@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkaform.config.manifests.files import NO_CONFIG_FILE
@@ -18,6 +18,7 @@ from kafkaform.core.errors import PlanFileError
 from kafkaform.core.json_text import indented
 from kafkaform.core.model import SAFE, Create, Delete, Update, risk_of
 from kafkaform.core.printable import clipped, is_plain, printable
+from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.plan_reader import KEYED, SUBSET, parse_document, read_plan
 from kafkaform.plan.plan_signature import (
     ALGORITHM,
@@ -50,34 +51,6 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 _CONTENT = ("format_version", "environment", "undeclared", "unmanaged", "unknown", "consent")
 _Json: TypeAlias = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class PlanHeader:
-    """What a saved plan says about its making.
-
-    Attributes:
-        tool_version: The version of kafkaform.
-        commit: The Git commit of the manifests, where known; with `-dirty` behind it, where they differ from
-            that commit.
-        cluster_name: The cluster's name in the configuration, where it has one.
-        environment: The environment whose overrides were merged.
-        created_at: RFC 3339 in UTC, such as `2025-06-01T12:00:00Z`.
-        signature: Its signature, not verified; None where it has none.
-        signed_for: What it is signed for, or is to be; None where nobody signs it, or did not say what for.
-        configuration: The path of the configuration file, or NO_CONFIG_FILE; None where it does not say.
-        servers: The addresses of brokers that were used; None where it does not say.
-    """
-
-    tool_version: str
-    commit: str | None
-    cluster_name: str | None
-    environment: str | None
-    created_at: str
-    signature: Signature | None = None
-    signed_for: SignedFor | None = None
-    configuration: str | None = None
-    servers: str | None = None
 
 
 def plan_to_json(plan: Plan, header: PlanHeader) -> str:

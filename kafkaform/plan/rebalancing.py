@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.groups import TopicPartition
-    from kafkaform.core.layout import Assignment, Layout
-    from kafkaform.core.model import Broker, Facts
+    from kafkaform.core.layout import Assignment, Broker, Layout
+    from kafkaform.core.model import Facts
     from kafkaform.resources.consent import Grant
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kafkaform.core.model import Change, Consent, Desired, Plan, PlannedChange, ResourceRef
-    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.plan.plan_header import PlanHeader
 
     Made: TypeAlias = tuple[Plan, PlanHeader]
 

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkaform.core.model import Plan
-    from kafkaform.plan.plan_file import PlanHeader
 
-
-ADDRESSES = 120
-"""The most characters of a file's name, or of the addresses of brokers, in a header."""
 
 _NAMED = 8
 """How many teams and groups are named."""
@@ -65,18 +61,6 @@ def summarise(plan: Plan) -> Summary:
         unknown=len(plan.unknown),
         deferred=sum(map(is_deferred, plan.changes)),
     )
-
-
-def provenance(header: PlanHeader | None) -> dict[str, str]:
-    """What a report was made with, beside the cluster's name and the environment: words, and what they name.
-
-    Empty where the header does not say. An address that stands for the cluster's name is not repeated.
-    """
-    said = {
-        "configuration": header.configuration if header else None,
-        "brokers": header.servers if header and header.servers != header.cluster_name else None,
-    }
-    return {word: value for word, value in said.items() if value is not None}
 
 
 def summary_sentence(plan: Plan, words: Callable[[str], str] = printable) -> str:

@@ -17,7 +17,7 @@ from kafkaform.report.findings import Reported
 if TYPE_CHECKING:
     from kafkaform.core.model import Location, ResourceRef, Setting
     from kafkaform.inspect.drift import Drift, FieldDrift, Past, ResourceDrift
-    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.report.drift_ways import Reach, Way
 
 FORMAT_VERSION = 1

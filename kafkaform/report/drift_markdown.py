@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.model import Severity
 from kafkaform.inspect.drift import Form
-from kafkaform.plan.summary import ADDRESSES, provenance
+from kafkaform.plan.plan_header import ADDRESSES, provenance
 from kafkaform.report.drift_lines import BY_HAND, UNDECLARED_FIRST, line_words
 from kafkaform.report.drift_ways import accepting, restoring
 from kafkaform.report.drift_wording import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkaform.inspect.drift import Drift, FieldDrift, ResourceDrift
-    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.report.drift_ways import Reach, Way
 
 _FEW_UNMANAGED = 100

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from kafkaform.core.printable import clipped
 from kafkaform.inspect.drift import Form, Verdict
-from kafkaform.plan.summary import ADDRESSES, provenance
+from kafkaform.plan.plan_header import ADDRESSES, provenance
 from kafkaform.report import notes
 from kafkaform.report.drift_lines import BY_HAND, UNDECLARED_FIRST, line_words
 from kafkaform.report.drift_ways import accepting, restoring
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from kafkaform.inspect.drift import Drift, FieldDrift, ResourceDrift
-    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.report.drift_ways import Reach, Way
     from kafkaform.report.page import Part
 

@@ -20,7 +20,8 @@ from kafkaform.core.model import (
     risk_of,
 )
 from kafkaform.core.wording import FEW, counted, short_commit
-from kafkaform.plan.summary import ADDRESSES, concerned, headline, provenance, summary_sentence
+from kafkaform.plan.plan_header import ADDRESSES, provenance
+from kafkaform.plan.summary import concerned, headline, summary_sentence
 from kafkaform.report.consents import Ledger, allow_flags, annotation
 from kafkaform.report.findings import More, abridged, of_plan
 from kafkaform.report.markdown_escape import code, prose
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
         RiskAssessment,
         UndeclaredConfig,
     )
-    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.report.findings import Elsewhere
 
 LIMIT = 60_000

@@ -9,7 +9,7 @@ from rich.text import Text
 from kafkaform.core.printable import clipped
 
 if TYPE_CHECKING:
-    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.plan.plan_header import PlanHeader
 
 
 def render_signature(made: PlanHeader, *, verified: bool) -> Text:

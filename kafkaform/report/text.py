@@ -14,7 +14,8 @@ from rich.text import Text
 from kafkaform.core.model import Create, Delete, Origin, Risk, Status, Update
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import short_commit
-from kafkaform.plan.summary import ADDRESSES, provenance, summarise, summary_sentence
+from kafkaform.plan.plan_header import ADDRESSES, provenance
+from kafkaform.plan.summary import summarise, summary_sentence
 from kafkaform.report import notes
 from kafkaform.report.consents import Ledger, allow_flags, annotation
 from kafkaform.report.page import FIELD_INDENT, NOTE_INDENT, PROSE, Page
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafkaform.core.model import FieldChange, Plan, PlannedChange, RiskAssessment
-    from kafkaform.plan.plan_file import PlanHeader
+    from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.report.page import Part
     from kafkaform.resources.values import Transition
 

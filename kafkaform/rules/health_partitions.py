@@ -12,7 +12,8 @@ from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kafkaform.core.health import Health, PartitionState
+    from kafkaform.core.health import Health
+    from kafkaform.core.layout import PartitionState
 
 
 def offline(health: Health) -> list[PartitionState]:

@@ -15,7 +15,8 @@ from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import ClusterError, RequestRejected
-from kafkaform.core.model import Broker, Observed, ResourceRef
+from kafkaform.core.layout import Broker
+from kafkaform.core.model import Observed, ResourceRef
 from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
 from tests.support.kafka_fixtures import admin_client, eventually
 

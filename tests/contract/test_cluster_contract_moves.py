@@ -13,10 +13,9 @@ from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.core.errors import ClusterError, LockLost, RequestRejected, Unreachable
 from kafkaform.core.groups import TopicPartition
-from kafkaform.core.health import PartitionState
-from kafkaform.core.layout import Assignment, Reassignment, Replicas
+from kafkaform.core.layout import Assignment, Broker, PartitionState, Reassignment, Replicas
 from kafkaform.core.lock import Guard
-from kafkaform.core.model import Broker, Observed, ResourceRef
+from kafkaform.core.model import Observed, ResourceRef
 from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,

@@ -11,7 +11,7 @@ from kafkaform.cluster import connection
 from kafkaform.core.errors import Unreachable
 from kafkaform.core.model import Plan
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.plan.plan_file import PlanHeader
+from kafkaform.plan.plan_header import PlanHeader
 from tests.support.cli_helpers import Project
 from tests.unit.cli.test_cli_fleet import run_all
 

@@ -9,7 +9,8 @@ from kafkaform.cluster.connection import Connection
 from kafkaform.cluster.health import read_health
 from kafkaform.cluster.kafka import KafkaCluster
 from kafkaform.core.errors import KafkaformError
-from kafkaform.core.health import Health, Part, PartitionState
+from kafkaform.core.health import Health, Part
+from kafkaform.core.layout import PartitionState
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import AlterConfigs, CreateTopic
 from kafkaform.devcluster.cluster import DevCluster

@@ -17,7 +17,7 @@ from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.apply_result import ApplyReport
 from kafkaform.core.model import FieldValue, Plan, ResourceRef
-from kafkaform.plan.plan_file import PlanHeader
+from kafkaform.plan.plan_header import PlanHeader
 from tests.support.scenes import FakeClock
 
 ALICE = Author("alice", "ci-3", "github", "https://github.example/a/b/actions/runs/42")

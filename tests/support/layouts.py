@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from kafkaform.core.groups import TopicPartition
-from kafkaform.core.health import PartitionState
-from kafkaform.core.layout import Assignment, Layout, Reassignment, Replicas
-from kafkaform.core.model import Broker
+from kafkaform.core.layout import Assignment, Broker, Layout, PartitionState, Reassignment, Replicas
 
 NAMES = ("alpha", "beta", "gamma", "delta")
 

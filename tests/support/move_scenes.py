@@ -14,9 +14,8 @@ from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.core.clock import Clock
 from kafkaform.core.errors import AuditError
-from kafkaform.core.layout import Assignment
+from kafkaform.core.layout import Assignment, Broker
 from kafkaform.core.lock import Guard, unguarded
-from kafkaform.core.model import Broker
 from kafkaform.core.move_options import MoveOptions
 from kafkaform.core.move_progress import MoveProgress
 from kafkaform.core.operations import CreateTopic, Reassign

@@ -40,7 +40,7 @@ from kafkaform.core.model import (
     UndeclaredConfig,
     Update,
 )
-from kafkaform.plan.plan_file import PlanHeader
+from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.resources.changes import fields_of
 
 T = TypeVar("T")

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkaform.apply.moves.partition_move import PartitionMove
-    from kafkaform.core.health import PartitionState
-    from kafkaform.core.layout import Layout, Replicas
+    from kafkaform.core.layout import Layout, PartitionState, Replicas
 
 STALL_S = 60.0
 """How long nothing may come nearer to its end before that is said."""

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kafkaform.core.groups import TopicPartition
-    from kafkaform.core.layout import Assignment
-    from kafkaform.core.model import Broker
+    from kafkaform.core.layout import Assignment, Broker
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from kafkaform.plan.placement.shifts import LeaderShifts, ReplicaShifts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kafkaform.core.health import PartitionState
-    from kafkaform.core.layout import Assignment, Layout
+    from kafkaform.core.layout import Assignment, Layout, PartitionState
     from kafkaform.plan.placement.request import Want
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from kafkaform.core.model import Broker
+    from kafkaform.core.layout import Broker
 
 
 class Racks:

@@ -8,9 +8,7 @@ import pytest
 
 from kafkaform.apply.moves.preflight import ailing, told, too_few_in_sync
 from kafkaform.apply.moves.stalls import STALL_S, StallWatch, reason
-from kafkaform.core.health import PartitionState
-from kafkaform.core.layout import Layout, Reassignment, Replicas
-from kafkaform.core.model import Broker
+from kafkaform.core.layout import Broker, Layout, PartitionState, Reassignment, Replicas
 from tests.unit.apply.test_moves_batches import move
 
 

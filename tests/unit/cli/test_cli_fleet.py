@@ -25,7 +25,7 @@ from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.model import Plan
 from kafkaform.plan.fleet import Failed, Made, Member, worst
-from kafkaform.plan.plan_file import PlanHeader
+from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.planning import Request, make_plan
 from kafkaform.report.fleet import fleet_sentence, fleet_to_json, fleet_to_markdown, render_fleet
 from tests.support.cli_helpers import Call, Project, environment

@@ -17,7 +17,8 @@ from kafkaform import __version__
 from kafkaform.cli.main import COMMANDS, cli, run
 from kafkaform.cli.options import SECTIONS
 from kafkaform.core.model import Create, FieldChange, Plan, PlannedChange, ResourceRef, Status, Update
-from kafkaform.plan.plan_file import PlanHeader, plan_to_json
+from kafkaform.plan.plan_file import plan_to_json
+from kafkaform.plan.plan_header import PlanHeader
 from tests.support.cli_helpers import BIN, ROOT, command, environment, kafkaform
 
 HEAVY = ("confluent_kafka", "kafka", "pyspark", "yaml", "rich", "jsonschema")

@@ -16,7 +16,7 @@ from rich.text import Text
 from kafkaform.cli.output import print_plan, print_text
 from kafkaform.core.model import Diagnostic, Location, Plan, Severity
 from kafkaform.core.printable import printable
-from kafkaform.plan.plan_file import PlanHeader
+from kafkaform.plan.plan_header import PlanHeader
 from tests.support.cli_helpers import Project, called
 
 HEADER = PlanHeader("0.1", None, None, None, "2026-11-01T00:00:00Z")

@@ -9,7 +9,8 @@ import pytest
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.core.errors import OutcomeUnknown, PermissionDenied, RequestRejected
 from kafkaform.core.groups import Group, LogSpan, Member
-from kafkaform.core.model import Broker, ResourceRef
+from kafkaform.core.layout import Broker
+from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,

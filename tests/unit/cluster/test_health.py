@@ -6,7 +6,8 @@ import pytest
 
 from kafkaform.cluster import controlled
 from kafkaform.core.errors import ClusterError, PermissionDenied
-from kafkaform.core.health import Health, PartitionState
+from kafkaform.core.health import Health
+from kafkaform.core.layout import PartitionState
 
 
 def test_topics_that_exist_once_are_listed_once() -> None:

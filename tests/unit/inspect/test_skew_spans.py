@@ -9,7 +9,8 @@ import pytest
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.core.errors import KafkaformError, PermissionDenied
 from kafkaform.core.groups import TopicPartition
-from kafkaform.core.model import Broker, Desired, Intent, ResourceRef
+from kafkaform.core.layout import Broker
+from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.inspect.skew.scene import Reader, choose, declared_partitions, limits, readers, with_policy
 from kafkaform.inspect.skew.spans import PartitionLog, read_logs
 from spark_validation.results import Limits

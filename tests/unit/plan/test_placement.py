@@ -7,9 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.core.health import PartitionState
-from kafkaform.core.layout import Assignment, Layout, Reassignment
-from kafkaform.core.model import Broker
+from kafkaform.core.layout import Assignment, Broker, Layout, PartitionState, Reassignment
 from kafkaform.plan.placement import (
     Balance,
     Moves,

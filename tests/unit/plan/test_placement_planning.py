@@ -16,11 +16,12 @@ from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import PermissionDenied, Unreachable
 from kafkaform.core.groups import TopicPartition
-from kafkaform.core.layout import Assignment, Layout, parse_assignment
-from kafkaform.core.model import Broker, Desired, FieldChange, Plan, Status, Update
+from kafkaform.core.layout import Assignment, Broker, Layout, parse_assignment
+from kafkaform.core.model import Desired, FieldChange, Plan, Status, Update
 from kafkaform.core.move_options import MoveOptions
 from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, Operation, Reassign
-from kafkaform.plan.plan_file import PlanHeader, plan_from_json, plan_to_json
+from kafkaform.plan.plan_file import plan_from_json, plan_to_json
+from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.planner import narrow
 from kafkaform.plan.planning import Request, judged_again, make_plan
 from kafkaform.plan.summary import summary_sentence

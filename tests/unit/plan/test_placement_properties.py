@@ -11,9 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from kafkaform.core.health import PartitionState
-from kafkaform.core.layout import Assignment, Layout, Replicas
-from kafkaform.core.model import Broker
+from kafkaform.core.layout import Assignment, Broker, Layout, PartitionState, Replicas
 from kafkaform.plan.placement import Strategy, Want, balance, moves, place, rebalance
 from tests.support import layouts
 

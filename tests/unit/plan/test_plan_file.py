@@ -38,7 +38,8 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.printable import is_plain
 from kafkaform.core.schema_files import load_schema
-from kafkaform.plan.plan_file import PlanHeader, digest_of, plan_from_json, plan_to_json
+from kafkaform.plan.plan_file import digest_of, plan_from_json, plan_to_json
+from kafkaform.plan.plan_header import PlanHeader
 from tests.support import strategies
 from tests.support.json_places import places
 from tests.support.scenes import topic

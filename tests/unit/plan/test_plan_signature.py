@@ -18,7 +18,8 @@ from kafkaform.core.errors import PlanFileError
 from kafkaform.core.model import Create, Plan, PlannedChange, ResourceRef, Status
 from kafkaform.core.printable import is_plain
 from kafkaform.core.schema_files import load_schema
-from kafkaform.plan.plan_file import PlanHeader, digest_of, plan_from_json, plan_to_json, sign
+from kafkaform.plan.plan_file import digest_of, plan_from_json, plan_to_json, sign
+from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.plan_signature import Purpose, SignedFor, covered, fingerprint, require_signed
 from tests.support import strategies
 from tests.support.json_places import places

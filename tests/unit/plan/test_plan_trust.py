@@ -14,7 +14,8 @@ from kafkaform import __version__
 from kafkaform.core.errors import PlanFileError
 from kafkaform.core.freshness import CLOCKS_DIFFER
 from kafkaform.core.model import Plan
-from kafkaform.plan.plan_file import PlanHeader, plan_from_json, plan_to_json, sign
+from kafkaform.plan.plan_file import plan_from_json, plan_to_json, sign
+from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.plan_signature import Purpose, SignedFor, signature_member
 from kafkaform.plan.plan_trust import Checkout, Terms, check_trust
 from kafkaform.vcs.repository import Repository

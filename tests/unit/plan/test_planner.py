@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from kafkaform.core.layout import Broker
 from kafkaform.core.model import (
-    Broker,
     Create,
     Delete,
     Desired,

@@ -33,7 +33,8 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.operations import DeleteTopic, Operation
-from kafkaform.plan.plan_file import PlanHeader, plan_from_json, plan_to_json
+from kafkaform.plan.plan_file import plan_from_json, plan_to_json
+from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.planner import narrow
 from kafkaform.plan.planning import Request, judged_again, make_plan
 from kafkaform.resources.consent import Grant

@@ -11,7 +11,8 @@ from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.config.settings import Settings
 from kafkaform.core.errors import SkewReportError
 from kafkaform.core.model import Desired, Diagnostic, Plan, PlannedChange, Risk, Severity, Status, Update
-from kafkaform.plan.plan_file import PlanHeader, plan_from_json, plan_to_json
+from kafkaform.plan.plan_file import plan_from_json, plan_to_json
+from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.planning import Request, make_plan
 from spark_validation.results import Estimate, TopicResult
 from tests.support.scenes import DAY, QUIET, WEEK, made

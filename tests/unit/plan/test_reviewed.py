@@ -30,7 +30,7 @@ from kafkaform.core.model import (
     UndeclaredConfig,
     Update,
 )
-from kafkaform.plan.plan_file import PlanHeader
+from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.reviewed import Comparison, compare
 from kafkaform.resources.changes import fields_of
 from tests.support import strategies

@@ -10,8 +10,9 @@ from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkaform.core.groups import Group, Position
-from kafkaform.core.health import Health, PartitionState, Quorum
-from kafkaform.core.model import Broker, Diagnostic, Location, ResourceRef, Severity
+from kafkaform.core.health import Health, Quorum
+from kafkaform.core.layout import Broker, PartitionState
+from kafkaform.core.model import Diagnostic, Location, ResourceRef, Severity
 from kafkaform.inspect.health_check import Checkup, Untold
 from kafkaform.report.doctor import checkup_to_json, headline, render_checkup
 from kafkaform.report.prometheus import metrics

@@ -20,7 +20,7 @@ from kafkaform.core.model import Desired, Plan, ResourceRef
 from kafkaform.core.printable import is_plain
 from kafkaform.core.schema_files import load_schema
 from kafkaform.inspect.drift import Drift, Unmanaged, find_drift
-from kafkaform.plan.plan_file import PlanHeader
+from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.report.drift_github import drift_commands
 from kafkaform.report.drift_json import drift_to_json
 from kafkaform.report.drift_markdown import render_drift_markdown

@@ -30,7 +30,7 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.printable import clipped, is_plain, printable
-from kafkaform.plan.plan_file import PlanHeader
+from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.summary import summary_sentence
 from kafkaform.report.markdown import LEAST, LIMIT, render_markdown
 from kafkaform.report.markdown_escape import code, code_block, html, prose

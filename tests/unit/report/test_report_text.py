@@ -27,7 +27,7 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.printable import clipped, is_plain, plain_quotes, printable, wrapped
-from kafkaform.plan.plan_file import PlanHeader
+from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.summary import headline, summary_sentence
 from kafkaform.report.text import render_plan, render_provenance
 from kafkaform.resources.values import LONGEST, label, single, worded

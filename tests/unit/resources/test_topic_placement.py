@@ -7,19 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from kafkaform.core.health import PartitionState
-from kafkaform.core.layout import Assignment, Layout, Reassignment, format_assignment, parse_assignment
-from kafkaform.core.model import (
+from kafkaform.core.layout import (
+    Assignment,
     Broker,
-    Facts,
-    FieldChange,
-    Intent,
-    Observed,
-    Risk,
-    RiskAssessment,
-    State,
-    Update,
+    Layout,
+    PartitionState,
+    Reassignment,
+    format_assignment,
+    parse_assignment,
 )
+from kafkaform.core.model import Facts, FieldChange, Intent, Observed, Risk, RiskAssessment, State, Update
 from kafkaform.core.operations import AddPartitions, AlterConfigs, Reassign
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import FieldOutcome, Layer, UpdateContext

@@ -8,19 +8,8 @@ import pytest
 
 from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.config.settings import Settings
-from kafkaform.core.health import PartitionState
-from kafkaform.core.layout import Layout, Reassignment
-from kafkaform.core.model import (
-    Broker,
-    Desired,
-    Facts,
-    FieldChange,
-    FieldValue,
-    Plan,
-    PlannedChange,
-    Status,
-    Update,
-)
+from kafkaform.core.layout import Broker, Layout, PartitionState, Reassignment
+from kafkaform.core.model import Desired, Facts, FieldChange, FieldValue, Plan, PlannedChange, Status, Update
 from kafkaform.plan.planning import Request, make_plan
 from kafkaform.rules import Scene, Stage, check
 from tests.support.rule_scenes import only

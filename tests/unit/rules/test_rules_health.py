@@ -10,9 +10,9 @@ import pytest
 
 from kafkaform import rules
 from kafkaform.core.groups import Group, Member, Position
-from kafkaform.core.health import Health, PartitionState, Quorum, Voter
+from kafkaform.core.health import Health, Quorum, Voter
+from kafkaform.core.layout import Broker, PartitionState
 from kafkaform.core.model import (
-    Broker,
     Desired,
     Diagnostic,
     FieldValue,

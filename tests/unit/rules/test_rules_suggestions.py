@@ -20,10 +20,9 @@ from kafkaform.config.manifests.structure import structure_problems
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.settings import Settings
 from kafkaform.core.errors import Problem
-from kafkaform.core.health import Health, PartitionState, Quorum
-from kafkaform.core.layout import Layout
+from kafkaform.core.health import Health, Quorum
+from kafkaform.core.layout import Broker, Layout, PartitionState
 from kafkaform.core.model import (
-    Broker,
     Desired,
     Facts,
     Intent,

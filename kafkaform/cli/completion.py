@@ -87,7 +87,10 @@ def groups(context: click.Context, incomplete: str) -> Iterable[str]:
 @_completion
 def of_kind(context: click.Context, incomplete: str) -> Iterable[str]:
     """The names of what the argument before it names: topics or groups."""
-    wanted = "Topic" if str(context.params.get("kind")).startswith("topic") else "ConsumerGroup"
+    from kafkaform.resources import KINDS
+
+    noun = str(context.params.get("kind")).removesuffix("s")
+    wanted = next((kind.name for kind in KINDS.values() if kind.noun == noun), None)
     return (name for kind, name in _declared(context, incomplete) if kind == wanted)
 
 

@@ -19,7 +19,6 @@ from kafkaform.resources import KINDS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from kafkaform.core.groups import Group
     from kafkaform.core.model import Observed
 
 _ODD = re.compile(r"[^\n\x20-\x7e]")
@@ -74,10 +73,7 @@ def live_manifest(observed: Observed, under: Mapping[str, object] = NO_DEFAULTS)
     """
     left_out: list[str] = []
     config = _config(observed, under, left_out)
-    if observed.ref.kind == "Topic":
-        spec = {**_topic_spec(observed, left_out), **_retention(config)}
-    else:
-        spec = _group_spec(observed.group, under, left_out)
+    spec = KINDS[observed.ref.kind].written(observed, config, under, left_out)
     spec = {name: value for name, value in spec.items() if name not in under or under[name] != value}
     if config:
         spec["config"] = config
@@ -92,39 +88,6 @@ def live_manifest(observed: Observed, under: Mapping[str, object] = NO_DEFAULTS)
         "spec": spec,
     }
     return LiveManifest(data, tuple(left_out))
-
-
-def _topic_spec(observed: Observed, left_out: list[str]) -> dict[str, Any]:
-    replicas = observed.state["replicationFactor"]
-    if isinstance(replicas, str):
-        left_out.append(
-            f"replicationFactor: partitions have {replicas} replicas; the most of them is written"
-        )
-        replicas = int(replicas.rpartition("-")[2])
-    return {"partitions": observed.state["partitions"], "replicationFactor": replicas}
-
-
-def _group_spec(group: Group | None, under: Mapping[str, object], left_out: list[str]) -> dict[str, Any]:
-    topics = sorted(group.topics) if group is not None else []
-    spec: dict[str, Any] = {"topics": topics} if topics else {}
-    if not topics:
-        left_out.append("topics: the group has no offset or member in any; list those that it reads")
-    if group is not None:
-        spec["protocol"] = group.protocol
-        if group.protocol == "share" and "offsets" in under:
-            spec["offsets"] = {"initial": None}  # which a share group cannot have
-    return spec
-
-
-def _retention(config: dict[str, Any]) -> dict[str, Any]:
-    """The shorthand for what limits a topic, taken out of its configs; a null stays there."""
-    time, size = (
-        config.pop(name) if config.get(name) is not None else None
-        for name in ("retention.ms", "retention.bytes")
-    )
-    if size is None:
-        return {} if time is None else {"retention": time}
-    return {"retention": {**({} if time is None else {"time": time}), "bytes": size}}
 
 
 def _config(observed: Observed, under: Mapping[str, object], left_out: list[str]) -> dict[str, Any]:

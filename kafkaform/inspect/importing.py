@@ -133,7 +133,7 @@ def make_import(
     wanted = [ref for ref in sorted(paths) if ref not in kept]
     unread = {ref: why for ref in wanted if (why := _unread(ref, observation)) is not None}
     there = [ref for ref in wanted if ref in observation.resources and ref not in unread]
-    idle = [ref for ref in there if _is_idle(observation.resources[ref])]
+    idle = [ref for ref in there if KINDS[ref.kind].idle(observation.resources[ref])]
     manifests = {
         ref: live_manifest(observation.resources[ref], _under(ref.kind, context))
         for ref in there
@@ -159,10 +159,6 @@ def _fits(ref: ResourceRef, selection: Selection) -> bool:
 
 def _is_internal(observed: Observed | None) -> bool:
     return observed is not None and observed.internal
-
-
-def _is_idle(observed: Observed) -> bool:
-    return observed.ref.kind == "ConsumerGroup" and (observed.group is None or not observed.group.topics)
 
 
 def _unread(ref: ResourceRef, observation: Observation) -> str | None:

@@ -109,6 +109,25 @@ class Kind(Protocol):
     def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
         """Bring a spec that fits the schema into normal form; settings with bad values are reported."""
 
+    def written(
+        self,
+        observed: Observed,
+        config: dict[str, object],
+        under: Mapping[str, object],
+        left_out: list[str],
+    ) -> dict[str, object]:
+        """The spec with which a manifest declares a live resource, without `config`.
+
+        Args:
+            observed: The resource.
+            config: Its own configs as manifests write them; what the spec says in another way is taken out.
+            under: The defaults that will lie under the manifest.
+            left_out: Gets a line for each thing that no manifest can say.
+        """
+
+    def idle(self, observed: Observed) -> bool:
+        """Whether a live resource has nothing yet that a manifest must say of it."""
+
     def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
         """Split a merged, normalised spec into the state to reach (None: absent) and the intent."""
 

@@ -60,6 +60,20 @@ class ConsumerGroupKind:
         """See `Kind.normalise`."""
         return spec.normalise(layer, report)
 
+    def written(
+        self,
+        observed: Observed,
+        _config: dict[str, object],
+        under: Mapping[str, object],
+        left_out: list[str],
+    ) -> dict[str, object]:
+        """See `Kind.written`."""
+        return spec.written(observed.group, under, left_out)
+
+    def idle(self, observed: Observed) -> bool:
+        """A group without an offset or a member in any topic."""
+        return observed.group is None or not observed.group.topics
+
     def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
         """See `Kind.resolve`."""
         return spec.resolve(layer, report)

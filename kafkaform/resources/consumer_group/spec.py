@@ -38,6 +38,7 @@ from kafkaform.resources.config_layer import BAD, canonical_value
 from kafkaform.resources.consumer_group.client import client_layer
 
 if TYPE_CHECKING:
+    from kafkaform.core.groups import Group
     from kafkaform.resources.base import Layer, Report
 
 DEFAULT_PROTOCOL = "classic"
@@ -179,3 +180,16 @@ def _check(spec: Layer, report: Report) -> None:
             "set config share.auto.offset.reset to earliest, latest or by_duration:PT6H instead; "
             "`initial: null` takes a default of kafkaform.yaml away",
         )
+
+
+def written(group: Group | None, under: Mapping[str, object], left_out: list[str]) -> dict[str, object]:
+    """See `Kind.written`."""
+    topics = sorted(group.topics) if group is not None else []
+    spec: dict[str, object] = {"topics": topics} if topics else {}
+    if not topics:
+        left_out.append("topics: the group has no offset or member in any; list those that it reads")
+    if group is not None:
+        spec["protocol"] = group.protocol
+        if group.protocol == "share" and "offsets" in under:
+            spec["offsets"] = {"initial": None}  # which a share group cannot have
+    return spec

@@ -65,6 +65,20 @@ class TopicKind:
         """See `Kind.normalise`."""
         return spec.normalise(layer, report)
 
+    def written(
+        self,
+        observed: Observed,
+        config: dict[str, object],
+        _under: Mapping[str, object],
+        left_out: list[str],
+    ) -> dict[str, object]:
+        """See `Kind.written`."""
+        return spec.written(observed, config, left_out)
+
+    def idle(self, _observed: Observed) -> bool:
+        """Never: a topic has partitions."""
+        return False
+
     def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
         """See `Kind.resolve`."""
         return spec.resolve(layer, report)

@@ -18,6 +18,7 @@ from kafkaform.resources.topic.placement_spec import checked_placement, normal_p
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kafkaform.core.model import Observed
     from kafkaform.resources.base import Layer, Report
 
 RETENTION = {"time": "retention.ms", "bytes": "retention.bytes"}
@@ -128,3 +129,26 @@ def resolve(layer: Layer, report: Report) -> tuple[State | None, Intent]:
     config = cast("Mapping[str, str | None]", layer.get("config", {}))
     state.update({CONFIG_PREFIX + name: config[name] for name in sorted(config)})
     return state, intent
+
+
+def written(observed: Observed, config: dict[str, object], left_out: list[str]) -> dict[str, object]:
+    """See `Kind.written`: the counts, and the shorthand for what limits a topic."""
+    replicas = observed.state["replicationFactor"]
+    if isinstance(replicas, str):
+        left_out.append(
+            f"replicationFactor: partitions have {replicas} replicas; the most of them is written"
+        )
+        replicas = int(replicas.rpartition("-")[2])
+    counts = {"partitions": observed.state["partitions"], "replicationFactor": replicas}
+    return {**counts, **_shorthand(config)}
+
+
+def _shorthand(config: dict[str, object]) -> dict[str, object]:
+    """The shorthand for what limits a topic, taken out of its configs; a null stays there."""
+    time, size = (
+        config.pop(name) if config.get(name) is not None else None
+        for name in ("retention.ms", "retention.bytes")
+    )
+    if size is None:
+        return {} if time is None else {"retention": time}
+    return {"retention": {**({} if time is None else {"time": time}), "bytes": size}}

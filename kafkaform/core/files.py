@@ -27,8 +27,8 @@ def write_file(path: Path, text: str) -> None:
             path.write_text(text, "utf-8")
         else:
             replace(path, text.encode())
-    except OSError as error:
-        raise KafkaformError(f"cannot write {path}: {error.strerror or error}") from error
+    except (OSError, RuntimeError) as error:  # before Python 3.13 a loop of links is a RuntimeError
+        raise KafkaformError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def write_files(files: Mapping[Path, str], *, overwrite: bool = False) -> None:

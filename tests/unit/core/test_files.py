@@ -92,6 +92,13 @@ def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path, name: str) ->
     assert tree(tmp_path) == {}
 
 
+def test_a_link_that_leads_to_itself_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("a")
+    with pytest.raises(KafkaformError, match=r"^cannot write .*/a: "):
+        write_file(tmp_path / "a", "text")
+    assert (tmp_path / "a").is_symlink()
+
+
 def test_an_interruption_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_text("before")
 

@@ -39,7 +39,7 @@ from benchmarks.rounds import KAFKAFORM, Figures, summed_up, timed
 from benchmarks.table import tell
 from kafkaform.apply.batches import MAX_WEIGHT
 from kafkaform.apply.executor import apply
-from kafkaform.apply.moves.audited_throttles import open_ledger
+from kafkaform.apply.moves.throttle_journal import open_ledger
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.lock import Holder
 from kafkaform.core.operations import DeleteTopic

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from kafkaform.apply.batches import batches
-from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.errors import RequestRejected
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import AlterConfigs, CreateTopic

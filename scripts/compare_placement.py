@@ -29,14 +29,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # it also runs 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.layout import Layout
 from kafkaform.devcluster import processes
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.devcluster.jars.cache import fetched
+from kafkaform.devcluster.jars.cache import KAFKA_VERSION, fetched
 from kafkaform.devcluster.jars.ivy import Dependency, JarSet
 from kafkaform.devcluster.jars.java import find_java
-from kafkaform.devcluster.jars.kafka import KAFKA_VERSION
 from kafkaform.plan.placement import Strategy, Want, balance, moves, place, rebalance
 
 if TYPE_CHECKING:

@@ -73,7 +73,7 @@ def jars_in(folder: Path | None, version: str = KAFKA_VERSION) -> list[Path]:
             sys.exit(f"no jars in {folder}")
         return jars
     sys.path.insert(0, str(HERE.parent))  # so that it runs in a checkout that is not installed
-    from kafkaform.devcluster.jars.kafka import kafka_classpath
+    from kafkaform.devcluster.jars.cache import kafka_classpath
 
     return list(kafka_classpath(version=version))
 

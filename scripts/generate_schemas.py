@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args, get_origin, get_type_hints
 
 from kafkaform.config.client_properties.catalogue import ALIASES, PROPERTIES
-from kafkaform.config.client_properties.kinds import Choice, Flag, Number, Text
+from kafkaform.config.client_properties.treatment import Choice, Flag, Number, Text
 from kafkaform.core import kafka_configs
 from kafkaform.core.config_values import ConfigKey, ConfigType
 from kafkaform.resources.consumer_group.client import ASSIGNMENT, ASSIGNORS, is_taken
 from spark_validation import results
-from spark_validation.document import FORMAT_VERSION
+from spark_validation.results import FORMAT_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

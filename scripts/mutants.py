@@ -67,7 +67,7 @@ TESTS = {
     "core/units": ("core/test_units",),
     "resources/topic/risk": ("resources/test_topic_risk", "plan/test_planner"),
     "rules/changes": ("rules/test_rules_changes",),
-    "cluster/wire": ("cluster/test_wire", "cluster/test_topic_sources"),
+    "cluster/wire/large_answers": ("cluster/test_wire", "cluster/test_topic_sources"),
     "config/manifests/yaml12": ("config/test_yaml12", "config/test_loader"),
     "config/manifests/yaml_hazards": ("config/test_yaml12",),
     "apply/moves/reassignment": ("apply/test_moves_reassignment", "apply/test_executor"),

@@ -22,7 +22,7 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
 
-from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import CreateTopic
 from kafkaform.devcluster.cluster import DevCluster

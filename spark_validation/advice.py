@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from spark_validation import advice_keys
+from spark_validation import salting
+from spark_validation.imbalance import keys_needed, most_partitions
 from spark_validation.observation import percent
-from spark_validation.occupancy import keys_needed, most_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ def _of(result: TopicResult, cause: Cause, limits: Limits, partitions: list[str]
         case "hot_keys":
             yield from _hot(result, limits, partitions)
         case "bursty":
-            yield from advice_keys.bursting(result, cause)
+            yield from salting.bursting(result, cause)
         case "few_keys":
             yield from _few(result, limits)
         case "null_keys":
@@ -67,27 +67,25 @@ def _ratio(result: TopicResult, by: str) -> Estimate:
 
 
 def _target(limits: Limits) -> float:
-    return limits.max_partition_ratio or advice_keys.REACHABLE_RATIO
+    return limits.max_partition_ratio or salting.REACHABLE_RATIO
 
 
 def _hot(result: TopicResult, limits: Limits, partitions: list[str]) -> Iterator[str]:
     by, target = limits.by, _target(limits)
     if _ratio(result, by).value <= target < _ratio(result, "bytes").value:
         by = "bytes"
-    keys = advice_keys.hottest(result, by)
+    keys = salting.hottest(result, by)
     key_share = limits.max_key_share if by == limits.by else None
-    yield from advice_keys.salting(result, keys, by, ratio=target, key_share=key_share)
+    yield from salting.salting(result, keys, by, ratio=target, key_share=key_share)
     if keys and not partitions:
-        yield from advice_keys.no_help(result, keys[0], by, ratio=target)
+        yield from salting.no_help(result, keys[0], by, ratio=target)
 
 
 def _over_policy(result: TopicResult, limits: Limits) -> Iterator[str]:
     """Keys that make no skew, and yet have more than the policy allows."""
     most = limits.max_key_share or 1.0
-    over = [
-        key for key in advice_keys.hottest(result, limits.by) if advice_keys.share_of(key, limits.by) > most
-    ]
-    yield from advice_keys.salting(result, over, limits.by, ratio=_target(limits), key_share=most)
+    over = [key for key in salting.hottest(result, limits.by) if salting.share_of(key, limits.by) > most]
+    yield from salting.salting(result, over, limits.by, ratio=_target(limits), key_share=most)
 
 
 def _few(result: TopicResult, limits: Limits) -> Iterator[str]:

@@ -9,7 +9,7 @@ from spark_validation.observation import MEASURES, Observation, listed, percent,
 from spark_validation.results import Cause
 
 if TYPE_CHECKING:
-    from spark_validation.tally import Floats, HotKey
+    from spark_validation.key_counts import Floats, HotKey
 
 STANDS_OUT = 3.0
 """A key is hot if its share is so many times that of the average key less frequent than it: equal keys,

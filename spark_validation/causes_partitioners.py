@@ -12,7 +12,7 @@ from spark_validation.observation import Observation, listed, percent
 from spark_validation.results import Cause
 
 if TYPE_CHECKING:
-    from spark_validation.tally import Floats
+    from spark_validation.key_counts import Floats
 
 WORTH_NAMING = 0.001
 """Records that one partitioner does not explain are named from this share on. A partitioner explains all of

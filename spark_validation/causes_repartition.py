@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_validation.hashing import PARTITIONERS, Int64s
+from spark_validation.key_counts import NEVER
 from spark_validation.observation import Observation, listed, percent, utc
 from spark_validation.results import Cause
-from spark_validation.tally import NEVER
 
 MURMUR2 = list(PARTITIONERS).index("murmur2")
 WORTH_NAMING = 0.001

@@ -1,16 +1,56 @@
-"""What a Spark session is started with."""
+"""What a Spark session is started with, and keeping the secrets in it out of what others can read."""
 
 from __future__ import annotations
 
 import os
+import re
+import zipfile
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import TYPE_CHECKING
 
-from spark_validation.redaction import SENSITIVE
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from importlib.resources.abc import Traversable
     from pathlib import Path
+
+
+SENSITIVE = r"(?i)secret|password|passwd|token|credential|access[.]?key|jaas|keystore|ssl[.]key|oauth|url"
+"""Names of settings and options whose values Spark must hide; wider than its own default, which shows
+`kafka.sasl.jaas.config`."""
+
+HIDDEN = "[hidden]"
+
+_SHORTEST = 4
+_QUOTED = re.compile(r'=\s*"((?:[^"\\]|\\.)*)"')
+
+
+def is_sensitive(name: str) -> bool:
+    """Whether the value of a property or setting may be a secret, by its name."""
+    return re.search(SENSITIVE, name) is not None
+
+
+def secrets(properties: Mapping[str, str]) -> frozenset[str]:
+    """The values that must not be shown: those of sensitive names, and the quoted parts of login modules."""
+    found: set[str] = set()
+    for name, value in properties.items():
+        if not is_sensitive(name):
+            continue
+        found.add(value)
+        found.update(re.sub(r"\\(.)", r"\1", part) for part in _QUOTED.findall(value))
+        found.update(_QUOTED.findall(value))
+    return frozenset(value for value in found if value)
+
+
+def hidden(text: str, values: Iterable[str]) -> str:
+    """The text with each of the values replaced; very short ones only where they stand alone."""
+    for value in sorted(values, key=len, reverse=True):
+        if len(value) >= _SHORTEST:
+            text = text.replace(value, HIDDEN)
+        else:
+            text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", HIDDEN, text)
+    return text
+
 
 SESSION_SETTINGS = {
     # Kafka's source of the second API: a third faster than the first.
@@ -180,3 +220,23 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+PACKAGE = "spark_validation"
+
+
+def zipped(folder: Path) -> Path:
+    """Write the package's modules into a zip in a folder."""
+    target = folder / f"{PACKAGE}.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        _add(archive, resources.files(PACKAGE), PACKAGE)
+    return target
+
+
+def _add(archive: zipfile.ZipFile, folder: Traversable, name: str) -> None:
+    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+        if entry.is_dir():
+            if entry.name != "__pycache__":
+                _add(archive, entry, f"{name}/{entry.name}")
+        elif entry.name.endswith(".py"):
+            archive.writestr(f"{name}/{entry.name}", entry.read_bytes())

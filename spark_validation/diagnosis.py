@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_validation import causes_burst, causes_hot, causes_partitioners, causes_repartition
+from spark_validation.imbalance import expected_ratio
 from spark_validation.observation import (
     BALANCED_RATIO,
     MEASURES,
@@ -16,11 +17,10 @@ from spark_validation.observation import (
     percent,
     times_mean,
 )
-from spark_validation.occupancy import expected_ratio
 from spark_validation.results import Cause, TopicResult
 
 if TYPE_CHECKING:
-    from spark_validation.tally import Layout, Tally
+    from spark_validation.key_counts import Layout, Tally
     from spark_validation.windows import SamplePlan
 
 CHANCE_IS_ENOUGH = 0.5

@@ -1,4 +1,4 @@
-"""What spark-submit runs: topics of one cluster to a report in a file.
+"""What spark-submit runs: topics of one cluster to a report in a file, and its command line.
 
 It finds out by itself, through the Kafka client of Spark's JVM, what the command line of kafkaform asks
 clients of its own for. Spark's settings are spark-submit's.
@@ -6,32 +6,146 @@ clients of its own for. Spark's settings are spark-submit's.
 
 from __future__ import annotations
 
+import argparse
 import sys
+import uuid
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from py4j.protocol import Py4JJavaError
 
 from spark_validation import __version__
 from spark_validation.admin import admin, java_properties
-from spark_validation.arguments import job_settings, parser
-from spark_validation.configuration import is_local, session_settings
-from spark_validation.document import to_json
+from spark_validation.configuration import is_local, secrets, session_settings, zipped
 from spark_validation.errors import JobFailed, SkewError
-from spark_validation.hadoop_files import write
-from spark_validation.job import run_topic
-from spark_validation.redaction import secrets
-from spark_validation.results import Limits, Report
-from spark_validation.shipping import zipped
+from spark_validation.job import RECORDS, JobSettings, run_topic
+from spark_validation.results import Limits, Report, to_json
 from spark_validation.translation import chain, translated
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Sequence
 
     from pyspark.sql import SparkSession
+
+
+WRONG_USAGE = 64
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage()
+        self.exit(WRONG_USAGE, f"error: {message}\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """What the entry understands."""
+    made = _Parser(prog="spark_validation", description="How the keys of topics fall on their partitions.")
+    add = made.add_argument
+    add("--bootstrap-server", metavar="HOST:PORT", help="brokers; also from the command config")
+    add("--command-config", metavar="FILE", help="properties of Kafka's Java clients; secrets stay in it")
+    add("--topic", action="append", required=True, dest="topics", help="may be given several times")
+    add("--output", required=True, metavar="PATH", help="where the report goes: any path that Hadoop knows")
+    add("--cluster-name", help="the cluster's name in the report")
+    size = made.add_mutually_exclusive_group()
+    size.add_argument("--records", type=_count, default=RECORDS, help="of the sample (default: %(default)s)")
+    size.add_argument("--full", action="store_true", help="read every record")
+    add("--precision", type=_share, help="the wanted half width of a share's interval, such as 0.01")
+    add("--since-ms", type=int, help="only records from then on, in milliseconds since 1970")
+    add("--seed", type=int, default=0, help="of the windows' places (default: %(default)s)")
+    add("--what-if", type=_counts, default=(), metavar="N,N", help="partition counts to place the keys on")
+    add("--show-keys", action="store_true", help="report the keys themselves, not only their hashes")
+    return made
+
+
+def job_settings(given: argparse.Namespace) -> JobSettings:
+    """The settings that the arguments say."""
+    return JobSettings(
+        records=given.records,
+        seed=given.seed,
+        full=given.full,
+        precision=given.precision,
+        what_if=given.what_if,
+        show_keys=given.show_keys,
+        since_ms=given.since_ms,
+    )
+
+
+def _count(text: str) -> int:
+    if (value := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text} must be at least 1")
+    return value
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    return tuple(_count(part) for part in text.split(","))
+
+
+def _share(text: str) -> float:
+    if not 0.0 < (value := float(text)) < 1.0:
+        raise argparse.ArgumentTypeError(f"{text} must be between 0 and 1")
+    return value
+
+
+_NO_CONTEXT = "org.apache.hadoop.fs.UnsupportedFileSystemException"
+
+
+def write(spark: SparkSession, path: str, text: str) -> None:
+    """Write a file, or put it in another one's place: whoever looks sees the old one or the new one, whole.
+
+    Args:
+        spark: Of a JVM that can be reached.
+        path: A path or URI; without a scheme it is of the file system that Hadoop is configured for.
+        text: Written as UTF-8.
+
+    Raises:
+        Py4JJavaError: The file system refused.
+    """
+    jvm: Any = spark._jvm  # noqa: SLF001 - PySpark's documented way to the JVM's own classes
+    hadoop = jvm.org.apache.hadoop
+    configuration = spark._jsc.hadoopConfiguration()  # noqa: SLF001
+    target = hadoop.fs.Path(path)
+    system = hadoop.fs.FileSystem.newInstance(target.toUri(), configuration)
+    try:
+        # Local files would have a companion with their checksum, which is nobody's report.
+        system.setWriteChecksum(False)
+        target = system.makeQualified(target)
+        unfinished = hadoop.fs.Path(target.getParent(), f".{target.getName()}.{uuid.uuid4().hex[:12]}")
+        try:
+            stream = system.create(unfinished)
+            try:
+                stream.write(bytearray(text.encode("utf-8")))
+            finally:
+                stream.close()
+            _replace(spark, system, unfinished, target)
+        finally:
+            if system.exists(unfinished):
+                system.delete(unfinished, False)
+    finally:
+        system.close()
+
+
+def _replace(spark: SparkSession, system: Any, source: Any, target: Any) -> None:
+    """Rename a file over another one: in one step wherever the file system can."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    fs = jvm.org.apache.hadoop.fs
+    rename = getattr(fs, "Options$Rename")
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
+    options = gateway.new_array(rename, 1)
+    options[0] = rename.OVERWRITE
+    try:
+        context = fs.FileContext.getFileContext(target.toUri(), system.getConf())
+        context.rename(source, target, options)
+    except Py4JJavaError as error:
+        if not any(_NO_CONTEXT in cause.names for cause in chain(error)):
+            raise
+        system.delete(target, False)
+        if not system.rename(source, target):
+            raise JobFailed(f"{source} could not be renamed to {target}") from error
+
 
 FAILED = 1
 

@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING
 
 from spark_validation import analysis
 from spark_validation.candidates import candidates
+from spark_validation.configuration import is_sensitive
 from spark_validation.errors import ReadingFailed
-from spark_validation.measure import reducers, tally
-from spark_validation.progress import following
-from spark_validation.redaction import is_sensitive
-from spark_validation.retention import removed
-from spark_validation.slots import is_connect, slots
-from spark_validation.source import records
-from spark_validation.tally import Layout, Tally
+from spark_validation.key_counts import Layout, Tally
+from spark_validation.measure import records, reducers, tally
+from spark_validation.progress import following, is_connect, slots
 from spark_validation.windows import SamplePlan, plan_windows
 
 if TYPE_CHECKING:
@@ -27,6 +24,36 @@ if TYPE_CHECKING:
     from spark_validation.progress import Tell
     from spark_validation.results import Limits, TopicResult
     from spark_validation.windows import Span
+
+
+_NAMED = 5
+
+
+def removed(plan: SamplePlan, now: Sequence[Span]) -> tuple[str, ...]:
+    """What of a plan's windows is gone by now, in one sentence; nothing if all is there.
+
+    Args:
+        plan: What was to be read.
+        now: The spans, read again after the job. Partitions that are not there are taken for gone.
+    """
+    starts = {span.partition: span.start for span in now}
+    lost: dict[int, int] = {}
+    for window in plan.windows:
+        start = starts.get(window.partition, window.end)
+        gone = min(window.end, start) - window.start
+        if gone > 0:
+            lost[window.partition] = lost.get(window.partition, 0) + gone
+    if not lost:
+        return ()
+    named = ", ".join(str(partition) for partition in sorted(lost)[:_NAMED])
+    more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+    note = (
+        f"retention moved while the topic was read: of {plan.records:,} offsets that were asked for,"
+        f" up to {sum(lost.values()):,} were removed meanwhile (partition{'s' if len(lost) > 1 else ''}"
+        f" {named}{more}); the oldest records count too little"
+    )
+    return (note,)
+
 
 RECORDS = 1_000_000
 """How many records a sample has unless said otherwise."""

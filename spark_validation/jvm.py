@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from spark_validation.configuration import NEW_ARCHIVE, class_path
+from spark_validation.configuration import NEW_ARCHIVE, class_path, is_sensitive
 from spark_validation.errors import SparkUnavailable
-from spark_validation.redaction import is_sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

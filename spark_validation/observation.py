@@ -11,8 +11,8 @@ import numpy as np
 
 if TYPE_CHECKING:
     from spark_validation.hashing import Int64s
+    from spark_validation.key_counts import Floats, HotKey, Layout, Tally
     from spark_validation.results import Estimate, TopicResult
-    from spark_validation.tally import Floats, HotKey, Layout, Tally
     from spark_validation.windows import SamplePlan
 
 NULLS_WORTH_NAMING = 0.01

@@ -1,4 +1,4 @@
-"""How far a running count is, for somebody who waits."""
+"""How many tasks a session can run at once, and how far a running count is."""
 
 from __future__ import annotations
 
@@ -7,12 +7,29 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from spark_validation.slots import is_connect
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+
+
+_CONNECT_DEFAULT = 16
+
+
+def slots(spark: SparkSession) -> int:
+    """Task slots of a session.
+
+    A Spark Connect client cannot ask for its server's, unless the server's configuration says them.
+    """
+    if is_connect(spark):
+        return int(spark.conf.get("spark.default.parallelism", str(_CONNECT_DEFAULT)) or _CONNECT_DEFAULT)
+    return max(1, spark.sparkContext.defaultParallelism)
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session's JVM is out of reach, behind Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
 
 Tell: TypeAlias = Callable[[int, int, str], None]
 """Takes tasks that are done, tasks in all, and the phase; it is called from another thread."""

@@ -4,26 +4,112 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import re
 import signal
+import socket
 import tempfile
 import threading
+import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from spark_validation import jvm
-from spark_validation.configuration import SESSION_SETTINGS, SessionSettings, configuration
+from spark_validation.configuration import SESSION_SETTINGS, SessionSettings, configuration, zipped
 from spark_validation.errors import SparkMissing, SparkUnavailable
-from spark_validation.executors import wait_for_executors
-from spark_validation.masters import check_master, check_remote
-from spark_validation.shipping import zipped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
-__all__ = ["SessionSettings", "start"]
+
+PATIENCE_S = 60.0
+_PAUSE_S = 0.2
+
+
+def wait_for_executors(spark: SparkSession) -> None:
+    """Wait for a first executor; where they come and go with the work there is nothing to wait for.
+
+    Raises:
+        SparkUnavailable: None came.
+    """
+    context = spark.sparkContext
+    if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
+        return
+    tracker = context._jsc.sc().statusTracker()  # noqa: SLF001 - PySpark's own tracker lacks executors
+    deadline = time.monotonic() + PATIENCE_S
+    # The driver counts as one.
+    while len(tracker.getExecutorInfos()) < 2:
+        if time.monotonic() > deadline:
+            raise SparkUnavailable(
+                f"no executor came from {context.master} within {PATIENCE_S:.0f} s",
+                hint="see whether its workers are alive and have cores and memory left"
+                " (--spark-conf spark.executor.memory=512m asks for less), and whether they reach this"
+                " machine (--spark-conf spark.driver.host=ADDRESS)",
+            )
+        time.sleep(_PAUSE_S)
+
+
+_ANSWER_S = 10.0
+_CONNECT_PORT = 15002
+_KINDS = "local[N], spark://host:port, yarn, or k8s://https://host:port"
+_LOCAL = re.compile(r"local(\[(\d+|\*)(,\d+)?\]|-cluster\[.*\])?")
+
+
+def check_master(url: str) -> None:
+    """Look at a master's URL, and for somebody at its address.
+
+    Raises:
+        SparkUnavailable: It is no URL of a master, or nobody listens there.
+    """
+    if url == "yarn" or _LOCAL.fullmatch(url):
+        return
+    if url.startswith("spark://"):
+        addresses = [_address(f"spark://{one}", 7077) for one in url.removeprefix("spark://").split(",")]
+    elif url.startswith("k8s://"):
+        api = url.removeprefix("k8s://")
+        addresses = [_address(api if "://" in api else f"https://{api}", 443)]
+    else:
+        raise SparkUnavailable(f"{url!r} is no Spark master", hint=f"give {_KINDS}")
+    if any(address is None for address in addresses):
+        raise SparkUnavailable(f"{url!r} is no Spark master", hint=f"give {_KINDS}")
+    _reach([address for address in addresses if address], f"the Spark master {url}")
+
+
+def check_remote(url: str) -> None:
+    """The same for a Spark Connect URL; a token in it is never repeated.
+
+    Raises:
+        SparkUnavailable: It is no such URL, or nobody listens there.
+    """
+    address = _address(url, _CONNECT_PORT) if url.startswith("sc://") else None
+    if address is None:
+        raise SparkUnavailable("--remote is no Spark Connect URL", hint="give sc://host:port")
+    _reach([address], f"the Spark Connect server at {address[0]}:{address[1]}")
+
+
+def _address(url: str, port: int) -> tuple[str, int] | None:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port or port
+    except ValueError:
+        return None
+    return (host, port) if host else None
+
+
+def _reach(addresses: Iterable[tuple[str, int]], what: str) -> None:
+    why = ""
+    for address in addresses:
+        try:
+            socket.create_connection(address, timeout=_ANSWER_S).close()
+        except OSError as error:
+            why = error.strerror or str(error)
+        else:
+            return
+    raise SparkUnavailable(f"{what} cannot be reached: {why}", hint="check its address, and that it runs")
+
 
 _NEEDED = ("pyspark", "numpy", "pandas", "pyarrow")
 _CONNECT = {"grpc": "grpcio", "grpc_status": "grpcio-status", "google.rpc": "googleapis-common-protos"}

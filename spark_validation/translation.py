@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_validation.consumers import GROUP_ID
+from spark_validation.configuration import hidden
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
-from spark_validation.redaction import hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+
+GROUP_ID = "kafkaform-skew"
+"""What its name starts with. It never commits, so no broker knows it."""
+
+_SALT = os.urandom(16)
+
+
+def group_id(options: Mapping[str, str]) -> str:
+    """One group for all windows that are read with the same properties, and another for others.
+
+    Spark then keeps one consumer for each partition, instead of one for each window. Consumers of one group
+    must be made alike: where they are not, Spark's error prints every property of both, passwords too.
+
+    Args:
+        options: What consumers are made with; secrets among them, which is why the name is salted.
+    """
+    text = json.dumps(sorted(options.items())).encode()
+    return f"{GROUP_ID}-{hmac.new(_SALT, text, hashlib.sha256).hexdigest()[:12]}"
+
 
 _KAFKA = "org.apache.kafka.common.errors"
 _DEEPEST = 30

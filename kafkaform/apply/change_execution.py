@@ -1,9 +1,12 @@
-"""One planned change on its way to the cluster: what was sent, what is known of it, and how it ends."""
+"""One planned change on its way to the cluster: what was sent, what is known of it, how it ends.
+
+It also knows who is told of it: whoever waits, and the record.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkaform.apply.preconditions import REPLACED, Moved, remaining
 from kafkaform.core.apply_result import AGAIN, ResourceResult, Result
@@ -19,9 +22,14 @@ from kafkaform.core.operations import AlterConfigs
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkaform.core.apply_result import ApplyReport
     from kafkaform.core.errors import ClusterError
     from kafkaform.core.model import FieldChange, Observation, PlannedChange
+    from kafkaform.core.moves import MoveProgress
     from kafkaform.core.operations import Operation
+
 
 NOT_CARRIED_OUT = (RequestRejected, PermissionDenied, AuthenticationFailed, LockLost, MovesUnfinished)
 """After any other error, such as no answer, an operation may have been carried out all the same."""
@@ -181,3 +189,44 @@ class Pending:
             self.unverified = moved.reason
         else:
             self.settle(Result.MOVED, moved.reason, moved.hint)
+
+
+class Observer:
+    """Is told of progress; does nothing by itself."""
+
+    def started(self, operations: int) -> None:
+        """So many operations are to be carried out."""
+
+    def finished(self, operation: Operation, error: ClusterError | None) -> None:
+        """One operation has its outcome."""
+
+    def moving(self, progress: MoveProgress) -> None:
+        """Replicas are being moved, and have come so far; told about once a second."""
+
+    def told(self, line: str) -> None:
+        """One line for a person who waits: what is waited for, and what is odd."""
+
+    def verifying(self, resources: int) -> None:
+        """The operations are over; so many resources are still to be read back as planned."""
+
+
+class Journal(Protocol):
+    """The record of what applies do; an apply that cannot write it does nothing."""
+
+    def intend(self, changes: Sequence[PlannedChange]) -> None:
+        """Note what is about to be carried out; nothing is sent if this raises."""
+
+    def conclude(self, report: ApplyReport) -> None:
+        """Note what became of it."""
+
+
+class _NoJournal:
+    def intend(self, changes: Sequence[PlannedChange]) -> None:
+        pass
+
+    def conclude(self, report: ApplyReport) -> None:
+        pass
+
+
+NO_JOURNAL: Journal = _NoJournal()
+"""Keeps no record."""

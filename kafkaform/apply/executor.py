@@ -10,15 +10,13 @@ from threading import Event
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.apply.batches import batches
-from kafkaform.apply.change_execution import Pending, Sort, sort_of
+from kafkaform.apply.change_execution import NO_JOURNAL, Observer, Pending, Sort, sort_of
 from kafkaform.apply.moves.context import Conduct
 from kafkaform.apply.moves.reassignment import Mover
 from kafkaform.apply.moves.throttle_journal import NO_LEDGER
-from kafkaform.apply.observers import NO_JOURNAL, Observer
 from kafkaform.apply.preconditions import concerned
 from kafkaform.cluster.protocol import SETTLE_TIMEOUT_S
 from kafkaform.core.apply_result import ApplyReport, Result
-from kafkaform.core.clock import Clock
 from kafkaform.core.errors import (
     ClusterError,
     LockLost,
@@ -29,7 +27,7 @@ from kafkaform.core.errors import (
 )
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import Status
-from kafkaform.core.move_options import MoveOptions
+from kafkaform.core.moves import MoveOptions
 from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,
@@ -41,13 +39,14 @@ from kafkaform.core.operations import (
     Reassign,
     ResetOffsets,
 )
+from kafkaform.core.progress import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from kafkaform.apply.change_execution import Journal
     from kafkaform.apply.moves.reassignment import MoveReport
     from kafkaform.apply.moves.throttle_journal import ThrottleLedger
-    from kafkaform.apply.observers import Journal
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import Observation, Plan

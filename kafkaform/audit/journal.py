@@ -8,8 +8,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from kafkaform.audit.file import append_to_file
-from kafkaform.audit.record import RESULTS, about, intent_lines, new_run, result_lines, timestamp
+from kafkaform.audit.record import (
+    RESULTS,
+    about,
+    append_to_file,
+    intent_lines,
+    new_run,
+    result_lines,
+    timestamp,
+)
 from kafkaform.cluster.record_topic import TOPIC
 from kafkaform.core.apply_result import ResourceResult, Result
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from kafkaform.audit.author import Author
+    from kafkaform.audit.record import Author
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.config.settings import AuditSettings
     from kafkaform.core.apply_result import ApplyReport

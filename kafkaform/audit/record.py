@@ -1,20 +1,32 @@
 """The record's lines, format 1 (schemas/audit.schema.json): each one JSON object, in plain ASCII.
 
+The same lines go into a file where the record is kept in one.
+
 A change has an `intent`, written before anything is sent, and a `result`, written after. One that would not
 fit into a Kafka message is written in parts, and a value of many pages is cut, with a note that it is.
-What is written of throttles is in `kafkaform.apply.moves.audited_throttles`.
+What is written of throttles is in `kafkaform.apply.moves.throttle_journal`.
 """
 
 from __future__ import annotations
 
+import getpass
 import json
+import os
 import secrets
+import socket
+from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkaform.core.apply_result import Result
-from kafkaform.core.group_state import partition_path, topic_path
-from kafkaform.core.model import CONFIG_PREFIX, Delete, Update, risk_of
+from kafkaform.core.errors import AuditError
+from kafkaform.core.groups import partition_path, topic_path
+from kafkaform.core.model import (
+    CONFIG_PREFIX,
+    Delete,
+    Update,
+    risk_of,
+)
 from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,
@@ -26,17 +38,23 @@ from kafkaform.core.operations import (
     ResetOffsets,
 )
 from kafkaform.resources import KINDS
-from kafkaform.resources.changes import action_of, fields_of
+from kafkaform.resources.values import action_of, fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
+    from pathlib import Path
 
-    from kafkaform.audit.author import Author
     from kafkaform.audit.entries import Entry
     from kafkaform.core.apply_result import ResourceResult
-    from kafkaform.core.model import Consent, FieldChange, FieldValue, PlannedChange
+    from kafkaform.core.model import (
+        Consent,
+        FieldChange,
+        FieldValue,
+        PlannedChange,
+    )
     from kafkaform.core.operations import Operation
+
 
 FORMAT_VERSION = 1
 LONGEST_LINE = 900_000
@@ -221,3 +239,86 @@ def _lines(document: _Json, *keys: str) -> Iterator[str]:
 def dumped(value: object) -> str:
     """JSON in ASCII without control characters, so that a line is safe to show as it is."""
     return _ENCODER.encode(value).replace("\x7f", "\\u007f")
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Somebody who applies.
+
+    Attributes:
+        who: Whoever set the CI job off, or the user of this machine.
+        host: This machine.
+        ci: `github` or `gitlab`; None outside of both.
+        url: The page of the CI job; None if there is none.
+    """
+
+    who: str
+    host: str
+    ci: str | None = None
+    url: str | None = None
+
+
+def author_here(environ: Mapping[str, str]) -> Author:
+    """Who is at work, as far as the system and the CI job's environment say."""
+    host = socket.gethostname()
+    if environ.get("GITHUB_ACTIONS") == "true":
+        who = environ.get("GITHUB_TRIGGERING_ACTOR") or environ.get("GITHUB_ACTOR")
+        page = [environ.get(name) for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")]
+        url = "{}/{}/actions/runs/{}".format(*page) if all(page) else None
+        return Author(who or _user(), host, "github", url)
+    if environ.get("GITLAB_CI") == "true":
+        url = environ.get("CI_JOB_URL") or environ.get("CI_PIPELINE_URL")
+        return Author(environ.get("GITLAB_USER_LOGIN") or _user(), host, "gitlab", url)
+    return Author(_user(), host)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number that has no name
+        return "unknown"
+
+
+def append_to_file(file: Path, lines: Sequence[str]) -> None:
+    """Add lines, and wait until they are on the disk; a new file is for its owner alone.
+
+    Raises:
+        AuditError: They cannot be written.
+    """
+    text = "".join(f"{line}\n" for line in lines).encode()
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if _is_torn(descriptor):
+                text = b"\n" + text
+            while text:
+                text = text[os.write(descriptor, text) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise AuditError(
+            f"the record in {file} cannot be written: {error.strerror}",
+            hint="mend that, or name another file: --audit-file, or audit.file in kafkaform.yaml",
+        ) from error
+
+
+def read_file(file: Path) -> list[str]:
+    """The lines of a file; none if it does not exist.
+
+    Raises:
+        AuditError: It cannot be read.
+    """
+    try:
+        raw = file.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise AuditError(f"the record in {file} cannot be read: {error.strerror}") from error
+    return [line.decode("utf-8", "replace") for line in raw.split(b"\n") if line.strip()]
+
+
+def _is_torn(descriptor: int) -> bool:
+    """Whether the last line has no end, as after a crash in the midst of writing."""
+    size = os.fstat(descriptor).st_size
+    return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"

@@ -6,9 +6,8 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from kafkaform.audit.entries import Log
-from kafkaform.audit.file import read_file
-from kafkaform.audit.reading import merged, read_log
+from kafkaform.audit.entries import Log, merged, read_log
+from kafkaform.audit.record import read_file
 from kafkaform.cluster.record_topic import TOPIC
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied
 from kafkaform.core.model import CONFIG_PREFIX, Setting

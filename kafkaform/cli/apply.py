@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.earlier import settle, unspent
 from kafkaform.cli.moving import Moving, moving_options
 from kafkaform.cli.options import (
     SectionedCommand,
@@ -24,7 +23,7 @@ from kafkaform.cli.options import (
 from kafkaform.cli.output import header, print_plan, print_text, tell, verbose_option
 from kafkaform.cli.plan_verification import Trust, require_same, trust_options
 from kafkaform.cli.progress import ended_by_sigterm, interruptible, progress
-from kafkaform.cli.safeguards import Safeguards, safeguard_options
+from kafkaform.cli.safeguards import Safeguards, safeguard_options, settle, unspent
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import PLAN_SUFFIX, read_plan_file
 from kafkaform.cli.terminal import is_terminal, prose_width
@@ -45,14 +44,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
+    from kafkaform.apply.change_execution import Journal
     from kafkaform.apply.moves.throttle_journal import ThrottleLedger
-    from kafkaform.apply.observers import Journal
     from kafkaform.cli.plan import Scope
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.core.apply_result import ApplyReport
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import Facts, Intent, ResourceRef
-    from kafkaform.core.move_options import MoveOptions
+    from kafkaform.core.moves import MoveOptions
     from kafkaform.plan.plan_header import PlanHeader
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from kafkaform.devcluster.cluster import DevCluster
-    from kafkaform.devcluster.status import ClusterStatus
+    from kafkaform.devcluster.state import ClusterStatus
 
 DEFAULT_DIRECTORY = Path(".kafkaform") / "dev"
 _INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -105,7 +105,7 @@ def down(directory: Path, wipe: bool) -> None:
 @click.pass_context
 def status(context: click.Context, directory: Path, form: str) -> None:
     """Show the nodes; the exit code is 0 if all of them run and answer, else 1."""
-    from kafkaform.devcluster.status import Health
+    from kafkaform.devcluster.state import Health
 
     cluster = _load(directory)
     found = cluster.status() if cluster else None
@@ -125,7 +125,7 @@ def status(context: click.Context, directory: Path, form: str) -> None:
 @click.option("--node", "node_id", type=int, metavar="ID", help="Only this node.  [default: all]")
 def show_logs(directory: Path, lines: int, follow: bool, node_id: int | None) -> None:
     """Show the last lines of the brokers' logs."""
-    from kafkaform.devcluster import logs
+    from kafkaform.devcluster import processes
 
     cluster = _load(directory)
     if cluster is None:
@@ -138,15 +138,15 @@ def show_logs(directory: Path, lines: int, follow: bool, node_id: int | None) ->
 
     if not follow:
         for name, path in paths.items():
-            for line in logs.tail(path, lines):
+            for line in processes.tail(path, lines):
                 show(name, line)
         return
-    readers = {name: logs.LogReader(path) for name, path in paths.items()}
+    readers = {name: processes.LogReader(path) for name, path in paths.items()}
     try:
         for name, reader in readers.items():
             for line in deque(reader.new_lines(), maxlen=lines):
                 show(name, line)
-        for name, line in logs.follow(readers):
+        for name, line in processes.follow(readers):
             show(name, line)
     except KeyboardInterrupt:
         return
@@ -242,7 +242,7 @@ def _load(directory: Path) -> DevCluster | None:
 
 def _require_as_asked(cluster: DevCluster, brokers: int | None, port: int | None) -> None:
     """Refuse a running cluster that is not whole, or not the one that was asked for."""
-    from kafkaform.devcluster.status import Health
+    from kafkaform.devcluster.state import Health
 
     found = cluster.status()
     advice = "`kafkaform dev down`, then `kafkaform dev up` again"

@@ -25,8 +25,8 @@ from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
 from kafkaform.core.files import write_file
 from kafkaform.core.model import Desired, Severity
 from kafkaform.core.printable import printable
-from kafkaform.core.spelling import nearest
 from kafkaform.core.units import format_duration
+from kafkaform.core.wording import nearest
 from kafkaform.inspect.health_check import Checkup, Examination, Verdict, await_health, health_rules
 from kafkaform.report.doctor import checkup_to_json, headline, render_checkup
 from kafkaform.rules import plugins

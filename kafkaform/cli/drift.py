@@ -193,7 +193,7 @@ def _report(
 
             put(drift_metrics(found, session.require_cluster().name, time.time()), out)
         case "github":
-            from kafkaform.report.drift_github import drift_commands
+            from kafkaform.report.drift_json import drift_commands
 
             put(drift_commands(found, reach, workspace()), out)
         case _:
@@ -221,8 +221,8 @@ def _adopt(found: Drift, desired: Sequence[Desired], session: Session, *, dry_ru
         dry_run: Whether to show the edits only.
     """
     from kafkaform.config.manifests.editing import edit, write
-    from kafkaform.inspect.adoption import adoption
-    from kafkaform.report.drift_adoption import render_adoption
+    from kafkaform.inspect.drift import adoption
+    from kafkaform.report.edits import render_adoption
 
     wanted = adoption(found)
     editing = edit(wanted.edits, desired, session.settings.context(session.environment))

@@ -16,8 +16,7 @@ from kafkaform.config.manifest_text import live_manifest
 from kafkaform.core.errors import KafkaformError, PermissionDenied, UsageError
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.printable import printable
-from kafkaform.core.spelling import nearest, quoted
-from kafkaform.core.wording import command
+from kafkaform.core.wording import command, nearest, quoted
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import check_identity
 from kafkaform.resources import KINDS

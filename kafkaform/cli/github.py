@@ -18,7 +18,7 @@ from kafkaform.core.printable import printable
 
 if TYPE_CHECKING:
     from kafkaform.vcs.forge.client import GitHub
-    from kafkaform.vcs.forge.keeping import Kept
+    from kafkaform.vcs.forge.comments import Kept
     from kafkaform.vcs.forge.marked import Marker
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -132,7 +132,7 @@ def issue(
         raise UsageError("an issue needs FILE.md and --title", hint="or --close, to close it")
     text = _read(file) if file is not None else ""
     with _connected(repository) as hub:
-        from kafkaform.vcs.forge.issues import close_issues, keep_issue
+        from kafkaform.vcs.forge.comments import close_issues, keep_issue
 
         if title:
             _report("issue", keep_issue(hub, marker, title, text, labels))

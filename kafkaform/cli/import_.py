@@ -23,8 +23,7 @@ from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.files import write_files
 from kafkaform.core.model import Location
 from kafkaform.core.printable import printable
-from kafkaform.core.spelling import nearest
-from kafkaform.core.wording import command
+from kafkaform.core.wording import command, nearest
 from kafkaform.inspect.importing import By, ImportedFile, Layout, make_import
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.gates import is_own

@@ -121,7 +121,7 @@ class LazyGroup(click.Group):
         """Say which command was probably meant."""
         name = args[0]
         if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
-            from kafkaform.core.spelling import nearest
+            from kafkaform.core.wording import nearest
 
             near = nearest(name, COMMANDS)
             hint = f"did you mean kafkaform {near}?" if near else "kafkaform --help lists them"

@@ -9,13 +9,13 @@ import click
 
 from kafkaform.cli.options import bundled, in_milliseconds
 from kafkaform.core.errors import UsageError
-from kafkaform.core.move_options import MOST_PARTITIONS, WhenBusy, parse_rate
+from kafkaform.core.moves import MOST_PARTITIONS, WhenBusy, parse_rate
 from kafkaform.core.units import parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkaform.core.move_options import MoveOptions
+    from kafkaform.core.moves import MoveOptions
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ class Moving:
     """What the command line says of moving replicas; None leaves it to the cluster's settings.
 
     Attributes:
-        throttle: A rate as `kafkaform.core.move_options.parse_rate` reads it.
+        throttle: A rate as `kafkaform.core.moves.parse_rate` reads it.
         batch_partitions: How many partitions at a time.
         batch_bytes: How many bytes at a time.
         timeout: How long all of it may take, in milliseconds.

@@ -38,8 +38,8 @@ from kafkaform.core.model import Plan, Status
 from kafkaform.plan.gates import idle_grants
 from kafkaform.plan.plan_signature import Purpose
 from kafkaform.plan.planning import Request, make_plan
-from kafkaform.resources.changes import is_deferred
 from kafkaform.resources.consent import Grant
+from kafkaform.resources.values import is_deferred
 from kafkaform.rules import plugins
 
 if TYPE_CHECKING:

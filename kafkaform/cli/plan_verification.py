@@ -48,8 +48,8 @@ class Trust:
 
     def check(self, made: PlanHeader, file: Path, session: Session, target: ClusterSettings) -> None:
         """Refuse a saved plan that is not to be trusted here; raises PlanFileError with what is wrong."""
+        from kafkaform.plan.plan_signature import read_public_keys
         from kafkaform.plan.plan_trust import Checkout, Terms, check_trust
-        from kafkaform.plan.signing_keys import read_public_keys
 
         key = self.verify_key or target.verify_key
         # A plan to compare with changes nothing; one that is carried out as it is must be signed for that.

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.apply.observers import Observer
+from kafkaform.apply.change_execution import Observer
 from kafkaform.cli.terminal import progress_bar
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import counted
-from kafkaform.report.moving import Pace, amount, told
+from kafkaform.report.moves import Pace, amount, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from kafkaform.core.errors import ClusterError
-    from kafkaform.core.move_progress import MoveProgress
+    from kafkaform.core.moves import MoveProgress
     from kafkaform.core.operations import Operation
 
 _STDERR = 2

@@ -18,7 +18,7 @@ from kafkaform.cli.terminal import prose_width
 from kafkaform.plan.gates import idle_grants
 from kafkaform.plan.plan_signature import Purpose
 from kafkaform.plan.rebalancing import RebalanceRequest, make_rebalance, static_topics
-from kafkaform.report.rebalance import render_balance
+from kafkaform.report.moves import render_balance
 from kafkaform.resources.consent import Grant
 
 if TYPE_CHECKING:

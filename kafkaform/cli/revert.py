@@ -11,15 +11,13 @@ from kafkaform.cli.history import record_of, record_option, tell_problems
 from kafkaform.cli.options import SectionedCommand, Where, paths_argument, require_files, where_options
 from kafkaform.cli.output import print_text
 from kafkaform.cli.session import Session
-from kafkaform.config.file_names import file_names
-from kafkaform.config.manifest_text import LiveManifest, live_manifest
+from kafkaform.config.manifest_text import LiveManifest, file_names, live_manifest
 from kafkaform.config.manifests.loader import merge
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.printable import clipped
-from kafkaform.core.spelling import nearest, quoted
-from kafkaform.core.wording import counted
+from kafkaform.core.wording import counted, nearest, quoted
 from kafkaform.inspect.reversal import reversal
-from kafkaform.report.edit_diff import edit_diff
+from kafkaform.report.edits import edit_diff
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.audit.entries import Entry, Log
-    from kafkaform.config.manifests.editing import EditedFile
+    from kafkaform.config.manifests.edit_files import EditedFile
     from kafkaform.config.manifests.loader import Context
     from kafkaform.core.model import Observed
 
@@ -59,7 +57,8 @@ def revert(
     manifests or folders of them; without any, those of kafkaform.yaml (or topics/). What is written goes
     the way of any other edit: review, plan, apply. Exits 1 where a part of it cannot be undone.
     """
-    from kafkaform.config.manifests.editing import EditedFile, edit, write
+    from kafkaform.config.manifests.edit_files import EditedFile
+    from kafkaform.config.manifests.editing import edit, write
 
     require_files(paths, "revert writes into manifests")
     log = record_of(where, file, tells=True)

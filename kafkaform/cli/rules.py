@@ -16,8 +16,8 @@ from kafkaform.config.settings import Settings, find_settings
 from kafkaform.core.errors import InvalidInput, UsageError
 from kafkaform.core.model import Severity
 from kafkaform.core.printable import plain_quotes, printable, wrapped
-from kafkaform.core.spelling import nearest
-from kafkaform.rules import Note, Rule, entries, plugins, waivers
+from kafkaform.core.wording import nearest
+from kafkaform.rules import Note, Rule, entries, notes, plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -136,7 +136,7 @@ def _explained(one: Listed) -> str:
         return "\n".join(map(printable, lines))
     other = Severity.INFO if one.in_force != Severity.INFO.value else Severity.WARNING
     lines.append(f"severity   rules: {{{entry.code}: {other.value}}} in kafkaform.yaml, or {_OFF}")
-    waiver = f'metadata.annotations: {{{waivers.PREFIX}{entry.code}: "why it is right here"}}'
+    waiver = f'metadata.annotations: {{{notes.PREFIX}{entry.code}: "why it is right here"}}'
     lines.append(f"waiver     {waiver if one.waivable else 'none: Kafka would refuse it all the same'}")
     return "\n".join(map(printable, lines))
 

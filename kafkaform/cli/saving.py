@@ -72,7 +72,7 @@ class Saving:
             return cls()
         if out.suffix != PLAN_SUFFIX:
             raise UsageError(f"--out {out}: the name of a saved plan ends in {PLAN_SUFFIX}")
-        from kafkaform.plan.signing_keys import read_private_key
+        from kafkaform.plan.plan_signature import read_private_key
 
         return cls(out, read_private_key(key_file, os.environ), purpose)
 

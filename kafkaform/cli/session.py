@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from kafkaform.cluster.kafka import KafkaCluster
+    from kafkaform.cluster.kafka.cluster import KafkaCluster
     from kafkaform.core.model import Desired, ResourceRef
 
 _SERVERS = "bootstrap.servers"
@@ -162,7 +162,7 @@ class Session:
             UsageError: No cluster was named.
             InvalidInput: A secret is not there.
         """
-        from kafkaform.cluster.kafka import KafkaCluster
+        from kafkaform.cluster.kafka.cluster import KafkaCluster
 
         resolved = self.client()
         return KafkaCluster(properties.to_librdkafka(resolved), lambda: properties.to_kafka_python(resolved))

@@ -34,13 +34,11 @@ def show(file: Path, verify_key: Path | None, output_format: str, verbose: bool)
     """Show a saved plan; needs no cluster."""
     saved, made = read_plan_file(file)
     if verify_key is not None:
-        from kafkaform.plan.plan_signature import require_signed
-        from kafkaform.plan.signing_keys import read_public_keys
+        from kafkaform.plan.plan_signature import read_public_keys, require_signed
 
         require_signed(made.signature, read_public_keys(verify_key), str(file))
     if output_format == "text":
-        from kafkaform.report.signature import render_signature
-        from kafkaform.report.text import render_provenance
+        from kafkaform.report.text import render_provenance, render_signature
 
         print_text(render_provenance(made))
         print_text(render_signature(made, verified=verify_key is not None))

@@ -20,8 +20,7 @@ from kafkaform.cli.skew_options import SkewOptions, skew_options
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import counted
-from kafkaform.inspect.skew import scene
-from kafkaform.inspect.skew.spans import read_logs
+from kafkaform.inspect.skew import choose, declared_partitions, limits, read_logs, readers
 from kafkaform.plan.planning import check_identity
 
 if TYPE_CHECKING:
@@ -30,11 +29,11 @@ if TYPE_CHECKING:
     from kafkaform.cli.skew_run import Analysis, Outcome, Tell
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.core.model import Desired
-    from kafkaform.inspect.skew.spans import PartitionLog
+    from kafkaform.inspect.skew import PartitionLog
+    from spark_validation.configuration import SessionSettings
     from spark_validation.files import RecordFiles
     from spark_validation.job import JobSettings
     from spark_validation.results import Report, TopicResult
-    from spark_validation.session import SessionSettings
     from spark_validation.windows import Span
 
 _CONNECTOR = "spark-sql-kafka"
@@ -53,8 +52,7 @@ def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
     with Spark, which needs `pip install 'kafkaform[spark]'` and Java 17. Exits 2 if a topic surely breaks
     its declared skew policy, 1 if one could not be read.
     """
-    from kafkaform.cli.skew_output import publish
-    from kafkaform.cli.skew_run import require_spark
+    from kafkaform.cli.skew_run import publish, require_spark
     from kafkaform.plan.skew_report import is_beyond_policy
 
     session = Session.start(where)
@@ -97,15 +95,15 @@ def _of_cluster(
     """The cluster's id, and the analysis of records that are read from it."""
     from kafkaform.cli.skew_run import Analysis, Outcome, run
     from kafkaform.config.client_properties.java import to_java
+    from spark_validation.configuration import secrets
     from spark_validation.job import run_topic
-    from spark_validation.redaction import secrets
 
     kafka = to_java(session.client())
     job = _job(options)
     with session.cluster() as cluster:
         facts = cluster.facts()
         check_identity(facts, session.target)
-        chosen = scene.choose(cluster, topics, desired, session.settings.ignore)
+        chosen = choose(cluster, topics, desired, session.settings.ignore)
         reading = read_logs(cluster, chosen.topics, options.since_ms)
         for note in reading.notes:
             click.echo(printable(f"not read: {note}"), err=True)
@@ -120,7 +118,7 @@ def _of_cluster(
                 _spans(logs),
                 kafka,
                 job,
-                limits=scene.limits(desired, name),
+                limits=limits(desired, name),
                 groups=_groups(desired, name),
                 tell=tell,
                 spans_now=lambda: _spans_now(cluster, name, len(logs)),
@@ -152,8 +150,8 @@ def _of_files(
             name,
             job,
             partitions=options.partitions,
-            declared=scene.declared_partitions(desired, name),
-            limits=scene.limits(desired, name),
+            declared=declared_partitions(desired, name),
+            limits=limits(desired, name),
             groups=_groups(desired, name),
             tell=tell,
         )
@@ -200,7 +198,7 @@ def _spark(options: SkewOptions, partitions: int = 0) -> SessionSettings:
     """
     from kafkaform.devcluster.jars.java import find_java
     from kafkaform.devcluster.jars.spark import class_archive, connector_jars, connector_jars_present
-    from spark_validation.session import SessionSettings
+    from spark_validation.configuration import SessionSettings
 
     java = None if options.remote is not None else find_java()
     own = any(_CONNECTOR in value for value in options.spark_conf.values())
@@ -244,7 +242,7 @@ def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:
 
     return tuple(
         Group(one.name, one.assignor, one.members)
-        for one in scene.readers(desired, topic)
+        for one in readers(desired, topic)
         if one.assignor in ASSIGNORS
     )
 

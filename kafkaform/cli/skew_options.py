@@ -14,9 +14,9 @@ import click
 from kafkaform.cli.output import verbose_option
 from kafkaform.core.errors import UsageError
 from kafkaform.core.offset_spec import parse_initial, time_of
-from kafkaform.core.spelling import quoted
 from kafkaform.core.units import parse_duration
-from kafkaform.inspect.skew.scene import is_glob
+from kafkaform.core.wording import quoted
+from kafkaform.inspect.skew import is_glob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -25,7 +25,7 @@ from kafkaform.core.wording import counted
 from kafkaform.report.diagnostics import FORMATS, has_errors, render, tally
 from kafkaform.report.findings import by_environment, from_problems
 from kafkaform.rules import plugins
-from kafkaform.rules.waivers import idle_waivers
+from kafkaform.rules.notes import idle_waivers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

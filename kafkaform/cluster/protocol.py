@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from kafkaform.core.layout import Layout, Replicas
     from kafkaform.core.lock import Guard, Holder
     from kafkaform.core.model import Facts, Observation, Observed, ResourceRef
+    from kafkaform.core.moves import Throttles
     from kafkaform.core.operations import Operation
     from kafkaform.core.progress import Progress
-    from kafkaform.core.throttles import Throttles
 
 
 def none_besides(_: ResourceRef) -> bool:

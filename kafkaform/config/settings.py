@@ -15,13 +15,12 @@ from kafkaform.config.manifests.structure import sound_part, structure_problems
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UsageError
 from kafkaform.core.model import Location, Undeclared
-from kafkaform.core.move_options import MoveOptions, WhenBusy, parse_rate
-from kafkaform.core.spelling import quoted
+from kafkaform.core.moves import MoveOptions, WhenBusy, parse_rate
 from kafkaform.core.units import parse_age, parse_size
+from kafkaform.core.wording import quoted
 from kafkaform.resources import KINDS, misspelt_hazard
 from kafkaform.rules.limits import DEFAULT_LIMITS, Limits, read_limits
-from kafkaform.rules.policies import read_policies
-from kafkaform.rules.severities import check_severities
+from kafkaform.rules.policies import check_severities, read_policies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

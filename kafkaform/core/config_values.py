@@ -13,8 +13,8 @@ from functools import lru_cache
 from math import ceil, floor, isinf
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkaform.core.spelling import did_you_mean, quoted
 from kafkaform.core.units import format_duration, format_size, parse_duration, parse_size, readable_size
+from kafkaform.core.wording import did_you_mean, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,17 +1,20 @@
-"""Writing files: each whole or not at all, and several as one."""
+"""Writing files: each whole or not at all, and several as one; one process at a time in a directory."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from stat import S_IMODE
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import KafkaformError
+from kafkaform.core.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
 def write_file(path: Path, text: str) -> None:
@@ -109,3 +112,38 @@ def _make_folder(folder: Path, undo: list[Callable[[], object]]) -> None:
         _make_folder(folder.parent, undo)
         folder.mkdir()
         undo.append(folder.rmdir)
+
+
+@contextmanager
+def locked(path: Path, *, progress: Progress = silent) -> Iterator[None]:
+    """Hold the lock file at `path`; the system lets go of it when the process ends, however it ends."""
+    descriptor = _acquire(path, progress)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(path: Path, progress: Progress) -> int:
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                progress(f"waiting for another process that is at work in {path.parent}")
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_still(path, descriptor):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    """Whether the locked file is the one at `path`: whoever held it before may have removed it."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

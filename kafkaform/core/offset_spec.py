@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
-from kafkaform.core.spelling import quoted
 from kafkaform.core.units import format_duration, parse_duration
+from kafkaform.core.wording import quoted
 
 _AGO = re.compile(r"(.+?)(?:\s+|-)ago")
 _SHIFT = re.compile(r"shift-by[ =:]([-+]?[0-9]{1,19})")

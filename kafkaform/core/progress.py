@@ -1,8 +1,10 @@
-"""How slow steps tell their caller what they are at, without knowing where it is shown."""
+"""What slow steps need of their caller: to say what they are at, and time."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 Progress: TypeAlias = Callable[[str], None]
@@ -11,3 +13,11 @@ Progress: TypeAlias = Callable[[str], None]
 
 def silent(_line: str) -> None:
     """Tell nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Time in seconds, so that tests need not wait."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep

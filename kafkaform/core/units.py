@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from kafkaform.core.spelling import nearest, quoted
+from kafkaform.core.wording import nearest, quoted
 
 _BLANKS = " \t\r\n"
 _MILLISECONDS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}

@@ -1,4 +1,7 @@
-"""A cluster of real Kafka nodes on this machine: start, look at, stop."""
+"""A cluster of real Kafka nodes on this machine: start, look at, stop.
+
+Which nodes a cluster gets, and on which ports.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,28 @@ import uuid
 from typing import TYPE_CHECKING, Self
 
 from kafkaform.core.errors import DevClusterError
-from kafkaform.core.locks import locked
+from kafkaform.core.files import locked
 from kafkaform.core.progress import Progress, silent
-from kafkaform.devcluster import configuration, home, logs, processes, readiness, state, storage
+from kafkaform.devcluster import configuration, processes, readiness, state
+from kafkaform.devcluster.jars.cache import kafka_classpath
 from kafkaform.devcluster.jars.java import find_java
-from kafkaform.devcluster.jars.kafka import kafka_classpath
-from kafkaform.devcluster.placement import place
-from kafkaform.devcluster.ports import HOST
-from kafkaform.devcluster.state import ClusterState, Node
-from kafkaform.devcluster.status import ClusterStatus, NodeStatus
+from kafkaform.devcluster.ports import (
+    HOST,
+    consecutive_ports,
+    free_ports,
+    is_free,
+)
+from kafkaform.devcluster.processes import LOG_FILE, format_nodes, random_id
+from kafkaform.devcluster.state import (
+    LOCK_FILE,
+    ClusterState,
+    ClusterStatus,
+    Node,
+    NodeStatus,
+    clear,
+    make,
+    refuse_strangers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -27,8 +43,50 @@ if TYPE_CHECKING:
 
     from kafkaform.devcluster.jars.java import Java
 
+
+def place(
+    kept: ClusterState | None, *, brokers: int | None, port: int | None, sasl: bool
+) -> tuple[Node, ...]:
+    """The nodes of a start.
+
+    Args:
+        kept: What the directory holds from before.
+        brokers: How many nodes; None for as many as before, or one.
+        port: Of the first plaintext listener; None for the ports of before if they are free, else any.
+        sasl: Whether each node needs a port for SASL too.
+
+    Raises:
+        DevClusterError: The number of nodes does not fit the data, or a port is taken.
+    """
+    before = kept.nodes if kept else ()
+    count = brokers or len(before) or 1
+    if before and count != len(before):
+        raise DevClusterError(
+            f"the data there is of a cluster of {len(before)}, and cannot be used by {count}",
+            hint=f"use --brokers {len(before)}, another --data, or first `kafkaform dev down --wipe`",
+        )
+    if port is not None:
+        clients = consecutive_ports(port, count)
+    elif before and all(is_free(node.port) for node in before):
+        clients = tuple(node.port for node in before)
+    else:
+        clients = free_ports(count)
+    others = free_ports(2 * count, avoid=frozenset(clients))
+    return tuple(
+        Node(
+            id=index + 1,
+            port=clients[index],
+            controller_port=others[index],
+            sasl_port=others[count + index] if sasl else None,
+        )
+        for index in range(count)
+    )
+
+
 # The last of several combined nodes waits 5 s for a quorum that no longer is.
 _GRACE_S = 20.0
+
+
 # A process that was forked when an interruption came carries its token only after this.
 _FORK_S = 0.2
 
@@ -92,19 +150,19 @@ class DevCluster:
             DevClusterError: It cannot be started; none of its nodes is left running.
         """
         directory = directory.absolute()
-        home.make(directory)
-        with locked(directory / home.LOCK_FILE, progress=progress):
+        make(directory)
+        with locked(directory / LOCK_FILE, progress=progress):
             kept = state.read(directory)
             if kept is not None and any(_running(kept.nodes).values()):
                 raise AlreadyRunning(cls(directory, kept))
             nodes = place(kept, brokers=brokers, port=port, sasl=sasl_users is not None)
-            home.refuse_strangers(directory, kept, nodes)
+            refuse_strangers(directory, kept, nodes)
             java = find_java()
             classpath = kafka_classpath(java=java, progress=progress)
             cluster = cls(
                 directory,
                 ClusterState(
-                    cluster_id=kept.cluster_id if kept else storage.random_id(),
+                    cluster_id=kept.cluster_id if kept else random_id(),
                     heap_mb=heap_mb,
                     formatted=kept.formatted if kept else False,
                     nodes=nodes,
@@ -158,7 +216,7 @@ class DevCluster:
 
     def log_file(self, node_id: int) -> Path:
         """Where a node writes its log."""
-        return self._home(self._node(node_id)) / logs.LOG_FILE
+        return self._home(self._node(node_id)) / LOG_FILE
 
     def status(self) -> ClusterStatus:
         """How the nodes are at this moment."""
@@ -187,13 +245,13 @@ class DevCluster:
             graceful: Let each node say goodbye, which takes several seconds where there are three. Data
                 that was written is safe either way.
         """
-        with locked(self.directory / home.LOCK_FILE):
+        with locked(self.directory / LOCK_FILE):
             self._reload()
             return self._end(self.nodes, grace_s=_GRACE_S if graceful else 0)
 
     def stop_node(self, node_id: int, *, graceful: bool = True) -> None:
         """Stop one node; not gracefully, the others notice it only after `broker.session.timeout.ms`."""
-        with locked(self.directory / home.LOCK_FILE):
+        with locked(self.directory / LOCK_FILE):
             self._reload()
             self._end([self._node(node_id)], grace_s=_GRACE_S if graceful else 0)
 
@@ -203,7 +261,7 @@ class DevCluster:
         Raises:
             DevClusterError: It runs already, or does not come up; it is not left running then.
         """
-        with locked(self.directory / home.LOCK_FILE):
+        with locked(self.directory / LOCK_FILE):
             self._reload()
             node = self._node(node_id)
             if _running([node])[node]:
@@ -213,10 +271,10 @@ class DevCluster:
 
     def wipe(self) -> None:
         """Stop the nodes, and remove what `start` has put into the directory, and nothing else."""
-        with locked(self.directory / home.LOCK_FILE):
+        with locked(self.directory / LOCK_FILE):
             self._reload()
             self._end(self.nodes, grace_s=0)
-            home.clear(self.directory, self.nodes)
+            clear(self.directory, self.nodes)
 
     def __enter__(self) -> Self:
         return self
@@ -246,7 +304,7 @@ class DevCluster:
 
     def _format(self, java: Java, classpath: Sequence[Path], arguments: Sequence[str]) -> None:
         directories = [self._home(node) for node in self.nodes]
-        storage.format_nodes(java, classpath, directories, cluster_id=self.cluster_id, arguments=arguments)
+        format_nodes(java, classpath, directories, cluster_id=self.cluster_id, arguments=arguments)
         self._state = dataclasses.replace(self._state, formatted=True)
         state.write(self.directory, self._state)
 

@@ -1,24 +1,105 @@
-"""The operating system's side of a node: starting its process, finding it again, ending it."""
+"""The operating system's side of a node.
+
+Its storage is formatted, its process started and ended, its log read.
+"""
 
 from __future__ import annotations
 
+import base64
 import os
+import re
+import shutil
 import subprocess
 import time
+import uuid
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import javaproperties
 import psutil
 
 from kafkaform.core.errors import DevClusterError
-from kafkaform.devcluster import logs
-from kafkaform.devcluster.configuration import LOGGING_FILE, SERVER_FILE
+from kafkaform.devcluster.configuration import DATA_DIRECTORY, LOGGING_FILE, SERVER_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import (
+        Collection,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
     from pathlib import Path
 
     from kafkaform.devcluster.jars.java import Java
+
+
+LOG_FILE = "broker.log"
+_LONGEST = 400
+_THROWN = re.compile(r"(Caused by: )?[\w.$]+(Exception|Error)\b(:|$)")
+_LOUD = re.compile(r"^\[[^]]*\] (ERROR|FATAL) |^Error[: ]|^Exception in thread")
+
+
+def begin(path: Path) -> None:
+    """Make room for the log of a new start; the one before stays beside it, older ones go."""
+    if path.exists():
+        path.replace(path.with_name(f"{path.name}.1"))
+
+
+def tail(path: Path, count: int) -> list[str]:
+    """The last lines of a log; none if there is no log yet."""
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", errors="replace") as log:
+        return [line.rstrip("\n") for line in deque(log, maxlen=count)]
+
+
+def last_words(path: Path) -> str:
+    """The line of a log that says best why its process ended: an exception, an error, or the last one."""
+    lines = [line.strip() for line in tail(path, 500) if line.strip()]
+    for telling in (_THROWN.match, _LOUD.search):
+        if found := [line for line in lines if telling(line)]:
+            return found[-1][:_LONGEST]
+    return lines[-1][:_LONGEST] if lines else "it wrote no log"
+
+
+class LogReader:
+    """Reads whole lines from a log that grows, and that a restart of its node replaces."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+        self._at = 0
+        self._begun = b""
+
+    def new_lines(self) -> list[str]:
+        """The lines since the last call; at first those from the beginning."""
+        try:
+            with self._path.open("rb") as log:
+                found = os.fstat(log.fileno())
+                if found.st_ino != self._file or found.st_size < self._at:
+                    self._file, self._at, self._begun = found.st_ino, 0, b""
+                log.seek(self._at)
+                added = log.read()
+        except FileNotFoundError:
+            return []
+        self._at += len(added)
+        *lines, self._begun = (self._begun + added).split(b"\n")
+        return [line.decode(errors="replace") for line in lines]
+
+
+def follow(readers: Mapping[str, LogReader], *, poll_s: float = 0.25) -> Iterator[tuple[str, str]]:
+    """New lines as they come, each with the name of its log; never ends."""
+    while True:
+        quiet = True
+        for name, reader in readers.items():
+            for line in reader.new_lines():
+                quiet = False
+                yield name, line
+        if quiet:
+            time.sleep(poll_s)
+
 
 _MAIN_CLASS = "kafka.Kafka"
 _KILL_S = 10
@@ -56,8 +137,8 @@ def launch(
     java: Java, classpath: Sequence[Path], *, directory: Path, heap_mb: int, full_jit: bool, token: str
 ) -> psutil.Process:
     """Start a node in its directory, in a session of its own, so that a Ctrl-C meant for us spares it."""
-    log = directory / logs.LOG_FILE
-    logs.begin(log)
+    log = directory / LOG_FILE
+    begin(log)
     command = [*jvm(java, heap_mb=heap_mb, full_jit=full_jit), _mark(token), _MAIN_CLASS, SERVER_FILE]
     try:
         with log.open("ab") as output:
@@ -141,3 +222,79 @@ def _await_end(processes: list[psutil.Process], timeout_s: float) -> list[psutil
 
 def _mark(token: str) -> str:
     return f"-Dkafkaform.dev.node={token}"
+
+
+FORMAT_LOG = "format.log"
+_META = "meta.properties"
+_FORMAT_S = 120
+
+
+def random_id() -> str:
+    """An id as Kafka writes them: 128 random bits in 22 characters, the first of which is no dash."""
+    while True:
+        written = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not written.startswith("-"):
+            return written
+
+
+def format_nodes(
+    java: Java,
+    classpath: Sequence[Path],
+    directories: Sequence[Path],
+    *,
+    cluster_id: str,
+    arguments: Sequence[str],
+) -> None:
+    """Format the storage of new nodes; what an interrupted formatting left is removed before.
+
+    Kafka's tool formats the first node. The others get the same first records and identities of their own:
+    a JVM for each would take longer than the cluster's start.
+
+    Args:
+        java: Runs Kafka's tool.
+        classpath: Kafka's jars.
+        directories: The nodes' directories with their properties, in the order of the nodes' ids from 1 on.
+        cluster_id: The id that all of them get.
+        arguments: Further ones for Kafka's tool, such as `--add-scram …` or `--feature …`.
+
+    Raises:
+        DevClusterError: Kafka's tool refuses.
+    """
+    for directory in directories:
+        if (data := directory / DATA_DIRECTORY).exists():
+            shutil.rmtree(data)
+    first = directories[0]
+    _format(java, classpath, first, cluster_id, arguments)
+    meta = javaproperties.loads((first / DATA_DIRECTORY / _META).read_text(encoding="latin-1"))
+    for node_id, directory in enumerate(directories[1:], start=2):
+        shutil.copytree(first / DATA_DIRECTORY, directory / DATA_DIRECTORY)
+        own = {**meta, "node.id": str(node_id), "directory.id": random_id()}
+        (directory / DATA_DIRECTORY / _META).write_text(javaproperties.dumps(own), encoding="latin-1")
+
+
+def _format(
+    java: Java, classpath: Sequence[Path], directory: Path, cluster_id: str, arguments: Sequence[str]
+) -> None:
+    log = directory / FORMAT_LOG
+    command = [
+        *jvm(java, heap_mb=128), "kafka.tools.StorageTool",
+        "format", "--cluster-id", cluster_id, "--config", SERVER_FILE, *arguments,
+    ]  # fmt: skip
+    try:
+        with log.open("wb") as output:
+            done = subprocess.run(
+                command,
+                cwd=directory,
+                env=environment(classpath),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=_FORMAT_S,
+                check=False,
+            )
+    except subprocess.TimeoutExpired as error:
+        raise DevClusterError(
+            f"formatting the storage took more than {_FORMAT_S} s", hint=f"see {log}"
+        ) from error
+    if done.returncode != 0:
+        raise DevClusterError(f"cannot format the storage: {last_words(log)}", hint=f"see {log}")

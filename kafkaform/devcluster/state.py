@@ -8,7 +8,9 @@ exists; whoever carries the token is the node, and nobody else is.
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.errors import DevClusterError
@@ -16,7 +18,9 @@ from kafkaform.core.files import replace
 from kafkaform.devcluster.ports import HOST
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
 
 STATE_FILE = "cluster.json"
 _FORMAT_VERSION = 1
@@ -106,3 +110,93 @@ def write(directory: Path, state: ClusterState) -> None:
     """Replace the kept state in one step."""
     content = json.dumps({"format_version": _FORMAT_VERSION, **asdict(state)}, indent=1)
     replace(directory / STATE_FILE, content.encode())
+
+
+LOCK_FILE = "lock"
+_IGNORE_FILE = ".gitignore"
+_IGNORE_ALL = "*\n"
+
+
+def make(directory: Path) -> None:
+    """Make the directory if it is missing; one made here is kept out of Git.
+
+    Raises:
+        DevClusterError: It cannot be made.
+    """
+    try:
+        if not directory.exists():
+            directory.mkdir(parents=True)
+            (directory / _IGNORE_FILE).write_text(_IGNORE_ALL, encoding="utf-8")
+        (directory / LOCK_FILE).touch()
+    except OSError as error:
+        raise DevClusterError(
+            f"cannot keep a cluster in {directory}: {error.strerror}", hint="choose another --data"
+        ) from error
+
+
+def refuse_strangers(directory: Path, kept: ClusterState | None, nodes: Sequence[Node]) -> None:
+    """Refuse a directory whose parts were not made by a start that is known.
+
+    Raises:
+        DevClusterError: There is no kept state, but something stands where a node's files would go.
+    """
+    for node in nodes:
+        if kept is None and (stranger := directory / node.name).exists():
+            raise DevClusterError(
+                f"{stranger} exists, but {STATE_FILE} beside it does not",
+                hint=f"move {stranger} away, or choose another --data",
+            )
+
+
+def clear(directory: Path, nodes: Sequence[Node]) -> None:
+    """Remove what a cluster's start has put here, and the directory itself if nothing else is in it."""
+    for node in nodes:
+        if (home := directory / node.name).exists():
+            shutil.rmtree(home)
+    (directory / STATE_FILE).unlink()
+    ignore = directory / _IGNORE_FILE
+    if ignore.exists() and ignore.read_text(encoding="utf-8") == _IGNORE_ALL:
+        ignore.unlink()
+    (directory / LOCK_FILE).unlink()
+    if not any(directory.iterdir()):
+        directory.rmdir()
+
+
+class Health(StrEnum):
+    """The state of a cluster as a whole."""
+
+    RUNNING = "running"
+    UNRESPONSIVE = "unresponsive"
+    PARTIAL = "partial"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """One node; `pid` is None when it has no process, and `answers` is whether it serves requests."""
+
+    id: int
+    address: str
+    rack: str
+    pid: int | None
+    answers: bool
+    log: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """All nodes of a cluster, and how they are together."""
+
+    cluster_id: str
+    bootstrap_servers: str
+    nodes: tuple[NodeStatus, ...]
+
+    @property
+    def health(self) -> Health:
+        """Running only if every node has a process and answers."""
+        alive = [node for node in self.nodes if node.pid is not None]
+        if not alive:
+            return Health.STOPPED
+        if len(alive) < len(self.nodes):
+            return Health.PARTIAL
+        return Health.RUNNING if all(node.answers for node in alive) else Health.UNRESPONSIVE

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafkaform.core.group_state import OFFSETS_PREFIX
+from kafkaform.core.groups import OFFSETS_PREFIX
 from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.resources import KINDS, kind_order
 

@@ -1,4 +1,6 @@
-"""Drift: what of the live cluster is not as declared, and what the record of applies knows of it.
+"""Drift: what of the live cluster is not as declared, what the record of applies knows of it.
+
+Adopting drift means to edit manifests until they declare what the cluster has.
 
 It is the diff of a plan, told from the cluster's side, with the configs that no manifest declares.
 """
@@ -10,13 +12,21 @@ from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, FieldChange, Update
+from kafkaform.core.groups import OFFSETS_PREFIX
+from kafkaform.core.model import (
+    CONFIG_PREFIX,
+    Create,
+    Delete,
+    FieldChange,
+    Update,
+)
 from kafkaform.resources import KINDS, kind_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kafkaform.audit.trail import Trail
+    from kafkaform.config.manifests.editing import Edit
     from kafkaform.core.model import (
         Desired,
         Diagnostic,
@@ -29,6 +39,7 @@ if TYPE_CHECKING:
         State,
         UndeclaredConfig,
     )
+
 
 READING_NOTES = frozenset({"KF411", "KF412", "KF413", "KF415", "KF420", "KF421"})
 """What a plan says of the cluster that it read; its other findings are about manifests, or about applying."""
@@ -276,3 +287,60 @@ def _past_of_whole(ref: ResourceRef, state: State, trail: Trail | None, *, live:
     if trail.replaced_since(ref, ""):  # and what was set before the last deletion is not told
         return Past(Cause.CLUSTER if live else Cause.MANIFEST)
     return Past(Cause.UNRECORDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What of a cluster's drift can become the manifests' word.
+
+    Attributes:
+        edits: What manifests are to say.
+        refused: What they cannot say, or must not: the resource and why.
+    """
+
+    edits: tuple[Edit, ...] = ()
+    refused: tuple[tuple[ResourceRef, str], ...] = ()
+
+
+def adoption(drift: Drift) -> Adoption:
+    """Sort drift into what manifests can take over, and what somebody has to decide."""
+    from kafkaform.config.manifests.editing import Edit  # reports of drift ask only what stands against it
+
+    edits: list[Edit] = []
+    refused: list[tuple[ResourceRef, str]] = []
+    for drifted in drift.resources:
+        if drifted.form is not Form.DIFFERS:
+            refused.append((drifted.ref, whole_obstacle(drifted)))
+        for one in drifted.fields:
+            why = obstacle(one)
+            if why is None:
+                edits.append(Edit(drifted.ref, one.change.path, one.change.before))
+            else:
+                refused.append((drifted.ref, why))
+    if drift.unmanaged_counts:
+        refused += [
+            (ref, "no manifest declares it; kafkaform import writes one") for ref in drift.unmanaged or ()
+        ]
+    refused += [(ref, "it is not visible to this account") for ref in drift.unknown]
+    return Adoption(tuple(edits), tuple(refused))
+
+
+def whole_obstacle(drifted: ResourceDrift) -> str:
+    """Why nothing can be adopted of a resource that is missing, or that should not be there."""
+    if drifted.form is Form.MISSING:
+        return "there is nothing on the cluster to adopt"
+    return "its manifest says state: absent, and no more"
+
+
+def obstacle(drifted: FieldDrift) -> str | None:
+    """Why no manifest can say what a field is on the cluster; None if one can."""
+    path, live = drifted.change.path, drifted.change.before
+    if path.startswith(OFFSETS_PREFIX):
+        return f"{path}: what a group has committed is nothing that a manifest says"
+    if path == "placement":
+        return (
+            f"{path}: write the live replicas, which kafkaform plan --verbose shows, by hand, or leave them"
+        )
+    if not path.startswith(CONFIG_PREFIX) and not isinstance(live, int):
+        return f"{path}: it is {live} by now, from one partition to the next, and a manifest says one number"
+    return None

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from kafkaform import rules
 from kafkaform.config.settings import ClusterSettings, Settings
-from kafkaform.core.clock import Clock
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.groups import Group, GroupReading
 from kafkaform.core.health import Health, Part
 from kafkaform.core.model import Diagnostic, Facts, ResourceRef, Severity
+from kafkaform.core.progress import Clock
 from kafkaform.plan.gates import matches
 from kafkaform.plan.planning import check_identity
 from kafkaform.rules import Scene, Stage

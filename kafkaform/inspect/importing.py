@@ -14,8 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkaform.config.file_names import file_names, prefix
-from kafkaform.config.manifest_text import live_manifest
+from kafkaform.config.manifest_text import file_names, live_manifest, prefix
 from kafkaform.config.manifests.loader import merge
 from kafkaform.config.manifests.yaml12 import MAX_BYTES
 from kafkaform.core.errors import KafkaformError
@@ -23,8 +22,7 @@ from kafkaform.core.model import Desired, Facts
 from kafkaform.plan.gates import is_own
 from kafkaform.plan.planner import diff
 from kafkaform.resources import KINDS
-from kafkaform.resources.changes import fields_of
-from kafkaform.resources.values import label
+from kafkaform.resources.values import fields_of, label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

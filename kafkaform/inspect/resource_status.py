@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.groups import GroupReading
 from kafkaform.core.model import CONFIG_PREFIX, Observation, ResourceRef
-from kafkaform.core.spelling import nearest
+from kafkaform.core.wording import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

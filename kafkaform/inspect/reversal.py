@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkaform.config.manifests.editing import Edit
-from kafkaform.core.group_state import OFFSETS_PREFIX, partition_of
-from kafkaform.core.groups import Group, Position
+from kafkaform.core.groups import OFFSETS_PREFIX, Group, Position, partition_of
 from kafkaform.core.model import CONFIG_PREFIX, Observed
 from kafkaform.core.wording import command, counted
 from kafkaform.resources import KINDS

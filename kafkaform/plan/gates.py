@@ -24,7 +24,7 @@ from kafkaform.core.model import (
     Update,
     judgements,
 )
-from kafkaform.core.spelling import nearest
+from kafkaform.core.wording import nearest
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import (
     ANNOTATION,

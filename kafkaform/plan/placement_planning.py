@@ -6,13 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError
-from kafkaform.core.layout import Strategy, parse_assignment
+from kafkaform.core.layout import Strategy, assignment_changes, parse_assignment
 from kafkaform.core.model import Diagnostic, Severity, Update
-from kafkaform.core.replica_changes import assignment_changes
 from kafkaform.core.wording import counted, listed
 from kafkaform.resources.topic import placement
 from kafkaform.resources.topic.operations import PLACEMENT
-from kafkaform.resources.topic.placement_spec import strategy_of
+from kafkaform.resources.topic.placement import strategy_of
 from kafkaform.resources.topic.replication import MIN_ISR, REPLICATION_FACTOR
 
 if TYPE_CHECKING:

@@ -2,6 +2,8 @@
 
 The same plan and header always give the same bytes, and reading gives back an equal plan, except that the
 columns of locations are not kept.
+
+JSON text for people: laid out in lines, at the speed of Python's C encoder.
 """
 
 from __future__ import annotations
@@ -10,16 +12,28 @@ import hashlib
 import json
 import re
 from dataclasses import asdict
+from functools import cache
+from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkaform.config.manifests.files import NO_CONFIG_FILE
-from kafkaform.core.compatibility import is_compatible
 from kafkaform.core.errors import PlanFileError
-from kafkaform.core.json_text import indented
-from kafkaform.core.model import SAFE, Create, Delete, Update, risk_of
+from kafkaform.core.model import (
+    SAFE,
+    Create,
+    Delete,
+    Update,
+    risk_of,
+)
 from kafkaform.core.printable import clipped, is_plain, printable
+from kafkaform.plan.freshness import is_compatible
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.plan.plan_reader import KEYED, SUBSET, parse_document, read_plan
+from kafkaform.plan.plan_reader import (
+    KEYED,
+    SUBSET,
+    parse_document,
+    read_plan,
+)
 from kafkaform.plan.plan_signature import (
     ALGORITHM,
     MEMBER,
@@ -31,10 +45,10 @@ from kafkaform.plan.plan_signature import (
     signature_member,
 )
 from kafkaform.plan.summary import summarise
-from kafkaform.resources.changes import action_of, fields_of
+from kafkaform.resources.values import action_of, fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -47,6 +61,44 @@ if TYPE_CHECKING:
         Reader,
         ResourceRef,
     )
+
+
+_STEP = "  "
+_string: Callable[[str], str] = encode_basestring
+
+
+def indented(value: object) -> str:
+    """What `json.dumps(value, indent=2, ensure_ascii=False)` gives; the keys of mappings must be texts.
+
+    Python lays JSON out in Python code, entry by entry: 0.1 s for a plan with 5,000 findings. Here the C
+    encoder writes each collection that has only scalars, with the line break in its separator.
+    """
+    return _text(value, 0)
+
+
+def _text(value: object, depth: int) -> str:
+    if type(value) is str:
+        return _string(value)
+    if not isinstance(value, dict | list | tuple) or not value:
+        return _encoder(0)(value)
+    inner = depth + 1
+    gap = "\n" + _STEP * inner
+    start, end = "{}" if isinstance(value, dict) else "[]"
+    below = value.values() if isinstance(value, dict) else value
+    if not any(isinstance(one, dict | list | tuple) and one for one in below):
+        body = _encoder(inner)(value)[1:-1]
+    elif isinstance(value, dict):
+        body = f",{gap}".join([f"{_string(name)}: {_text(one, inner)}" for name, one in value.items()])
+    else:
+        body = f",{gap}".join([_text(one, inner) for one in value])
+    return f"{start}{gap}{body}\n{_STEP * depth}{end}"
+
+
+@cache
+def _encoder(depth: int) -> Callable[[object], str]:
+    """What writes a value; behind each entry of a collection follows a line as far in as `depth` says."""
+    return json.JSONEncoder(ensure_ascii=False, separators=(f",\n{_STEP * depth}", ": ")).encode
+
 
 FORMAT_VERSION = 1
 _CONTENT = ("format_version", "environment", "undeclared", "unmanaged", "unknown", "consent")

@@ -1,26 +1,36 @@
 """Signatures of saved plans: Ed25519 (RFC 8032) over the whole document, except the signature itself.
 
+Their keys are PEM files, as OpenSSL writes them.
+
 A digest shows that a plan is undamaged; only a signature shows who made it. What a plan is signed for is
 part of the document, so that the signature covers it: a plan of a branch that nobody has merged is signed
 to be reviewed, and no apply takes it as it is.
+
+Reading the keys that saved plans are signed and verified with: Ed25519 in PEM, as OpenSSL writes them.
+
+No message of this module holds anything of a key but its kind.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.core.errors import PlanFileError
-from kafkaform.core.printable import printable
+from kafkaform.core.errors import KafkaformError, PlanFileError
+from kafkaform.core.printable import clipped, printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
 
 ALGORITHM = "ed25519"
 MEMBER = "signature"
@@ -115,3 +125,117 @@ def require_signed(signature: Signature | None, keys: Collection[Ed25519PublicKe
             f"{where}: the signature does not fit: the plan was changed after it was signed",
             hint="do not apply it; make it again with kafkaform plan --out FILE --sign-key KEY",
         ) from None
+
+
+KEY_VARIABLE = "KAFKAFORM_SIGN_KEY"
+"""The environment variable that may hold the signing key itself, as PEM."""
+PASSPHRASE_VARIABLE = "KAFKAFORM_SIGN_KEY_PASSPHRASE"  # noqa: S105 - a name, no passphrase
+
+_LARGEST = 65_536
+_OTHERS = 0o077
+_PLAIN = "PRIVATE KEY"
+_ENCRYPTED = "ENCRYPTED PRIVATE KEY"
+_PUBLIC = "PUBLIC KEY"
+_BEGIN = re.compile(r"^-----BEGIN ([A-Z0-9 ]{1,40})-----", re.MULTILINE)
+_BLOCK = re.compile(r"^-----BEGIN PUBLIC KEY-----.*?^-----END PUBLIC KEY-----", re.MULTILINE | re.DOTALL)
+_MAKE_PRIVATE = "make one with: openssl genpkey -algorithm ed25519 -out sign.pem"
+_MAKE_PUBLIC = "make it with: openssl pkey -in sign.pem -pubout -out verify.pem"
+
+
+def read_private_key(file: Path | None, environ: Mapping[str, str]) -> Ed25519PrivateKey | None:
+    """The key to sign with: of the file, else of KAFKAFORM_SIGN_KEY; None if there is neither.
+
+    An encrypted key is decrypted with KAFKAFORM_SIGN_KEY_PASSPHRASE.
+
+    Raises:
+        KafkaformError: It is no such key, or others may read the file, as for ssh.
+    """
+    if file is not None:
+        where, pem = f"the signing key {clipped(str(file), 200)}", _read_own(file)
+    elif environ.get(KEY_VARIABLE):
+        where, pem = f"the signing key in {KEY_VARIABLE}", environ[KEY_VARIABLE]
+    else:
+        return None
+    kinds = _BEGIN.findall(pem)
+    if kinds not in ([_PLAIN], [_ENCRYPTED]):
+        raise _unfit(where, kinds, "one Ed25519 private key in PEM (PKCS #8)", _MAKE_PRIVATE)
+    passphrase = None
+    if kinds == [_ENCRYPTED]:
+        passphrase = environ.get(PASSPHRASE_VARIABLE)
+        if not passphrase:
+            raise KafkaformError(f"{where} is encrypted", hint=f"set {PASSPHRASE_VARIABLE}")
+    return _private(where, pem, passphrase)
+
+
+def read_public_keys(file: Path) -> tuple[Ed25519PublicKey, ...]:
+    """The keys to verify with; several, one behind the other, while one takes over from another.
+
+    Raises:
+        KafkaformError: The file holds none, or anything else.
+    """
+    where = f"the verifying key {clipped(str(file), 200)}"
+    pem = _read(file, where)
+    kinds = _BEGIN.findall(pem)
+    blocks = _BLOCK.findall(pem)
+    if not blocks or set(kinds) != {_PUBLIC} or len(blocks) != len(kinds):
+        raise _unfit(where, kinds, "Ed25519 public keys in PEM, and nothing else", _MAKE_PUBLIC)
+    return tuple(_public(where, block) for block in blocks)
+
+
+def _private(where: str, pem: str, passphrase: str | None) -> Ed25519PrivateKey:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        key = load_pem_private_key(pem.encode(), passphrase.encode() if passphrase else None)
+    except (ValueError, UnsupportedAlgorithm):
+        if passphrase:
+            raise KafkaformError(
+                f"{where} cannot be decrypted", hint=f"check {PASSPHRASE_VARIABLE}; the key may be damaged"
+            ) from None
+        raise KafkaformError(f"{where} is damaged", hint=_MAKE_PRIVATE) from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise KafkaformError(f"{where} is a private key, but not of Ed25519", hint=_MAKE_PRIVATE)
+    return key
+
+
+def _public(where: str, pem: str) -> Ed25519PublicKey:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    try:
+        key = load_pem_public_key(pem.encode())
+    except (ValueError, UnsupportedAlgorithm):
+        raise KafkaformError(f"{where} is damaged", hint=_MAKE_PUBLIC) from None
+    if not isinstance(key, Ed25519PublicKey):
+        raise KafkaformError(f"{where} is a public key, but not of Ed25519", hint=_MAKE_PRIVATE)
+    return key
+
+
+def _read_own(file: Path) -> str:
+    """The text of a private key's file, which nobody else may be able to read."""
+    where = f"the signing key {clipped(str(file), 200)}"
+    text = _read(file, where)
+    about = file.stat()
+    # As ssh has it: whoever owns a file that is not ours, such as a mounted secret, guards it.
+    if about.st_uid == os.getuid() and about.st_mode & _OTHERS:
+        raise KafkaformError(f"{where} can be read by others", hint=f"chmod 600, or use {KEY_VARIABLE}")
+    return text
+
+
+def _read(file: Path, where: str) -> str:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(_LARGEST).decode("ascii")
+    except OSError as error:
+        raise KafkaformError(f"{where} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        hint = "openssl pkey -inform DER writes a key that is in DER as PEM"
+        raise KafkaformError(f"{where} is not in PEM", hint=hint) from None
+
+
+def _unfit(where: str, kinds: list[str], wanted: str, hint: str) -> KafkaformError:
+    held = " and ".join(kinds[:3]) or "nothing in PEM"
+    return KafkaformError(f"{where} holds {held}; it must hold {wanted}", hint=hint)

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from kafkaform import __version__
-from kafkaform.core.compatibility import is_compatible
 from kafkaform.core.errors import PlanFileError, RepositoryError
-from kafkaform.core.freshness import require_fresh
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import DIRTY, listed
+from kafkaform.plan.freshness import is_compatible, require_fresh
 from kafkaform.plan.plan_signature import Purpose, require_signed
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from kafkaform.core.model import (
     Update,
     risk_of,
 )
-from kafkaform.core.move_options import MoveOptions
+from kafkaform.core.moves import MoveOptions
 from kafkaform.core.operations import AlterConfigs, Reassign
 from kafkaform.plan.gates import PRUNED, Policy, is_own, matches
 from kafkaform.plan.placement_planning import with_copies, with_placements
@@ -36,7 +36,7 @@ from kafkaform.plan.rejudging import Grounds, left_of, rejudged
 from kafkaform.resources import KINDS
 from kafkaform.resources.topic.copying import TOGETHER, together
 from kafkaform.rules import Scene, Stage
-from kafkaform.rules.waivers import idle_waivers
+from kafkaform.rules.notes import idle_waivers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -157,7 +157,7 @@ def make_plan(
         plan = diff(desired, observation, facts, _blocking(policy, judged))
     findings += judged
     if request.skew is not None:
-        from kafkaform.plan.skew_report import planning as in_plans
+        from kafkaform.plan import skew_report as in_plans
 
         findings += in_plans.as_it_is(scene, settings)
         findings += in_plans.notes(plan, scene, request.skew)
@@ -243,7 +243,7 @@ def _at_stake(plan: Plan) -> frozenset[ResourceRef]:
 
 
 def _with_skew(facts: Facts, report: Report) -> Facts:
-    from kafkaform.plan.skew_report import planning as in_plans
+    from kafkaform.plan import skew_report as in_plans
     from kafkaform.plan.skew_report import require_cluster
 
     require_cluster(report, facts.cluster_id)

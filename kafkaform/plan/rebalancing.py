@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
 from kafkaform.core.model import Desired, Diagnostic, Intent, Plan, ResourceRef, Severity, Undeclared
-from kafkaform.core.move_options import MoveOptions
+from kafkaform.core.moves import MoveOptions
 from kafkaform.core.wording import listed
 from kafkaform.plan.gates import Policy, matches
 from kafkaform.plan.placement import Balance, Moves, balance, moves, rebalance

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import AuditError
-from kafkaform.core.group_state import OFFSETS_PREFIX, partition_of
+from kafkaform.core.groups import OFFSETS_PREFIX, partition_of
 from kafkaform.core.model import Create, Delete, Diagnostic, ResourceRef, Severity, Update
 
 if TYPE_CHECKING:

@@ -1,24 +1,55 @@
-"""Offset resets: from where a group stands to where it is to stand, as a plan that can be reviewed."""
+"""Offset resets: from where a group stands to where it is to stand, as a plan that can be reviewed.
+
+Offsets are exported and read as the CSV of `kafka-consumer-groups`.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, assert_never
 
-from kafkaform.core.errors import ClusterError, KafkaformError
-from kafkaform.core.group_state import partition_path
-from kafkaform.core.model import Desired, Diagnostic, Intent, Plan, ResourceRef, Severity
-from kafkaform.core.offset_spec import Ago, AtOffset, AtTime, Current, Earliest, Latest, ShiftBy, time_of
-from kafkaform.core.spelling import nearest
-from kafkaform.core.wording import command, spans
+from kafkaform.core.errors import (
+    ClusterError,
+    InvalidInput,
+    KafkaformError,
+    Problem,
+)
+from kafkaform.core.groups import partition_path
+from kafkaform.core.model import (
+    Desired,
+    Diagnostic,
+    Intent,
+    Location,
+    Plan,
+    ResourceRef,
+    Severity,
+)
+from kafkaform.core.offset_spec import (
+    Ago,
+    AtOffset,
+    AtTime,
+    Current,
+    Earliest,
+    Latest,
+    ShiftBy,
+    time_of,
+)
+from kafkaform.core.wording import command, nearest, spans
 from kafkaform.plan.gates import Policy
 from kafkaform.plan.planner import plan_update
 from kafkaform.plan.planning import check_identity, judge_changes, silent
 from kafkaform.rules import Scene
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import (
+        Callable,
+        Iterable,
+        Iterator,
+        Mapping,
+    )
 
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.config.settings import ClusterSettings, Settings
@@ -283,3 +314,55 @@ def _partition_numbers(text: str) -> range | None:
     first = int(match[1])
     last = int(match[2] or first)
     return range(first, last + 1) if first <= last else None
+
+
+_FORMAT = "write topic,partition,offset"
+_COLUMNS = 3
+_COLUMNS_WITH_GROUP = 4
+
+
+def write_offsets(offsets: Mapping[TopicPartition, int]) -> str:
+    """One line a partition: topic, partition, offset; no header, as Kafka's tool has none."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([topic, number, offset] for (topic, number), offset in sorted(offsets.items()))
+    return text.getvalue()
+
+
+def read_offsets(text: str, file: str, group: str) -> dict[TopicPartition, int]:
+    """Read offsets; lines with four columns begin with the group, and those of other groups are left out.
+
+    Args:
+        text: The content of the file.
+        file: Its name, for messages.
+        group: The group that is meant.
+
+    Raises:
+        InvalidInput: With every line that is no offset, or says another one for the same partition.
+    """
+    problems: list[Problem] = []
+    offsets: dict[TopicPartition, int] = {}
+    reader = csv.reader(io.StringIO(text))
+    try:
+        for row in reader:
+            if not row:
+                continue
+            place = Location(file, reader.line_num)
+            columns = [column.strip() for column in row]
+            if len(columns) == _COLUMNS_WITH_GROUP and columns.pop(0) != group:
+                continue
+            if len(columns) != _COLUMNS or not all(c.isascii() and c.isdigit() for c in columns[1:]):
+                problems.append(Problem("is no offset", place, _FORMAT))
+                continue
+            partition = columns[0], int(columns[1])
+            if offsets.setdefault(partition, int(columns[2])) != int(columns[2]):
+                problems.append(
+                    Problem(f"another offset for {partition[0]}:{partition[1]}", place, "keep one of the two")
+                )
+    except csv.Error as error:
+        problems.append(Problem(f"not CSV: {error}", Location(file, reader.line_num)))
+    if not problems and not offsets:
+        problems.append(Problem(f"no offset of group {group}", Location(file), _FORMAT))
+    if problems:
+        raise InvalidInput(problems)
+    return offsets

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from kafkaform.core.model import Create, Delete, FieldChange, Status, Undeclared, risk_of
 from kafkaform.core.printable import clipped
 from kafkaform.resources import KINDS
-from kafkaform.resources.changes import action_of, fields_of
 from kafkaform.resources.topic.operations import PLACEMENT
-from kafkaform.resources.values import label, single
+from kafkaform.resources.values import action_of, fields_of, label, single
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import Origin, Severity, Status
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import counted, listed
-from kafkaform.resources.changes import action_of, fields_of, is_deferred
 from kafkaform.resources.topic.copying import TOGETHER
 from kafkaform.resources.topic.operations import PLACEMENT
+from kafkaform.resources.values import action_of, fields_of, is_deferred
 
 if TYPE_CHECKING:
     from collections.abc import Callable

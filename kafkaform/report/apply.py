@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.core.apply_result import AGAIN, Result
+from kafkaform.core.layout import replica_changes
 from kafkaform.core.model import CONFIG_PREFIX, Plan, Update
 from kafkaform.core.operations import (
     AddPartitions,
@@ -19,13 +20,11 @@ from kafkaform.core.operations import (
     ResetOffsets,
 )
 from kafkaform.core.printable import clipped, printable
-from kafkaform.core.replica_changes import replica_changes
 from kafkaform.core.wording import counted
-from kafkaform.report.consents import Ledger, allow_flags
+from kafkaform.report.notes import Ledger, allow_flags
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
 from kafkaform.report.text import SYMBOLS
-from kafkaform.resources.changes import action_of
-from kafkaform.resources.values import label, single
+from kafkaform.resources.values import action_of, label, single
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

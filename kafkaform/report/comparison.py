@@ -12,7 +12,7 @@ from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import counted
 from kafkaform.inspect.comparison import FieldDifference
 from kafkaform.report.markdown_escape import code, prose
-from kafkaform.report.tables import Cell, Column, table
+from kafkaform.report.page import Cell, Column, table
 from kafkaform.report.truncation import Block, fit_all
 from kafkaform.resources import KINDS
 from kafkaform.resources.values import label, worded

@@ -1,20 +1,36 @@
-"""Findings in every format that commands offer."""
+"""Findings in every format that commands offer: SARIF 2.1.0 and GitHub's workflow commands among them.
+
+Findings in SARIF 2.1.0, the format that code scanning services take.
+
+https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/sarif-v2.1.0-errata01-os.html
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING
+from hashlib import sha256
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import quote
 
+from kafkaform import __version__
 from kafkaform.core.model import Severity
 from kafkaform.core.printable import plain_quotes, printable, wrapped
 from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import (
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
+    from kafkaform.core.model import Location
     from kafkaform.report.findings import Reported, Workspace
     from kafkaform.rules import Note, Rule
+
 
 _INDENT = "    "
 FORMATS = ("text", "json", "github", "sarif")
@@ -46,12 +62,8 @@ def render(
             content = {**(about or {}), "diagnostics": [as_json(one) for one in found]}
             return json.dumps(content, indent=2) + "\n"
         case "sarif":
-            from kafkaform.report.sarif import sarif_log
-
             return sarif_log(found, known, workspace)
         case "github":
-            from kafkaform.report.github import commands
-
             return "".join(f"{line}\n" for line in commands(found, workspace))
         case _:
             lines = [as_line(one) for one in found]
@@ -102,3 +114,133 @@ def tally(found: Sequence[Reported]) -> list[str]:
 
 def _open(found: Sequence[Reported]) -> list[Reported]:
     return [one for one in found if one.diagnostic.waived is None]
+
+
+_Json: TypeAlias = dict[str, object]
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+INVALID_INPUT = "invalid-input"
+"""The rule id of what is wrong with the input itself."""
+FINGERPRINT = "kafkaform/v1"
+
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+_INVALID_INPUT = {
+    "id": INVALID_INPUT,
+    "shortDescription": {"text": "A file cannot be read as what it should be."},
+    "fullDescription": {"text": "A manifest or the configuration file is not valid."},
+    "defaultConfiguration": {"level": "error"},
+}
+
+
+def sarif_log(found: Sequence[Reported], known: Mapping[str, Rule | Note], workspace: Workspace) -> str:
+    """A log of one run.
+
+    Args:
+        found: The findings.
+        known: What explains their codes.
+        workspace: What paths are relative to.
+    """
+    rules = sorted({one.diagnostic.code or INVALID_INPUT for one in found})
+    seen: Counter[str] = Counter()
+    run: _Json = {
+        "tool": {
+            "driver": {
+                "name": "kafkaform",
+                "version": __version__,
+                "rules": [_descriptor(code, known) for code in rules],
+            }
+        },
+        "invocations": [{"executionSuccessful": INVALID_INPUT not in rules}],
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(one, rules, workspace, seen) for one in found],
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _descriptor(code: str, known: Mapping[str, Rule | Note]) -> _Json:
+    if code == INVALID_INPUT:
+        return dict(_INVALID_INPUT)
+    entry = known.get(code)
+    if entry is None:  # of a plug-in or a policy that is not here, as in a plan that was saved elsewhere
+        return {"id": code}
+    return {
+        "id": code,
+        "shortDescription": {"text": entry.summary},
+        "fullDescription": {"text": entry.explanation},
+        "help": {"text": entry.explanation},
+        "defaultConfiguration": {"level": _LEVELS[entry.severity]},
+    }
+
+
+def _result(one: Reported, rules: list[str], workspace: Workspace, seen: Counter[str]) -> _Json:
+    diagnostic = one.diagnostic
+    code = diagnostic.code or INVALID_INPUT
+    hint = f" ({diagnostic.suggestion})" if diagnostic.suggestion else ""
+    place = diagnostic.location
+    result: _Json = {
+        "ruleId": code,
+        "ruleIndex": rules.index(code),
+        "level": _LEVELS[diagnostic.severity],
+        "message": {"text": one.message + hint},
+    }
+    if place is not None:
+        region = {"startLine": place.line, "startColumn": place.column}
+        artifact = {"uri": _uri(workspace.path(place.file))}
+        result["locations"] = [{"physicalLocation": {"artifactLocation": artifact, "region": region}}]
+    result["partialFingerprints"] = {FINGERPRINT: _fingerprint(one, place, workspace, seen)}
+    # The standard wants this on all results or on none.
+    result["suppressions"] = (
+        []
+        if diagnostic.waived is None
+        else [{"kind": "inSource", "status": "accepted", "justification": diagnostic.waived}]
+    )
+    return result
+
+
+def _fingerprint(one: Reported, place: Location | None, workspace: Workspace, seen: Counter[str]) -> str:
+    """What stays as it is when lines move: the rule, the file, the message; equal ones are numbered."""
+    file = workspace.path(place.file) if place else ""
+    parts = (one.diagnostic.code, file, one.message)
+    digest = sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    seen[digest] += 1
+    return f"{digest}:{seen[digest]}"
+
+
+def _uri(path: str) -> str:
+    """A URI reference: relative, or with its scheme for a file outside of the workspace."""
+    if path.startswith("/"):
+        return PurePosixPath(path).as_uri()
+    return quote(path, safe="/", errors="surrogateescape")
+
+
+_COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
+_ORDER = list(_COMMANDS)
+_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
+_DATA_TABLE, _PROPERTY_TABLE = str.maketrans(_DATA), str.maketrans(_PROPERTY)
+
+
+def commands(found: Iterable[Reported], workspace: Workspace) -> Iterator[str]:
+    """A line for each finding, the worst first: GitHub shows only the first ten of a kind and step.
+
+    Waived findings are left out: what was decided once need not be read in every pull request.
+    """
+    open_ones = [one for one in found if one.diagnostic.waived is None]
+    for one in sorted(open_ones, key=lambda one: _ORDER.index(one.diagnostic.severity)):
+        yield _annotation(one, workspace)
+
+
+def _annotation(one: Reported, workspace: Workspace) -> str:
+    diagnostic = one.diagnostic
+    properties = {"title": printable(diagnostic.code or "invalid input")}
+    if place := diagnostic.location:
+        properties = {
+            "file": workspace.path(place.file),
+            "line": str(place.line),
+            "col": str(place.column),
+            **properties,
+        }
+    told = ",".join(f"{name}={value.translate(_PROPERTY_TABLE)}" for name, value in properties.items())
+    lines = [one.message, diagnostic.suggestion or ""]
+    text = "\n".join(plain_quotes(printable(line)) for line in lines if line).translate(_DATA_TABLE)
+    return f"::{_COMMANDS[diagnostic.severity]} {told}::{text}"

@@ -14,7 +14,7 @@ from kafkaform.report import notes
 from kafkaform.report.diagnostics import as_json
 from kafkaform.report.findings import Reported, abridged
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
-from kafkaform.rules.health_partitions import offline, under_min_isr, under_replicated
+from kafkaform.rules.health import offline, under_min_isr, under_replicated
 
 if TYPE_CHECKING:
     from rich.text import Text

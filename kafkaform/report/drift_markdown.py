@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kafkaform.core.model import Severity
 from kafkaform.inspect.drift import Form
 from kafkaform.plan.plan_header import ADDRESSES, provenance
-from kafkaform.report.drift_lines import BY_HAND, UNDECLARED_FIRST, line_words
-from kafkaform.report.drift_ways import accepting, restoring
+from kafkaform.report.drift_ways import BY_HAND, UNDECLARED_FIRST, accepting, line_words, restoring
 from kafkaform.report.drift_wording import (
     declared_words,
     form_words,
@@ -20,8 +19,7 @@ from kafkaform.report.drift_wording import (
     summary_sentence,
 )
 from kafkaform.report.markdown import LEAST, LIMIT
-from kafkaform.report.markdown_escape import code
-from kafkaform.report.markdown_items import finding, place, resource, sentence
+from kafkaform.report.markdown_escape import code, finding, place, resource, sentence
 from kafkaform.report.truncation import Block, fit_all, left_out_others
 from kafkaform.resources.values import label
 

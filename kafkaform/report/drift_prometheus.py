@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kafkaform.inspect.drift import Verdict
-from kafkaform.report.metrics import Gauges
+from kafkaform.report.prometheus import Gauges
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:

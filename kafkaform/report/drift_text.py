@@ -10,8 +10,7 @@ from kafkaform.core.printable import clipped
 from kafkaform.inspect.drift import Form, Verdict
 from kafkaform.plan.plan_header import ADDRESSES, provenance
 from kafkaform.report import notes
-from kafkaform.report.drift_lines import BY_HAND, UNDECLARED_FIRST, line_words
-from kafkaform.report.drift_ways import accepting, restoring
+from kafkaform.report.drift_ways import BY_HAND, UNDECLARED_FIRST, accepting, line_words, restoring
 from kafkaform.report.drift_wording import (
     declared_words,
     form_words,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.report.drift_ways import Reach, Way
     from kafkaform.report.page import Part
+
 
 _STYLES = {Verdict.CLEAN: "bold green", Verdict.DRIFT: "bold red", Verdict.UNKNOWN: "bold yellow"}
 _WIDEST_NAME = 36

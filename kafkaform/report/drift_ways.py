@@ -6,16 +6,23 @@ from dataclasses import dataclass
 from glob import escape
 from typing import TYPE_CHECKING
 
+from kafkaform.config.manifests.scalars import Style, written
 from kafkaform.core.model import CONFIG_PREFIX, Status
+from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import command
-from kafkaform.inspect.adoption import obstacle, whole_obstacle
-from kafkaform.inspect.drift import Form
-from kafkaform.report.consents import Ledger
+from kafkaform.inspect.drift import Form, obstacle, whole_obstacle
+from kafkaform.report.notes import Ledger
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import grant_of
+from kafkaform.resources.values import LONGEST
 
 if TYPE_CHECKING:
-    from kafkaform.core.model import Desired, FieldValue, Location, ResourceRef
+    from kafkaform.core.model import (
+        Desired,
+        FieldValue,
+        Location,
+        ResourceRef,
+    )
     from kafkaform.inspect.drift import Drift, FieldDrift, ResourceDrift
 
 
@@ -132,3 +139,24 @@ def _line(desired: Desired, one: FieldDrift, value: FieldValue, reach: Reach) ->
         return Line(desired.ref.kind, path, value, one.place, keys, new=False)
     own = ("config", path.removeprefix(CONFIG_PREFIX)) if path.startswith(CONFIG_PREFIX) else (path,)
     return Line(desired.ref.kind, path, value, desired.nearest((*base, *own)), (*base, *own), new=True)
+
+
+UNDECLARED_FIRST = "First write this, which removes what is not declared:"
+BY_HAND = "Or by hand:"
+
+_STYLE = Style()
+
+
+def yaml_of(line: Line) -> str:
+    """The line itself, without its indentation."""
+    value: str | int | bool | None = line.value
+    if isinstance(value, str) and line.path.startswith(CONFIG_PREFIX):
+        value = written(KINDS[line.kind].configs().get(line.path.removeprefix(CONFIG_PREFIX)), value)
+    return f"{_STYLE.scalar(line.keys[-1])}: {_STYLE.scalar(value)}"
+
+
+def line_words(line: Line) -> str:
+    """Where it goes, and the line."""
+    where = f"{line.place.file}:{line.place.line}" if line.place else "the manifest"
+    into = f", in {'.'.join(line.keys[:-1])}" if line.new else ""
+    return f"{printable(where + into)}:  {clipped(yaml_of(line), LONGEST)}"

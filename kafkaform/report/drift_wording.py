@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkaform.core.group_state import OFFSETS_PREFIX
+from kafkaform.core.groups import OFFSETS_PREFIX
 from kafkaform.core.model import Risk, Update, judgements
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import command, counted, short_commit

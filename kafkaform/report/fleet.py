@@ -15,7 +15,7 @@ from kafkaform.plan.plan_file import plan_to_json
 from kafkaform.plan.summary import headline, summarise
 from kafkaform.report.markdown import LEAST, LIMIT, render_markdown
 from kafkaform.report.markdown_escape import code, prose
-from kafkaform.report.tables import Cell, Column, table
+from kafkaform.report.page import Cell, Column, table
 from kafkaform.report.text import render_plan
 
 if TYPE_CHECKING:

@@ -22,13 +22,11 @@ from kafkaform.core.model import (
 from kafkaform.core.wording import FEW, counted, short_commit
 from kafkaform.plan.plan_header import ADDRESSES, provenance
 from kafkaform.plan.summary import concerned, headline, summary_sentence
-from kafkaform.report.consents import Ledger, allow_flags, annotation
 from kafkaform.report.findings import More, abridged, of_plan
-from kafkaform.report.markdown_escape import code, prose
-from kafkaform.report.markdown_items import finding, place, resource, sentence
+from kafkaform.report.markdown_escape import code, finding, place, prose, resource, sentence
+from kafkaform.report.notes import Ledger, allow_flags, annotation
 from kafkaform.report.truncation import Block, fit_all, left_out_changes, left_out_others
-from kafkaform.resources.changes import action_of, fields_of, is_deferred
-from kafkaform.resources.values import label, single, worded
+from kafkaform.resources.values import action_of, fields_of, is_deferred, label, single, worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

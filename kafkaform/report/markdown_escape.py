@@ -8,9 +8,14 @@ word by word: what is plainly a word stays one, and everything else becomes a co
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import PASTED, QUOTED
+
+if TYPE_CHECKING:
+    from kafkaform.core.model import Diagnostic, Location, ResourceRef
+
 
 _LEAD = "(\"'\u201c\u2018"
 _TRAIL = ").,;:?\"'\u201d\u2019…"
@@ -24,6 +29,8 @@ _QUOTED = re.compile(r"`([^`]+)`")
 _NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)*%?")
 _SIGNS = frozenset("→·\u2013\u2014%…≤≥\u00d7+-/=")
 _REFERENCE = re.compile(r"\b(?:[0-9a-fA-F]{7,40}\b|GH-[0-9])", re.IGNORECASE)
+
+
 # Left as they are in HTML: letters, digits and what names are made of. Nothing else of ASCII is.
 _HTML = re.compile(r"[!-+:-@\[-`{-~]")
 
@@ -100,3 +107,30 @@ def _is_plain(core: str) -> bool:
 
 def _longest_run(text: str) -> int:
     return max(map(len, re.findall("`+", text)), default=0)
+
+
+def place(location: Location | None, *, cell: bool = False) -> str:
+    """Where something stands, as code; nothing where that is not known."""
+    return code(f"{location.file}:{location.line}", cell=cell) if location else ""
+
+
+def finding(diagnostic: Diagnostic) -> str:
+    """A finding as an item of a list."""
+    where = f" {place(diagnostic.location)}" if diagnostic.location else ""
+    lead = "waived" if diagnostic.waived else diagnostic.severity.value
+    parts = [f"{lead} {code(diagnostic.code)}{where}: {sentence(diagnostic.message)}"]
+    if diagnostic.waived:
+        parts.append(f"Because: {sentence(diagnostic.waived)}")
+    elif diagnostic.suggestion:
+        parts.append(f"Suggestion: {sentence(diagnostic.suggestion)}")
+    return f"- {' '.join(parts)}\n"
+
+
+def sentence(text: str) -> str:
+    """Foreign prose with a full stop."""
+    return f"{prose(text.rstrip().rstrip('.'))}."
+
+
+def resource(ref: ResourceRef) -> str:
+    """A resource as an item of a list."""
+    return f"- {code(str(ref))}\n"

@@ -6,9 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 from kafkaform.core.printable import printable
-from kafkaform.report.skew_bars import MARK, Scale, selected
+from kafkaform.report.page import Cell, Column, table
 from kafkaform.report.skew_values import (
+    MARK,
     NOTHING,
+    Scale,
     brief,
     count,
     estimated,
@@ -17,10 +19,10 @@ from kafkaform.report.skew_values import (
     is_exact,
     numbers,
     ratio,
+    selected,
     share,
     size,
 )
-from kafkaform.report.tables import Cell, Column, table
 from spark_validation.results import Estimate
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from kafkaform.core.kafka_configs import readable, topic_configs
 from kafkaform.core.printable import printable
 from kafkaform.core.units import rounded_size
 from kafkaform.core.wording import counted
-from kafkaform.report.tables import Cell, Column, table
+from kafkaform.report.page import Cell, Column, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kafkaform.core.groups import Group, Member
     from kafkaform.inspect.resource_status import GroupStanding, Standing, TopicStanding
-    from kafkaform.report.tables import Row
+    from kafkaform.report.page import Row
 
 _NOTHING = "-"
 _MISSING = Cell("does not exist", "red")

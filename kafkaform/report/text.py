@@ -1,6 +1,8 @@
 """A plan as terminal text: pure, styled by rich, one line a fact; the CLI decides on colour and prints it.
 
 Print it with `soft_wrap`, so that pipes and files get whole lines.
+
+How the signature of a saved plan is told.
 """
 
 from __future__ import annotations
@@ -11,24 +13,41 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 from rich.text import Text
 
-from kafkaform.core.model import Create, Delete, Origin, Risk, Status, Update
+from kafkaform.core.model import (
+    Create,
+    Delete,
+    Origin,
+    Risk,
+    Status,
+    Update,
+)
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import short_commit
 from kafkaform.plan.plan_header import ADDRESSES, provenance
 from kafkaform.plan.summary import summarise, summary_sentence
 from kafkaform.report import notes
-from kafkaform.report.consents import Ledger, allow_flags, annotation
-from kafkaform.report.page import FIELD_INDENT, NOTE_INDENT, PROSE, Page
-from kafkaform.resources.changes import action_of, fields_of
-from kafkaform.resources.values import label, single, worded
+from kafkaform.report.notes import Ledger, allow_flags, annotation
+from kafkaform.report.page import (
+    FIELD_INDENT,
+    NOTE_INDENT,
+    PROSE,
+    Page,
+)
+from kafkaform.resources.values import action_of, fields_of, label, single, worded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kafkaform.core.model import FieldChange, Plan, PlannedChange, RiskAssessment
+    from kafkaform.core.model import (
+        FieldChange,
+        Plan,
+        PlannedChange,
+        RiskAssessment,
+    )
     from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.report.page import Part
     from kafkaform.resources.values import Transition
+
 
 SYMBOLS = {"create": ("+", "green"), "update": ("~", "yellow"), "delete": ("-", "red")}
 RISK_STYLES = {Risk.DISRUPTIVE: "yellow", Risk.DESTRUCTIVE: "red", Risk.IMPOSSIBLE: "bold red"}
@@ -247,3 +266,17 @@ def _undeclared(page: Page, plan: Plan, *, verbose: bool) -> None:
     for name, value in shown:
         page.line(clipped(name, 280).ljust(widest), "  ", value, indent=FIELD_INDENT)
     notes.rest(page, len(rows) - len(shown))
+
+
+def render_signature(made: PlanHeader, *, verified: bool) -> Text:
+    """One line on who signed a saved plan, what for, and whether anybody looked."""
+    if made.signature is None:
+        return Text("Not signed.", style="dim")
+    purpose = "nothing in particular" if made.signed_for is None else made.signed_for.purpose
+    ref = made.signed_for.ref if made.signed_for is not None else None
+    told = (
+        f"signed for {purpose}{f' (of {clipped(ref, 200)})' if ref else ''} with the key {made.signature.key}"
+    )
+    if verified:
+        return Text(f"{told[0].upper()}{told[1:]}, and not changed since.", style="dim")
+    return Text(f"Says that it is {told}; not verified.", style="dim")

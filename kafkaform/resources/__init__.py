@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import filter as matching
 from typing import TYPE_CHECKING
 
-from kafkaform.core.spelling import nearest
+from kafkaform.core.wording import nearest
 from kafkaform.resources.consumer_group import ConsumerGroupKind
 from kafkaform.resources.topic import TopicKind
 

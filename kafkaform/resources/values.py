@@ -1,4 +1,7 @@
-"""How names and values of fields are worded, the same in every format; all of it printable."""
+"""How names and values of fields are worded, the same in every format; all of it printable.
+
+One view of the three kinds of change, for every format: an action, and fields with before and after.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkaform.core.kafka_configs import group_configs, readable, topic_configs
-from kafkaform.core.layout import format_assignment, parse_assignment
-from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, Update
+from kafkaform.core.layout import assignment_changes, format_assignment, parse_assignment
+from kafkaform.core.model import (
+    CONFIG_PREFIX,
+    Create,
+    Delete,
+    FieldChange,
+    Update,
+)
 from kafkaform.core.printable import clipped, printable
-from kafkaform.core.replica_changes import assignment_changes
 from kafkaform.core.wording import counted
+from kafkaform.resources import KINDS
 from kafkaform.resources.topic.operations import PLACEMENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkaform.core.layout import Assignment
-    from kafkaform.core.model import Change, FieldChange, FieldValue
+    from kafkaform.core.model import Change, FieldValue, PlannedChange
+
 
 UNSET = "(unset)"
 LONGEST = 240
@@ -200,3 +210,35 @@ def _around_difference(before: str, after: str) -> list[str]:
     start = max(0, (min(len(before), len(after)) if same is None else same) - _LEAD)
     lead = "…" if start else ""
     return [lead + clipped(text[start:], LONGEST) for text in (before, after)]
+
+
+def action_of(change: Change) -> str:
+    """What a change does, in the word used by every format."""
+    match change:
+        case Create():
+            return "create"
+        case Update():
+            return "update"
+        case Delete():
+            return "delete"
+
+
+def fields_of(change: Change) -> tuple[FieldChange, ...]:
+    """The fields of a change; a create's have no before and a delete's no after, in natural order.
+
+    Those carry no judgement of their own: the risk of a create or a delete is the change's.
+    """
+    match change:
+        case Create(state=state):
+            order = KINDS[change.ref.kind].field_order
+            return tuple(FieldChange(path, None, state[path]) for path in sorted(state, key=order))
+        case Update(fields=fields):
+            return fields
+        case Delete(state=state):
+            order = KINDS[change.ref.kind].field_order
+            return tuple(FieldChange(path, state[path], None) for path in sorted(state, key=order))
+
+
+def is_deferred(planned: PlannedChange) -> bool:
+    """Whether any field of the change is shown but not carried out yet."""
+    return any(f.deferred is not None for f in fields_of(planned.change))

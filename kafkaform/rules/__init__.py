@@ -2,18 +2,13 @@
 
 from kafkaform.core.model import Severity
 from kafkaform.rules import (
-    acknowledged_writes,
     changes,
     group,
     group_clients,
     group_topics,
-    health_brokers,
+    health,
     health_declared,
-    health_leaders,
-    health_partitions,
     skew,
-    skew_increase,
-    topic_names,
     topic_partitions,
     topic_replicas,
     topic_retention,
@@ -37,22 +32,17 @@ __all__ = [
 ]
 
 _REGISTERED = (
-    topic_names,
+    topic_settings,
     topic_partitions,
     topic_replicas,
     topic_retention,
-    topic_settings,
     group,
     group_clients,
     group_topics,
-    health_brokers,
-    health_partitions,
+    health,
     health_declared,
-    health_leaders,
     changes,
-    acknowledged_writes,
     skew,
-    skew_increase,
 )
 
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, Create, ResourceRef, Severity, Status
 from kafkaform.core.operations import CommitInitialOffsets
-from kafkaform.core.spelling import nearest
 from kafkaform.core.units import format_duration
-from kafkaform.core.wording import setting
+from kafkaform.core.wording import nearest, setting
 from kafkaform.resources import KINDS
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, SHARE, STREAMS, groups

@@ -1,4 +1,316 @@
-"""Which of the rules about health speak against moving data."""
+"""Rules about controllers, brokers, leaders and replicas.
+
+Each finding is about the whole cluster, with the figures.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kafkaform.core.model import Severity
+from kafkaform.core.units import format_duration
+from kafkaform.core.wording import counted, listed
+from kafkaform.rules.catalogue import (
+    Finding,
+    Scene,
+    Stage,
+    rule,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kafkaform.core.health import Health, Quorum, Voter
+    from kafkaform.core.layout import PartitionState
+
 
 CRITICAL = frozenset({"KF301", "KF303", "KF304", "KF305"})
 """While one of these trips, a change that moves or destroys data can cost the last good copy."""
+
+
+SILENT_MS = 10_000
+"""A voter that has not fetched for so long is down: it fetches several times a second, and takes the leader
+for dead after 2 s (controller.quorum.fetch.timeout.ms)."""
+BEHIND = 10_000
+"""So many records of the metadata log are more than one request writes at most: a voter that far behind does
+not keep up."""
+
+
+@rule("KF301", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
+def controllers(scene: Scene) -> Iterator[Finding]:
+    """There is no active controller, or voters of the controller quorum are out of sync.
+
+    Without an active controller no topic is created or changed, and no partition gets a new leader when its
+    broker stops. A majority of the voters must be in sync to have one, so each voter that is not brings the
+    cluster nearer to that. A voter is out of sync when it has not fetched from the active controller for
+    10 s, has not fetched at all since that one was elected, or is 10,000 records of the metadata log behind.
+    See whether its process runs and can reach the others; bring it back before another one is stopped.
+    """
+    health = scene.health
+    if health is None:
+        return
+    if health.quorum is None:  # which this account may not see: the brokers still name a controller
+        if health.controller is None:
+            yield _no_controller()
+        return
+    if health.quorum.leader is None:
+        yield _no_controller()
+        return
+    out = [(voter, why) for voter in health.quorum.voters if (why := _out_of_sync(voter, health.quorum))]
+    if out:
+        total = len(health.quorum.voters)
+        spare = total - len(out) - (total // 2 + 1)
+        reasons = listed([f"{voter.id} {why}" for voter, why in out])
+        verb = "is" if len(out) == 1 else "are"
+        yield Finding(
+            None,
+            f"{len(out)} of {counted(total, 'controller voter')} {verb} out of sync ({reasons}): "
+            f"{spare if spare > 0 else 'no'} more may fail",
+            "see whether it runs and reaches the others, and stop no other controller before it is back",
+        )
+
+
+def _no_controller() -> Finding:
+    return Finding(
+        None,
+        "no active controller answers: topics cannot be changed, and partitions get no new leader",
+        "see whether a majority of the controllers runs and reach each other; their logs tell of elections",
+    )
+
+
+def _out_of_sync(voter: Voter, quorum: Quorum) -> str:
+    if voter.id == quorum.leader:
+        return ""
+    if voter.silent_ms is not None and voter.silent_ms >= SILENT_MS:
+        return f"has not fetched for {format_duration(voter.silent_ms // 1000 * 1000)}"
+    if voter.lag is None:
+        return f"has not fetched since {quorum.leader} was elected"
+    if voter.lag >= BEHIND:
+        return f"is {voter.lag:,} records behind"
+    return ""
+
+
+@rule("KF302", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
+def enough_brokers(scene: Scene) -> Iterator[Finding]:
+    """Fewer brokers are live than the cluster is declared to have at the least.
+
+    The least number is `brokers:` of the cluster in kafkaform.yaml; without it, this rule says nothing. A
+    broker that is down leaves its partitions with fewer copies and the others with its load. See whether it
+    is down on purpose; if the cluster was made smaller, lower `brokers:`.
+    """
+    if scene.health is None or scene.brokers is None or len(scene.health.brokers) >= scene.brokers:
+        return
+    live = [broker.id for broker in scene.health.brokers]
+    missing = scene.brokers - len(live)
+    # Replicas still name the brokers that are gone.
+    known = {broker for partition in scene.health.partitions for broker in partition.replicas}
+    gone = [str(broker) for broker in sorted(known - {*live})]
+    holders = f" (replicas are assigned to {listed(gone)}, not live)" if gone else ""
+    yield Finding(
+        None,
+        f"{counted(len(live), 'broker')} live of at least {scene.brokers}: {missing} missing{holders}",
+        "bring the missing brokers back, or lower their number, brokers, of this cluster in kafkaform.yaml",
+    )
+
+
+FEWEST_ABOVE = 3
+"""A broker with fewer leaders above the mean than this is not worth a word: small clusters are never even."""
+
+
+@rule("KF308", Severity.INFO, stage=Stage.HEALTH, waivable=False)
+def leaders_even(scene: Scene) -> Iterator[Finding]:
+    """Leaders are uneven over the brokers, or preferred leaders do not lead.
+
+    Producers and consumers talk to leaders, so a broker that leads more partitions carries more load, and is
+    the first to be full. A broker trips this with more leaders above the mean than `leaderImbalance` of
+    `limits:` in kafkaform.yaml allows (30 percent), and at least three. After a restart the first replica of
+    each partition, its preferred leader, leads again within five minutes (auto.leader.rebalance.enable),
+    though brokers leave up to 10 % where they are. If it stays uneven, `kafkaform rebalance` plans which
+    replicas come first, and elects the preferred leaders.
+    """
+    health = scene.health
+    if health is None or not health.brokers:
+        return
+    leaders = Counter({broker.id: 0 for broker in health.brokers})
+    leaders.update(p.leader for p in health.partitions if p.leader is not None)
+    mean = leaders.total() / len(leaders)
+    limit = mean * (1 + scene.limits.leader_imbalance / 100)
+    above = [
+        f"broker {broker} leads {number:,}"
+        for broker, number in leaders.most_common()
+        if number > limit and number - mean >= FEWEST_ABOVE
+    ]
+    if above:
+        yield Finding(
+            None,
+            f"leaders are uneven over {counted(len(leaders), 'broker')}: {listed(above)}, "
+            f"the mean is {mean:,.1f}",
+            "kafkaform rebalance plans an even spread of leaders, at the price of few moves",
+        )
+    yield from _not_leading(health)
+
+
+def _not_leading(health: Health) -> Iterator[Finding]:
+    live = {broker.id for broker in health.brokers}
+    passed_over = Counter(
+        p.replicas[0]
+        for p in health.partitions
+        # One that is down or out of sync cannot lead; that is for other rules to tell.
+        if p.leader not in {None, p.replicas[0]} and p.replicas[0] in live and p.replicas[0] in p.isr
+    )
+    if passed_over:
+        total = passed_over.total()
+        brokers = [f"broker {broker} in {number:,}" for broker, number in passed_over.most_common()]
+        yield Finding(
+            None,
+            f"the preferred leader of {counted(total, 'partition')} is in sync and does not lead: "
+            f"{listed(brokers)}",
+            "wait: within five minutes of a restart brokers elect them again (auto.leader.rebalance.enable)",
+        )
+
+
+def offline(health: Health) -> list[PartitionState]:
+    """The partitions that nobody leads."""
+    return [partition for partition in health.partitions if partition.leader is None]
+
+
+def under_replicated(health: Health) -> list[PartitionState]:
+    """The partitions that are led, and of which a replica is not in sync.
+
+    A replica that a running reassignment adds is not counted: it is meant to be catching up.
+    """
+    return [p for p in health.partitions if p.leader is not None and _missing(p, health)]
+
+
+def under_min_isr(health: Health) -> list[PartitionState]:
+    """The partitions that are led, and of which fewer replicas are in sync than acks=all asks for.
+
+    Brokers ask for no more replicas than there are, whatever min.insync.replicas says.
+    """
+    found = []
+    for partition in health.partitions:
+        least = min(health.min_insync_replicas.get(partition.topic, 0), len(partition.replicas))
+        if partition.leader is not None and len(partition.isr) < least:
+            found.append(partition)
+    return found
+
+
+@rule("KF303", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
+def replicas_in_sync(scene: Scene) -> Iterator[Finding]:
+    """Partitions are under-replicated.
+
+    A replica that is not in sync cannot take over without losing records, so these partitions survive fewer
+    failures than they were made for. Most often a broker is down or slow: the finding says which ones are
+    missing. There must be none of these before data is moved, and again between two batches, or a move may
+    drop the last good copy. Replicas that a running reassignment adds do not count until it is over.
+    """
+    health = scene.health
+    if health is None or not (found := under_replicated(health)):
+        return
+    missing = Counter(broker for partition in found for broker in _missing(partition, health))
+    live = {broker.id for broker in health.brokers}
+    brokers = [
+        f"broker {broker} is missing from {number:,}" + ("" if broker in live else " and is not live")
+        for broker, number in missing.most_common()
+    ]
+    down = sorted({*missing} - live)
+    yield Finding(
+        None,
+        f"{_amount(found)} under-replicated: {listed(brokers)} ({_names(found)})",
+        f"start {_brokers(down)}, and wait until its replicas have caught up: kafkaform doctor --wait 10m"
+        if down
+        else f"see whether {_brokers(sorted(missing))} keeps up: disk, network, and its log",
+    )
+
+
+@rule("KF304", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
+def partitions_led(scene: Scene) -> Iterator[Finding]:
+    """Partitions are offline.
+
+    Nobody leads them, so nothing can be written to them or read from them. Every replica that was in sync
+    last is on a broker that is down, or on a disk that failed. Start those brokers. To let a replica lead
+    that is not in sync (an unclean election) loses what it has not got.
+    """
+    health = scene.health
+    if health is None or not (found := offline(health)):
+        return
+    live = {broker.id for broker in health.brokers}
+    # The last ones in sync: with one of them back, a partition has a leader again.
+    holders = Counter(broker for partition in found for broker in partition.isr or partition.replicas)
+    brokers = [
+        f"broker {broker} ({'live' if broker in live else 'not live'}) has {number:,}"
+        for broker, number in holders.most_common()
+    ]
+    down = sorted({*holders} - live)
+    yield Finding(
+        None,
+        f"{_amount(found)} offline, neither read nor written: {listed(brokers)} ({_names(found)})",
+        f"start {_brokers(down)}: an in-sync replica is there"
+        if down
+        else "look for failed disks in the logs of these brokers",
+    )
+
+
+@rule("KF305", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
+def enough_in_sync(scene: Scene) -> Iterator[Finding]:
+    """Partitions have fewer replicas in sync than min.insync.replicas.
+
+    Writes with acks=all are refused there (NOT_ENOUGH_REPLICAS) until enough replicas are in sync again;
+    writes with acks=1 go on, with fewer copies than were asked for. Bring the missing replicas back. To lower
+    min.insync.replicas lets producers go on at the price of what the next failure takes with it.
+    """
+    health = scene.health
+    if health is None or not (found := under_min_isr(health)):
+        return
+    missing = Counter(broker for partition in found for broker in _missing(partition, health))
+    brokers = [f"broker {broker} is missing from {number:,}" for broker, number in missing.most_common()]
+    yield Finding(
+        None,
+        f"{_amount(found)} under min.insync.replicas, writes with acks=all are refused: "
+        f"{listed(brokers)} ({_names(found)})",
+        f"bring {_brokers(sorted(missing))} back in sync",
+    )
+
+
+@rule("KF309", Severity.INFO, stage=Stage.HEALTH, waivable=False)
+def reassignment(scene: Scene) -> Iterator[Finding]:
+    """A partition reassignment is running.
+
+    While one runs, metadata shows the old replicas and the new ones, and copying takes of the brokers'
+    network and disks. A plan compares with the replication factor that the reassignment leads to, and never
+    touches its throttles. Begin no other data movement before it is over; if it does not end, see whether the
+    throttle is below what is written to these partitions.
+    """
+    moving = scene.health.reassigning if scene.health is not None else None
+    if not moving:
+        return
+    topics = sorted({topic for topic, _ in moving})
+    adding = sorted({broker for brokers in moving.values() for broker in brokers})
+    where = f", adding replicas on {_brokers(adding)}" if adding else ""
+    yield Finding(
+        None,
+        f"a reassignment of {counted(len(moving), 'partition')} of {counted(len(topics), 'topic')} is running"
+        f"{where} ({listed(topics)})",
+        "before moving more data, wait for its end: kafkaform doctor --rule KF309 --fail-on info --wait 1h",
+    )
+
+
+def _missing(partition: PartitionState, health: Health) -> list[int]:
+    adding = (health.reassigning or {}).get((partition.topic, partition.partition), ())
+    return [broker for broker in partition.replicas if broker not in partition.isr and broker not in adding]
+
+
+def _amount(partitions: Sequence[PartitionState]) -> str:
+    topics = len({partition.topic for partition in partitions})
+    verb = "is" if len(partitions) == 1 else "are"
+    return f"{counted(len(partitions), 'partition')} of {counted(topics, 'topic')} {verb}"
+
+
+def _names(partitions: Iterable[PartitionState]) -> str:
+    return listed([f"{partition.topic}-{partition.partition}" for partition in partitions])
+
+
+def _brokers(numbers: Sequence[int]) -> str:
+    noun = "broker" if len(numbers) == 1 else "brokers"
+    return f"{noun} {listed([str(number) for number in numbers])}"

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.core.spelling import quoted
 from kafkaform.core.units import parse_duration
+from kafkaform.core.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

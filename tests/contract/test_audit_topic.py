@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafkaform.audit.trail import read_record, read_trail
-from kafkaform.cluster.kafka import KafkaCluster
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.cluster.record_topic import TOPIC, creation
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError, PermissionDenied
 from kafkaform.core.model import ResourceRef

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 
 from kafkaform.apply.batches import batches
-from kafkaform.cluster.kafka import KafkaCluster
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import ClusterError, RequestRejected
 from kafkaform.core.layout import Broker

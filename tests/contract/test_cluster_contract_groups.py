@@ -11,10 +11,10 @@ from typing import Any, Protocol, cast
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
-from kafkaform.cluster import offset_writer
-from kafkaform.cluster.kafka import KafkaCluster
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.kafka import offset_writer
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core import kafka_configs
 from kafkaform.core.groups import Group, LogSpan
 from kafkaform.core.model import Observed, ResourceRef

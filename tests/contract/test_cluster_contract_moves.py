@@ -9,13 +9,14 @@ from typing import cast
 import pytest
 from confluent_kafka import Producer
 
-from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.errors import ClusterError, LockLost, RequestRejected, Unreachable
 from kafkaform.core.groups import TopicPartition
 from kafkaform.core.layout import Assignment, Broker, PartitionState, Reassignment, Replicas
 from kafkaform.core.lock import Guard
 from kafkaform.core.model import Observed, ResourceRef
+from kafkaform.core.moves import FOLLOWER_REPLICAS, LEADER_REPLICAS, Rates, ThrottledReplicas, Throttles
 from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,
@@ -24,7 +25,6 @@ from kafkaform.core.operations import (
     Operation,
     Reassign,
 )
-from kafkaform.core.throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS, Rates, ThrottledReplicas, Throttles
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.kafka_fixtures import TIMEOUT_S, connect, eventually
 

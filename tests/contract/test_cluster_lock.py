@@ -10,9 +10,9 @@ from typing import cast
 
 import pytest
 
-from kafkaform.cluster.kafka import KafkaCluster
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.errors import ClusterError, LockHeld, LockLost, RequestRejected
 from kafkaform.core.lock import lost
 from kafkaform.core.model import ResourceRef

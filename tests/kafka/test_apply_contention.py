@@ -12,7 +12,7 @@ from threading import Lock
 import pytest
 
 from kafkaform.apply import executor
-from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.lock import Holder
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import Project, Terminal, command, environment

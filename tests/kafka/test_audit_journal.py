@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.record_topic import TOPIC
 from kafkaform.core.errors import AuditError
 from kafkaform.devcluster.cluster import DevCluster
@@ -74,7 +74,7 @@ def test_a_whole_apply_on_a_real_cluster(real_cluster: KafkaCluster, prefix: str
 KILLED = """
 import os, signal, sys
 from kafkaform.apply.executor import apply
-from kafkaform.apply.observers import Observer
+from kafkaform.apply.change_execution import Observer
 from tests.support.audit_scenes import ALICE, HEADER
 from tests.support.kafka_fixtures import connect
 from tests.support.scenes import declared, plan_for

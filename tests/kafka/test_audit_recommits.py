@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.apply_result import Result
 from kafkaform.core.model import Status
 from kafkaform.devcluster.cluster import DevCluster

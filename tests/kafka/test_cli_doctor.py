@@ -12,7 +12,8 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from kafkaform.cluster import connection, health
+from kafkaform.cluster.kafka import health
+from kafkaform.cluster.transport import connection
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import Project, Terminal, command, environment, plain
 from tests.support.kafka_fixtures import Account, connect, eventually

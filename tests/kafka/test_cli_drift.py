@@ -14,7 +14,7 @@ from confluent_kafka.admin import NewPartitions
 from jsonschema import Draft202012Validator
 from prometheus_client.parser import text_string_to_metric_families
 
-from kafkaform.cluster import connection
+from kafkaform.cluster.transport import connection
 from kafkaform.core.schema_files import load_schema
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import Project, Terminal, plain

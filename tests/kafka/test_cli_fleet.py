@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kafkaform.cli.session import Session
-from kafkaform.cluster import connection
+from kafkaform.cluster.transport import connection
 from kafkaform.core.errors import Unreachable
 from kafkaform.core.model import Plan
 from kafkaform.devcluster.cluster import DevCluster

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
-from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import AlterConfigs, CreateTopic
 from kafkaform.devcluster.cluster import DevCluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
 from tests.kafka.test_cli_get import commit, create
 from tests.support.cli_helpers import Project

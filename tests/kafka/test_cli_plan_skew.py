@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_validation.document import to_json
-from spark_validation.results import Estimate, Report
+from spark_validation.results import Estimate, Report, to_json
 from tests.support.cli_helpers import ROOT, Project, called, environment
 from tests.support.skew_scenes import FINE, SURE, measured, report, what_if
 

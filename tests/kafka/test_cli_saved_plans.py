@@ -12,8 +12,7 @@ import pytest
 
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan.plan_file import digest_of
-from kafkaform.plan.plan_signature import fingerprint
-from kafkaform.plan.signing_keys import read_private_key
+from kafkaform.plan.plan_signature import fingerprint, read_private_key
 from tests.support.cli_helpers import Call, Project, called
 from tests.support.git_work import Work
 from tests.support.kafka_fixtures import Account

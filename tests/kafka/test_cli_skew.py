@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import CreateTopic
 from kafkaform.plan.skew_report import parse_skew_report
+from spark_validation.configuration import SessionSettings
 from spark_validation.errors import SparkUnavailable
 from spark_validation.results import Estimate, TopicResult
-from spark_validation.session import SessionSettings
 from tests.support import skew_scenes as scenes
 from tests.support.cli_helpers import Project
 from tests.support.kafka_fixtures import TIMEOUT_S, eventually

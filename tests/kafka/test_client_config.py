@@ -7,8 +7,8 @@ from pathlib import Path
 
 from kafkaform.config.client_config import render
 from kafkaform.core.kafka_configs import refused_by_client
+from kafkaform.devcluster.jars.cache import kafka_classpath
 from kafkaform.devcluster.jars.java import find_java
-from kafkaform.devcluster.jars.kafka import kafka_classpath
 from tests.unit.config.test_client_config import EVERYTHING, group
 
 JAVA_CLIENT = """\

@@ -13,12 +13,12 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kafkaform.cluster import group_answers, log_spans, offset_writer
-from kafkaform.cluster.connection import Connection
-from kafkaform.cluster.group_answers import GroupAnswers
-from kafkaform.cluster.kafka import KafkaCluster
-from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.cluster.translation import translate_code
+from kafkaform.cluster.kafka import group_description, log_spans, offset_writer
+from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.kafka.group_description import GroupAnswers
+from kafkaform.cluster.testing.memory import MemoryCluster
+from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.transport.translation import translate_code
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import KafkaformError, PermissionDenied, RequestRejected
 from kafkaform.core.groups import Group, LogSpan
@@ -767,7 +767,7 @@ def test_a_coordinator_that_is_not_ready_is_asked_again() -> None:
         asked.append(list(names))
         return script.pop(0)
 
-    told = group_answers.settled(["a", "b", "c", "d"], ask)
+    told = group_description.settled(["a", "b", "c", "d"], ask)
     assert asked == [["a", "b", "c", "d"], ["b", "c"]]
     assert (told.found, list(told.failed)) == ({"a": 1, "b": 2}, ["d"])
 

@@ -13,13 +13,13 @@ import pytest
 from confluent_kafka import Producer, TopicCollection
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from kafkaform.cluster import facts
-from kafkaform.cluster.kafka import KafkaCluster
-from kafkaform.cluster.wire_reader import WireReader
+from kafkaform.cluster.kafka import facts
+from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.kafka.topic_sources import WireReader
 from kafkaform.core.errors import AuthenticationFailed, PermissionDenied, RequestRejected
 from kafkaform.core.model import Desired, Observation, ResourceRef
+from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles
 from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
-from kafkaform.core.throttles import Rates, ThrottledReplicas, Throttles
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan.planner import diff
 from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, connect, eventually
@@ -57,7 +57,7 @@ def three(kafka3: DevCluster) -> Iterator[KafkaCluster]:
 UNREACHABLE = """
 import sys
 from kafkaform.cluster import connection
-from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.errors import Unreachable
 from kafkaform.core.model import ResourceRef
 connection.CONNECT_TIMEOUT_S = 1.0
@@ -100,7 +100,9 @@ def test_a_wrong_password_is_told_at_once(
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 3600.0)  # nobody waits for that
+    monkeypatch.setattr(
+        "kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 3600.0
+    )  # nobody waits for that
     wrong = {**account().properties, "sasl.password": "wrong"}
     with connect(kafka_acl.sasl_bootstrap_servers, **wrong) as cluster:
         with pytest.raises(AuthenticationFailed, match="Authentication failed") as raised:

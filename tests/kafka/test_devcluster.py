@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafkaform.core.errors import DevClusterError
-from kafkaform.devcluster import logs, readiness
+from kafkaform.devcluster import processes, readiness
 from kafkaform.devcluster.cluster import AlreadyRunning, DevCluster
-from kafkaform.devcluster.status import Health
+from kafkaform.devcluster.state import Health
 from tests.unit.devcluster.test_devcluster import CLI, cli, processes_in, wait_for
 
 
@@ -60,7 +60,7 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         shown = cli("logs", "--data", directory, "-n", "4").stdout.splitlines()
         assert len(shown) == 4
         assert any(
-            "Kafka Server started" in line for line in logs.tail(directory / "node-1" / "broker.log", 50)
+            "Kafka Server started" in line for line in processes.tail(directory / "node-1" / "broker.log", 50)
         )
 
         (process,) = processes_in(directory)

@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from kafkaform.apply.executor import apply
-from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.core.apply_result import ApplyReport, Result
 from kafkaform.core.model import Plan

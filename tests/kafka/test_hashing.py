@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Message
 
 from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.devcluster.jars.cache import kafka_classpath
 from kafkaform.devcluster.jars.java import find_java
-from kafkaform.devcluster.jars.kafka import kafka_classpath
 from spark_validation.hashing import PARTITIONERS, Keys, murmur2
 from tests.support.kafka_fixtures import TIMEOUT_S, remove_topics
 from tests.support.skew_producers import create_topic, producer

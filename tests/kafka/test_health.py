@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from kafkaform.cluster.connection import Connection
-from kafkaform.cluster.health import read_health
-from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.kafka.health import read_health
+from kafkaform.cluster.transport.connection import Connection
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.health import Health, Part
 from kafkaform.core.layout import PartitionState

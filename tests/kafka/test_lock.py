@@ -16,9 +16,9 @@ import pytest
 from confluent_kafka import Consumer
 
 from kafkaform.apply import executor
-from kafkaform.cluster import lock_membership
-from kafkaform.cluster.kafka import KafkaCluster
-from kafkaform.cluster.lock_membership import INSTANCE_ID
+from kafkaform.cluster.kafka import lock_membership
+from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.kafka.lock_membership import INSTANCE_ID
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, LockHeld, LockLost, PermissionDenied, RequestRejected
 from kafkaform.core.lock import NAME, Guard

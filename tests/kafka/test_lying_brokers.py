@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from kafkaform.cluster.connection import Connection
+from kafkaform.cluster.transport.connection import Connection
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import Project, environment
 

@@ -9,18 +9,15 @@ import pytest
 from confluent_kafka import Producer
 
 from kafkaform.apply.executor import apply
-from kafkaform.apply.moves.audited_throttles import open_ledger
-from kafkaform.apply.moves.throttle_journal import ThrottleLedger
+from kafkaform.apply.moves.throttle_journal import ThrottleLedger, open_ledger
 from kafkaform.audit.trail import read_record
-from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.apply_result import Result
-from kafkaform.core.clock import Clock
 from kafkaform.core.layout import Assignment
 from kafkaform.core.lock import lost
-from kafkaform.core.move_options import MoveOptions
-from kafkaform.core.move_progress import MoveProgress
-from kafkaform.core.throttles import Rates, ThrottledReplicas, Throttles
+from kafkaform.core.moves import MoveOptions, MoveProgress, Rates, ThrottledReplicas, Throttles
+from kafkaform.core.progress import Clock
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.kafka_fixtures import TIMEOUT_S, connect, eventually
 from tests.support.load_clients import load

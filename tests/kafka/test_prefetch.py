@@ -8,9 +8,9 @@ from threading import current_thread, main_thread
 
 import pytest
 
-from kafkaform.cluster.kafka import KafkaCluster
-from kafkaform.cluster.topic_answers import Answers, Configs
-from kafkaform.cluster.wire_reader import WireReader
+from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.kafka.topic_answers import Answers, Configs
+from kafkaform.cluster.kafka.topic_sources import WireReader
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import CreateTopic, DeleteTopic
 from kafkaform.devcluster.cluster import DevCluster
@@ -52,7 +52,7 @@ def test_only_the_next_reading_is_of_before(kafka: DevCluster, prefix: str) -> N
 def test_a_cluster_that_does_not_answer_keeps_no_other_waiting(
     deaf: str, kafka: DevCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 15.0)
+    monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 15.0)
     with connect(deaf) as silent, connect(kafka.bootstrap_servers) as cluster:
         silent.begin()
         assert not silent._ahead._facts.done()  # type: ignore[union-attr]
@@ -76,7 +76,7 @@ def test_what_is_told_of_early_is_read_early_and_only_once(
         return plainly(source, names)
 
     monkeypatch.setattr(WireReader, "configs", watched)
-    monkeypatch.setattr("kafkaform.cluster.prefetch.TOLD_AT_A_TIME", 10)
+    monkeypatch.setattr("kafkaform.cluster.kafka.prefetch.TOLD_AT_A_TIME", 10)
     with connect(kafka.bootstrap_servers) as cluster:
         expect = cluster.begin()
         for ref in (*refs[:25], absent, group):

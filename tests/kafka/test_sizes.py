@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from confluent_kafka import Producer
 
-from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.kafka_fixtures import Account, eventually

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.cluster import wire
-from kafkaform.cluster.admin_reader import AdminReader
-from kafkaform.cluster.connection import Connection
-from kafkaform.cluster.reader import topic_source
-from kafkaform.cluster.sockets import Sockets
-from kafkaform.cluster.wire_reader import WireReader
-from kafkaform.cluster.writer import submit
+from kafkaform.cluster.kafka.topic_sources import AdminReader, WireReader
+from kafkaform.cluster.kafka.topics import topic_source
+from kafkaform.cluster.kafka.writer import submit
+from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.transport.sockets import Sockets
+from kafkaform.cluster.wire import large_answers
 from kafkaform.config.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.lock import unguarded
@@ -94,7 +93,9 @@ def test_tls_with_a_certificate_says_what_librdkafka_says(
     assert isinstance(source := topic_source(connection), WireReader)
     told = eventually(lambda: everything(AdminReader(connection), names), lambda said: said[4] == ([], []))
     assert everything(source, names) == told
-    ((broker_id, brokers),) = connection.ask_each(wire.ADDRESSES, wire.metadata_of_no_topic(), 5).items()
+    ((broker_id, brokers),) = connection.ask_each(
+        large_answers.ADDRESSES, large_answers.metadata_of_no_topic(), 5
+    ).items()
     assert isinstance(brokers, dict)
     assert brokers.keys() == {broker_id} == {1}
     # The certificate is the login, and the broker's own is checked.
@@ -103,4 +104,4 @@ def test_tls_with_a_certificate_says_what_librdkafka_says(
         (("ssl.ca.location",), "certificate verify failed"),
     ):
         with pytest.raises(ClusterError, match=said):
-            trusting(missing).ask(wire.ADDRESSES, [wire.metadata_of_no_topic()])
+            trusting(missing).ask(large_answers.ADDRESSES, [large_answers.metadata_of_no_topic()])

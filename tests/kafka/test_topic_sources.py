@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.cluster import wire
-from kafkaform.cluster.admin_reader import AdminReader
-from kafkaform.cluster.api import Api
-from kafkaform.cluster.connection import Connection
-from kafkaform.cluster.kafka import KafkaCluster
-from kafkaform.cluster.reader import topic_source
-from kafkaform.cluster.topic_answers import TopicSource
-from kafkaform.cluster.wire_reader import WireReader
-from kafkaform.cluster.writer import submit
+from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.kafka.topic_answers import TopicSource
+from kafkaform.cluster.kafka.topic_sources import AdminReader, WireReader
+from kafkaform.cluster.kafka.topics import topic_source
+from kafkaform.cluster.kafka.writer import submit
+from kafkaform.cluster.transport.api import Api
+from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.wire import large_answers
 from kafkaform.config.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.lock import unguarded
@@ -43,7 +42,7 @@ def test_many_requests_are_answered_in_order(
     values = dict(zip(names, map(str, range(24)), strict=True))
     topics = [CreateTopic(ResourceRef("Topic", n), 1, 1, {"retention.ms": v}) for n, v in values.items()]
     assert real_cluster.execute(topics) == [None] * len(topics)
-    monkeypatch.setattr("kafkaform.cluster.wire_reader.CHUNK", 2)
+    monkeypatch.setattr("kafkaform.cluster.kafka.topic_sources.CHUNK", 2)
     found = eventually(lambda: WireReader(connection).configs(names).found, lambda f: f.keys() == set(names))
     assert {name: configs.own["retention.ms"] for name, configs in found.items()} == values
 
@@ -130,8 +129,8 @@ def test_a_client_that_cannot_is_not_asked(kafka: DevCluster) -> None:
 
 def test_versions_that_brokers_do_not_speak(connection: Connection) -> None:
     assert isinstance(topic_source(connection), WireReader)
-    assert connection.speaks(wire.METADATA)
-    assert not connection.speaks(wire.METADATA._replace(version=999))
+    assert connection.speaks(large_answers.METADATA)
+    assert not connection.speaks(large_answers.METADATA._replace(version=999))
     assert not connection.speaks(Api(29_999, 0, flexible=False))
 
 

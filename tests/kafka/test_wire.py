@@ -8,25 +8,20 @@ from typing import Any
 
 import pytest
 
-from kafkaform.cluster import (
-    group_listing,
-    group_wire,
-    reassignments,
-    sizes,
-    wire,
-)
-from kafkaform.cluster.api import Question
-from kafkaform.cluster.connection import Connection
-from kafkaform.cluster.partition_wire import PLACEMENT
+from kafkaform.cluster.kafka import group_listing, reassignments, sizes
+from kafkaform.cluster.transport.api import Question
+from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.wire import group_messages, large_answers
+from kafkaform.cluster.wire.partitions import PLACEMENT
 from kafkaform.devcluster.cluster import DevCluster
 from tests.unit.cluster.test_wire import _TELLING, read
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("group_answers", "group_listing"):
-        monkeypatch.setattr(f"kafkaform.cluster.{module}.COORDINATOR_TIMEOUT_S", -1.0)
-    monkeypatch.setattr("kafkaform.cluster.controlled._PAUSE_S", 0)
+    for module in ("group_description", "group_listing"):
+        monkeypatch.setattr(f"kafkaform.cluster.kafka.{module}.COORDINATOR_TIMEOUT_S", -1.0)
+    monkeypatch.setattr("kafkaform.cluster.transport.controlled._PAUSE_S", 0)
 
 
 def test_answers_of_a_real_broker_are_read_damaged_or_not(kafka: DevCluster) -> None:
@@ -34,17 +29,23 @@ def test_answers_of_a_real_broker_are_read_damaged_or_not(kafka: DevCluster) -> 
     connection = Connection({"bootstrap.servers": address}, lambda: {"bootstrap_servers": address})
     group = ["nobody-is-here"]
     asked: list[tuple[Question[Any], bytes]] = [
-        (wire.TOPICS, wire.metadata_of_all_topics()),
-        (PLACEMENT, wire.metadata_of_all_topics()),
-        (wire.TOPIC_CONFIGS, wire.describe_topic_configs(["__consumer_offsets", "nobody-is-here"])),
-        (wire.BROKER_CONFIGS, wire.describe_configs_of_brokers([1], ["log.retention.ms", "num.partitions"])),
+        (large_answers.TOPICS, large_answers.metadata_of_all_topics()),
+        (PLACEMENT, large_answers.metadata_of_all_topics()),
+        (
+            large_answers.TOPIC_CONFIGS,
+            large_answers.describe_topic_configs(["__consumer_offsets", "nobody-is-here"]),
+        ),
+        (
+            large_answers.BROKER_CONFIGS,
+            large_answers.describe_configs_of_brokers([1], ["log.retention.ms", "num.partitions"]),
+        ),
         (group_listing._LIST_GROUPS, group_listing._EVERY_STATE_AND_TYPE),
         (group_listing._WITH_CONFIGS, group_listing._GROUPS_ALONE),
-        (group_wire.FIND_COORDINATORS, group_wire.groups_to_find(group)),
-        (group_wire.DESCRIBE_CLASSIC, group_wire.groups_to_describe(group)),
-        (group_wire.DESCRIBE_SHARE, group_wire.groups_to_describe(group)),
-        (group_wire.DESCRIBE_STREAMS, group_wire.groups_to_describe(group)),
-        (group_wire.SHARE_OFFSETS, group_wire.share_groups_to_tell_offsets_of(group)),
+        (group_messages.FIND_COORDINATORS, group_messages.groups_to_find(group)),
+        (group_messages.DESCRIBE_CLASSIC, group_messages.groups_to_describe(group)),
+        (group_messages.DESCRIBE_SHARE, group_messages.groups_to_describe(group)),
+        (group_messages.DESCRIBE_STREAMS, group_messages.groups_to_describe(group)),
+        (group_messages.SHARE_OFFSETS, group_messages.share_groups_to_tell_offsets_of(group)),
         (sizes._LOG_DIRS, sizes._sizes_of({"__consumer_offsets": [0, 1]})),
         (reassignments._RUNNING, pack(">i", 3_000) + b"\x00\x00"),
     ]

@@ -20,7 +20,7 @@ import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
 
 from kafkaform.audit.trail import read_record
-from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.layout import Assignment
 from kafkaform.devcluster.cluster import DevCluster

@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from kafkaform.devcluster.jars.java import find_java
 from kafkaform.devcluster.jars.spark import class_archive, connector_jars
-from spark_validation.session import SessionSettings, start
+from spark_validation.configuration import SessionSettings
+from spark_validation.session import start
 
 
 @pytest.fixture(scope="session")

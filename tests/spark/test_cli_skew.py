@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import CreateTopic
 from kafkaform.devcluster.cluster import DevCluster
-from spark_validation.session import SessionSettings
+from spark_validation.configuration import SessionSettings
 from tests.kafka.test_cli_skew import filled
 from tests.support.cli_helpers import Project, Terminal, kafkaform, plain
 from tests.support.kafka_fixtures import TIMEOUT_S, Account, eventually

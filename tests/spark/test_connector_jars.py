@@ -12,7 +12,7 @@ from kafkaform.cli.skew_options import SkewOptions
 from kafkaform.devcluster.jars.ivy import pyspark_jars
 from kafkaform.devcluster.jars.java import find_java
 from kafkaform.devcluster.jars.spark import class_archive, connector_jars
-from spark_validation.session import SessionSettings
+from spark_validation.configuration import SessionSettings
 from tests.support.fake_ivy import FakeIvy
 
 VERSION = metadata.version("pyspark")

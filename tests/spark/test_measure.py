@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_validation import measure
+from spark_validation.key_counts import Layout
 from spark_validation.measure import tally
-from spark_validation.tally import Layout
 from tests.support.skew_records import Record, assert_same, counted
 from tests.unit.spark_validation.test_rows import assert_same_counts
 

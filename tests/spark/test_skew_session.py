@@ -22,8 +22,8 @@ from pyspark.sql import SparkSession
 from kafkaform.config.client_properties.java import to_java
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.jars.spark import connector_jars
+from spark_validation.configuration import secrets
 from spark_validation.errors import ReadingFailed
-from spark_validation.redaction import secrets
 from spark_validation.translation import translated
 from tests.support.kafka_fixtures import Account, _binding, _grant, admin_client, eventually, guarded
 from tests.unit.spark_validation.test_session import refused
@@ -56,10 +56,9 @@ def filled(servers: str, topic: str) -> None:
 def counted(
     spark: SparkSession, topic: str, kafka: Mapping[str, str], tell: Any = None, partitions: int = 2
 ) -> Any:
-    from spark_validation.measure import tally
+    from spark_validation.key_counts import Layout
+    from spark_validation.measure import records, tally
     from spark_validation.progress import following
-    from spark_validation.source import records
-    from spark_validation.tally import Layout
     from spark_validation.windows import Span, plan_windows
 
     plan = plan_windows([Span(number, 0, RECORDS // 2) for number in range(partitions)], records=80, seed=1)
@@ -95,7 +94,7 @@ def test_an_account_reads_and_its_password_is_in_no_plan(
     prefix: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from spark_validation.source import records
+    from spark_validation.measure import records
     from spark_validation.windows import Span, plan_windows
 
     topic = f"{prefix}a"
@@ -154,8 +153,9 @@ import json, sys, urllib.request
 from pathlib import Path
 import psutil
 from kafkaform.devcluster.jars.spark import connector_jars
-from spark_validation.redaction import secrets
-from spark_validation.session import SessionSettings, start
+from spark_validation.configuration import secrets
+from spark_validation.session import start
+from spark_validation.configuration import SessionSettings
 from spark_validation.translation import translated
 from tests.spark.test_skew_session import counted
 
@@ -249,7 +249,8 @@ EXPECTED = [
 
 LONG = """
 import sys
-from spark_validation.session import SessionSettings, start
+from spark_validation.session import start
+from spark_validation.configuration import SessionSettings
 with start(SessionSettings(master="local[2]", memory="512m")) as spark:
     print(spark.sparkContext._gateway.proc.pid, flush=True)
     spark.range(10**12).selectExpr("sum(id * id % 7)").collect()
@@ -282,7 +283,8 @@ CONSUMER = "org.apache.kafka.clients.consumer.KafkaConsumer"
 PREPARED = """
 import sys
 from pathlib import Path
-from spark_validation.session import SessionSettings, start
+from spark_validation.session import start
+from spark_validation.configuration import SessionSettings
 archive, *jars = map(Path, sys.argv[1:])
 with start(SessionSettings(tuple(jars), master="local[1]", memory="512m", class_archive=archive)) as spark:
     java = spark._jvm.java

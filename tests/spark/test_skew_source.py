@@ -12,12 +12,12 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from pyspark.sql import SparkSession
 
-from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.inspect.skew.spans import read_logs
+from kafkaform.inspect.skew import read_logs
 from spark_validation.job import JobSettings, run_topic
+from spark_validation.measure import records
 from spark_validation.results import Limits
-from spark_validation.source import records
 from spark_validation.windows import SamplePlan, Span, plan_windows
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
 from tests.support.skew_producers import Key, create_topic, messages, named, producer, send

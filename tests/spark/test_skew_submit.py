@@ -19,11 +19,10 @@ from pyspark.sql import SparkSession
 from kafkaform.config.client_properties.java import to_java
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.jars.spark import connector_jars
-from spark_validation.arguments import parser
-from spark_validation.document import from_document
+from spark_validation.entry import parser
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
 from spark_validation.job import JobSettings, run_topic
-from spark_validation.results import Limits
+from spark_validation.results import Limits, from_document
 from spark_validation.windows import Span
 from tests.support.kafka_fixtures import Account, admin_client
 from tests.support.spark_cluster import spark_home, standalone
@@ -117,7 +116,7 @@ def test_who_may_not_see_log_directories_sees_no_bytes(
 
 
 def test_a_report_is_written_whole_and_replaces_an_older_one(spark: SparkSession, tmp_path: Path) -> None:
-    from spark_validation.hadoop_files import write
+    from spark_validation.entry import write
 
     target = tmp_path / "new folder" / "report.json"
     for text in ("a longer text with ü", "short"):
@@ -129,17 +128,17 @@ def test_a_report_is_written_whole_and_replaces_an_older_one(spark: SparkSession
 def test_a_report_that_cannot_be_written_leaves_the_older_one(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spark_validation import hadoop_files
+    from spark_validation import entry
 
     target = tmp_path / "report.json"
-    hadoop_files.write(spark, str(target), "old")
+    entry.write(spark, str(target), "old")
 
     def fail(*_: object) -> None:
         raise JobFailed("no")
 
-    monkeypatch.setattr(hadoop_files, "_replace", fail)
+    monkeypatch.setattr(entry, "_replace", fail)
     with pytest.raises(JobFailed):
-        hadoop_files.write(spark, str(target), "new")
+        entry.write(spark, str(target), "new")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("report.json", "old")]
 
 
@@ -171,10 +170,11 @@ THROUGH_MASTER = """
 import json, sys
 from pathlib import Path
 from kafkaform.devcluster.jars.spark import connector_jars
-from spark_validation.document import to_json
+from spark_validation.results import to_json
 from spark_validation.job import JobSettings, run_topic
 from spark_validation.results import Limits, Report
-from spark_validation.session import SessionSettings, start
+from spark_validation.session import start
+from spark_validation.configuration import SessionSettings
 from spark_validation.windows import Span
 
 master, topic, spans, kafka = json.loads(sys.stdin.read())

@@ -8,10 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kafkaform.apply.executor import apply
-from kafkaform.audit.author import Author
 from kafkaform.audit.entries import Entry, Outcome, RecordedField
 from kafkaform.audit.journal import open_journal
-from kafkaform.audit.record import about
+from kafkaform.audit.record import Author, about
 from kafkaform.audit.trail import read_record
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.settings import AuditSettings

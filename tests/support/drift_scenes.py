@@ -14,7 +14,7 @@ from kafkaform.core.model import Desired, Plan
 from kafkaform.inspect.drift import Drift, Unmanaged, find_drift
 from kafkaform.plan.planning import Request, make_plan
 from kafkaform.report.drift_ways import Reach
-from kafkaform.resources.changes import fields_of
+from kafkaform.resources.values import fields_of
 from tests.support import strategies
 from tests.support.audit_scenes import Story
 from tests.support.scenes import QUIET

@@ -12,12 +12,21 @@ from typing import Any
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from kafkaform.cluster import group_wire
-from kafkaform.cluster.api import Api, Question
-from kafkaform.cluster.connection import Connection
-from kafkaform.cluster.group_wire import strings
-from kafkaform.cluster.message_schema import INT8, INT16, INT32, NULLABLE_STRING, array, octets, struct, whole
-from kafkaform.cluster.wire import length, string
+from kafkaform.cluster.transport.api import Api, Question
+from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.wire import group_messages
+from kafkaform.cluster.wire.group_messages import strings
+from kafkaform.cluster.wire.large_answers import length, string
+from kafkaform.cluster.wire.message_schema import (
+    INT8,
+    INT16,
+    INT32,
+    NULLABLE_STRING,
+    array,
+    octets,
+    struct,
+    whole,
+)
 from kafkaform.config.client_properties import to_kafka_python, to_librdkafka
 from tests.support.kafka_fixtures import TIMEOUT_S, eventually
 
@@ -171,8 +180,8 @@ class Heartbeats:
         """The broker that coordinates the group."""
 
         def ask() -> Mapping[str, Any]:
-            body = group_wire.groups_to_find([self.group])
-            (answer,) = self.connection.ask(group_wire.FIND_COORDINATORS, [body])
+            body = group_messages.groups_to_find([self.group])
+            (answer,) = self.connection.ask(group_messages.FIND_COORDINATORS, [body])
             told: Mapping[str, Any] = answer["coordinators"][0]
             return told
 

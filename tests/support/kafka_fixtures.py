@@ -31,7 +31,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kafkaform.cluster.kafka import KafkaCluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.config.client_properties import to_kafka_python, to_librdkafka
 from kafkaform.devcluster.cluster import DevCluster
 

@@ -15,8 +15,8 @@ from threading import Timer
 from typing import Any, Self
 
 from kafkaform.apply import executor
-from kafkaform.cluster.kafka import KafkaCluster
-from kafkaform.cluster.lock_membership import INSTANCE_ID
+from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.kafka.lock_membership import INSTANCE_ID
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.core.errors import KafkaformError, LockLost
 from kafkaform.core.lock import NAME, Guard, Holder

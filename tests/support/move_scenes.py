@@ -6,20 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 
+from kafkaform.apply.change_execution import Observer
 from kafkaform.apply.moves.context import Conduct
 from kafkaform.apply.moves.reassignment import Mover, MoveReport
 from kafkaform.apply.moves.throttle_journal import Announcement, ThrottleLedger
-from kafkaform.apply.observers import Observer
-from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.core.clock import Clock
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.errors import AuditError
 from kafkaform.core.layout import Assignment, Broker
 from kafkaform.core.lock import Guard, unguarded
-from kafkaform.core.move_options import MoveOptions
-from kafkaform.core.move_progress import MoveProgress
+from kafkaform.core.moves import MoveOptions, MoveProgress, Throttles
 from kafkaform.core.operations import CreateTopic, Reassign
-from kafkaform.core.throttles import Throttles
+from kafkaform.core.progress import Clock
 from tests.support.scenes import FakeClock, topic
 
 MB = 1_000_000

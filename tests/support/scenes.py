@@ -10,7 +10,6 @@ import pytest
 
 from kafkaform.cluster.protocol import Cluster, none_besides
 from kafkaform.config.settings import Settings
-from kafkaform.core.clock import Clock
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.groups import GroupReading, LogSpan, TopicPartition
 from kafkaform.core.health import Health
@@ -27,9 +26,9 @@ from kafkaform.core.model import (
     ResourceRef,
     Undeclared,
 )
+from kafkaform.core.moves import Throttles
 from kafkaform.core.operations import CreateTopic, Operation
-from kafkaform.core.progress import Progress
-from kafkaform.core.throttles import Throttles
+from kafkaform.core.progress import Clock, Progress
 from kafkaform.plan.planning import Request, make_plan
 from kafkaform.resources.consent import Grant
 

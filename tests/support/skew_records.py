@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from spark_validation import counting
+from spark_validation.counting import of_records
 from spark_validation.hashing import PARTITIONERS, Keys
-from spark_validation.rows import of_records
-from spark_validation.tally import MULTIPLICITIES, NEVER, HotKey, Layout, Tally
+from spark_validation.key_counts import MULTIPLICITIES, NEVER, HotKey, Layout, Tally
 
 SCHEMA = pa.schema(
     [

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_validation.hashing import PARTITIONERS, Int64s, Keys
-from spark_validation.tally import Layout, Tally
+from spark_validation.key_counts import Layout, Tally
 from spark_validation.windows import SamplePlan, Span, plan_windows
 from tests.support.skew_records import count
 

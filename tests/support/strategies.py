@@ -41,7 +41,7 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.resources.changes import fields_of
+from kafkaform.resources.values import fields_of
 
 T = TypeVar("T")
 

@@ -7,7 +7,6 @@ from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkaform.core.apply_result import AGAIN
-from kafkaform.core.clock import Clock
 from kafkaform.core.errors import (
     AuthenticationFailed,
     ClusterError,
@@ -16,6 +15,7 @@ from kafkaform.core.errors import (
     PermissionDenied,
     RequestRejected,
 )
+from kafkaform.core.progress import Clock
 from kafkaform.core.units import format_duration
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import Cluster
     from kafkaform.core.layout import Layout
     from kafkaform.core.lock import Guard
-    from kafkaform.core.move_options import MoveOptions
-    from kafkaform.core.move_progress import MoveObserver
+    from kafkaform.core.moves import MoveObserver, MoveOptions
 
 PATIENCE_S = 120.0
 """How long the cluster may not answer at all while replicas are moved: a broker that restarts is no reason

@@ -11,21 +11,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkaform.apply.moves.batch_run import GRACE_S, NEW_PLAN, BatchRun
-from kafkaform.apply.moves.batches import cut
+from kafkaform.apply.moves.batches import Whereabouts, cut, moves_of, named, whereabouts
 from kafkaform.apply.moves.context import Conduct, Stopped
-from kafkaform.apply.moves.partition_move import Whereabouts, moves_of, named, whereabouts
-from kafkaform.apply.moves.throttle_keeper import ThrottleKeeper, described
+from kafkaform.apply.moves.throttles import ThrottleKeeper, described
 from kafkaform.apply.moves.waiting import POLL_S, clear_layout, wait_in_sync
 from kafkaform.core.apply_result import AGAIN
 from kafkaform.core.errors import ClusterError, LockLost, MovesUnfinished, PermissionDenied
-from kafkaform.core.move_progress import MoveProgress
+from kafkaform.core.moves import MoveProgress
 from kafkaform.core.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkaform.apply.moves.batches import Batch
-    from kafkaform.apply.moves.partition_move import PartitionMove
+    from kafkaform.apply.moves.batches import Batch, PartitionMove
     from kafkaform.core.groups import TopicPartition
     from kafkaform.core.layout import Layout, Replicas
     from kafkaform.core.model import ResourceRef

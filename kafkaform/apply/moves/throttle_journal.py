@@ -1,14 +1,35 @@
-"""Who has set which throttle: written down before it is set, so that nothing else is ever taken off."""
+"""Who has set which throttle: written down before it is set, so that nothing else is ever taken off.
+
+The throttles that applies set, in the record: written before they are set, and after they are off.
+
+An apply that is killed leaves its throttles behind; by the record the next one finds them, and knows them
+from those of other people.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kafkaform.apply.moves.throttles import union
+from kafkaform.audit.journal import sinks_of
+from kafkaform.audit.record import (
+    FORMAT_VERSION,
+    LONGEST_LINE,
+    dumped,
+    timestamp,
+)
+from kafkaform.audit.trail import read_record
+from kafkaform.core.moves import ThrottledReplicas, Throttles
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from kafkaform.core.throttles import Throttles
+    from kafkaform.audit.entries import ThrottleEntry
+    from kafkaform.audit.journal import Sink
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.config.settings import AuditSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +79,141 @@ class _NoLedger:
 
 NO_LEDGER: ThrottleLedger = _NoLedger()
 """Remembers nothing: throttles of an apply that is killed stay."""
+
+
+@dataclass(slots=True)
+class AuditedThrottles:
+    """The throttles of one apply, in its record; see `ThrottleLedger`.
+
+    Attributes:
+        sinks: Where to write.
+        recorded: Reads what applies to any cluster have written.
+        run: The id of this apply.
+        cluster_id: The cluster.
+        clock: Tells the time.
+    """
+
+    sinks: Sequence[Sink]
+    recorded: Callable[[], Sequence[ThrottleEntry]]
+    run: str
+    cluster_id: str
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    _count: int = 0
+
+    @property
+    def kept(self) -> bool:
+        """See `ThrottleLedger.kept`."""
+        return bool(self.sinks)
+
+    def announce(self, throttles: Throttles) -> Sequence[Announcement]:
+        """See `ThrottleLedger.announce`.
+
+        Raises:
+            AuditError: It cannot be written.
+        """
+        at = timestamp(self.clock())
+        announced = []
+        for part in _parts(throttles):
+            self._count += 1
+            announced.append(Announcement(f"{self.run}.{self._count}", part, at))
+        self._write([self._line(one.id, at, "set", one.throttles) for one in announced])
+        return announced
+
+    def removed(self, announcements: Sequence[Announcement]) -> None:
+        """See `ThrottleLedger.removed`.
+
+        Raises:
+            AuditError: It cannot be written.
+        """
+        at = timestamp(self.clock())
+        self._write([self._line(one.id, at, "removed", Throttles()) for one in announcements])
+
+    def left(self) -> Sequence[Announcement]:
+        """See `ThrottleLedger.left`.
+
+        Raises:
+            AuditError: There is a record, and it cannot be read.
+        """
+        return [
+            Announcement(entry.id, entry.throttles, entry.at)
+            for entry in self.recorded()
+            # A file may be kept for several clusters, and a topic may have been copied from another one.
+            if entry.cluster_id == self.cluster_id and not entry.removed and entry.run != self.run
+        ]
+
+    def _write(self, lines: Sequence[str]) -> None:
+        for sink in self.sinks if lines else ():
+            sink.append(lines)
+
+    def _line(self, entry_id: str, at: str, state: str, throttles: Throttles) -> str:
+        # The run is that of the announcement, also where another apply takes its throttles off.
+        document: dict[str, Any] = {
+            "format_version": FORMAT_VERSION,
+            "record": "throttle",
+            "id": entry_id,
+            "run": entry_id.partition(".")[0],
+            "at": at,
+            "cluster": self.cluster_id,
+            "state": state,
+        }
+        if state == "set":
+            document |= _json(throttles)
+        return dumped(document)
+
+
+def open_ledger(cluster: Cluster, audit: AuditSettings, run: str, cluster_id: str) -> AuditedThrottles:
+    """The ledger of an apply.
+
+    Args:
+        cluster: The cluster that is applied to.
+        audit: Where its record is kept.
+        run: The id of the apply, as in its journal.
+        cluster_id: The id of the cluster.
+    """
+    return AuditedThrottles(
+        sinks_of(cluster, audit), lambda: read_record(cluster, audit).throttles, run, cluster_id
+    )
+
+
+def _json(throttles: Throttles) -> dict[str, Any]:
+    """Throttles as a record has them."""
+    return {
+        "brokers": [
+            {"id": broker, "leader": rates.leader, "follower": rates.follower}
+            for broker, rates in sorted(throttles.rates.items())
+        ],
+        "topics": [
+            {"name": name, "leader": sorted(one.leader), "follower": sorted(one.follower)}
+            for name, one in sorted(throttles.replicas.items())
+        ],
+    }
+
+
+def _parts(throttles: Throttles) -> Iterator[Throttles]:
+    """Throttles in parts that fit into a line each."""
+    part = Throttles(throttles.rates)
+    room = LONGEST_LINE // 2
+    used = 0
+    for name, listed in throttles.replicas.items():
+        for piece in _pieces(listed, room):
+            more = Throttles(replicas={name: piece})
+            size = len(dumped(_json(more)))
+            if used and used + size > room:
+                yield part
+                part, used = Throttles(), 0
+            part = union([part, more])
+            used += size
+    yield part
+
+
+def _pieces(listed: ThrottledReplicas, room: int) -> Iterator[ThrottledReplicas]:
+    """The entries of one topic, in as many pieces as it takes."""
+    most = room // 32  # entries: two numbers, quotes and commas
+    both = [(True, entry) for entry in sorted(listed.leader)]
+    both += [(False, entry) for entry in sorted(listed.follower)]
+    for start in range(0, len(both), most):
+        some = both[start : start + most]
+        yield ThrottledReplicas(
+            frozenset(entry for leads, entry in some if leads),
+            frozenset(entry for leads, entry in some if not leads),
+        )

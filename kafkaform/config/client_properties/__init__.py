@@ -6,10 +6,15 @@ Kafka's own tools take as `--command-config`.
 """
 
 from kafkaform.config.client_properties.catalogue import SENSITIVE
-from kafkaform.config.client_properties.dialects import to_librdkafka
 from kafkaform.config.client_properties.kafka_python import to_kafka_python
 from kafkaform.config.client_properties.properties import HIDDEN, ClientProperties, parse
-from kafkaform.config.client_properties.resolution import Resolved, read_secret_file, redact, resolve
+from kafkaform.config.client_properties.resolution import (
+    Resolved,
+    read_secret_file,
+    redact,
+    resolve,
+    to_librdkafka,
+)
 
 __all__ = [
     "HIDDEN",

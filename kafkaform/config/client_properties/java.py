@@ -9,9 +9,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkaform.config.client_properties.dialects import renamed
 from kafkaform.config.client_properties.jaas import LoginModule
-from kafkaform.config.client_properties.resolution import read_secret_file
+from kafkaform.config.client_properties.resolution import read_secret_file, renamed
 from kafkaform.core.errors import KafkaformError
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""Kafka's own `--command-config` properties file, translated into librdkafka's names."""
+"""Kafka's own `--command-config` properties file, its TLS stores and its login included.
+
+Everything is translated into librdkafka's names.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,225 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafkaform.config.client_properties import java_names
-from kafkaform.config.client_properties.java_login import login
-from kafkaform.config.client_properties.java_stores import tls
+from kafkaform.config.client_properties import other_names
+from kafkaform.config.client_properties.jaas import LoginModule, MalformedJaas, parse_jaas
+from kafkaform.config.client_properties.java import (
+    KERBEROS_MODULE,
+    OAUTH_HANDLER,
+    OAUTH_MODULE,
+    PLAIN_MODULE,
+    SCRAM_MODULE,
+)
+from kafkaform.config.client_properties.other_names import LOADS_CODE_OR_RUNS_COMMANDS, reason
 from kafkaform.config.client_properties.template import escape
-from kafkaform.config.client_properties.unavailable import LOADS_CODE_OR_RUNS_COMMANDS, reason
 from kafkaform.core.errors import Problem
 from kafkaform.core.model import Location
-from kafkaform.core.spelling import nearest, quoted
+from kafkaform.core.wording import nearest, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+_JKS = "JKS"
+_PEM = "PEM"
+_PKCS12 = "PKCS12"
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """What is wrong with one Java property."""
+
+    name: str
+    message: str
+    hint: str
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a translation found: values under our names, each with the Java name it came from."""
+
+    values: dict[str, tuple[str, str]] = field(default_factory=dict)
+    flaws: list[Flaw] = field(default_factory=list)
+
+    def add(self, name: str, value: str | None, source: str) -> None:
+        """Take a value, where there is one."""
+        if value is not None:
+            self.values[name] = (value, source)
+
+    def refuse(self, name: str, message: str, hint: str) -> None:
+        """Take a flaw."""
+        self.flaws.append(Flaw(name, message, hint))
+
+
+def tls(written: Mapping[str, str]) -> Outcome:
+    """Translate everything about TLS; without TLS in `security.protocol` Java reads none of it."""
+    outcome = Outcome()
+    if "SSL" not in written.get("security.protocol", "").upper():
+        return outcome
+    truststore(written, outcome, "ssl.ca")
+    _keystore(written, outcome)
+    name = "ssl.endpoint.identification.algorithm"
+    if name in written:
+        outcome.add(name, written[name].strip() or "none", name)
+    protocols = {word.strip() for word in written.get("ssl.enabled.protocols", "").split(",") if word.strip()}
+    if protocols and not protocols & {"TLSv1.2", "TLSv1.1", "TLSv1"}:
+        outcome.refuse(
+            "ssl.enabled.protocols",
+            "ssl.enabled.protocols: librdkafka cannot be kept from using TLS 1.2",
+            "restrict the protocols on the broker, and leave it out here",
+        )
+    if written.get("ssl.cipher.suites", "").strip():
+        outcome.refuse(
+            "ssl.cipher.suites",
+            "ssl.cipher.suites: Java and OpenSSL name these differently",
+            "set ssl.cipher.suites in kafkaform.yaml, with OpenSSL's names",
+        )
+    return outcome
+
+
+def truststore(written: Mapping[str, str], outcome: Outcome, prefix: str, source: str | None = None) -> None:
+    """Translate a trust store into `PREFIX.location` or `PREFIX.pem`; `source` is where it was written."""
+    location, certificates = "ssl.truststore.location", "ssl.truststore.certificates"
+    kind = written.get("ssl.truststore.type", _JKS).strip().upper()
+    if certificates in written:
+        outcome.add(f"{prefix}.pem", written[certificates], source or certificates)
+    if location not in written:
+        return
+    store = written[location]
+    if kind == _PEM:
+        outcome.add(f"{prefix}.location", store, source or location)
+        return
+    line = f"keytool -exportcert -rfc -alias ALIAS -keystore {store} -file ca.pem"
+    if kind == _PKCS12:
+        line = f"openssl pkcs12 -in {store} -nokeys -out ca.pem"
+    outcome.refuse(
+        source or location,
+        f"{location}: a {kind} trust store can only be read by Java",
+        f"convert it: {line}; then set ssl.truststore.type=PEM and {location}=ca.pem",
+    )
+
+
+def _keystore(written: Mapping[str, str], outcome: Outcome) -> None:
+    location, chain, key = "ssl.keystore.location", "ssl.keystore.certificate.chain", "ssl.keystore.key"
+    kind = written.get("ssl.keystore.type", _JKS).strip().upper()
+    if chain in written or key in written:
+        outcome.add("ssl.certificate.pem", written.get(chain), chain)
+        outcome.add("ssl.key.pem", written.get(key), key)
+        outcome.add("ssl.key.password", written.get("ssl.key.password"), "ssl.key.password")
+    if location not in written:
+        return
+    store = written[location]
+    if kind == _PEM:
+        outcome.add("ssl.certificate.location", store, location)
+        outcome.add("ssl.key.location", store, location)
+        outcome.add("ssl.key.password", written.get("ssl.key.password"), "ssl.key.password")
+    elif kind == _PKCS12:
+        outcome.add(location, store, location)
+        outcome.add("ssl.keystore.password", written.get("ssl.keystore.password"), "ssl.keystore.password")
+    else:
+        line = f"keytool -importkeystore -srckeystore {store} -destkeystore client.p12 -deststoretype PKCS12"
+        outcome.refuse(
+            location,
+            f"{location}: a {kind} key store can only be read by Java",
+            f"convert it: {line}; then openssl pkcs12 -in client.p12 -out client.pem, set "
+            "ssl.keystore.type=PEM, ssl.keystore.location=client.pem and ssl.key.password",
+        )
+
+
+_OLD_OAUTH_HANDLER = OAUTH_HANDLER.replace("oauthbearer.", "oauthbearer.secured.")
+
+
+def login(written: Mapping[str, str]) -> Outcome:
+    """Translate `sasl.jaas.config` and what belongs to it."""
+    outcome = Outcome()
+    handler = written.get("sasl.login.callback.handler.class", "").strip()
+    if handler and handler not in (OAUTH_HANDLER, _OLD_OAUTH_HANDLER):
+        outcome.refuse(
+            "sasl.login.callback.handler.class",
+            f"sasl.login.callback.handler.class {handler} is Java code that kafkaform cannot run",
+            "use SCRAM, or OAUTHBEARER with client credentials",
+        )
+    if not written.get("security.protocol", "").strip().upper().startswith("SASL_"):
+        return outcome
+    mechanism = written.get("sasl.mechanism", "").strip().upper()
+    if not mechanism:
+        outcome.add("sasl.mechanism", "GSSAPI", "security.protocol")  # Java's default
+    elif mechanism == "OAUTHBEARER":
+        outcome.add("sasl.oauthbearer.method", "oidc", "sasl.mechanism")
+    jaas = written.get("sasl.jaas.config")
+    if jaas is None:
+        return outcome
+    try:
+        module = parse_jaas(jaas)
+    except MalformedJaas as error:
+        hint = 'one module: org.apache.kafka.… required username="…" password="…";'
+        outcome.refuse("sasl.jaas.config", f"sasl.jaas.config cannot be read: {error}", hint)
+        return outcome
+    _login_module(module, outcome)
+    return outcome
+
+
+def _login_module(module: LoginModule, outcome: Outcome) -> None:
+    source = "sasl.jaas.config"
+    options = module.options
+    taken: dict[str, str]
+    match module.name:
+        case _ if module.name in (PLAIN_MODULE, SCRAM_MODULE):
+            taken = {"username": "sasl.username", "password": "sasl.password"}
+            if options.get("tokenauth", "false").strip().lower() == "true":
+                said = "sasl.jaas.config: tokenauth (delegation tokens) is not supported by librdkafka"
+                outcome.refuse(source, said, "use a SCRAM account of its own")
+            options = {name: value for name, value in options.items() if name != "tokenauth"}
+        case _ if module.name == OAUTH_MODULE:
+            taken = {
+                "clientId": "sasl.oauthbearer.client.id",
+                "clientSecret": "sasl.oauthbearer.client.secret",
+                "scope": "sasl.oauthbearer.scope",
+            }
+            options = _oauth_options(options, outcome)
+        case _ if module.name == KERBEROS_MODULE:
+            taken = {
+                "keyTab": "sasl.kerberos.keytab",
+                "principal": "sasl.kerberos.principal",
+                "serviceName": "sasl.kerberos.service.name",
+            }
+            harmless = (
+                "useKeyTab",
+                "storeKey",
+                "useTicketCache",
+                "renewTicket",
+                "doNotPrompt",
+                "refreshKrb5Config",
+            )
+            options = {name: value for name, value in options.items() if name not in harmless}
+        case _:
+            said = f"sasl.jaas.config: the login module {module.name} is Java code that kafkaform cannot run"
+            outcome.refuse(source, said, "use PLAIN, SCRAM, OAUTHBEARER or Kerberos")
+            return
+    for name, value in options.items():
+        if name in taken:
+            outcome.add(taken[name], value, source)
+        else:
+            said = f"sasl.jaas.config: the option {name} has no counterpart here"
+            outcome.refuse(source, said, f"known options: {', '.join(taken)}")
+
+
+def _oauth_options(options: Mapping[str, str], outcome: Outcome) -> dict[str, str]:
+    """Take the options that are not one property each; give back the rest."""
+    rest: dict[str, str] = {}
+    extensions: list[str] = []
+    tls_options: dict[str, str] = {}
+    for name, value in options.items():
+        if name.startswith("extension_"):
+            extensions.append(f"{name.removeprefix('extension_')}={value}")
+        elif name.startswith("ssl.truststore."):
+            tls_options[name] = value
+        else:
+            rest[name] = value
+    if extensions:
+        outcome.add("sasl.oauthbearer.extensions", ",".join(extensions), "sasl.jaas.config")
+    truststore(tls_options, outcome, "https.ca", source="sasl.jaas.config")
+    return rest
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -59,7 +270,7 @@ def from_java_properties(text: str, file: str) -> tuple[JavaProperties, list[Pro
     for name in written:
         if (problem := _unusable(name, lines[name])) is not None:
             problems.append(problem)
-    found = [(ours, written[java], java) for java, ours in java_names.RENAMED.items() if java in written]
+    found = [(ours, written[java], java) for java, ours in other_names.RENAMED.items() if java in written]
     values = {ours: _adapted(ours, value) for ours, value, _ in found}
     sources = {ours: java for ours, _, java in found}
     for translate in (login, tls):
@@ -97,7 +308,7 @@ def _read(text: str, file: str) -> tuple[dict[str, tuple[str, Location]], list[P
 
 
 def _unusable(name: str, location: Location) -> Problem | None:
-    known: Iterable[str] = (*java_names.RENAMED, *java_names.JAAS_AND_STORES, *java_names.IGNORED)
+    known: Iterable[str] = (*other_names.RENAMED, *other_names.JAAS_AND_STORES, *other_names.IGNORED)
     if name in known:
         return None
     if name in LOADS_CODE_OR_RUNS_COMMANDS or name.startswith("config.providers."):

@@ -5,15 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.config.client_properties.catalogue import ALIASES, PROPERTIES
-from kafkaform.config.client_properties.java_names import IGNORED
-from kafkaform.config.client_properties.kinds import Choice, Flag, Number, Text
-from kafkaform.config.client_properties.treatment import Handled, Refused, Renamed, Treatment, Unused
-from kafkaform.config.client_properties.unavailable import UNAVAILABLE
+from kafkaform.config.client_properties.other_names import IGNORED, UNAVAILABLE
+from kafkaform.config.client_properties.treatment import (
+    Choice,
+    Flag,
+    Handled,
+    Number,
+    Refused,
+    Renamed,
+    Text,
+    Treatment,
+    Unused,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkaform.config.client_properties.kinds import Kind
+    from kafkaform.config.client_properties.treatment import Kind
 
 
 def matrix_markdown() -> str:

@@ -6,20 +6,27 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.config.client_properties.catalogue import PROPERTIES
-from kafkaform.config.client_properties.coherence import incoherences
 from kafkaform.config.client_properties.jaas import quoted
-from kafkaform.config.client_properties.kinds import Text
-from kafkaform.config.client_properties.properties import HIDDEN
-from kafkaform.core.errors import InvalidInput, Problem
+from kafkaform.config.client_properties.properties import HIDDEN, incoherences
+from kafkaform.config.client_properties.treatment import (
+    Handled,
+    Refused,
+    Renamed,
+    Text,
+    Unused,
+)
+from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkaform.config.client_properties.properties import ClientProperties
     from kafkaform.config.client_properties.template import Reference
+    from kafkaform.config.client_properties.treatment import Property, Treatment
+
 
 _LARGEST_FILE = 1 << 20
 """Bytes; no key or password is larger, and a device file would never end."""
@@ -149,3 +156,31 @@ def _read(reference: Reference, environ: Mapping[str, str], read_file: Callable[
         # A decoding error quotes the bytes it met: they may be the secret.
         raise _MissingError(f"cannot read {reference.name}: it is too large, or not UTF-8 text") from None
     return text.removesuffix("\n").removesuffix("\r")
+
+
+def to_librdkafka(resolved: Mapping[str, str]) -> dict[str, str | int | float | bool]:
+    """The configuration of a confluent-kafka client, secrets included: never log it."""
+    return dict(resolved)
+
+
+def renamed(resolved: Mapping[str, str], client: Callable[[Property], Treatment]) -> dict[str, str]:
+    """The properties that only change their name; what needs code of its own is left to the caller.
+
+    Raises:
+        KafkaformError: The client cannot do what one of the properties asks for.
+    """
+    result: dict[str, str] = {}
+    for name, value in resolved.items():
+        treatment = client(PROPERTIES[name])
+        match treatment:
+            case Renamed():
+                if value != treatment.default:
+                    result[treatment.name] = value
+            case Refused():
+                if value != treatment.unless:
+                    raise KafkaformError(f"client property {name}: {treatment.why}", hint=treatment.hint)
+            case Handled() | Unused():
+                pass
+            case _:
+                assert_never(treatment)
+    return result

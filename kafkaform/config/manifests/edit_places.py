@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.config.manifests.edit_layout import Collection, Scalar, find
-from kafkaform.config.manifests.edit_scalars import respelled
 from kafkaform.config.manifests.edit_text import drop, nest, put
+from kafkaform.config.manifests.scalars import respelled
 from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.resources import KINDS
 from kafkaform.resources.topic.spec import RETENTION
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from kafkaform.config.manifests.edit_layout import Node, Steps
-    from kafkaform.config.manifests.edit_scalars import Plain
+    from kafkaform.config.manifests.scalars import Plain
     from kafkaform.core.model import FieldValue
 
 Way: TypeAlias = "Callable[[str], str]"

@@ -13,9 +13,9 @@ from kafkaform.config.manifests.structure import sound_part, structure_problems
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.core.errors import InvalidInput, Problem
 from kafkaform.core.model import Desired, Intent, Location, ResourceRef, Undeclared
-from kafkaform.core.spelling import nearest, quoted
+from kafkaform.core.wording import nearest, quoted
 from kafkaform.resources import KINDS, consent, misspelt_hazard
-from kafkaform.rules import waivers
+from kafkaform.rules import notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -299,14 +299,14 @@ def _waivers(
     """The rules that a manifest waives, with the reasons; other annotations of ours are slips."""
     for name, reason in annotations.items():
         place = document.locate(["metadata", "annotations", name], key=True)
-        code = name.removeprefix(waivers.PREFIX)
-        if name.startswith(waivers.PREFIX):
+        code = name.removeprefix(notes.PREFIX)
+        if name.startswith(notes.PREFIX):
             if reason.strip():
                 yield code, reason.strip()
             else:
                 problems.append(Problem(f"the waiver of {quoted(code)} has no reason", place, "write it"))
         elif name.startswith(OWN_PREFIX) and name != consent.ANNOTATION:
-            hint = hint_for(name, [consent.ANNOTATION, f"{waivers.PREFIX}KF104"], "annotations")
+            hint = hint_for(name, [consent.ANNOTATION, f"{notes.PREFIX}KF104"], "annotations")
             problems.append(Problem(f"there is no annotation {quoted(name)}", place, hint))
 
 

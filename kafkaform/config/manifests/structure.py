@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from kafkaform.core.errors import Problem
 from kafkaform.core.schema_files import acceptor, load_schema
-from kafkaform.core.spelling import nearest, quoted
+from kafkaform.core.wording import nearest, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Set

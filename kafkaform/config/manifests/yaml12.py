@@ -29,8 +29,8 @@ from kafkaform.config.manifests.yaml_hazards import (
     LimitExceeded,
     may_exceed_limits,
     node_problems,
+    syntax_problem,
 )
-from kafkaform.config.manifests.yaml_syntax import syntax_problem
 from kafkaform.core.errors import Problem
 from kafkaform.core.model import Location
 

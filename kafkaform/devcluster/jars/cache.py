@@ -1,4 +1,4 @@
-"""Sets of jars, fetched once into the user's cache folder.
+"""Sets of jars, those of an Apache Kafka broker among them, fetched once into the user's cache folder.
 
 A finished set is a directory with a manifest of its files, and appears under its name by one rename:
 what a killed process leaves behind has another name, and is cleared away by the next one.
@@ -12,18 +12,15 @@ import shutil
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import platformdirs
 
 from kafkaform.core.errors import JavaError
-from kafkaform.core.locks import locked
+from kafkaform.core.files import locked
 from kafkaform.core.progress import Progress, silent
 from kafkaform.devcluster.jars import ivy
+from kafkaform.devcluster.jars.ivy import Dependency, JarSet
 from kafkaform.devcluster.jars.java import Java, find_java
-
-if TYPE_CHECKING:
-    from kafkaform.devcluster.jars.ivy import JarSet
 
 CACHE_VARIABLE = "KAFKAFORM_CACHE"
 
@@ -129,3 +126,27 @@ def _whole(directory: Path, wanted: JarSet) -> list[Path] | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return [directory / name for name in sorted(sizes)]
+
+
+KAFKA_VERSION = "4.3.1"
+
+# Kafka logs through SLF4J and comes with log4j2, but without what ties one to the other.
+_LOG_BINDING = Dependency("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
+
+
+def kafka_classpath(
+    version: str = KAFKA_VERSION, *, java: Java | None = None, progress: Progress = silent
+) -> list[Path]:
+    """The jars that a broker of this version runs with, fetched on first use.
+
+    Args:
+        version: Of Apache Kafka.
+        java: Runs the download; looked for when needed.
+        progress: Told when a download begins, as it takes a minute.
+
+    Raises:
+        JavaError: The jars are not there and cannot be fetched.
+    """
+    broker = Dependency("org.apache.kafka", "kafka_2.13", version)
+    wanted = JarSet("Apache Kafka", "kafka", version, (broker, _LOG_BINDING))
+    return fetched(wanted, java=java, progress=progress)

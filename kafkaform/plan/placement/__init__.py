@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from kafkaform.core.layout import Strategy
-from kafkaform.plan.placement.measures import Balance, Moves, balance, moves
+from kafkaform.plan.placement.broker_load import Placements, Want
 from kafkaform.plan.placement.placing import place
-from kafkaform.plan.placement.rebalancing import rebalance
-from kafkaform.plan.placement.request import Placements, Want
+from kafkaform.plan.placement.rebalancing import Balance, Moves, balance, moves, rebalance
 
 __all__ = [
     "Balance",

@@ -1,16 +1,94 @@
-"""The counts of a cluster while replicas are being placed: the one mutable thing of the placement."""
+"""What is asked of the placement of topics, and the counts of a cluster while replicas are being placed."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from kafkaform.plan.placement.racks import Racks
+from kafkaform.core.layout import Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
-    from kafkaform.core.layout import Layout, Replicas
+    from kafkaform.core.layout import (
+        Assignment,
+        Broker,
+        Layout,
+        Replicas,
+    )
+
+
+class Racks:
+    """The racks of the live brokers.
+
+    Where one of them names no rack, racks are ignored, as Kafka ignores them: each broker is then a rack of
+    its own. The rack of a broker that is down is not known, so its replicas use none.
+
+    Attributes:
+        told: Whether all brokers name their racks.
+        count: How many racks there are.
+    """
+
+    def __init__(self, brokers: Iterable[Broker]) -> None:
+        known = {broker.id: broker.rack for broker in brokers}
+        self.told = all(known.values())
+        self._of: dict[int, str | int | None] = {
+            id_: rack if self.told else id_ for id_, rack in known.items()
+        }
+        self._in: dict[str | int | None, list[int]] = {}
+        for broker, rack in sorted(self._of.items()):
+            self._in.setdefault(rack, []).append(broker)
+        self.count = len(self._in)
+
+    def used(self, replicas: Iterable[int]) -> dict[str | int | None, int]:
+        """How many of the replicas are in each rack that they use."""
+        found: dict[str | int | None, int] = {}
+        for replica in replicas:
+            if replica in self._of:
+                rack = self._of[replica]
+                found[rack] = found.get(rack, 0) + 1
+        return found
+
+    def shared(self, broker: int, used: dict[str | int | None, int]) -> int:
+        """How many replicas a broker's rack holds, of those that were counted; 0 for one that is down."""
+        return used.get(self._of[broker], 0) if broker in self._of else 0
+
+    def emptiest(self, replicas: Collection[int]) -> list[int]:
+        """The live brokers that hold none of the replicas, in the racks that hold the fewest of them."""
+        used = self.used(replicas)
+        fewest = len(replicas) + 1
+        found: list[int] = []
+        for rack, brokers in self._in.items():
+            count = used.get(rack, 0)
+            if count > fewest:
+                continue
+            free = [broker for broker in brokers if broker not in replicas]
+            if free and count < fewest:
+                fewest, found = count, free
+            else:
+                found += free
+        return found
+
+    def missing(self, replicas: Collection[int]) -> int:
+        """How many more racks a partition could use with as many live replicas."""
+        used = self.used(replicas)
+        return min(sum(used.values()), self.count) - len(used)
+
+    def of(self, broker: int) -> str | int | None:
+        """The rack of a broker; None for one that is down."""
+        return self._of.get(broker)
+
+    def keeps(self, replicas: Iterable[int], source: int, target: int) -> bool:
+        """Whether replicas are spread over racks as evenly once one goes from one live broker to another."""
+        there, here = self._of[target], self._of[source]
+        if there == here:
+            return True
+        balance = 0
+        for replica in replicas:
+            rack = self._of.get(replica)
+            balance += (rack == here) - (rack == there)
+        return balance >= 1
 
 
 class Row:
@@ -154,3 +232,35 @@ class Board:
     def _lead(self, broker: int, times: int) -> None:
         if broker in self.leaders:
             self.leaders[broker] += times
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What one topic is to be like.
+
+    Attributes:
+        topic: Its name; one that is not in the layout is new.
+        partitions: How many it has afterwards.
+        replication_factor: How many replicas each of them has afterwards.
+        strategy: How they are placed.
+        static: With STATIC, the replicas of every partition.
+    """
+
+    topic: str
+    partitions: int
+    replication_factor: int
+    strategy: Strategy = Strategy.BALANCED
+    static: Assignment = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Placements:
+    """Where replicas are to be.
+
+    Attributes:
+        assignments: Every partition of a topic, those that stay as they are included.
+        refused: Topics that have no place, and why; nothing of them is placed.
+    """
+
+    assignments: Mapping[str, Assignment] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.group_state import COMMITTED, OFFSETS_PREFIX, partition_of
+from kafkaform.core.groups import COMMITTED, OFFSETS_PREFIX, partition_of
 from kafkaform.core.model import (
     CONFIG_PREFIX,
     Change,

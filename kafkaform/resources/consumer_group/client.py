@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ConfigType
-from kafkaform.core.spelling import nearest, quoted
+from kafkaform.core.wording import nearest, quoted
 from kafkaform.resources.config_layer import BAD, canonical_value
 
 if TYPE_CHECKING:

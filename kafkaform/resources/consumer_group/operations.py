@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never, cast
 
-from kafkaform.core.group_state import OFFSETS_PREFIX, partition_of
+from kafkaform.core.groups import OFFSETS_PREFIX, partition_of
 from kafkaform.core.model import CONFIG_PREFIX, Change, Create, Delete, FieldValue, ResourceRef, Update
 from kafkaform.core.operations import AlterConfigs, CommitInitialOffsets, DeleteGroup, Operation, ResetOffsets
 

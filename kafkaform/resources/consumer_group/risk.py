@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.group_state import OFFSETS_PREFIX, partition_of
+from kafkaform.core.groups import OFFSETS_PREFIX, partition_of
 from kafkaform.core.model import (
     CONFIG_PREFIX,
     SAFE,

@@ -29,11 +29,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.group_state import topic_path
+from kafkaform.core.groups import topic_path
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Intent, State, Undeclared
 from kafkaform.core.offset_spec import parse_initial
-from kafkaform.core.spelling import nearest, quoted
 from kafkaform.core.units import parse_duration
+from kafkaform.core.wording import nearest, quoted
 from kafkaform.resources.config_layer import BAD, canonical_value
 from kafkaform.resources.consumer_group.client import client_layer
 

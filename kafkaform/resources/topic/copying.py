@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from kafkaform.core.layout import parse_assignment
+from kafkaform.core.layout import assignment_changes, parse_assignment
 from kafkaform.core.model import Diagnostic, Severity, Status, Update
-from kafkaform.core.replica_changes import assignment_changes
 from kafkaform.core.units import format_size, rounded_size
 from kafkaform.core.wording import aged, counted
 from kafkaform.resources.topic.operations import PLACEMENT

@@ -6,6 +6,8 @@ default that comes into force. A value that this account may not read is taken f
 Every topic config that Kafka knows is either judged by a function of its own (`_BY_PATH`) or listed as
 harmless with the reason (`HARMLESS`). Whatever is neither is disruptive, so that a config that a later
 Kafka adds is never silently safe.
+
+What a measurement of a topic's records adds to the judgement of a partition increase.
 """
 
 from __future__ import annotations
@@ -16,11 +18,18 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import Unit
-from kafkaform.core.model import CONFIG_PREFIX, SAFE, FieldValue, Risk, RiskAssessment, State
+from kafkaform.core.model import (
+    CONFIG_PREFIX,
+    SAFE,
+    FieldValue,
+    Risk,
+    RiskAssessment,
+    State,
+)
 from kafkaform.core.units import rounded_duration, rounded_size
 from kafkaform.resources.base import unclassified
+from kafkaform.resources.skew import policy_unit, predicted, worded
 from kafkaform.resources.topic import placement
-from kafkaform.resources.topic.measurement import measured
 from kafkaform.resources.topic.replication import bounds
 
 if TYPE_CHECKING:
@@ -28,6 +37,20 @@ if TYPE_CHECKING:
 
     from kafkaform.core.model import Facts, ResourceRef
     from kafkaform.resources.base import UpdateContext
+
+
+def measured(judgement: RiskAssessment, context: UpdateContext) -> RiskAssessment:
+    """The judgement with what a skew report says of the planned count, where there is one that does."""
+    result = context.facts.skew.get(context.ref)
+    before, after = context.before.get("partitions"), context.after.get("partitions")
+    if result is None or not isinstance(before, int) or not isinstance(after, int) or after <= before:
+        return judgement
+    found = predicted(result, before, after, policy_unit(context.intent))
+    if found is None:
+        return judgement
+    told = worded(found)
+    return replace(judgement, reason=f"{judgement.reason}; {told}" if judgement.reason else told)
+
 
 UNLIMITED = -1
 """How Kafka spells "no limit" in retention.ms and retention.bytes."""

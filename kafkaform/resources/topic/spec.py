@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, cast
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Intent, State, Undeclared
-from kafkaform.core.spelling import nearest, quoted
 from kafkaform.core.units import format_duration
-from kafkaform.core.wording import setting
+from kafkaform.core.wording import nearest, quoted, setting
 from kafkaform.resources.config_layer import BAD, canonical_value
 from kafkaform.resources.topic.operations import PLACEMENT
-from kafkaform.resources.topic.placement_spec import checked_placement, normal_placement
+from kafkaform.resources.topic.placement import checked_placement, normal_placement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,7 @@ import requests
 from github import Auth, BadAttributeException, Github, GithubException
 
 from kafkaform import __version__
-from kafkaform.vcs.forge.failures import Purpose, passing_trouble, refusal
-from kafkaform.vcs.forge.patience import Patience, Trouble
+from kafkaform.vcs.forge.failures import Patience, Purpose, Trouble, passing_trouble, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,18 +1,73 @@
-"""What GitHub's errors mean: worth another try, or a line for the user that says what is missing."""
+"""What GitHub's errors mean, and how long it is waited for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from time import sleep
 from typing import TYPE_CHECKING
 
 import requests
 from github import GithubException, RateLimitExceededException
 
 from kafkaform.core.errors import ForgeError
-from kafkaform.vcs.forge.patience import Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+
+TOTAL_S = 300.0
+"""The longest that one call waits in all: a job is paid by the minute."""
+_MOST_TRIES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why GitHub did not do it this time, though it may the next.
+
+    Attributes:
+        reason: In a few words.
+        wait_s: How long GitHub asks to wait; None where it does not say.
+    """
+
+    reason: str
+    wait_s: float | None = None
+
+
+class Patience:
+    """Waits until GitHub can be asked again.
+
+    Args:
+        tell: Is told of every wait before it begins.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._left_s = TOTAL_S
+        self._tries = 0
+
+    def wait(self, trouble: Trouble) -> None:
+        """Wait as long as GitHub asks, or else longer from one time to the next.
+
+        Raises:
+            ForgeError: That would be longer than it is worth.
+        """
+        if trouble.wait_s is None:
+            self._tries += 1
+            if self._tries >= _MOST_TRIES:
+                raise ForgeError(
+                    f"GitHub: {trouble.reason}; tried {self._tries} times",
+                    hint="run the job again later; githubstatus.com says whether GitHub has a failure",
+                )
+        delay = 2.0 ** (self._tries - 1) if trouble.wait_s is None else trouble.wait_s
+        if delay > self._left_s:
+            raise ForgeError(
+                f"GitHub: {trouble.reason}; it asks to wait {delay:,.0f} s, which is too long",
+                hint="run the job again after that",
+            )
+        self._left_s -= delay
+        self._tell(f"GitHub: {trouble.reason}; trying again in {delay:.0f} s")
+        sleep(delay)
+
 
 _LEAST_WAIT_S = 60.0
 """GitHub's own advice where a secondary rate limit says nothing of its end."""

@@ -7,7 +7,10 @@ only a workflow file of the base branch is trusted, which is what that event run
 
 from __future__ import annotations
 
+import io
 import time
+import zipfile
+import zlib
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,14 +20,111 @@ from github import GithubException
 
 from kafkaform.core.errors import ForgeError
 from kafkaform.vcs.forge.address import is_safe
-from kafkaform.vcs.forge.archive import LARGEST_ARCHIVE, read_plan, too_large
-from kafkaform.vcs.forge.failures import Purpose
-from kafkaform.vcs.forge.merged import Merged, merged_as
+from kafkaform.vcs.forge.failures import Purpose, Trouble
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from kafkaform.vcs.forge.client import GitHub
+
+
+NAME = "plan.json"
+LARGEST_ARCHIVE = 64 * 1024**2
+LARGEST_PLAN = 256 * 1024**2
+"""Bytes; the plan of ten thousand new topics is less than a tenth of that."""
+
+_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+"""What upload-artifact uses, and what can be unpacked piece by piece."""
+
+
+def read_plan(archive: bytes) -> str:
+    """The text of the one plan.json in an archive; other files in it are not looked at.
+
+    Raises:
+        ForgeError: It is no zip archive, or has no plan.json, several of them, or one that is too large.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+            plans = [entry for entry in opened.infolist() if entry.filename == NAME]
+            if len(plans) != 1:
+                raise ForgeError(f"the artefact has {len(plans) or 'no'} files named {NAME}, and not one")
+            (entry,) = plans
+            if entry.file_size > LARGEST_PLAN:
+                raise too_large(NAME, entry.file_size, LARGEST_PLAN)
+            if entry.compress_type not in _METHODS:
+                raise ForgeError(f"the artefact's {NAME} is compressed in an unusual way")
+            with opened.open(entry) as plan:
+                # A size bounds what is unpacked, where the declared one is a lie; without, zipfile does all.
+                return plan.read(entry.file_size + 1).decode("utf-8")
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise ForgeError(f"the artefact cannot be read: {error}") from error
+    except UnicodeDecodeError as error:
+        raise ForgeError(f"the artefact's {NAME} is not UTF-8") from error
+
+
+def too_large(what: str, size: int, limit: int) -> ForgeError:
+    """What to say of something that is not read because of its size, in bytes."""
+    return ForgeError(f"{what} has {size:,} bytes; more than {limit:,} are not read")
+
+
+_PULLS_PERMISSION = "contents: read, pull-requests: read"
+_LOOKS = 4
+_PAUSE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A pull request that was merged.
+
+    Attributes:
+        number: Of the pull request.
+        head: Its last commit before the merge, in full: what was reviewed.
+        at: When it was merged.
+        is_from_fork: Whether its branch is (or was) in another repository.
+    """
+
+    number: int
+    head: str
+    at: datetime
+    is_from_fork: bool
+
+
+def merged_as(hub: GitHub, commit: str, branch: str | None) -> Merged:
+    """The pull request whose merge made this commit: by a merge, a squash or a rebase.
+
+    GitHub may know it only some seconds after the push, so it is asked more than once.
+
+    Args:
+        hub: The repository.
+        commit: In full.
+        branch: What it was merged into; None for the default branch.
+
+    Raises:
+        ForgeError: There is none, or GitHub does not say.
+    """
+    purpose = Purpose(f"find the pull request of {commit[:12]}", _PULLS_PERMISSION)
+    into = branch or hub.ask(purpose, lambda: hub.repository.default_branch)
+    for look in range(_LOOKS):
+        if look:
+            hub.wait(Trouble(f"no pull request of {commit[:12]} is known yet", _PAUSE_S))
+        if found := hub.ask(purpose, lambda: _find(hub, commit, into)):
+            return found
+    raise ForgeError(
+        f"no pull request was merged into {into} as commit {commit[:12]}: nobody reviewed a plan of it",
+        hint="was it pushed directly? Apply by hand what `kafkaform plan` shows, "
+        "or revert it and open a pull request",
+    )
+
+
+def _find(hub: GitHub, commit: str, into: str) -> Merged | None:
+    repository = hub.repository
+    for pull in repository.get_commit(commit).get_pulls():
+        if pull.merged_at and pull.merge_commit_sha == commit and pull.base.ref == into:
+            source = pull.head.repo
+            is_from_fork = source is None or source.id != repository.id
+            return Merged(pull.number, pull.head.sha, pull.merged_at, is_from_fork)
+    return None
+
 
 EVENT = "pull_request_target"
 _CONCLUSIONS = {"success", "failure"}

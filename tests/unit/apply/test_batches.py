@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.apply.batches import MAX_WEIGHT, batches, weight
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import (
     AddPartitions,

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.apply.batches import MAX_WEIGHT, weight
+from kafkaform.apply.change_execution import Observer
 from kafkaform.apply.executor import STAGES, VERIFY_TIMEOUT_S, apply
 from kafkaform.apply.moves.throttle_journal import Announcement
-from kafkaform.apply.observers import Observer
-from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster, none_besides
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.apply_result import ApplyReport, ResourceResult, Result
 from kafkaform.core.errors import (
     AuditError,
@@ -40,7 +40,7 @@ from kafkaform.core.model import (
     Status,
     Update,
 )
-from kafkaform.core.move_options import MoveOptions
+from kafkaform.core.moves import MoveOptions, Rates, Throttles
 from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,
@@ -49,7 +49,6 @@ from kafkaform.core.operations import (
     Operation,
     Reassign,
 )
-from kafkaform.core.throttles import Rates, Throttles
 from tests.support.move_scenes import MemoryLedger
 from tests.support.move_scenes import Notes as MoveNotes
 from tests.support.scenes import (

@@ -7,10 +7,9 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.apply.moves.batches import FREE_PARTITIONS, cut
-from kafkaform.apply.moves.partition_move import PartitionMove
+from kafkaform.apply.moves.batches import FREE_PARTITIONS, PartitionMove, cut
 from kafkaform.core.layout import Replicas
-from kafkaform.core.move_options import MoveOptions
+from kafkaform.core.moves import MoveOptions
 from tests.support.scenes import topic
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.apply.moves.preflight import ailing, told, too_few_in_sync
-from kafkaform.apply.moves.stalls import STALL_S, StallWatch, reason
+from kafkaform.apply.moves.batch_run import STALL_S, StallWatch, reason
+from kafkaform.apply.moves.waiting import ailing, told, too_few_in_sync
 from kafkaform.core.layout import Broker, Layout, PartitionState, Reassignment, Replicas
 from tests.unit.apply.test_moves_batches import move
 

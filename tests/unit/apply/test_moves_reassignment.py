@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from kafkaform.apply.moves.batch_run import STALL_S
 from kafkaform.apply.moves.context import PATIENCE_S
 from kafkaform.apply.moves.reassignment import MoveReport
-from kafkaform.apply.moves.stalls import STALL_S
 from kafkaform.apply.moves.throttle_journal import Announcement
 from kafkaform.apply.moves.waiting import HEALTH_WAIT_S
-from kafkaform.cluster.memory import MemoryCluster
-from kafkaform.cluster.memory_replicas import CLUSTER
+from kafkaform.cluster.testing.memory import MemoryCluster
+from kafkaform.cluster.testing.replicas import CLUSTER
 from kafkaform.core.errors import (
     ClusterError,
     LockLost,
@@ -26,9 +26,7 @@ from kafkaform.core.errors import (
 from kafkaform.core.groups import TopicPartition
 from kafkaform.core.layout import Assignment, Layout, Replicas
 from kafkaform.core.lock import Guard, lost
-from kafkaform.core.move_options import MoveOptions, WhenBusy
-from kafkaform.core.move_progress import MoveProgress
-from kafkaform.core.throttles import Rates, ThrottledReplicas, Throttles
+from kafkaform.core.moves import MoveOptions, MoveProgress, Rates, ThrottledReplicas, Throttles, WhenBusy
 from tests.support.move_scenes import MB, Crew, MemoryLedger, laid_out, now_on, three_racks, work
 from tests.support.scenes import Watched, topic
 

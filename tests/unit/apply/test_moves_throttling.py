@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.apply.moves.throttling import (
+from kafkaform.apply.moves.throttles import (
     NOTHING,
     lacking,
     other_rates,
@@ -15,7 +15,7 @@ from kafkaform.apply.moves.throttling import (
     wanted,
     without,
 )
-from kafkaform.core.throttles import Rates, ThrottledReplicas, Throttles
+from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles
 from tests.unit.apply.test_moves_batches import move
 
 RATES = st.builds(Rates, st.none() | st.integers(1, 3), st.none() | st.integers(1, 3)).filter(

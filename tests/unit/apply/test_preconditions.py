@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.apply.preconditions import REPLACED, Left, Moved, remaining
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.model import (
     SAFE,
     Create,

@@ -13,11 +13,10 @@ from kafkaform.apply.executor import apply
 from kafkaform.audit.entries import Entry
 from kafkaform.audit.journal import open_journal
 from kafkaform.audit.trail import read_record
-from kafkaform.cli.earlier import settle
-from kafkaform.cli.safeguards import Safeguards
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cli.safeguards import Safeguards, settle
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.cluster.record_topic import TOPIC
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import AuditSettings, ClusterSettings
 from kafkaform.core.errors import OutcomeUnknown

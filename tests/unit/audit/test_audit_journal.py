@@ -12,14 +12,14 @@ from threading import Event
 
 import pytest
 
+from kafkaform.apply.change_execution import Observer
 from kafkaform.apply.executor import apply
-from kafkaform.apply.observers import Observer
-from kafkaform.audit.file import append_to_file
 from kafkaform.audit.journal import AuditJournal, FileSink, TopicSink, open_journal
+from kafkaform.audit.record import append_to_file
 from kafkaform.audit.trail import read_record, read_record_file
-from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.cluster.record_topic import TOPIC
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.apply_result import ApplyReport, Result
 from kafkaform.core.errors import AuditError, RequestRejected, Unreachable

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from kafkaform.audit.author import Author, author_here
-from kafkaform.audit.entries import Log
-from kafkaform.audit.reading import merged, read_log
+from kafkaform.audit.entries import Log, merged, read_log
 from kafkaform.audit.record import (
     LONGEST_LINE,
+    Author,
     about,
+    author_here,
     intent_lines,
     new_run,
     result_lines,
@@ -26,7 +26,7 @@ from kafkaform.audit.record import (
 )
 from kafkaform.cluster.record_topic import key_of
 from kafkaform.core.apply_result import ResourceResult, Result
-from kafkaform.core.group_state import partition_path
+from kafkaform.core.groups import partition_path
 from kafkaform.core.model import (
     Consent,
     Create,
@@ -46,7 +46,7 @@ from kafkaform.core.operations import (
     ResetOffsets,
 )
 from kafkaform.core.schema_files import load_schema
-from kafkaform.resources.changes import action_of, fields_of
+from kafkaform.resources.values import action_of, fields_of
 from tests.support.audit_scenes import ALICE, COMMON
 from tests.support.strategies import hostile_text, planned_changes
 

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.apply.moves.audited_throttles import AuditedThrottles, open_ledger
-from kafkaform.apply.moves.throttling import union
+from kafkaform.apply.moves.throttle_journal import AuditedThrottles, open_ledger
+from kafkaform.apply.moves.throttles import union
+from kafkaform.audit.entries import read_log
 from kafkaform.audit.journal import FileSink, TopicSink
-from kafkaform.audit.reading import read_log
 from kafkaform.audit.record import LONGEST_LINE
 from kafkaform.audit.trail import read_record, read_trail
-from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.record_topic import TOPIC
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError
-from kafkaform.core.throttles import Rates, ThrottledReplicas, Throttles
+from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles
 from tests.support.audit_scenes import recorded_apply
 from tests.support.scenes import declared, plan_for
 from tests.support.strategies import examples

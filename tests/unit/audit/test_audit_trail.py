@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafkaform.audit.trail import Trail, read_trail
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied, Unreachable
 from kafkaform.core.model import FieldValue, ResourceRef

@@ -41,7 +41,7 @@ def test_nobody_there_is_told_in_one_line_and_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Project(tmp_path, "", "x.").topic("a")
-    monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 1.0)
     with (
         closing(socket.create_server(("127.0.0.1", 0))) as silent,
         closing(socket.create_server(("127.0.0.1", 0))) as refusing,

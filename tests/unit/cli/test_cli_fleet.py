@@ -21,7 +21,7 @@ from kafkaform.cli.options import Where
 from kafkaform.cli.output import header
 from kafkaform.cli.plan import exit_code
 from kafkaform.cli.session import Session
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.model import Plan
 from kafkaform.plan.fleet import Failed, Made, Member, worst

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.cluster import connection
+from kafkaform.cluster.transport import connection
 from tests.support.cli_helpers import ROOT, Call, Project, called, environment
 
 NOBODY = ("--bootstrap-server", "127.0.0.1:1")

@@ -6,11 +6,12 @@ from collections import Counter
 
 import pytest
 
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.errors import OutcomeUnknown, PermissionDenied, RequestRejected
 from kafkaform.core.groups import Group, LogSpan, Member
 from kafkaform.core.layout import Broker
 from kafkaform.core.model import ResourceRef
+from kafkaform.core.moves import Rates, Throttles
 from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,
@@ -19,7 +20,6 @@ from kafkaform.core.operations import (
     DeleteTopic,
     ResetOffsets,
 )
-from kafkaform.core.throttles import Rates, Throttles
 
 A, B = ResourceRef("Topic", "a"), ResourceRef("Topic", "b")
 G = ResourceRef("ConsumerGroup", "g")

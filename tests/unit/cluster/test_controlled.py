@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from kafkaform.cluster.connection import Connection
-from kafkaform.cluster.controlled import ask_controller
+from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.transport.controlled import ask_controller
 from kafkaform.core.errors import RequestRejected
 
 NOT_CONTROLLER = 41

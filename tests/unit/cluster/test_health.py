@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkaform.cluster import controlled
+from kafkaform.cluster.transport import controlled
 from kafkaform.core.errors import ClusterError, PermissionDenied
 from kafkaform.core.health import Health
 from kafkaform.core.layout import PartitionState

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
-from kafkaform.cluster import lock_membership
-from kafkaform.cluster.connection import Connection
-from kafkaform.cluster.lock_membership import Membership
+from kafkaform.cluster.kafka import lock_membership
+from kafkaform.cluster.kafka.lock_membership import Membership
+from kafkaform.cluster.transport.connection import Connection
 from kafkaform.core.errors import LockLost, PermissionDenied, RequestRejected
 from kafkaform.core.lock import NAME
 

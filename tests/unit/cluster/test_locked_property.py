@@ -7,7 +7,7 @@ from threading import Barrier, Event, Thread
 
 import pytest
 
-from kafkaform.cluster.locked_property import once
+from kafkaform.cluster.transport.locked_property import once
 
 
 class Worker:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.cluster.prefetch import Foreseen
-from kafkaform.cluster.topic_answers import Answers, Configs, Description
+from kafkaform.cluster.kafka.prefetch import Foreseen
+from kafkaform.cluster.kafka.topic_answers import Answers, Configs, Description
 from kafkaform.core.errors import PermissionDenied, Unreachable
 from tests.support.cli_helpers import called, environment
 from tests.support.kafka_fixtures import connect
@@ -57,7 +57,7 @@ def test_a_process_leaves_while_a_request_is_unanswered(deaf: str, tmp_path: Pat
 
 
 def test_nobody_there_is_told_where_it_is_asked(deaf: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 0.5)
     with connect(deaf) as cluster:
         cluster.begin()
         for _ in range(2):
@@ -70,7 +70,9 @@ def test_nobody_there_is_told_where_it_is_asked(deaf: str, monkeypatch: pytest.M
 def test_wrong_manifests_are_told_before_a_cluster_that_does_not_answer(
     deaf: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 3600.0)  # nobody waits for that
+    monkeypatch.setattr(
+        "kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 3600.0
+    )  # nobody waits for that
     (tmp_path / "a.yaml").write_text("kind: Topik\n")
     done = called("plan", tmp_path, "--bootstrap-server", deaf, cwd=tmp_path).needs(1)
     assert "did you mean 'Topic'?" in done.err

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from kafkaform.cluster import health
-from kafkaform.cluster.api import Api, Question, read_answers
-from kafkaform.cluster.connection import Connection
-from kafkaform.cluster.quorum import METADATA_LOG, read_quorum
+from kafkaform.cluster.kafka import health
+from kafkaform.cluster.kafka.health import METADATA_LOG, read_quorum
+from kafkaform.cluster.transport.api import Api, Question, read_answers
+from kafkaform.cluster.transport.connection import Connection
 from kafkaform.core.errors import ClusterError, OutcomeUnknown, PermissionDenied
 from kafkaform.core.health import Part, Quorum, Voter
 

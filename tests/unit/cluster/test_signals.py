@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kafkaform.cluster import lock_membership
-from kafkaform.cluster.audit_topic import AuditTopic
-from kafkaform.cluster.connection import Connection
-from kafkaform.cluster.lock_membership import Membership
-from kafkaform.cluster.translation import signals_kept
+from kafkaform.cluster.kafka import lock_membership
+from kafkaform.cluster.kafka.audit_topic import AuditTopic
+from kafkaform.cluster.kafka.lock_membership import Membership
+from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.transport.translation import signals_kept
 
 NOBODY: dict[str, object] = {"bootstrap.servers": "127.0.0.1:1"}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.settings import Settings
 from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.model import Desired, Diagnostic, Observed, ResourceRef, Update

@@ -23,12 +23,12 @@ from kafka.future import Future as KafkaFuture
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from kafkaform.cluster.api import IN_FLIGHT, Api, Question
-from kafkaform.cluster.broker_socket import BrokerSocket, HungUpError
-from kafkaform.cluster.connection import Connection
-from kafkaform.cluster.lent_connection import LentConnection, RawRequest, RawResponse
-from kafkaform.cluster.reassignments import read_running
-from kafkaform.cluster.sockets import Sockets, address
+from kafkaform.cluster.kafka.reassignments import read_running
+from kafkaform.cluster.transport.api import IN_FLIGHT, Api, Question
+from kafkaform.cluster.transport.broker_socket import BrokerSocket, HungUpError
+from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.transport.lent_connection import LentConnection, RawRequest, RawResponse
+from kafkaform.cluster.transport.sockets import Sockets, address
 from kafkaform.config.client_properties import to_kafka_python
 from kafkaform.core.errors import ClusterError, MalformedAnswer, OutcomeUnknown, RequestRejected, Unreachable
 from kafkaform.core.layout import Reassignment
@@ -192,7 +192,7 @@ def test_what_goes_wrong_is_told_with_the_address(answer: object, said: str) -> 
 
 
 def test_the_versions_are_waited_for_no_longer_than_other_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkaform.cluster.broker_socket.CONNECT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("kafkaform.cluster.transport.broker_socket.CONNECT_TIMEOUT_S", 0.2)
     told = pytest.raises(OutcomeUnknown, match=r"ApiVersions v0 timed out after 0\.2 s")
     with broker(lambda *_: b"", versions=Drip) as server, told:
         opened(server)
@@ -284,7 +284,7 @@ def test_addresses_that_are_none(place: tuple[str, int]) -> None:
 def test_each_request_is_logged_with_how_it_ended_and_without_what_is_in_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.DEBUG, "kafkaform.cluster.broker_socket")
+    caplog.set_level(logging.DEBUG, "kafkaform.cluster.transport.broker_socket")
     answers: list[object] = [b"a secret", b"another", ..., ...]
     with broker(lambda *_: answers.pop(0)) as server:
         one = opened(server)
@@ -309,12 +309,12 @@ def test_each_request_is_logged_with_how_it_ended_and_without_what_is_in_it(
 def test_what_librdkafka_is_asked_and_never_answers_is_logged(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         given = {"bootstrap.servers": f"127.0.0.1:{silent.getsockname()[1]}"}
         quiet = Connection(given, dict)
         assert type(quiet.admin) is AdminClient, "it costs nothing where nobody asks for it"
-        caplog.set_level(logging.DEBUG, "kafkaform.cluster.connection")
+        caplog.set_level(logging.DEBUG, "kafkaform.cluster.transport.connection")
         connection = Connection(given, dict)
         with pytest.raises(Unreachable):
             connection.cluster  # noqa: B018 - connects
@@ -374,8 +374,8 @@ def test_the_next_bootstrap_server_is_tried() -> None:
 
 
 def test_a_silent_bootstrap_server_leaves_the_others_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkaform.cluster.sockets.CONNECT_TIMEOUT_S", 0.4)
-    monkeypatch.setattr("kafkaform.cluster.sockets._LEAST_PATIENCE_S", 0.1)
+    monkeypatch.setattr("kafkaform.cluster.transport.sockets.CONNECT_TIMEOUT_S", 0.4)
+    monkeypatch.setattr("kafkaform.cluster.transport.sockets._LEAST_PATIENCE_S", 0.1)
     patience = []
 
     class Dialling(socket.socket):
@@ -385,7 +385,7 @@ def test_a_silent_bootstrap_server_leaves_the_others_their_turn(monkeypatch: pyt
                 raise TimeoutError("timed out")
             super().connect(where)
 
-    monkeypatch.setattr("kafkaform.cluster.broker_socket.socket.socket", Dialling)
+    monkeypatch.setattr("kafkaform.cluster.transport.broker_socket.socket.socket", Dialling)
     with broker(lambda *_: b"here") as server:
         carrier = sockets("127.0.0.1:1", server)
         assert carrier.ask(ECHO, [b""]) == [b"here"]
@@ -526,8 +526,8 @@ def test_brokers_of_another_time_are_left_to_kafka_python(monkeypatch: pytest.Mo
 
 def test_what_kafka_python_never_answers_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has no deadline for TLS handshakes, nor for what waits for them."""
-    monkeypatch.setattr("kafkaform.cluster.connection.CONNECT_TIMEOUT_S", 0.1)
-    monkeypatch.setattr("kafkaform.cluster.connection._GRACE_S", 0.1)
+    monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("kafkaform.cluster.transport.connection._GRACE_S", 0.1)
     goes_on = Event()
     with monkeypatch.context() as patched:
         patched.setattr("kafka.admin.KafkaAdminClient", lambda **_: goes_on.wait())

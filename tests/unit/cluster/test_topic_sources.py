@@ -6,10 +6,10 @@ from struct import pack
 
 import pytest
 
-from kafkaform.cluster import wire
-from kafkaform.cluster.api import Question, T
-from kafkaform.cluster.topic_answers import Configs
-from kafkaform.cluster.wire_reader import WireReader
+from kafkaform.cluster.kafka.topic_answers import Configs
+from kafkaform.cluster.kafka.topic_sources import WireReader
+from kafkaform.cluster.transport.api import Question, T
+from kafkaform.cluster.wire import large_answers
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import ClusterError
 from tests.support.scenes import VARIED
@@ -64,7 +64,7 @@ def test_configs_with_errors_nulls_synonyms_and_repeated_blocks() -> None:
         described("nothing"),
         described("secretive", *hidden),
     ]
-    answers = wire.read_configs(pack(">ii", 7, len(topics)) + b"".join(topics))
+    answers = large_answers.read_configs(pack(">ii", 7, len(topics)) + b"".join(topics))
     assert [(a.name, a.error_code, a.message) for a in answers] == [
         ("a", 0, ""),
         ("denied", 29, "no"),
@@ -106,7 +106,7 @@ def test_metadata_with_tags_long_lists_and_null_names() -> None:
         pack(">i", 0) + varint(2) + broker + compact(b"cluster") + pack(">i", 1)
         + varint(3) + topic + nameless + b"\x00"
     )  # fmt: skip
-    first, second = wire.read_metadata(body)
+    first, second = large_answers.read_metadata(body)
     assert (first.name, first.error_code, first.internal) == (name.decode(), 5, True)
     assert first.topic_id == topic_id
     assert first.replicas == {3: tuple(range(200))}
@@ -121,7 +121,7 @@ def test_requests_do_not_grow_with_topics_and_a_topic_nobody_speaks_of_is_an_err
             self.sent: list[int] = []
 
         def ask(self, question: Question[T], bodies: list[bytes]) -> list[T]:
-            assert question.api == wire.DESCRIBE_CONFIGS
+            assert question.api == large_answers.DESCRIBE_CONFIGS
             self.sent.append(len(bodies))
             return [question.read(pack(">ii", 0, 0))] * len(bodies)
 

@@ -13,23 +13,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafkaform.cluster import (
-    broker_socket,
-    group_description,
-    group_listing,
-    group_wire,
-    quorum,
-    reassignments,
-    sizes,
-    wire,
-)
-from kafkaform.cluster.api import LARGEST, Api, Question, T, malformed, read_answers
-from kafkaform.cluster.connection import Connection
-from kafkaform.cluster.group_offsets import committed_offsets
-from kafkaform.cluster.partition_wire import PLACEMENT
-from kafkaform.cluster.placements import swift_placement
-from kafkaform.cluster.throttle_reader import read_rates
-from kafkaform.cluster.wire_reader import WireReader
+from kafkaform.cluster.kafka import group_description, group_listing, health, reassignments, sizes
+from kafkaform.cluster.kafka.groups import committed_offsets
+from kafkaform.cluster.kafka.replicas import swift_placement
+from kafkaform.cluster.kafka.throttles import read_rates
+from kafkaform.cluster.kafka.topic_sources import WireReader
+from kafkaform.cluster.transport import broker_socket
+from kafkaform.cluster.transport.api import LARGEST, Api, Question, T, malformed, read_answers
+from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.wire import group_messages, large_answers
+from kafkaform.cluster.wire.partitions import PLACEMENT
 from kafkaform.core.errors import ClusterError, KafkaformError, MalformedAnswer
 from tests.support.strategies import examples
 from tests.unit.cluster.test_topic_sources import compact, described, entry, varint
@@ -74,7 +67,7 @@ def configs(name: str = "t") -> bytes:
 def told_quorum() -> bytes:
     replica = pack(">iqqq", 1, 100, 5, 5) + TAGS
     partition = pack(">ihiiq", 0, 0, 1, 5, 100) + array(replica, replica) + array(replica) + TAGS
-    topic = string(quorum.METADATA_LOG) + array(partition) + TAGS
+    topic = string(health.METADATA_LOG) + array(partition) + TAGS
     return pack(">h", 0) + array(topic) + TAGS
 
 
@@ -152,20 +145,20 @@ def share_offsets() -> bytes:
 def samples() -> list[tuple[Question[Any], bytes]]:
     return [
         (broker_socket._API_VERSIONS, versions()),
-        (wire.TOPICS, metadata()),
-        (wire.ADDRESSES, metadata()),
+        (large_answers.TOPICS, metadata()),
+        (large_answers.ADDRESSES, metadata()),
         (PLACEMENT, metadata()),
-        (wire.TOPIC_CONFIGS, configs()),
-        (quorum._QUESTIONS[0], told_quorum()),
+        (large_answers.TOPIC_CONFIGS, configs()),
+        (health._QUESTIONS[0], told_quorum()),
         (reassignments._RUNNING, running()),
         (sizes._LOG_DIRS, log_dirs()),
         (group_listing._LIST_GROUPS, groups()),
         (group_listing._WITH_CONFIGS, resources()),
-        (group_wire.FIND_COORDINATORS, coordinators()),
-        (group_wire.DESCRIBE_CLASSIC, classic()),
-        (group_wire.DESCRIBE_SHARE, share()),
-        (group_wire.DESCRIBE_STREAMS, streams()),
-        (group_wire.SHARE_OFFSETS, share_offsets()),
+        (group_messages.FIND_COORDINATORS, coordinators()),
+        (group_messages.DESCRIBE_CLASSIC, classic()),
+        (group_messages.DESCRIBE_SHARE, share()),
+        (group_messages.DESCRIBE_STREAMS, streams()),
+        (group_messages.SHARE_OFFSETS, share_offsets()),
     ]
 
 
@@ -180,10 +173,12 @@ def test_whose_configs_are_asked_for_is_told_by_kafka_s_numbers() -> None:
     one = pack(">i", 1)
     key = one + pack(">h", 1) + b"k"
     assert (
-        wire.describe_configs_of_topics({"t": ["k"]}) == one + b"\x02" + pack(">h", 1) + b"t" + key + b"\x00"
+        large_answers.describe_configs_of_topics({"t": ["k"]})
+        == one + b"\x02" + pack(">h", 1) + b"t" + key + b"\x00"
     )
     assert (
-        wire.describe_configs_of_brokers([7], ["k"]) == one + b"\x04" + pack(">h", 1) + b"7" + key + b"\x00"
+        large_answers.describe_configs_of_brokers([7], ["k"])
+        == one + b"\x04" + pack(">h", 1) + b"7" + key + b"\x00"
     )
 
 
@@ -197,20 +192,23 @@ def test_whose_configs_are_asked_for_is_told_by_kafka_s_numbers() -> None:
 @example(2**21, b"", b"\xff")
 @example(2**28, b"\xff", b"")
 def test_lengths_are_read_as_they_are_written(number: int, before: bytes, behind: bytes) -> None:
-    written = wire.length(number)
+    written = large_answers.length(number)
     assert written == varint(number)
-    assert wire.uvarint(before + written + behind, len(before)) == (number, len(before + written))
+    assert large_answers.uvarint(before + written + behind, len(before)) == (number, len(before + written))
 
 
 def test_a_length_has_no_more_than_five_bytes() -> None:
     with pytest.raises(ValueError, match="more than 32 bits"):
-        wire.uvarint(b"\x80" * 1_000 + b"\x01", 0)
+        large_answers.uvarint(b"\x80" * 1_000 + b"\x01", 0)
 
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 2**14, 2**21 + 1])
 def test_strings_of_every_length(size: int) -> None:
     text = "x" * size
-    assert wire.compact_string(wire.string(text) + b"\x00", 0) == (text, len(wire.string(text)))
+    assert large_answers.compact_string(large_answers.string(text) + b"\x00", 0) == (
+        text,
+        len(large_answers.string(text)),
+    )
 
 
 # --- damaged answers ------------------------------------------------------------------------------
@@ -280,14 +278,16 @@ def read(question: Question[T], body: bytes) -> T | None:
 @pytest.mark.parametrize(("question", "body"), SAMPLES, ids=lambda one: str(getattr(one, "api", "")))
 def test_the_samples_are_read_whole_and_no_part_of_them_is(question: Question[Any], body: bytes) -> None:
     assert read_answers(question, [body], "") != [None]
-    if question is not wire.ADDRESSES:  # of which the rest is of no interest
+    if question is not large_answers.ADDRESSES:  # of which the rest is of no interest
         for end in range(len(body)):
             assert read(question, body[:end]) is None, f"cut at {end} of {len(body)}"
         assert read(question, body + b"\x00") is None
 
 
 @pytest.mark.parametrize(
-    "question", [wire.TOPICS, PLACEMENT, wire.ADDRESSES], ids=["topics", "placement", "brokers"]
+    "question",
+    [large_answers.TOPICS, PLACEMENT, large_answers.ADDRESSES],
+    ids=["topics", "placement", "brokers"],
 )
 def test_zeros_are_no_cluster_without_topics(question: Question[Any]) -> None:
     """Lists that are null where the protocol has none: every topic would be planned anew."""
@@ -298,7 +298,7 @@ def test_zeros_are_no_cluster_without_topics(question: Question[Any]) -> None:
     "body", [pack(">ii", 0, -1), pack(">iih", 0, 1, 0) + described("t")[2:-4] + b"\xff" * 4]
 )
 def test_lists_of_configs_have_no_negative_lengths(body: bytes) -> None:
-    assert read(wire.TOPIC_CONFIGS, body) is None
+    assert read(large_answers.TOPIC_CONFIGS, body) is None
 
 
 @examples(10)
@@ -340,15 +340,15 @@ def test_answers_of_the_largest_clusters_pass() -> None:
     """100,000 partitions of 20,000 topics, and 2,000 topics with 30 configs, asked for at a time."""
     partition = pack(">hiii", 0, 0, 1, 7) + ints(1, 2, 3) * 2 + ints() + TAGS
     topic = pack(">h", 0) + string("n" * 100) + bytes(17) + array(*[partition] * 5) + pack(">i", 0) + TAGS
-    assert 2 * 20_000 * len(topic) < wire.METADATA.largest
+    assert 2 * 20_000 * len(topic) < large_answers.METADATA.largest
     described_topic = described(
         "n" * 100, *[entry("leader.replication.throttled.replicas", "x" * 20, 5)] * 30
     )
-    assert 10 * 2_000 * len(described_topic) < wire.DESCRIBE_CONFIGS.largest
+    assert 10 * 2_000 * len(described_topic) < large_answers.DESCRIBE_CONFIGS.largest
 
 
 def test_a_malformed_answer_names_the_broker_and_the_request() -> None:
-    error = malformed("kafka-1:9092", wire.METADATA, "index out of range")
+    error = malformed("kafka-1:9092", large_answers.METADATA, "index out of range")
     assert error.message == "kafka-1:9092: malformed answer to Metadata v12: index out of range"
     assert error.hint
 
@@ -390,7 +390,7 @@ READERS: dict[str, tuple[Callable[[Connection], object], dict[int, bytes]]] = {
     "topics": (of_topics, {3: metadata(), 32: configs()}),
     "placement": (swift_placement, {3: metadata()}),
     "rates": (read_rates, {3: metadata(), 32: configs("1")}),
-    "quorum": (lambda c: quorum.read_quorum(c, 1, 1.0), {55: told_quorum()}),
+    "quorum": (lambda c: health.read_quorum(c, 1, 1.0), {55: told_quorum()}),
     "reassignments": (lambda c: reassignments.read_running(c, 1.0), {46: running(), 3: metadata()}),
     "sizes": (lambda c: sizes.read_replica_sizes(c, [("t", 0)]), {35: log_dirs()}),
     "groups": (group_listing._all_kinds, {16: groups()}),
@@ -404,9 +404,9 @@ READERS: dict[str, tuple[Callable[[Connection], object], dict[int, bytes]]] = {
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("group_answers", "group_listing"):
-        monkeypatch.setattr(f"kafkaform.cluster.{module}.COORDINATOR_TIMEOUT_S", -1.0)
-    monkeypatch.setattr("kafkaform.cluster.controlled._PAUSE_S", 0)
+    for module in ("group_description", "group_listing"):
+        monkeypatch.setattr(f"kafkaform.cluster.kafka.{module}.COORDINATOR_TIMEOUT_S", -1.0)
+    monkeypatch.setattr("kafkaform.cluster.transport.controlled._PAUSE_S", 0)
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -12,8 +12,14 @@ import pytest
 import yaml
 from confluent_kafka import Consumer, KafkaException
 
-from kafkaform.config.client_config import FORMATS, java_settings, librdkafka_settings, render
-from kafkaform.config.client_config.librdkafka import INSTEAD, NATIVE
+from kafkaform.config.client_config import (
+    FORMATS,
+    INSTEAD,
+    NATIVE,
+    java_settings,
+    librdkafka_settings,
+    render,
+)
 from kafkaform.core.errors import InvalidInput, KafkaformError
 from kafkaform.core.kafka_configs import consumer_configs, refused_by_client
 from kafkaform.core.model import Desired, Intent, ResourceRef

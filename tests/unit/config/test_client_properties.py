@@ -20,12 +20,19 @@ from kafkaform.config.client_properties.catalogue import ALIASES, PROPERTIES
 from kafkaform.config.client_properties.jaas import LoginModule, MalformedJaas, parse_jaas
 from kafkaform.config.client_properties.java import to_java
 from kafkaform.config.client_properties.java_file import from_java_properties
-from kafkaform.config.client_properties.java_names import IGNORED, JAAS_AND_STORES, RENAMED
-from kafkaform.config.client_properties.kinds import Choice, Flag, Number
 from kafkaform.config.client_properties.matrix import matrix_markdown
+from kafkaform.config.client_properties.other_names import IGNORED, JAAS_AND_STORES, RENAMED, UNAVAILABLE
 from kafkaform.config.client_properties.template import MalformedReference, escape, parse_template
-from kafkaform.config.client_properties.treatment import Handled, Property, Refused, Renamed, Treatment
-from kafkaform.config.client_properties.unavailable import UNAVAILABLE
+from kafkaform.config.client_properties.treatment import (
+    Choice,
+    Flag,
+    Handled,
+    Number,
+    Property,
+    Refused,
+    Renamed,
+    Treatment,
+)
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
 from kafkaform.core.model import Location
 

@@ -11,7 +11,8 @@ from typing import TypeAlias
 
 import pytest
 
-from kafkaform.config.manifests.editing import Edit, EditedFile, Editing, edit, write
+from kafkaform.config.manifests.edit_files import EditedFile
+from kafkaform.config.manifests.editing import Edit, Editing, edit, write
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.model import FieldValue, ResourceRef, Undeclared

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.config.file_names import file_names, prefix
+from kafkaform.config.manifest_text import file_names, prefix
 from tests.support.strategies import names
 
 RESERVED = ["con", "NUL", "com1.v2", "kafkaform", "Kafkaform", ".hidden", "..a", ".", "..", ""]

@@ -13,7 +13,7 @@ from kafkaform.config.manifests.loader import Context
 from kafkaform.config.settings import DEFAULT_IGNORE, AuditSettings, Settings, find_settings, read_settings
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.model import Undeclared
-from kafkaform.core.move_options import MoveOptions, WhenBusy
+from kafkaform.core.moves import MoveOptions, WhenBusy
 from kafkaform.rules import Scene
 from kafkaform.rules.limits import DEFAULT_LIMITS, Limits
 

@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.core.group_state import COMMITTED, observed_state, partition_of, partition_path, topic_path
-from kafkaform.core.groups import Group, Position
+from kafkaform.core.groups import (
+    COMMITTED,
+    Group,
+    Position,
+    observed_state,
+    partition_of,
+    partition_path,
+    topic_path,
+)
 
 TOPICS = st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True)
 

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import pytest
 
-from kafkaform.core.spelling import did_you_mean, nearest, quoted
+from kafkaform.core.wording import did_you_mean, nearest, quoted
 
 FIELDS = ("partitions", "replicationFactor", "retention", "config", "keyed")
 

@@ -19,8 +19,8 @@ from click.testing import CliRunner
 
 from kafkaform.cli.dev import dev
 from kafkaform.core.errors import DevClusterError, JavaError
-from kafkaform.core.locks import locked
-from kafkaform.devcluster import configuration, logs, probe, state
+from kafkaform.core.files import locked
+from kafkaform.devcluster import configuration, processes, readiness, state
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.jars.java import Java, find_java
 from kafkaform.devcluster.ports import consecutive_ports, free_ports
@@ -245,26 +245,26 @@ def test_a_sasl_user_that_jaas_cannot_name() -> None:
 
 def test_the_telling_line_of_a_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    assert logs.last_words(log) == "it wrote no log"
+    assert processes.last_words(log) == "it wrote no log"
     log.write_text("[t] INFO all is well (k)\n\n")
-    assert logs.last_words(log) == "[t] INFO all is well (k)"
+    assert processes.last_words(log) == "[t] INFO all is well (k)"
     log.write_text("[t] ERROR it is broken (k)\n[t] INFO going down (k)\n")
-    assert logs.last_words(log) == "[t] ERROR it is broken (k)"
+    assert processes.last_words(log) == "[t] ERROR it is broken (k)"
     log.write_text("[t] ERROR broken (k)\norg.x.BadException: no 1\n\tat a.b(c)\n[t] INFO going down (k)\n")
-    assert logs.last_words(log) == "org.x.BadException: no 1"
+    assert processes.last_words(log) == "org.x.BadException: no 1"
 
 
 def test_following_a_log_over_a_restart(tmp_path: Path) -> None:
     log = tmp_path / "broker.log"
-    reader = logs.LogReader(log)
+    reader = processes.LogReader(log)
     assert reader.new_lines() == []
     log.write_text("old\nbe")
     assert reader.new_lines() == ["old"]
     with log.open("a") as writer:
         writer.write("gun\nmore\n")
-    lines = logs.follow({"node-1": reader, "node-2": logs.LogReader(tmp_path / "none")}, poll_s=0)
+    lines = processes.follow({"node-1": reader, "node-2": processes.LogReader(tmp_path / "none")}, poll_s=0)
     assert [next(lines), next(lines)] == [("node-1", "begun"), ("node-1", "more")]
-    logs.begin(log)
+    processes.begin(log)
     log.write_text("anew\n")
     assert next(lines) == ("node-1", "anew")
 
@@ -336,6 +336,6 @@ def answer(content: bytes) -> tuple[int, threading.Thread]:
 )
 def test_what_is_no_broker_is_told_from_one(content: bytes) -> None:
     port, thread = answer(content)
-    with pytest.raises(probe.BadAnswer):
-        probe.membership("127.0.0.1", port, timeout_s=5)
+    with pytest.raises(readiness.BadAnswer):
+        readiness.membership("127.0.0.1", port, timeout_s=5)
     thread.join(10)

@@ -11,8 +11,7 @@ import pytest
 
 from kafkaform.core.errors import JavaError
 from kafkaform.devcluster.jars import ivy
-from kafkaform.devcluster.jars.cache import cache_directory
-from kafkaform.devcluster.jars.kafka import kafka_classpath
+from kafkaform.devcluster.jars.cache import cache_directory, kafka_classpath
 from tests.support.fake_ivy import FakeIvy
 
 JARS = ("kafka_2.13-4.3.1", "kafka-clients-4.3.1", "log4j-slf4j-impl-2.25.4")

@@ -9,10 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.audit.trail import Trail
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.model import Desired, Diagnostic, FieldChange, Plan, ResourceRef, Severity, Undeclared
-from kafkaform.inspect.adoption import adoption
-from kafkaform.inspect.drift import Cause, Drift, Form, Unmanaged, Verdict, find_drift, has_drift, past_of
+from kafkaform.inspect.drift import (
+    Cause,
+    Drift,
+    Form,
+    Unmanaged,
+    Verdict,
+    adoption,
+    find_drift,
+    has_drift,
+    past_of,
+)
 from tests.support import strategies
 from tests.support.audit_scenes import Story
 from tests.support.drift_scenes import NO_RECORD, declared_in, drift_in, drifts

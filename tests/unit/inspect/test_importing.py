@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.manifests import yaml12
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core.errors import KafkaformError

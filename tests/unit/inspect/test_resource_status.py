@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 
 import pytest
 
-from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import none_besides
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.errors import PermissionDenied, Unreachable
 from kafkaform.core.groups import Group, GroupReading, Position
 from kafkaform.core.model import Desired, Diagnostic, Intent, Observation, Observed, ResourceRef, Severity

@@ -8,10 +8,9 @@ import pytest
 
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.files import write_file
-from kafkaform.inspect.skew import history
+from kafkaform.inspect import skew_history
 from kafkaform.plan.skew_report import parse_skew_report
-from spark_validation.document import to_json
-from spark_validation.results import Report
+from spark_validation.results import Report, to_json
 from tests.support import skew_scenes as scenes
 
 
@@ -20,7 +19,7 @@ def read(path: Path) -> Report:
 
 
 def keep(folder: Path, report: Report) -> Path:
-    return history.keep(folder, report, to_json(report), write_file)
+    return skew_history.keep(folder, report, to_json(report), write_file)
 
 
 def report(second: int, *names: str, cluster_id: str | None = "memory") -> Report:
@@ -36,7 +35,7 @@ def test_reports_of_the_same_cluster_and_topic_come_back_in_order(tmp_path: Path
     kept = [report(second, "a") for second in (3, 1, 2)]
     for one in [*kept, report(4, "b"), report(5, "a", cluster_id="other"), report(6, "b", "a")]:
         keep(folder, one)
-    found = history.earlier(folder, report(9, "a", "c"), read)
+    found = skew_history.earlier(folder, report(9, "a", "c"), read)
     assert [one.created_at[-3:-1] for one in found.reports] == ["01", "02", "03", "06"]
     assert found.reports[0] == kept[1]
     assert not found.damaged
@@ -44,8 +43,8 @@ def test_reports_of_the_same_cluster_and_topic_come_back_in_order(tmp_path: Path
 
 def test_reports_of_files_are_apart_from_those_of_clusters(tmp_path: Path) -> None:
     keep(tmp_path, report(1, "a", cluster_id=None))
-    assert not history.earlier(tmp_path, report(9, "a"), read).reports
-    assert history.earlier(tmp_path, report(9, "a", cluster_id=None), read).reports
+    assert not skew_history.earlier(tmp_path, report(9, "a"), read).reports
+    assert skew_history.earlier(tmp_path, report(9, "a", cluster_id=None), read).reports
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
@@ -63,7 +62,7 @@ def test_what_is_damaged_is_told_and_left_out(tmp_path: Path) -> None:
         good.read_text().replace('"format_version": 1', '"format_version": 99')
     )
     (tmp_path / "notes.json").write_text("not a report, and not called one")
-    found = history.earlier(tmp_path, report(9, "a"), read)
+    found = skew_history.earlier(tmp_path, report(9, "a"), read)
     assert len(found.reports) == 1
     assert [line.partition(": ")[0].rpartition("/")[2].partition(":")[0] for line in found.damaged] == [
         "skew-0.json",
@@ -74,7 +73,7 @@ def test_what_is_damaged_is_told_and_left_out(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_has_no_reports(tmp_path: Path) -> None:
-    assert history.earlier(tmp_path / "none", report(1, "a"), read) == history.Earlier()
+    assert skew_history.earlier(tmp_path / "none", report(1, "a"), read) == skew_history.Earlier()
     assert not (tmp_path / "none").exists()
 
 
@@ -83,7 +82,7 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
         raise KafkaformError(f"cannot write {path}: no space")
 
     with pytest.raises(KafkaformError, match="no space"):
-        history.keep(tmp_path, report(1, "a"), "{}", full)
+        skew_history.keep(tmp_path, report(1, "a"), "{}", full)
     assert [*tmp_path.iterdir()] == []
     (tmp_path / "file").write_text("")
     with pytest.raises(KafkaformError, match=r"cannot write into .*file"):

@@ -21,8 +21,7 @@ from kafkaform.plan.skew_report import (
     require_cluster,
     skew_diagnostics,
 )
-from spark_validation.document import to_json
-from spark_validation.results import Estimate, Finding, Report, Verdict
+from spark_validation.results import Estimate, Finding, Report, Verdict, to_json
 from tests.support.scenes import absent, declared
 from tests.support.skew_scenes import FINE, NOW, SURE, UNSURE, empty, hot, measured, policed, report
 

@@ -6,13 +6,21 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.errors import KafkaformError, PermissionDenied
 from kafkaform.core.groups import TopicPartition
 from kafkaform.core.layout import Broker
 from kafkaform.core.model import Desired, Intent, ResourceRef
-from kafkaform.inspect.skew.scene import Reader, choose, declared_partitions, limits, readers, with_policy
-from kafkaform.inspect.skew.spans import PartitionLog, read_logs
+from kafkaform.inspect.skew import (
+    PartitionLog,
+    Reader,
+    choose,
+    declared_partitions,
+    limits,
+    read_logs,
+    readers,
+    with_policy,
+)
 from spark_validation.results import Limits
 from tests.support.scenes import absent, declared, made, topic
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.core.errors import InvalidInput
-from kafkaform.plan.offset_files import read_offsets, write_offsets
+from kafkaform.plan.resets import read_offsets, write_offsets
 
 names = st.text("abcXYZ019._-", min_size=1, max_size=20)
 offsets = st.dictionaries(st.tuples(names, st.integers(0, 10_000)), st.integers(0, 2**63 - 1), min_size=1)

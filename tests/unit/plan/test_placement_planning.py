@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.apply.executor import apply
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
@@ -18,7 +18,7 @@ from kafkaform.core.errors import PermissionDenied, Unreachable
 from kafkaform.core.groups import TopicPartition
 from kafkaform.core.layout import Assignment, Broker, Layout, parse_assignment
 from kafkaform.core.model import Desired, FieldChange, Plan, Status, Update
-from kafkaform.core.move_options import MoveOptions
+from kafkaform.core.moves import MoveOptions
 from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, Operation, Reassign
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.apply.batches import MAX_WEIGHT, weight
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config import client_properties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.errors import (

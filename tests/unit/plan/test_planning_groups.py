@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kafkaform.apply.executor import apply
-from kafkaform.cluster.memory import MemoryCluster
 from kafkaform.cluster.protocol import Cluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.settings import Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import RequestRejected, Unreachable

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.settings import Settings
 from kafkaform.core.errors import SkewReportError
 from kafkaform.core.model import Desired, Diagnostic, Plan, PlannedChange, Risk, Severity, Status, Update

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from kafkaform.apply.executor import apply
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.layout import Broker, parse_assignment
 from kafkaform.core.model import Desired, Status, Update
-from kafkaform.core.move_options import MoveOptions
+from kafkaform.core.moves import MoveOptions
 from kafkaform.plan.rebalancing import Rebalance, RebalanceRequest, make_rebalance, static_topics
 from tests.support.move_scenes import laid_out, now_on
 from tests.support.scenes import FakeClock, topic

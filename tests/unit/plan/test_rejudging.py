@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from kafkaform.apply.executor import apply
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.settings import Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.model import (

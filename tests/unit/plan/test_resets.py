@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkaform.apply.executor import apply
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import Result

@@ -32,7 +32,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.reviewed import Comparison, compare
-from kafkaform.resources.changes import fields_of
+from kafkaform.resources.values import fields_of
 from tests.support import strategies
 from tests.support.scenes import topic
 

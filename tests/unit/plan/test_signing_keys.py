@@ -17,8 +17,13 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from kafkaform.core.errors import KafkaformError
-from kafkaform.plan.plan_signature import fingerprint
-from kafkaform.plan.signing_keys import KEY_VARIABLE, PASSPHRASE_VARIABLE, read_private_key, read_public_keys
+from kafkaform.plan.plan_signature import (
+    KEY_VARIABLE,
+    PASSPHRASE_VARIABLE,
+    fingerprint,
+    read_private_key,
+    read_public_keys,
+)
 
 KEY = Ed25519PrivateKey.from_private_bytes(b"kafkaform" + bytes(23))
 

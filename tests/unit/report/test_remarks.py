@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_validation.remarks import remarks
+from spark_validation.analysis import remarks
 from spark_validation.windows import plan_windows
 from tests.support.skew_simulation import (
     SimulatedTopic,

@@ -14,15 +14,14 @@ from jsonschema import Draft202012Validator
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkaform.audit.trail import Trail
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core.model import Desired, Plan, ResourceRef
 from kafkaform.core.printable import is_plain
 from kafkaform.core.schema_files import load_schema
 from kafkaform.inspect.drift import Drift, Unmanaged, find_drift
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.report.drift_github import drift_commands
-from kafkaform.report.drift_json import drift_to_json
+from kafkaform.report.drift_json import drift_commands, drift_to_json
 from kafkaform.report.drift_markdown import render_drift_markdown
 from kafkaform.report.drift_prometheus import drift_metrics
 from kafkaform.report.drift_text import render_drift

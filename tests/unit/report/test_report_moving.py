@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.core.move_progress import MoveProgress
-from kafkaform.report.moving import Pace, amount, told
+from kafkaform.core.moves import MoveProgress
+from kafkaform.report.moves import Pace, amount, told
 
 MIB = 1024**2
 BEGUN = MoveProgress(1, 1, 0, 12, 0, 80 * MIB, 50_000_000)

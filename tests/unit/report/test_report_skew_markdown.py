@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from kafkaform.core.printable import is_plain
 from kafkaform.report.markdown import LIMIT
-from kafkaform.report.skew_markdown import LEAST, render_skew_markdown
-from kafkaform.report.skew_mermaid import partition_chart
+from kafkaform.report.skew_markdown import LEAST, partition_chart, render_skew_markdown
 from spark_validation.results import Cause, Finding, PartitionResult, TopicResult, Verdict
 from tests.support import skew_samples as samples
 from tests.support.strategies import examples, hostile_text

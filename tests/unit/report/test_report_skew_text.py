@@ -12,8 +12,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from kafkaform.core.printable import is_plain
-from kafkaform.report.skew_bars import MARK, Scale, selected
 from kafkaform.report.skew_text import render_skew
+from kafkaform.report.skew_values import MARK, Scale, selected
 from spark_validation.results import Cause, Estimate, Finding, TopicResult, Verdict
 from tests.support import skew_samples as samples
 from tests.support.strategies import hostile_text

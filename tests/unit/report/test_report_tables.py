@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from kafkaform.core.printable import printable
-from kafkaform.report.tables import Cell, Column, table
+from kafkaform.report.page import Cell, Column, table
 from tests.support.strategies import hostile_text
 
 COLUMNS = (Column("NAME", least=8), Column("COUNT", right=True), Column("NOTE", least=6))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import kafkaform
 from kafkaform import rules
 from kafkaform.cli.main import COMMANDS
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.manifests.loader import VERBATIM
 from kafkaform.config.manifests.structure import structure_problems
 from kafkaform.config.manifests.yaml12 import read_documents

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kafkaform.core.group_state import observed_state
-from kafkaform.core.groups import Group, Position
+from kafkaform.core.groups import Group, Position, observed_state
 from kafkaform.core.model import SAFE, Create, Delete, FieldChange, ResourceRef, Update
 from kafkaform.core.operations import AlterConfigs, CommitInitialOffsets, DeleteGroup, ResetOffsets
 from kafkaform.resources.consumer_group.operations import operations

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.group_state import observed_state
-from kafkaform.core.groups import Group, Member, Position
+from kafkaform.core.groups import Group, Member, Position, observed_state
 from kafkaform.core.model import (
     SAFE,
     Create,

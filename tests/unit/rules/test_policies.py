@@ -432,7 +432,7 @@ def test_what_is_wrong_is_told_with_its_place(text: str, expected: str) -> None:
 
 
 def test_every_field_of_a_topic_can_be_asked_about() -> None:
-    from kafkaform.rules.policies.fields import field_key
+    from kafkaform.rules.policy_fields import field_key
 
     for path in ("partitions", "replicationFactor", "keyed", "deletionProtection", "undeclared", "skew.by"):
         assert field_key("Topic", path) is not None, path

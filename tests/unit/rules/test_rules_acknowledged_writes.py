@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.settings import Settings
 from kafkaform.core.layout import Broker, Layout, PartitionState, Reassignment
 from kafkaform.core.model import Desired, Facts, FieldChange, FieldValue, Plan, PlannedChange, Status, Update

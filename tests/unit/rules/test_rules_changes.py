@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kafkaform import rules
-from kafkaform.core.group_state import observed_state
-from kafkaform.core.groups import Group, Member, Position
+from kafkaform.core.groups import Group, Member, Position, observed_state
 from kafkaform.core.model import (
     Create,
     Delete,

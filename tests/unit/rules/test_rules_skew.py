@@ -12,7 +12,7 @@ from kafkaform import rules
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core.model import Desired, Diagnostic, Location, Severity
 from kafkaform.resources.base import Layer
-from kafkaform.resources.skew_policy import limits_of
+from kafkaform.resources.skew import limits_of
 from kafkaform.rules import Stage
 from spark_validation.results import Estimate, Limits, TopicResult
 from tests.support.rule_scenes import PathAsPlace

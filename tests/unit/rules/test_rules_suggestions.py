@@ -14,7 +14,7 @@ import pytest
 
 from kafkaform import rules
 from kafkaform.cli.main import COMMANDS, LazyGroup
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.manifests.loader import VERBATIM, Context, load_all
 from kafkaform.config.manifests.structure import structure_problems
 from kafkaform.config.manifests.yaml12 import read_documents
@@ -35,8 +35,8 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.schema_files import load_schema
 from kafkaform.plan.planning import Request, make_plan
-from kafkaform.report.consents import Ledger
-from kafkaform.report.consents import annotation as missing_annotation
+from kafkaform.report.notes import Ledger
+from kafkaform.report.notes import annotation as missing_annotation
 from kafkaform.report.page import Page
 from kafkaform.report.text import render_plan
 from kafkaform.resources import KINDS
@@ -44,7 +44,7 @@ from kafkaform.resources.consent import ANNOTATION, Grant, parse_annotation
 from kafkaform.resources.consumer_group.risk import judge_delete
 from kafkaform.rules import Scene
 from kafkaform.rules.limits import Limits
-from kafkaform.rules.waivers import idle_waivers
+from kafkaform.rules.notes import idle_waivers
 from tests.support.rule_scenes import configured, living, observed
 from tests.support.rule_scenes import group as reading
 from tests.support.scenes import absent, declared, made, topic

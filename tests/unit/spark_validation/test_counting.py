@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_validation import rows
-from spark_validation.packing import pack
-from spark_validation.tally import HOT_BY_BYTES, HOT_KEYS, Layout
+from spark_validation import counting
+from spark_validation.key_counts import HOT_BY_BYTES, HOT_KEYS, Layout, pack
 from tests.support.skew_records import SCHEMA, Record, assert_same, batches, count, counted, is_empty
 
 
@@ -75,14 +74,14 @@ LAYOUT = Layout(6, 4, (1.0, 2.0, 1.0, 3.5, 2.0, 1.0), (True, False) * 3, (6, 9, 
 def test_counts_are_the_same_however_often_the_rows_are_grouped(monkeypatch: pytest.MonkeyPatch) -> None:
     records = drawn(3_000, 20, LAYOUT)
     groupings: list[int] = []
-    compact = rows._compact
+    compact = counting._compact
 
     def noted(held: list[Any], schema: Any) -> Any:
         groupings.append(len(held))
         return compact(held, schema)
 
-    monkeypatch.setattr(rows, "_compact", noted)
-    monkeypatch.setattr(rows, "_COMPACT_ROWS", 100)
+    monkeypatch.setattr(counting, "_compact", noted)
+    monkeypatch.setattr(counting, "_COMPACT_ROWS", 100)
     assert_same(count(batches(records, 30), LAYOUT), counted(records, LAYOUT))
     assert len(groupings) > 3
 
@@ -90,14 +89,14 @@ def test_counts_are_the_same_however_often_the_rows_are_grouped(monkeypatch: pyt
 def test_rows_that_do_not_group_are_not_grouped_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     records = [Record(0, 0, b"%d" % number, 1, number) for number in range(6_400)]
     sizes: list[int] = []
-    compact = rows._compact
+    compact = counting._compact
 
     def noted(held: list[Any], schema: Any) -> Any:
         sizes.append(sum(table.num_rows for table in held))
         return compact(held, schema)
 
-    monkeypatch.setattr(rows, "_compact", noted)
-    monkeypatch.setattr(rows, "_COMPACT_ROWS", 100)
+    monkeypatch.setattr(counting, "_compact", noted)
+    monkeypatch.setattr(counting, "_COMPACT_ROWS", 100)
     assert count(batches(records, 50), LAYOUT).distinct == 6_400
     # 100, 200, 400, …: each row is grouped a few times, not once for every hundred rows.
     assert sum(sizes) < 4 * len(records)
@@ -190,7 +189,7 @@ def peak() -> Iterator[Callable[[], int]]:
 def test_memory_grows_with_keys_and_not_with_records(
     peak: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "_COMPACT_ROWS", 100_000)
+    monkeypatch.setattr(counting, "_COMPACT_ROWS", 100_000)
 
     def key(at: Any) -> Any:
         return np.where(at % 10 < 3, 0, at % 50)

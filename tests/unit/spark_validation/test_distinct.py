@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spark_validation.distinct import distinct_keys
-from spark_validation.replicates import Weighting
+from spark_validation.estimates import distinct_keys
+from spark_validation.intervals import Weighting
 from spark_validation.results import Estimate
 from tests.support.skew_simulation import (
     SimulatedTopic,

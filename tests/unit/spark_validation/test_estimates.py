@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spark_validation import estimates
-from spark_validation.replicates import Weighting
+from spark_validation.intervals import Weighting
 from spark_validation.results import Estimate
 from spark_validation.windows import plan_windows
 from tests.support.skew_simulation import (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spark_validation import intervals
-from spark_validation.replicates import Replicated
+from spark_validation.intervals import Replicated
 from spark_validation.results import Estimate
 
 

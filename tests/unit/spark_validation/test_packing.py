@@ -7,8 +7,7 @@ import pickle
 import pytest
 from hypothesis import given
 
-from spark_validation.packing import pack, unpack
-from spark_validation.tally import Layout, Tally
+from spark_validation.key_counts import Layout, Tally, pack, unpack
 from tests.support.skew_records import Record, assert_same, batches, count
 from tests.unit.spark_validation.test_counting import samples
 

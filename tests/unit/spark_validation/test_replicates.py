@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from spark_validation.replicates import Replicated, Weighting
+from spark_validation.intervals import Replicated, Weighting
 from spark_validation.windows import Span, plan_windows
 
 RANDOM = np.random.default_rng(5)

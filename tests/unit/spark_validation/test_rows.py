@@ -12,9 +12,9 @@ import pyarrow as pa
 from hypothesis import given
 
 from spark_validation import counting
+from spark_validation.counting import of_groups, of_records
+from spark_validation.key_counts import NEVER, Layout, Tally
 from spark_validation.measure import GROUPED
-from spark_validation.rows import of_groups, of_records
-from spark_validation.tally import NEVER, Layout, Tally
 from tests.support.skew_records import Record, batches, counted
 from tests.unit.spark_validation.test_counting import samples
 

@@ -13,11 +13,18 @@ import pytest
 
 from kafkaform.config.client_properties.java import to_java
 from spark_validation import session
-from spark_validation.configuration import SessionSettings, class_path, configuration, session_settings
-from spark_validation.consumers import group_id
+from spark_validation.configuration import (
+    SessionSettings,
+    class_path,
+    configuration,
+    hidden,
+    is_sensitive,
+    secrets,
+    session_settings,
+)
 from spark_validation.errors import SparkMissing, SparkUnavailable
-from spark_validation.masters import check_master, check_remote
-from spark_validation.redaction import hidden, is_sensitive, secrets
+from spark_validation.session import check_master, check_remote
+from spark_validation.translation import group_id
 
 ROOT = Path(__file__).parents[3]
 PASSWORD = 'Tr0ub4dor "horse" battery'
@@ -169,7 +176,8 @@ import json, sys
 from pathlib import Path
 from spark_validation import session
 from spark_validation.errors import SkewError
-from spark_validation.session import SessionSettings, start
+from spark_validation.session import start
+from spark_validation.configuration import SessionSettings
 session._START_S["spark"] = 12.0
 master, home, conf = sys.argv[1:]
 home = Path(home) if home else None

@@ -11,11 +11,11 @@ from functools import cache
 import pytest
 
 from spark_validation import estimates
-from spark_validation.distinct import distinct_keys
-from spark_validation.replicates import Weighting
+from spark_validation.estimates import distinct_keys
+from spark_validation.imbalance import spread
+from spark_validation.intervals import Weighting
+from spark_validation.key_counts import Tally
 from spark_validation.results import Estimate
-from spark_validation.spread import spread
-from spark_validation.tally import Tally
 from spark_validation.windows import SamplePlan
 from tests.support.skew_simulation import (
     NULL,

@@ -17,8 +17,7 @@ from jsonschema_rs import Draft202012Validator as Acceptor
 
 from kafkaform.core.schema_files import load_schema
 from spark_validation import results
-from spark_validation.document import from_document, to_json
-from spark_validation.results import Estimate, Finding, Report, Verdict
+from spark_validation.results import Estimate, Finding, Report, Verdict, from_document, to_json
 from tests.support.skew_scenes import empty, hot, measured, report, what_if
 
 SCHEMA = load_schema("skew")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_validation.replicates import Replicated, Weighting
+from spark_validation.imbalance import gini, max_mean_ratio, redundancy, spread, variation
+from spark_validation.intervals import Replicated, Weighting
 from spark_validation.results import Estimate, Spread
-from spark_validation.spread import gini, max_mean_ratio, redundancy, spread, variation
 from tests.support.skew_simulation import drawn, uniform, with_sizes
 
 

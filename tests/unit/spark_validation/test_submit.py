@@ -14,12 +14,11 @@ import pytest
 
 import kafkaform
 import spark_validation
-from spark_validation.arguments import parser
+from spark_validation.configuration import zipped
+from spark_validation.entry import parser
 from spark_validation.errors import ReadingFailed
-from spark_validation.job import JobSettings, run_topic
+from spark_validation.job import JobSettings, removed, run_topic
 from spark_validation.results import Limits
-from spark_validation.retention import removed
-from spark_validation.shipping import zipped
 from spark_validation.windows import Span, plan_windows
 
 ROOT = Path(__file__).parents[3]

@@ -9,15 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_validation.hashing import Keys, crc32
-from spark_validation.tally import (
-    HOT_BY_BYTES,
-    HOT_KEYS,
-    MOST_EARLIER,
-    HotKey,
-    Layout,
-    Tally,
-    hottest,
-)
+from spark_validation.key_counts import HOT_BY_BYTES, HOT_KEYS, MOST_EARLIER, HotKey, Layout, Tally, hottest
 from tests.support.skew_records import Record, assert_same, batches, count, is_empty
 from tests.unit.spark_validation.test_counting import LAYOUT, drawn, samples
 

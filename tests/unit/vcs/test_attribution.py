@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.cluster.memory import MemoryCluster
+from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.model import Desired, Origin, Plan, Undeclared
-from kafkaform.vcs.attribution import attributed
+from kafkaform.vcs.branch import attributed
 from tests.support.scenes import DAY, WEEK, absent, declared, made, plan_for
 
 NAMES = st.sampled_from("abc")

@@ -10,7 +10,7 @@ import zipfile
 import pytest
 
 from kafkaform.core.errors import ForgeError
-from kafkaform.vcs.forge.archive import read_plan
+from kafkaform.vcs.forge.reviewed import read_plan
 from tests.support.fake_github import zipped
 
 
@@ -35,7 +35,7 @@ def test_of_two_plans_none_is_chosen() -> None:
 
 
 def test_a_plan_that_grows_too_large_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkaform.vcs.forge.archive.LARGEST_PLAN", 1_000_000)
+    monkeypatch.setattr("kafkaform.vcs.forge.reviewed.LARGEST_PLAN", 1_000_000)
     with pytest.raises(ForgeError, match=r"plan\.json has 1,000,001 bytes; more than 1,000,000 are not read"):
         read_plan(zipped({"plan.json": " " * 1_000_001}))
 

@@ -7,8 +7,7 @@ import requests
 from github import GithubException
 
 from kafkaform.core.errors import ForgeError
-from kafkaform.vcs.forge.failures import passing_trouble
-from kafkaform.vcs.forge.patience import TOTAL_S, Patience, Trouble
+from kafkaform.vcs.forge.failures import TOTAL_S, Patience, Trouble, passing_trouble
 
 NOW_S = 1_000_000.0
 
@@ -62,7 +61,7 @@ def test_what_does_not_pass(error: Exception) -> None:
 
 def test_all_waits_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("kafkaform.vcs.forge.patience.sleep", waited.append)
+    monkeypatch.setattr("kafkaform.vcs.forge.failures.sleep", waited.append)
     told: list[str] = []
     patience = Patience(told.append)
     patience.wait(Trouble("a failure"))

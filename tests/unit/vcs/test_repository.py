@@ -109,7 +109,7 @@ def test_git_that_does_not_end(work: Work, monkeypatch: pytest.MonkeyPatch) -> N
     work.write("bin/git", "#!/bin/sh\nexec sleep 60\n")
     (work.folder / "bin" / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{work.folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr("kafkaform.vcs.git_command._TIMEOUT_S", 0.1)
+    monkeypatch.setattr("kafkaform.vcs.repository._TIMEOUT_S", 0.1)
     with pytest.raises(RepositoryError, match="git rev-parse did not end within"):
         Repository.at(work.folder)
 

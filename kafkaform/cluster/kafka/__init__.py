@@ -1,0 +1,1 @@
+"""A real Kafka cluster: reading it, and changing it."""

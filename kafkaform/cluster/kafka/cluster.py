@@ -1,0 +1,212 @@
+"""A real Kafka cluster."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+from kafkaform.cluster.kafka.facts import read_facts
+from kafkaform.cluster.kafka.prefetch import Ahead
+from kafkaform.cluster.kafka.topics import read
+from kafkaform.cluster.protocol import none_besides
+from kafkaform.cluster.transport.connection import Connection
+from kafkaform.core.lock import unguarded
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Callable,
+        Collection,
+        Mapping,
+        Sequence,
+    )
+    from contextlib import AbstractContextManager
+
+    from kafkaform.cluster.kafka.audit_topic import AuditTopic
+    from kafkaform.core.errors import ClusterError
+    from kafkaform.core.groups import GroupReading, LogSpan, TopicPartition
+    from kafkaform.core.health import Health
+    from kafkaform.core.layout import Layout, Replicas
+    from kafkaform.core.lock import Guard, Holder
+    from kafkaform.core.model import (
+        Facts,
+        Observation,
+        Observed,
+        ResourceRef,
+    )
+    from kafkaform.core.moves import Throttles
+    from kafkaform.core.operations import Operation
+    from kafkaform.core.progress import Progress
+
+
+class KafkaCluster:
+    """The cluster behind a set of client properties; connects on first use.
+
+    Args:
+        librdkafka: Properties for librdkafka, secrets filled in.
+        kafka_python: Makes the keyword arguments for kafka-python, where that client is needed.
+    """
+
+    def __init__(self, librdkafka: Mapping[str, object], kafka_python: Callable[[], dict[str, Any]]) -> None:
+        self._connection = Connection(librdkafka, kafka_python)
+        self._ahead: Ahead | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def begin(self) -> Callable[[ResourceRef], None]:
+        """See `Cluster.begin`."""
+        self._ahead = Ahead(self._connection)
+        return self._ahead.expect
+
+    def facts(self) -> Facts:
+        """See `Cluster.facts`."""
+        if self._ahead is None:
+            return read_facts(self._connection)
+        return self._ahead.facts()
+
+    def observe(
+        self,
+        refs: Collection[ResourceRef],
+        also: Callable[[ResourceRef], bool] = none_besides,
+        *,
+        kinds: Collection[str] = (),
+    ) -> Observation:
+        """See `Cluster.observe`."""
+        ahead, self._ahead = self._ahead, None  # read again, everything is asked for anew
+        source = ahead.source() if ahead is not None else None
+        return read(self._connection, refs, also, kinds, source)
+
+    def observe_fields(self, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
+        """See `Cluster.observe_fields`."""
+        from kafkaform.cluster.kafka.topics import read_fields
+
+        return read_fields(self._connection, fields)
+
+    def groups(self, names: Collection[str] | None = None) -> GroupReading:
+        """See `Cluster.groups`."""
+        from kafkaform.cluster.kafka.groups import read_groups
+
+        return read_groups(self._connection, names)
+
+    def log_spans(
+        self, partitions: Collection[TopicPartition], at_ms: int | None = None, *, committed: bool = False
+    ) -> Mapping[TopicPartition, LogSpan]:
+        """See `Cluster.log_spans`."""
+        from kafkaform.cluster.kafka.log_spans import read_log_spans
+
+        return read_log_spans(self._connection, partitions, at_ms, committed=committed)
+
+    def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
+        """See `Cluster.partition_counts`."""
+        from kafkaform.cluster.kafka.log_spans import read_partition_counts
+
+        return read_partition_counts(self._connection, topics)
+
+    def health(self) -> Health:
+        """See `Cluster.health`."""
+        from kafkaform.cluster.kafka.health import read_health
+
+        return read_health(self._connection)
+
+    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
+        """See `Cluster.sizes`."""
+        from kafkaform.cluster.kafka.sizes import read_sizes
+
+        return read_sizes(self._connection, resources)
+
+    def partition_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """See `Cluster.partition_sizes`."""
+        from kafkaform.cluster.kafka.sizes import read_partition_sizes
+
+        return read_partition_sizes(self._connection, partitions)
+
+    def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
+        """See `Cluster.validate`."""
+        from kafkaform.cluster.kafka.writer import validate
+
+        return validate(self._connection, operations)
+
+    def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
+        """See `Cluster.execute`."""
+        from kafkaform.cluster.kafka.writer import submit
+
+        return submit(self._connection, operations, guard)
+
+    def layout(self) -> Layout:
+        """See `Cluster.layout`."""
+        from kafkaform.cluster.kafka.replicas import read_layout
+
+        return read_layout(self._connection)
+
+    def replica_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int, int], int]:
+        """See `Cluster.replica_sizes`."""
+        from kafkaform.cluster.kafka.sizes import read_replica_sizes
+
+        return read_replica_sizes(self._connection, partitions)
+
+    def reassign(
+        self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
+    ) -> Mapping[TopicPartition, ClusterError | None]:
+        """See `Cluster.reassign`."""
+        from kafkaform.cluster.kafka.reassigner import reassign
+
+        return reassign(self._connection, targets, guard)
+
+    def elect_leaders(
+        self, partitions: Collection[TopicPartition], guard: Guard = unguarded
+    ) -> Mapping[TopicPartition, ClusterError | None]:
+        """See `Cluster.elect_leaders`."""
+        from kafkaform.cluster.kafka.reassigner import elect_leaders
+
+        return elect_leaders(self._connection, partitions, guard)
+
+    def throttles(self, topics: Collection[str]) -> Throttles:
+        """See `Cluster.throttles`."""
+        from kafkaform.cluster.kafka.throttles import read_throttles
+
+        return read_throttles(self._connection, topics)
+
+    def set_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
+        """See `Cluster.set_throttles`."""
+        from kafkaform.cluster.kafka.throttles import set_throttles
+
+        set_throttles(self._connection, throttles, guard)
+
+    def clear_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
+        """See `Cluster.clear_throttles`."""
+        from kafkaform.cluster.kafka.throttles import clear_throttles
+
+        clear_throttles(self._connection, throttles, guard)
+
+    def lock(self, holder: Holder, *, timeout_s: float, tell: Progress) -> AbstractContextManager[Guard]:
+        """See `Cluster.lock`."""
+        from kafkaform.cluster.kafka.lock import lock
+
+        return lock(self._connection, holder, timeout_s=timeout_s, tell=tell)
+
+    def begin_audit(self) -> None:
+        """See `Cluster.begin_audit`."""
+        self._audit_topic.begin()
+
+    def append_audit(self, lines: Sequence[str]) -> None:
+        """See `Cluster.append_audit`."""
+        self._audit_topic.append(lines)
+
+    def read_audit(self) -> Sequence[str]:
+        """See `Cluster.read_audit`."""
+        return self._audit_topic.read()
+
+    @cached_property
+    def _audit_topic(self) -> AuditTopic:
+        from kafkaform.cluster.kafka.audit_topic import AuditTopic
+
+        return AuditTopic(self._connection)
+
+    def close(self) -> None:
+        """See `Cluster.close`."""
+        if self._ahead is not None:
+            self._ahead.end()
+        self._connection.close()

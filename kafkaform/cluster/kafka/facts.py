@@ -1,0 +1,136 @@
+"""Reading what is known of a cluster besides its resources."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import ConfigResource
+
+from kafkaform.cluster.transport.translation import translate
+from kafkaform.core import kafka_configs
+from kafkaform.core.errors import (
+    ClusterError,
+    OutcomeUnknown,
+    PermissionDenied,
+    Unreachable,
+)
+from kafkaform.core.layout import Broker
+from kafkaform.core.model import Diagnostic, Facts, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.cluster.transport.connection import Connection
+
+
+BROKER_TIMEOUT_S = 10.0
+"""How long a single broker may take to tell its configs; all are asked at once."""
+
+
+def read_facts(connection: Connection) -> Facts:
+    """Read the cluster's id, brokers and topic defaults (each broker is asked for its own)."""
+    cluster = connection.cluster
+    if cluster.cluster_id is None:
+        raise ClusterError("the brokers told no cluster id", hint="kafkaform needs Kafka 0.10.1 or later")
+    brokers = tuple(sorted((Broker(node.id, node.rack) for node in cluster.nodes), key=lambda b: b.id))
+    futures = {
+        broker.id: next(
+            iter(
+                connection.admin.describe_configs(
+                    [ConfigResource(ConfigResource.Type.BROKER, str(broker.id))],
+                    request_timeout=BROKER_TIMEOUT_S,
+                ).values()
+            )
+        )
+        for broker in brokers
+    }
+    defaults: dict[int, Mapping[str, str | None]] = {}
+    of_groups: dict[int, Mapping[str, str | None]] = {}
+    failures: dict[int, ClusterError] = {}
+    for broker_id, future in futures.items():
+        try:
+            entries = future.result()
+        except KafkaException as exception:
+            failures[broker_id] = translate(exception)
+            continue
+        told = {name: entry.value for name, entry in entries.items()}
+        defaults[broker_id] = kafka_configs.cluster_defaults(told)
+        of_groups[broker_id] = _group_defaults(told)
+    diagnostics = _missing(failures, answered=bool(defaults))
+    if not defaults:
+        return Facts(cluster.cluster_id, brokers, None, diagnostics)
+    agreed, differing = _agree(defaults, "topic")
+    agreed_of_groups, differing_of_groups = _agree(of_groups, "group")
+    return Facts(
+        cluster.cluster_id,
+        brokers,
+        agreed,
+        (*diagnostics, *differing, *differing_of_groups),
+        group_defaults=agreed_of_groups,
+    )
+
+
+def _group_defaults(broker_configs: Mapping[str, str | None]) -> dict[str, str | None]:
+    """The value that a group without one of its own has, for every group config."""
+    defaults = {}
+    for name, key in kafka_configs.group_configs().items():
+        value = broker_configs.get(f"group.{name}", key.default)
+        defaults[name] = None if value is None else kafka_configs.observed(key, value)
+    return defaults
+
+
+def _missing(failures: Mapping[int, ClusterError], *, answered: bool) -> tuple[Diagnostic, ...]:
+    """What brokers that did not tell their configs mean for a plan; raises what no plan can do without."""
+    diagnostics = []
+    for broker_id, error in failures.items():
+        match error:
+            case PermissionDenied():
+                return (_defaults_hidden(),)
+            case Unreachable() | OutcomeUnknown() if answered:
+                diagnostics.append(
+                    Diagnostic(
+                        "KF415",
+                        Severity.WARNING,
+                        f"broker {broker_id} did not tell its configs ({error.message}): the defaults are "
+                        "those of the other brokers",
+                        suggestion="see whether it is down, or cannot be reached from here",
+                    )
+                )
+            case _:
+                raise error
+    return tuple(diagnostics)
+
+
+def _defaults_hidden() -> Diagnostic:
+    return Diagnostic(
+        "KF412",
+        Severity.INFO,
+        "this account may not read the brokers' configs: resetting a config is judged as if it lost data",
+        suggestion="grant DescribeConfigs on the cluster",
+    )
+
+
+def _agree(
+    defaults: Mapping[int, Mapping[str, str | None]], kind: str
+) -> tuple[dict[str, str | None], list[Diagnostic]]:
+    """One default for each config, and a warning where brokers differ (the most common one is taken)."""
+    names = sorted({name for of_broker in defaults.values() for name in of_broker})
+    agreed: dict[str, str | None] = {}
+    diagnostics = []
+    for name in names:
+        by_broker = {broker: of_broker.get(name) for broker, of_broker in defaults.items()}
+        agreed[name] = Counter(by_broker.values()).most_common(1)[0][0]
+        if len(set(by_broker.values())) > 1:
+            said = ", ".join(f"broker {broker}: {value}" for broker, value in sorted(by_broker.items()))
+            diagnostics.append(
+                Diagnostic(
+                    "KF411",
+                    Severity.WARNING,
+                    f"brokers differ in their default of {name} ({said}): a {kind} without an own value has "
+                    "another one on each broker",
+                    suggestion=f"give all brokers one default, or declare the value on the {kind}s",
+                )
+            )
+    return agreed, diagnostics

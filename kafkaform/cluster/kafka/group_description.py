@@ -1,0 +1,312 @@
+"""Describing groups: members, assignments and state, as their coordinators know them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    TypeVar,
+)
+
+from confluent_kafka import (
+    ConsumerGroupState,
+    ConsumerGroupType,
+    KafkaError,
+    KafkaException,
+)
+
+from kafkaform.cluster.kafka.log_spans import read_partition_counts
+from kafkaform.cluster.transport.api import READ_TIMEOUT_S
+from kafkaform.cluster.transport.translation import MOVING, one_line, translate, translate_code
+from kafkaform.cluster.wire import group_messages
+from kafkaform.core.errors import ClusterError, KafkaformError, RequestRejected
+from kafkaform.core.groups import Group, Member
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from concurrent.futures import Future
+
+    from kafkaform.cluster.kafka.group_listing import Listed
+    from kafkaform.cluster.transport.api import Question
+    from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.core.groups import TopicPartition
+
+
+T = TypeVar("T")
+
+COORDINATOR_TIMEOUT_S = 30.0
+"""How long a coordinator may be on the move, or busy with reading its log."""
+
+_MISSING = frozenset(
+    KafkaError(code).name() for code in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID)
+)
+
+
+@dataclass(slots=True)
+class GroupAnswers(Generic[T]):
+    """Answers by group: what was told, and why the rest was not."""
+
+    found: dict[str, T] = field(default_factory=dict)
+    failed: dict[str, ClusterError] = field(default_factory=dict)
+
+    def update(self, others: GroupAnswers[T]) -> None:
+        """Take in answers about other groups."""
+        self.found.update(others.found)
+        self.failed.update(others.failed)
+
+
+def is_missing(error: ClusterError) -> bool:
+    """Whether a coordinator says that there is no such group, or cannot be."""
+    return isinstance(error, RequestRejected) and error.code in _MISSING
+
+
+def is_moving(error: ClusterError) -> bool:
+    """Whether a coordinator is not ready yet."""
+    return isinstance(error, RequestRejected) and error.code in MOVING
+
+
+def gathered(futures: Mapping[str, Future[Any]], convert: Callable[[Any], T]) -> GroupAnswers[T]:
+    """What the futures of librdkafka bring."""
+    answers: GroupAnswers[T] = GroupAnswers()
+    for name, future in futures.items():
+        try:
+            answers.found[name] = convert(future.result())
+        except KafkaException as error:
+            answers.failed[name] = translate(error)
+    return answers
+
+
+def settled(names: Collection[str], ask: Callable[[Collection[str]], GroupAnswers[T]]) -> GroupAnswers[T]:
+    """The answers about groups; those whose coordinator is not ready yet are asked for again."""
+    answers: GroupAnswers[T] = GroupAnswers()
+    deadline = time.monotonic() + COORDINATOR_TIMEOUT_S
+    pause = 0.05
+    while names:
+        for name in names:
+            answers.failed.pop(name, None)  # it may be in no answer at all this time: it is not there
+        answers.update(ask(names))
+        names = [name for name, error in answers.failed.items() if is_moving(error)]
+        if not names or time.monotonic() > deadline:
+            break
+        time.sleep(pause)
+        pause = min(pause * 2, 1.0)
+    return answers
+
+
+def ask_coordinators(
+    connection: Connection,
+    question: Question[Any],
+    names: Collection[str],
+    body: Callable[[Collection[str]], bytes],
+    convert: Callable[[dict[str, Any], int], Any],
+) -> GroupAnswers[Any]:
+    """Ask each group's coordinator, in one request for each broker.
+
+    Args:
+        connection: The cluster.
+        question: What to ask.
+        names: The groups.
+        body: Makes the body of a request for some groups.
+        convert: Makes of what was told about a group, and its coordinator, what is wanted.
+    """
+    answers: GroupAnswers[Any] = GroupAnswers()
+    try:
+        if not connection.speaks(question.api):
+            raise ClusterError("the brokers do not speak the version of the request that kafkaform does")
+        for node, some in _coordinators(connection, names, answers).items():
+            (answer,) = connection.ask(question, [body(some)], node=node)
+            for told in answer["groups"]:
+                if told["group_id"] not in some:
+                    raise ClusterError(f"broker {node} tells of a group that it was not asked about")
+                if told["error_code"]:
+                    words = one_line(told.get("error_message") or "")
+                    answers.failed[told["group_id"]] = translate_code(told["error_code"], words)
+                else:
+                    answers.found[told["group_id"]] = convert(told, node)
+    except KafkaformError as error:
+        failure = error if isinstance(error, ClusterError) else ClusterError(error.message, hint=error.hint)
+        unanswered = set(names) - answers.found.keys() - answers.failed.keys()
+        answers.failed.update(dict.fromkeys(unanswered, failure))
+    return answers
+
+
+def _coordinators(
+    connection: Connection, names: Collection[str], answers: GroupAnswers[Any]
+) -> dict[int, list[str]]:
+    (answer,) = connection.ask(group_messages.FIND_COORDINATORS, [group_messages.groups_to_find(names)])
+    found: dict[int, list[str]] = {}
+    for told in answer["coordinators"]:
+        if told["key"] not in names:
+            raise ClusterError("the brokers tell the coordinator of a group that they were not asked about")
+        if told["error_code"]:
+            words = one_line(told["error_message"] or "")
+            answers.failed[told["key"]] = translate_code(told["error_code"], words)
+        else:
+            found.setdefault(told["node_id"], []).append(told["key"])
+    return found
+
+
+_STATES = {
+    ConsumerGroupState.UNKNOWN: "Unknown",
+    ConsumerGroupState.PREPARING_REBALANCING: "PreparingRebalance",
+    ConsumerGroupState.COMPLETING_REBALANCING: "CompletingRebalance",
+    ConsumerGroupState.STABLE: "Stable",
+    ConsumerGroupState.DEAD: "Dead",
+    ConsumerGroupState.EMPTY: "Empty",
+}
+_CONSUMERS = frozenset({"", "consumer"})
+"""The protocol types of classic groups whose members are consumers; those of Kafka Connect are not."""
+
+
+def describe_groups(connection: Connection, groups: Mapping[str, Listed]) -> GroupAnswers[Group]:
+    """Describe groups without their offsets; one that does not exist is not in the answers.
+
+    Args:
+        connection: The cluster.
+        groups: The names, with how they are listed (an empty one if they are not).
+    """
+    asked: dict[Callable[[Connection, Collection[str]], GroupAnswers[Group]], list[str]] = {}
+    for name, listed in groups.items():
+        asked.setdefault(_way(listed), []).append(name)
+    answers: GroupAnswers[Group] = GroupAnswers()
+    for way, names in asked.items():
+        answers.update(settled(names, partial(way, connection)))
+    return answers
+
+
+def _way(listed: Listed) -> Callable[[Connection, Collection[str]], GroupAnswers[Group]]:
+    if listed.protocol == "share":
+        return _share
+    if listed.protocol == "streams":
+        return _streams
+    if listed.protocol == "classic" and listed.protocol_type not in _CONSUMERS:
+        return _foreign
+    return _consumers
+
+
+def _consumers(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
+    futures = connection.reached.describe_consumer_groups(list(names), request_timeout=READ_TIMEOUT_S)
+    answers = gathered(futures, _consumer_group)
+    # A missing group is described as a dead one, without an error.
+    return GroupAnswers(
+        {name: group for name, group in answers.found.items() if group.state != "Dead"}, answers.failed
+    )
+
+
+def _consumer_group(described: Any) -> Group:
+    return Group(
+        described.group_id,
+        "consumer" if described.type == ConsumerGroupType.CONSUMER else "classic",
+        _STATES.get(described.state) or described.state.name.capitalize(),
+        "consumer",
+        described.partition_assignor or "",
+        described.coordinator.id if described.coordinator else None,
+        tuple(
+            Member(
+                member.member_id,
+                member.client_id,
+                member.host.removeprefix("/"),
+                member.group_instance_id,
+                frozenset((tp.topic, tp.partition) for tp in member.assignment.topic_partitions),
+            )
+            for member in described.members
+        ),
+    )
+
+
+# --- in our own bytes ------------------------------------------------------------------------------
+
+
+def _share(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
+    return ask_coordinators(
+        connection,
+        group_messages.DESCRIBE_SHARE,
+        names,
+        group_messages.groups_to_describe,
+        lambda told, node: _group(told, "share", "share", node, _share_assignment),
+    )
+
+
+def _streams(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
+    answers = ask_coordinators(
+        connection,
+        group_messages.DESCRIBE_STREAMS,
+        names,
+        group_messages.groups_to_describe,
+        lambda told, node: (told, node),
+    )
+    topics = {
+        told["group_id"]: {
+            sub["id"]: _sources(sub) for sub in (told["topology"] or {}).get("subtopologies", ())
+        }
+        for told, _ in answers.found.values()
+    }
+    counts = read_partition_counts(
+        connection, {topic for of in topics.values() for some in of.values() for topic in some}
+    )
+
+    def assignment(sources: Mapping[str, Collection[str]], member: Mapping[str, Any]) -> set[TopicPartition]:
+        return {
+            (topic, partition)
+            for task in member["assignment"]["active"]
+            for topic in sources.get(task["subtopology"], ())
+            for partition in task["partitions"]
+            if partition < counts.get(topic, 0)  # a task has as many as the largest of its topics
+        }
+
+    return GroupAnswers(
+        {
+            name: _group(told, "streams", "streams", node, partial(assignment, topics[name]))
+            for name, (told, node) in answers.found.items()
+        },
+        answers.failed,
+    )
+
+
+def _foreign(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
+    """Describe classic groups of other members than consumers, whose assignments are their own affair."""
+    return ask_coordinators(
+        connection,
+        group_messages.DESCRIBE_CLASSIC,
+        names,
+        group_messages.groups_to_describe,
+        lambda told, node: _group(told, "classic", told["protocol_type"], node, lambda _: ()),
+    )
+
+
+def _sources(subtopology: Mapping[str, Any]) -> tuple[str, ...]:
+    return (*subtopology["source_topics"], *(topic["name"] for topic in subtopology["repartition_topics"]))
+
+
+def _share_assignment(member: Mapping[str, Any]) -> set[TopicPartition]:
+    return {
+        (topic["name"], partition)
+        for topic in member["assignment"]["topics"]
+        for partition in topic["partitions"]
+    }
+
+
+def _group(
+    told: Mapping[str, Any],
+    protocol: str,
+    protocol_type: str,
+    node: int,
+    assignment: Callable[[Mapping[str, Any]], Collection[TopicPartition]],
+) -> Group:
+    members = tuple(
+        Member(
+            member["member_id"],
+            member["client_id"],
+            member["client_host"].removeprefix("/"),
+            member.get("instance_id"),
+            frozenset(assignment(member)),
+        )
+        for member in told["members"]
+    )
+    return Group(
+        told["group_id"], protocol, told["state"], protocol_type, told.get("assignor", ""), node, members
+    )

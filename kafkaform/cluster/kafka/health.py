@@ -1,0 +1,220 @@
+"""Reading the health of a real cluster, in a few requests however many partitions there are.
+
+Controllers tell of their quorum (KIP-595, KIP-836) through its leader.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkaform.cluster.kafka.reassignments import read_running
+from kafkaform.cluster.kafka.replicas import plain_placement, swift_placement
+from kafkaform.cluster.kafka.topic_answers import Answers
+from kafkaform.cluster.kafka.topic_sources import CHUNK, WireReader
+from kafkaform.cluster.kafka.topics import topic_source
+from kafkaform.cluster.transport.api import Api, Question
+from kafkaform.cluster.transport.controlled import retried
+from kafkaform.cluster.transport.translation import MISSING, one_line, translate_code
+from kafkaform.cluster.wire import large_answers
+from kafkaform.cluster.wire.large_answers import string
+from kafkaform.cluster.wire.message_schema import INT16, INT32, INT64, STRING, array, struct, whole
+from kafkaform.core.errors import (
+    ClusterError,
+    KafkaformError,
+    OutcomeUnknown,
+    RequestRejected,
+    Unreachable,
+)
+from kafkaform.core.health import (
+    Health,
+    Part,
+    Quorum,
+    Voter,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafkaform.cluster.kafka.topic_answers import Configs
+    from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.cluster.wire.message_schema import Reader
+    from kafkaform.cluster.wire.partitions import Placement
+
+
+METADATA_LOG = "__cluster_metadata"
+
+
+def _question(version: int, **times: Reader) -> Question[Any]:
+    replica = struct(id=INT32, end=INT64, **times)
+    partition = struct(
+        index=INT32,
+        error_code=INT16,
+        leader=INT32,
+        leader_epoch=INT32,
+        high_watermark=INT64,
+        voters=array(replica),
+        observers=array(replica),
+    )
+    topics = array(struct(name=STRING, partitions=array(partition)))
+    api = Api(55, version, flexible=True, name="DescribeQuorum")
+    return Question(api, whole(struct(error_code=INT16, topics=topics)))
+
+
+_QUESTIONS = (_question(1, fetched_ms=INT64, caught_up_ms=INT64), _question(0))
+"""DescribeQuorumRequest.json and its response, the best version first: up to Kafka 3.2 it has no times."""
+
+
+def read_quorum(connection: Connection, controller: int | None, timeout_s: float) -> Quorum:
+    """Read who leads, and how far the other voters are.
+
+    Args:
+        connection: The cluster.
+        controller: Who answers for the controllers, as metadata says: where ZooKeeper elects it.
+        timeout_s: How long a broker may take.
+
+    Raises:
+        KafkaformError: The quorum is not told.
+    """
+    question = next((one for one in _QUESTIONS if connection.speaks(one.api)), None)
+    if question is None:
+        return Quorum(controller)
+    try:
+        told = retried(lambda: _told(connection, question, timeout_s))
+    except (RequestRejected, OutcomeUnknown):
+        return Quorum(None)  # a broker passes the request on: nobody leads where it went
+    leading = next((voter for voter in told["voters"] if voter["id"] == told["leader"]), None)
+    if leading is None:
+        return Quorum(None, tuple(Voter(voter["id"], None) for voter in told["voters"]))
+    return Quorum(leading["id"], tuple(_voter(voter, leading) for voter in told["voters"]))
+
+
+def _told(connection: Connection, question: Question[Any], timeout_s: float) -> Mapping[str, Any]:
+    one, first_partition, no_tags = b"\x02", bytes(4), b"\x00"
+    topic = string(METADATA_LOG) + one + first_partition + no_tags + no_tags
+    (told,) = connection.ask(question, [one + topic + no_tags], timeout_s=timeout_s)
+    partitions = [partition for topic in told["topics"] for partition in topic["partitions"]]
+    for part in (told, *partitions):
+        if part["error_code"]:
+            raise translate_code(part["error_code"], "")
+    if len(partitions) != 1:
+        raise ClusterError(f"the answer to {question.api} tells of {len(partitions)} partitions, not of one")
+    return dict(partitions[0])
+
+
+def _voter(voter: Mapping[str, int], leading: Mapping[str, int]) -> Voter:
+    if voter is leading:
+        return Voter(voter["id"], 0)
+    fetched = voter.get("fetched_ms", -1)
+    return Voter(
+        voter["id"],
+        max(0, leading["end"] - voter["end"]) if voter["end"] >= 0 else None,
+        # Both times are the leader's own, so that no clock but its counts.
+        max(0, leading["fetched_ms"] - fetched) if fetched >= 0 else None,
+    )
+
+
+TIMEOUT_S = 5.0
+"""How long one request may take: controllers without a leader do not answer at all."""
+_SIGN_OF_LIFE_S = 1.0
+
+_MIN_ISR = "min.insync.replicas"
+
+
+def read_health(connection: Connection) -> Health:
+    """See `Cluster.health`."""
+    try:
+        source = topic_source(connection)
+    except Unreachable:
+        # librdkafka has the controller describe the cluster: without one, nobody seems to be there.
+        found = _without_controller(connection)
+        if found is None:
+            raise
+        return found
+    if isinstance(source, WireReader):
+        placement = swift_placement(connection)
+        configs = retried(lambda: _min_insync_replicas(connection, placement.topics))
+    else:
+        placement = plain_placement(connection, TIMEOUT_S)
+        configs = source.configs(placement.topics)
+    unread = _untold(placement, configs)
+    quorum = _quorum(connection, placement.controller, unread)
+    reassigning = _reassigning(connection, unread)
+    if not placement.partitions and quorum is None:
+        unread[Part.PARTITIONS] = "no topic is visible to this account"
+    least = {name: found.effective.get(_MIN_ISR) for name, found in configs.found.items()}
+    if wrong := [name for name, value in least.items() if value is not None and not value.isdecimal()]:
+        raise ClusterError(f"the brokers tell no number as {_MIN_ISR} of topic {wrong[0]}")
+    return Health(
+        placement.controller,
+        placement.brokers,
+        placement.partitions,
+        {name: int(value) for name, value in least.items() if value is not None},
+        quorum,
+        reassigning,
+        unread,
+        placement.cluster_id,
+    )
+
+
+def _without_controller(connection: Connection) -> Health | None:
+    """What a broker still tells while no controller answers; None if no broker does either."""
+    try:
+        placement = plain_placement(connection, timeout_s=_SIGN_OF_LIFE_S)
+    except ClusterError:
+        return None
+    why = "no active controller answers"
+    return Health(
+        None,
+        placement.brokers,
+        placement.partitions,
+        quorum=Quorum(None),
+        reassigning=None,
+        unread={Part.MIN_ISR: why, Part.REASSIGNMENTS: why},
+        cluster_id=placement.cluster_id,
+    )
+
+
+def _untold(placement: Placement, configs: Answers[Configs]) -> dict[Part, str]:
+    unread = {}
+    for name, error in [*configs.denied.items()][:1]:
+        unread[Part.MIN_ISR] = f"{len(configs.denied):,} topics do not tell, such as {name}: {error.message}"
+    failed = {name: code for name, code in placement.failed.items() if code not in MISSING}
+    for name, code in [*failed.items()][:1]:
+        reason = translate_code(code, "").message
+        unread[Part.PARTITIONS] = f"{len(failed):,} topics do not tell, such as {name}: {reason}"
+    return unread
+
+
+def _min_insync_replicas(connection: Connection, topics: Sequence[str]) -> Answers[Configs]:
+    """The value in force for each topic, own or inherited from the brokers, and no other config."""
+    bodies = [
+        large_answers.describe_topic_configs(topics[start : start + CHUNK], only=_MIN_ISR)
+        for start in range(0, len(topics), CHUNK)
+    ]
+    answers: Answers[Configs] = Answers()
+    for answer in connection.ask(large_answers.TOPIC_CONFIGS, bodies):
+        for topic in answer:
+            if topic.error_code == 0:
+                answers.found[topic.name] = topic.configs
+            elif topic.error_code not in MISSING:  # one that is missing has just been made, or deleted
+                answers.deny(topic.name, translate_code(topic.error_code, one_line(topic.message)))
+    return answers
+
+
+def _quorum(connection: Connection, controller: int | None, unread: dict[Part, str]) -> Quorum | None:
+    try:
+        return read_quorum(connection, controller, TIMEOUT_S)
+    except KafkaformError as error:
+        unread[Part.QUORUM] = error.message
+        return None
+
+
+def _reassigning(
+    connection: Connection, unread: dict[Part, str]
+) -> Mapping[tuple[str, int], tuple[int, ...]] | None:
+    try:
+        running = read_running(connection, timeout_s=TIMEOUT_S)
+    except KafkaformError as error:
+        unread[Part.REASSIGNMENTS] = error.message
+        return None
+    return {partition: tuple(sorted(one.adding)) for partition, one in running.items()}

@@ -1,0 +1,292 @@
+"""Being the member of a group that holds the lock, and proving it.
+
+What librdkafka does after a fencing is decisive, and was read in its source and tried: it takes the partition
+away first, by a callback that only `poll` serves, and joins anew only after that. So a proof, which polls,
+sees the callback before any commit of the new membership can succeed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+
+from kafkaform.cluster.transport.translation import (
+    kafka_error,
+    one_line,
+    signals_kept,
+    translate,
+    translate_error,
+)
+from kafkaform.core import lock
+from kafkaform.core.errors import PermissionDenied, RequestRejected, Unreachable
+from kafkaform.core.lock import NAME, WITHOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.core.errors import ClusterError
+
+
+_log = logging.getLogger(__name__)
+
+INSTANCE_ID = "apply"
+"""The one `group.instance.id`, which the holder has and everybody else wants."""
+JOIN_TIMEOUT_S = 30.0
+"""How long the coordinator may take to let us in, or to refuse us."""
+GIVE_UP_S = 5.0
+"""How long leaving may take, and on Ctrl-C the answer to a join before it."""
+PROOF_TIMEOUT_S = 30.0
+"""How long a coordinator may be on the move before the lock counts as lost."""
+FRESH_S = 5.0
+"""How old a proof may be: one that took longer, as when this process was frozen meanwhile, is made again."""
+
+_LONGEST_PAUSE_MS = 86_400_000  # librdkafka leaves a group that it is not polled for in so long; its maximum
+_POLL_S = 0.002
+_PAUSE_S = 0.1
+_UNSUPPORTED = frozenset({KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE})
+_DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
+_TAKEN = frozenset(
+    {
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError.FENCED_MEMBER_EPOCH,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError._FATAL,
+    }
+)
+"""How a commit fails of one who is not the member any more."""
+_AGAIN = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._WAIT_COORD,
+    }
+)
+"""How a commit fails that says nothing about the membership."""
+
+
+class Membership:
+    """One attempt to become the member, and to stay it.
+
+    Args:
+        connection: The cluster.
+        client_id: What tells this attempt from every other.
+    """
+
+    def __init__(self, connection: Connection, client_id: str) -> None:
+        self._assigned = False
+        self._lost: str | None = None
+        self._refused: KafkaError | None = None
+        self._error: KafkaError | None = None
+        self._asked = False
+        self._answer: KafkaError | None = None
+        self._left = False
+        self._introduction = ""
+        self._consumer = Consumer(
+            {
+                **connection.options,
+                "client.id": client_id,
+                "group.id": NAME,
+                "group.protocol": "consumer",
+                "group.instance.id": INSTANCE_ID,
+                "enable.auto.commit": False,
+                "max.poll.interval.ms": _LONGEST_PAUSE_MS,
+                "error_cb": self._on_error,
+                "on_commit": self._on_commit,
+            }
+        )
+
+    def join(self, introduction: str) -> bool:
+        """Become the member, and leave an introduction for who waits; False if somebody else is the member.
+
+        Raises:
+            ClusterError: The brokers cannot or will not let this account in.
+        """
+        self._introduction = introduction
+        joined = False
+        begun = time.monotonic()
+        try:
+            joined = self._join()
+            _log.debug("lock: %s after %d ms", "acquired" if joined else "held by another", _ms_since(begun))
+        except KeyboardInterrupt:
+            # Whoever leaves before the answer is made a member all the same: nobody would have the lock.
+            self._await_answer(time.monotonic() + GIVE_UP_S)
+            raise
+        finally:
+            if not joined:
+                self.leave()
+        return joined
+
+    def prove(self) -> None:
+        """Raise LockLost unless the coordinator confirms, right now, that this is the member still."""
+        if self._lost is None:
+            begun = time.monotonic()
+            try:
+                error = self._confirm()
+            except BaseException:
+                self._lost = "the proof was broken off"  # its answer may come later, and prove nothing then
+                raise
+            if error is not None and self._lost is None:
+                self._lost = _why(error)
+            _log.debug("lock: %s after %d ms", self._lost or "proven", _ms_since(begun))
+        if self._lost is not None:
+            self.leave()  # or librdkafka joins again, and keeps the lock from others
+            raise lock.lost(self._lost)
+
+    def leave(self) -> None:
+        """Give the lock back, if it is held, at once; does nothing the second time.
+
+        Where no coordinator answers any more, librdkafka would wait for as long as a session.
+        """
+        self._lost = self._lost or "it was given back"
+        if not self._left:
+            self._left = True
+            leaving = Thread(target=self._consumer.close, daemon=True)
+            begun = time.monotonic()
+            leaving.start()
+            leaving.join(GIVE_UP_S)
+            _log.debug("lock: left after %d ms", _ms_since(begun))
+
+    def _join(self) -> bool:
+        self._consumer.subscribe(
+            [NAME], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+        )
+        self._await_answer(time.monotonic() + JOIN_TIMEOUT_S)
+        if self._refused is not None:
+            if _is(self._refused, KafkaError.UNRELEASED_INSTANCE_ID):
+                return False
+            raise _refusal(self._refused)
+        if not self._assigned:
+            why = f": {one_line(self._error.str())}" if self._error is not None else ""
+            raise Unreachable(
+                f"the coordinator of group {NAME} did not answer within {JOIN_TIMEOUT_S:.0f} s{why}"
+            )
+        error = self._confirm()
+        if error is not None and error.code() not in _TAKEN:
+            raise _refusal(error)
+        return error is None and self._lost is None
+
+    def _await_answer(self, deadline: float) -> None:
+        """Wait until the coordinator has let us in, or has refused."""
+        while not self._assigned and self._refused is None and time.monotonic() < deadline:
+            self._poll()
+
+    def _confirm(self) -> KafkaError | None:
+        """Commit, which only the member can; returns why it cannot.
+
+        An answer that was long on its way, as when this process was frozen meanwhile, is asked for again.
+        """
+        deadline = time.monotonic() + PROOF_TIMEOUT_S
+        while True:
+            asked = time.monotonic()
+            error = self._commit(deadline)
+            now = time.monotonic()
+            if self._lost is not None or (error is None and now - asked < FRESH_S):
+                return error
+            if error is not None and error.code() not in _AGAIN:
+                return error
+            if now > deadline:
+                return error or KafkaError(KafkaError._TIMED_OUT, "the answer came too late")
+            if error is not None:
+                time.sleep(_PAUSE_S)
+
+    def _commit(self, deadline: float) -> KafkaError | None:
+        place = TopicPartition(NAME, 0, 0, metadata=self._introduction)
+        self._asked, self._answer = True, None
+        try:
+            self._consumer.commit(offsets=[place], asynchronous=True)  # or Ctrl-C would have to wait for it
+        except KafkaException as exception:
+            self._asked = False
+            error = kafka_error(exception)
+            if error is None:
+                raise translate(exception) from exception
+            return error
+        while self._asked:
+            if time.monotonic() > deadline:
+                return KafkaError(KafkaError._TIMED_OUT, "the coordinator of the lock does not answer")
+            self._poll()
+        return self._answer
+
+    def _poll(self) -> None:
+        """Let librdkafka call back; nothing is ever read."""
+        with signals_kept():
+            message = self._consumer.poll(_POLL_S)
+        told = message.error() if message is not None else None
+        if told is not None:
+            self._on_error(told)
+
+    def _on_assign(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        if self._assigned:
+            self._lost = self._lost or "the group was formed anew"
+        if partitions:
+            consumer.incremental_assign([TopicPartition(p.topic, p.partition, 0) for p in partitions])
+            consumer.pause(list(partitions))
+            self._assigned = True
+
+    def _on_revoke(self, consumer: Consumer, _partitions: Sequence[TopicPartition]) -> None:
+        self._lost = self._lost or "its session ended, or it was taken away"
+        if self._left:
+            return
+        try:
+            consumer.unsubscribe()  # or librdkafka joins anew, and nobody else can have the lock
+        except KafkaException as exception:
+            self._lost += f"; {translate(exception).message}"
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._FATAL and error.code() not in _DENIED:
+            self._error = error
+            return
+        self._refused = self._refused or error
+        if self._assigned:
+            self._lost = self._lost or _why(error)
+
+    def _on_commit(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
+        self._asked = False
+        self._answer = error or next((p.error for p in partitions if p.error is not None), None)
+
+
+def _ms_since(begun: float) -> float:
+    return (time.monotonic() - begun) * 1000
+
+
+def _is(error: KafkaError, code: int) -> bool:
+    """Whether an error has a code; of a fatal one librdkafka has but its own words for the code to tell."""
+    return error.code() == code or (
+        error.code() == KafkaError._FATAL and KafkaError(code).str() in error.str()
+    )
+
+
+def _refusal(error: KafkaError) -> ClusterError:
+    """Why this account, or anybody, cannot have the lock."""
+    if any(_is(error, code) for code in _UNSUPPORTED):
+        return RequestRejected(
+            "the brokers do not have the group protocol that the lock needs, consumer (UNSUPPORTED_VERSION)",
+            code="UNSUPPORTED_VERSION",
+            hint="Kafka has it from 4.0 on, unless group.coordinator.rebalance.protocols leaves it out; "
+            + WITHOUT,
+        )
+    if any(_is(error, code) for code in _DENIED):
+        return PermissionDenied(
+            f"this account may not use the lock of the cluster: {one_line(error.str())}",
+            hint=f"grant Read on the topic and on the group {NAME}, {WITHOUT}",
+        )
+    return translate_error(error)
+
+
+def _why(error: KafkaError) -> str:
+    return f"{one_line(error.str())} ({error.name()})"

@@ -1,0 +1,102 @@
+"""Where all replicas of a real cluster are and are going."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaException
+
+from kafkaform.cluster.kafka.reassignments import read_running
+from kafkaform.cluster.kafka.topic_sources import WireReader
+from kafkaform.cluster.kafka.topics import topic_source
+from kafkaform.cluster.transport.api import READ_TIMEOUT_S
+from kafkaform.cluster.transport.controlled import retried
+from kafkaform.cluster.transport.translation import translate
+from kafkaform.cluster.wire import large_answers
+from kafkaform.cluster.wire.partitions import PLACEMENT, Placement
+from kafkaform.core.errors import PermissionDenied
+from kafkaform.core.layout import Broker, Layout, PartitionState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.core.groups import TopicPartition
+    from kafkaform.core.layout import Reassignment
+
+
+def swift_placement(connection: Connection) -> Placement:
+    """Read it in our own bytes."""
+    bodies = [large_answers.metadata_of_all_topics()]
+    (placement,) = retried(lambda: connection.ask(PLACEMENT, bodies))
+    return placement
+
+
+def plain_placement(connection: Connection, timeout_s: float) -> Placement:
+    """The same through librdkafka, for brokers and client properties that kafka-python cannot do with.
+
+    It tells no racks.
+    """
+    try:
+        told = connection.admin.list_topics(timeout=timeout_s)  # all topics: asking for one could create it
+    except KafkaException as error:
+        raise translate(error) from error
+    partitions = [
+        PartitionState(
+            name,
+            partition.id,
+            partition.leader if partition.leader >= 0 else None,
+            tuple(partition.replicas),
+            tuple(partition.isrs),
+        )
+        for name, topic in told.topics.items()
+        for partition in topic.partitions.values()
+    ]
+    return Placement(
+        told.cluster_id or "",
+        told.controller_id if told.controller_id >= 0 else None,
+        tuple(Broker(number) for number in sorted(told.brokers)),
+        tuple(sorted(partitions, key=lambda partition: (partition.topic, partition.partition))),
+        {name: topic.error.code() for name, topic in told.topics.items() if topic.error is not None},
+    )
+
+
+TIMEOUT_S = 10.0
+"""How long one request may take: somebody waits for the next reading."""
+
+
+def read_layout(connection: Connection) -> Layout:
+    """See `Cluster.layout`."""
+    # Metadata does not tell old replicas from new ones. What starts or ends beside it is in one of the two.
+    before = _running(connection)
+    if isinstance(topic_source(connection), WireReader):
+        placement = swift_placement(connection)
+        brokers = placement.brokers
+    else:
+        placement = plain_placement(connection, TIMEOUT_S)
+        brokers = _with_racks(connection, placement.brokers)
+    after = _running(connection)
+    of_topics = groupby(placement.partitions, attrgetter("topic"))
+    return Layout(
+        brokers,
+        {name: tuple(partitions) for name, partitions in of_topics},
+        None if before is None or after is None else {**before, **after},
+    )
+
+
+def _running(connection: Connection) -> Mapping[TopicPartition, Reassignment] | None:
+    try:
+        return read_running(connection, TIMEOUT_S)
+    except PermissionDenied:
+        return None
+
+
+def _with_racks(connection: Connection, brokers: tuple[Broker, ...]) -> tuple[Broker, ...]:
+    try:
+        nodes = connection.admin.describe_cluster(request_timeout=READ_TIMEOUT_S).result().nodes
+    except KafkaException as error:
+        raise translate(error) from error
+    racks = {node.id: node.rack for node in nodes}
+    return tuple(Broker(broker.id, racks.get(broker.id)) for broker in brokers)

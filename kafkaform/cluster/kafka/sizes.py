@@ -1,0 +1,103 @@
+"""How much data topics hold, from the brokers' log folders."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from struct import pack
+from typing import TYPE_CHECKING
+
+from kafkaform.cluster.transport.api import Api, Question
+from kafkaform.cluster.transport.controlled import retried
+from kafkaform.cluster.wire.large_answers import length, string
+from kafkaform.cluster.wire.message_schema import BOOLEAN, INT16, INT32, INT64, STRING, array, struct, whole
+from kafkaform.core.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.core.groups import TopicPartition
+    from kafkaform.core.model import Observed, ResourceRef
+
+
+TIMEOUT_S = 10.0
+"""How long a broker may take to look into its folders; one that does not answer is left out."""
+
+_PARTITION = struct(index=INT32, size=INT64, lag=INT64, future=BOOLEAN)
+_LOG_DIRS = Question(
+    Api(35, 2, flexible=True, name="DescribeLogDirs"),
+    whole(
+        struct(
+            throttle_ms=INT32,
+            results=array(
+                struct(
+                    error_code=INT16,
+                    log_dir=STRING,
+                    topics=array(struct(name=STRING, partitions=array(_PARTITION))),
+                )
+            ),
+        )
+    ),
+)
+"""DescribeLogDirsRequest.json and its response."""
+_NO_TAGS = b"\x00"
+
+
+def read_sizes(connection: Connection, topics: Collection[Observed]) -> dict[ResourceRef, int]:
+    """The bytes of each topic; one of which no broker tells anything is left out."""
+    told: dict[str, int] = defaultdict(int)
+    asked = [
+        (topic.ref.name, partition)
+        for topic in topics
+        if isinstance(count := topic.state["partitions"], int)
+        for partition in range(count)
+    ]
+    for (name, _), size in read_partition_sizes(connection, asked).items():
+        told[name] += size
+    return {topic.ref: told[topic.ref.name] for topic in topics if topic.ref.name in told}
+
+
+def read_partition_sizes(
+    connection: Connection, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """The bytes of each partition, one replica counted: the largest, as others may lag.
+
+    One of which no broker tells anything is left out.
+    """
+    largest: dict[TopicPartition, int] = {}
+    for (name, partition, _), size in read_replica_sizes(connection, partitions).items():
+        largest[name, partition] = max(size, largest.get((name, partition), 0))
+    return largest
+
+
+def read_replica_sizes(
+    connection: Connection, partitions: Collection[TopicPartition]
+) -> dict[tuple[str, int, int], int]:
+    """See `Cluster.replica_sizes`; raises why no broker at all answers."""
+    asked: dict[str, list[int]] = defaultdict(list)
+    for name, partition in partitions:
+        asked[name].append(partition)
+    if not asked:
+        return {}
+
+    answers = retried(lambda: connection.ask_each(_LOG_DIRS, _sizes_of(asked), TIMEOUT_S))
+    failures = [answer for answer in answers.values() if isinstance(answer, ClusterError)]
+    if failures and len(failures) == len(answers):
+        raise failures[0]
+    return {
+        (topic["name"], partition["index"], broker): partition["size"]
+        for broker, answer in answers.items()
+        if not isinstance(answer, ClusterError)
+        for folder in answer["results"]
+        for topic in folder["topics"]
+        for partition in topic["partitions"]
+        if not partition["future"]
+    }
+
+
+def _sizes_of(asked: Mapping[str, Sequence[int]]) -> bytes:
+    topics = b"".join(
+        string(name) + length(len(partitions) + 1) + pack(f">{len(partitions)}i", *partitions) + _NO_TAGS
+        for name, partitions in asked.items()
+    )
+    return length(len(asked) + 1) + topics + _NO_TAGS

@@ -1,0 +1,344 @@
+"""Reading, setting and clearing the replication throttles of a real cluster.
+
+They are dynamic configs of brokers and topics.
+
+A broker takes its own rates alone, so those of one that is down can be neither set nor cleared.
+
+Reading the replication throttles of a real cluster: dynamic configs of brokers and topics.
+
+A broker tells of its own rates alone, so nobody tells of those of one that is down.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kafkaform.cluster.kafka.topics import topic_source
+from kafkaform.cluster.protocol import broker_down
+from kafkaform.cluster.transport.api import READ_TIMEOUT_S
+from kafkaform.cluster.transport.controlled import ask_any, ask_each, refusal, retried, with_hint
+from kafkaform.cluster.transport.translation import one_line, translate_code
+from kafkaform.cluster.wire import large_answers
+from kafkaform.core.errors import ClusterError, OutcomeUnknown, RequestRejected
+from kafkaform.core.moves import (
+    ALL,
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    Rates,
+    ThrottledReplicas,
+    Throttles,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.cluster.wire.large_answers import DescribedConfigs
+    from kafkaform.core.lock import Guard
+
+
+BROKER = 4
+"""What Kafka's protocol calls the configs of a broker (ConfigResource.Type)."""
+
+
+def read_throttles(connection: Connection, topics: Collection[str]) -> Throttles:
+    """See `Cluster.throttles`."""
+    rates = read_rates(connection)
+    for error in rates.values():
+        if isinstance(error, ClusterError):
+            raise error
+    lists = {
+        name: ThrottledReplicas(entries(own, LEADER_REPLICAS), entries(own, FOLLOWER_REPLICAS))
+        for name, own in read_lists(connection, topics).items()
+    }
+    return Throttles(
+        {broker: one for broker, one in rates.items() if isinstance(one, Rates) and one != Rates()},
+        {name: one for name, one in lists.items() if one != ThrottledReplicas()},
+    )
+
+
+def read_rates(
+    connection: Connection, brokers: Collection[int] | None = None
+) -> dict[int, Rates | ClusterError]:
+    """The rates of live brokers, as they were set dynamically for each alone, or why it does not tell.
+
+    Args:
+        connection: The cluster.
+        brokers: Which; those that are down are left out. None: all.
+    """
+    answers = retried(lambda: _told(connection))
+    return {broker: one for broker, one in answers.items() if brokers is None or broker in brokers}
+
+
+def _told(connection: Connection) -> dict[int, Rates | ClusterError]:
+    (addresses,) = connection.ask(large_answers.ADDRESSES, [large_answers.metadata_of_no_topic()])
+    brokers = sorted(addresses)
+    body = large_answers.describe_configs_of_brokers(brokers, [LEADER_RATE, FOLLOWER_RATE])
+    answers = connection.ask_each(large_answers.BROKER_CONFIGS, body, READ_TIMEOUT_S)
+    # One that has come up meanwhile was not asked about itself.
+    return {broker: _own_rates(broker, answer) for broker, answer in answers.items() if broker in brokers}
+
+
+def _own_rates(broker: int, answer: Sequence[DescribedConfigs] | ClusterError) -> Rates | ClusterError:
+    """What a broker says of itself; asked about others, it refuses."""
+    if isinstance(answer, ClusterError):
+        return answer
+    result = next((one for one in answer if one.name == str(broker)), None)
+    if result is None:
+        return ClusterError(f"broker {broker} tells of others' configs, not of its own")
+    if result.error_code:
+        error = translate_code(result.error_code, one_line(result.message))
+        return with_hint(error, "grant DescribeConfigs on the cluster")
+    try:
+        own = {name: int(value) for name, value in result.configs.own.items() if value is not None}
+    except ValueError as error:
+        return ClusterError(f"broker {broker} tells a rate that is no number: {one_line(str(error))}")
+    return Rates(own.get(LEADER_RATE), own.get(FOLLOWER_RATE))
+
+
+def read_lists(connection: Connection, topics: Collection[str]) -> dict[str, dict[str, str]]:
+    """The lists of throttled replicas by topic and config, as they are set; others have none."""
+    if not topics:
+        return {}
+    source = topic_source(connection)
+    answers = retried(lambda: source.configs(sorted(topics)))
+    for error in answers.denied.values():
+        raise with_hint(error, "grant DescribeConfigs on the topics whose replicas are throttled")
+    lists = {
+        name: {
+            key: configs.own[key] or "" for key in (LEADER_REPLICAS, FOLLOWER_REPLICAS) if key in configs.own
+        }
+        for name, configs in answers.found.items()
+    }
+    return {name: own for name, own in lists.items() if own}
+
+
+def entries(own: Mapping[str, str], config: str) -> frozenset[str]:
+    """The entries of a list."""
+    return frozenset(filter(None, (entry.strip() for entry in own.get(config, "").split(","))))
+
+
+TIMEOUT_S = 30.0
+"""How long a broker may take to alter configs."""
+SETTLE_TIMEOUT_S = 10.0
+"""How long brokers may go on showing what was there before a change."""
+BATCH = 1_000
+"""How many topics one request alters."""
+ENTRIES = 1_000
+"""How many entries of a list one request names: brokers take no value of more than 32,767 bytes."""
+
+_TOPIC = 2
+_SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+_PAUSE_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class _Alteration:
+    """What becomes of one config; the operation is one of AlterConfigOp.OpType."""
+
+    config: str
+    operation: int
+    value: str | None = None
+
+
+def set_throttles(connection: Connection, throttles: Throttles, guard: Guard) -> None:
+    """See `Cluster.set_throttles`; returns once the brokers show it."""
+    rates = {
+        broker: [_Alteration(key, _SET, str(rate)) for key, rate in one.by_config().items()]
+        for broker, one in throttles.rates.items()
+    }
+    _raise_first(_alter_brokers(connection, rates, guard))
+    present = read_lists(connection, throttles.replicas)
+    missing = {
+        name: {
+            key: listed
+            for key, listed in one.by_config().items()
+            if ALL not in entries(present.get(name, {}), key)
+        }
+        for name, one in throttles.replicas.items()
+    }
+    _raise_first(_alter_lists(connection, _APPEND, missing, guard))
+    _settle(connection, throttles)
+
+
+def clear_throttles(connection: Connection, throttles: Throttles, guard: Guard) -> None:
+    """See `Cluster.clear_throttles`."""
+    failures = _clear_lists(connection, throttles, guard)
+    if throttles.rates:
+        failures += _clear_rates(connection, throttles, guard)
+    _raise_first(failures)
+
+
+def _clear_lists(connection: Connection, throttles: Throttles, guard: Guard) -> list[ClusterError]:
+    """Take entries out of lists, then unset lists that are empty; returns what went wrong."""
+    # Nothing is read first: a reading may lag behind what was just set, and a list is not hurt by an entry
+    # that it does not have.
+    doomed = {name: one.by_config() for name, one in throttles.replicas.items()}
+    failures = _alter_lists(connection, _SUBTRACT, doomed, guard)
+    try:
+        emptied = _emptied(connection, throttles, patient=not failures)
+    except ClusterError as error:
+        return [*failures, error]
+    failures += _alter_topics(connection, emptied, guard)
+    return [error for error in failures if not _gone(error)]
+
+
+def _clear_rates(connection: Connection, throttles: Throttles, guard: Guard) -> list[ClusterError]:
+    """Unset the rates that are still as named; returns what went wrong."""
+    present = read_rates(connection, throttles.rates)
+    failures: list[ClusterError] = []
+    unchanged = {}
+    for broker, one in sorted(throttles.rates.items()):
+        rates = present.get(broker, broker_down(broker))
+        if isinstance(rates, ClusterError):
+            failures.append(rates)
+            continue
+        still = rates.by_config().items() & one.by_config().items()
+        unchanged[broker] = [_Alteration(key, _DELETE) for key, _ in sorted(still)]
+    return failures + _alter_brokers(connection, unchanged, guard)
+
+
+def _settle(connection: Connection, throttles: Throttles) -> None:
+    """Wait until brokers show what was set: before that, nothing is held back."""
+    deadline = time.monotonic() + SETTLE_TIMEOUT_S
+    while not (_rates_shown(connection, throttles) and _lists_shown(connection, throttles)):
+        if time.monotonic() > deadline:
+            text = f"throttles were set, and brokers do not show them {SETTLE_TIMEOUT_S:.0f} s later"
+            raise OutcomeUnknown(text)
+        time.sleep(_PAUSE_S)
+
+
+def _rates_shown(connection: Connection, throttles: Throttles) -> bool:
+    if not throttles.rates:
+        return True
+    present = read_rates(connection, throttles.rates)
+    return all(
+        isinstance(shown := present.get(broker), Rates)
+        and one.by_config().items() <= shown.by_config().items()
+        for broker, one in throttles.rates.items()
+    )
+
+
+def _lists_shown(connection: Connection, throttles: Throttles) -> bool:
+    lists = read_lists(connection, throttles.replicas)
+    return all(
+        ALL in (present := entries(lists.get(name, {}), key)) or wanted <= present
+        for name, one in throttles.replicas.items()
+        for key, wanted in one.by_config().items()
+    )
+
+
+def _emptied(connection: Connection, throttles: Throttles, *, patient: bool) -> dict[str, list[_Alteration]]:
+    """What unsets the lists that have no entry left, once brokers show that those to clear are gone."""
+    deadline = time.monotonic() + SETTLE_TIMEOUT_S * patient
+    while True:
+        lists = read_lists(connection, throttles.replicas)
+        left = any(
+            entries(lists.get(name, {}), key) & doomed
+            for name, one in throttles.replicas.items()
+            for key, doomed in one.by_config().items()
+        )
+        if not left or time.monotonic() >= deadline:
+            break
+        time.sleep(_PAUSE_S)
+    return {
+        name: [_Alteration(key, _DELETE) for key in own if not entries(own, key)]
+        for name, own in lists.items()
+    }
+
+
+def _alter_brokers(
+    connection: Connection, alterations: Mapping[int, Sequence[_Alteration]], guard: Guard
+) -> list[ClusterError]:
+    """Alter configs of brokers, each asked itself; returns what went wrong."""
+    due = {broker: changes for broker, changes in alterations.items() if changes}
+    if not due:
+        return []
+    guard()
+
+    def request(broker: int) -> Any:
+        return _request(BROKER, {str(broker): due[broker]}) if broker in due else None
+
+    answers = ask_each(connection, request, TIMEOUT_S)
+    failures: list[ClusterError] = [broker_down(broker) for broker in sorted(due.keys() - answers.keys())]
+    for answer in answers.values():
+        failures += [answer] if isinstance(answer, ClusterError) else _refusals(answer, "the cluster")
+    return failures
+
+
+def _alter_lists(
+    connection: Connection,
+    operation: int,
+    lists: Mapping[str, Mapping[str, frozenset[str]]],
+    guard: Guard,
+) -> list[ClusterError]:
+    """Add entries to lists of topics or take them away; returns what went wrong."""
+    failures: list[ClusterError] = []
+    longest = max((len(listed) for sides in lists.values() for listed in sides.values()), default=0)
+    for start in range(0, longest, ENTRIES):
+        alterations = {
+            name: [
+                _Alteration(key, operation, ",".join(part))
+                for key, listed in sides.items()
+                if (part := sorted(listed)[start : start + ENTRIES])
+            ]
+            for name, sides in lists.items()
+        }
+        failures += _alter_topics(connection, alterations, guard)
+    return failures
+
+
+def _alter_topics(
+    connection: Connection, alterations: Mapping[str, Sequence[_Alteration]], guard: Guard
+) -> list[ClusterError]:
+    """Alter configs of topics; returns what went wrong."""
+    due = [(name, changes) for name, changes in alterations.items() if changes]
+    failures: list[ClusterError] = []
+    for start in range(0, len(due), BATCH):
+        batch = dict(due[start : start + BATCH])
+        guard()
+        try:
+            answer = ask_any(connection, partial(_request, _TOPIC, batch), TIMEOUT_S)
+        except ClusterError as error:
+            failures.append(error)
+        else:
+            failures += _refusals(answer, "the topics whose replicas are throttled")
+    return failures
+
+
+def _request(resource_type: int, alterations: Mapping[str, Sequence[_Alteration]]) -> Any:
+    from kafka.protocol.admin import IncrementalAlterConfigsRequest
+
+    a_resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+    resources = [
+        a_resource(
+            resource_type=resource_type,
+            resource_name=name,
+            configs=[
+                a_resource.AlterableConfig(name=one.config, config_operation=one.operation, value=one.value)
+                for one in changes
+            ],
+        )
+        for name, changes in alterations.items()
+    ]
+    return IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
+
+
+def _refusals(answer: Any, of: str) -> list[ClusterError]:
+    return [
+        with_hint(refusal(one), f"grant AlterConfigs on {of}") for one in answer.responses if one.error_code
+    ]
+
+
+def _gone(error: ClusterError) -> bool:
+    return isinstance(error, RequestRejected) and error.code == "UNKNOWN_TOPIC_OR_PART"
+
+
+def _raise_first(failures: Collection[ClusterError]) -> None:
+    for failure in failures:
+        raise failure

@@ -1,0 +1,329 @@
+"""Asking a real cluster to carry operations out, or only to check them."""
+
+from __future__ import annotations
+
+import binascii
+import uuid
+from base64 import urlsafe_b64decode
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+)
+
+from kafkaform.cluster.kafka.group_description import GroupAnswers, gathered, is_missing, settled
+from kafkaform.cluster.protocol import refuse_moves, repeated
+from kafkaform.cluster.transport.translation import one_line, translate
+from kafkaform.core.errors import (
+    ClusterError,
+    KafkaformError,
+    LockLost,
+    OutcomeUnknown,
+    RequestRejected,
+)
+from kafkaform.core.lock import unguarded
+from kafkaform.core.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CommitInitialOffsets,
+    CreateTopic,
+    DeleteGroup,
+    DeleteTopic,
+    Operation,
+    ResetOffsets,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Callable,
+        Collection,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
+
+    from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.core.lock import Guard
+    from kafkaform.core.model import ResourceRef
+
+
+WRITE_TIMEOUT_S = 60.0
+"""How long one request that changes something may take; a controller under load is slow, not dead."""
+GRACE_S = 5.0
+"""How much longer than the request itself its answer may take to reach us."""
+_UUID_BYTES = 16
+
+Outcome: TypeAlias = ClusterError | None
+
+
+def validate(connection: Connection, operations: Sequence[Operation]) -> list[Outcome]:
+    """Let brokers check operations, with all requests under way at a time; see `Cluster.validate`."""
+    outcomes: dict[int, Outcome] = {}
+    under_way: list[_Sent] = []
+    for sort, ask in _REQUESTS.items():
+        request = _fit(operations, sort, outcomes)
+        under_way += _asked(request, partial(ask, connection, True), unguarded)
+    for sent in under_way:
+        outcomes.update(sent.outcomes())
+    return [outcomes.get(id(operation)) for operation in operations]
+
+
+def submit(connection: Connection, operations: Sequence[Operation], guard: Guard) -> list[Outcome]:
+    """Send operations, and wait for the answer to each request before the next; see `Cluster.execute`.
+
+    With one request at a time, one at most is past its check when the lock is lost.
+    """
+    refuse_moves(operations)
+    outcomes: dict[int, Outcome] = {}
+    try:
+        for sort, ask in _REQUESTS.items():
+            for sent in _asked(_fit(operations, sort, outcomes), partial(ask, connection, False), guard):
+                outcomes.update(sent.outcomes())
+        for sort, carry_out in _UNCHECKED.items():
+            outcomes.update(carry_out(connection, _fit(operations, sort, outcomes), guard))
+    except LockLost as lost:
+        return [outcomes.get(id(operation), lost) for operation in operations]
+    return [outcomes.get(id(operation)) for operation in operations]
+
+
+def _fit(
+    operations: Sequence[Operation], sort: type[Operation], outcomes: dict[int, Outcome]
+) -> list[Operation]:
+    """The operations of a sort that can be asked for at all; the others get their outcome here."""
+    request = [o for o in operations if isinstance(o, sort)]
+    outcomes.update(repeated(request))
+    return [o for o in request if id(o) not in outcomes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A request under way.
+
+    Attributes:
+        request: What was asked for.
+        answers: What will come of it, by resource; an outcome where librdkafka did not send it.
+    """
+
+    request: Sequence[Operation]
+    answers: Mapping[ResourceRef, Future[Any] | ClusterError]
+
+    def outcomes(self) -> dict[int, Outcome]:
+        """Wait for the answers; returns them by the `id` of the operation."""
+        return {id(operation): _outcome(self.answers[operation.ref]) for operation in self.request}
+
+
+def _asked(
+    request: Sequence[Operation],
+    ask: Callable[[Sequence[Any]], Mapping[ResourceRef, Future[Any]]],
+    guard: Guard,
+) -> Iterator[_Sent]:
+    """Send one request, or each operation alone where librdkafka will not send one of them at all."""
+    if not request:
+        return
+    guard()
+    try:
+        yield _Sent(request, ask(request))
+    except ValueError as error:
+        if len(request) == 1:
+            text = f"{request[0].ref}: {one_line(str(error))} (_INVALID_ARG)"
+            yield _Sent(request, {request[0].ref: RequestRejected(text, code="_INVALID_ARG")})
+        else:
+            for operation in request:
+                yield from _asked([operation], ask, guard)
+
+
+def _create(
+    connection: Connection, dry: bool, creates: Sequence[CreateTopic]
+) -> Mapping[ResourceRef, Future[Any]]:
+    topics = [_new_topic(operation) for operation in creates]
+    answers = connection.reached.create_topics(topics, request_timeout=WRITE_TIMEOUT_S, validate_only=dry)
+    return {o.ref: answers[o.ref.name] for o in creates}
+
+
+def _new_topic(operation: CreateTopic) -> NewTopic:
+    name, configs = operation.ref.name, dict(operation.configs)
+    if not operation.assignment:
+        return NewTopic(name, operation.partitions, operation.replication_factor, config=configs)
+    placed = [list(replicas) for replicas in operation.assignment]
+    return NewTopic(name, len(placed), replica_assignment=placed, config=configs)
+
+
+def _alter(
+    connection: Connection, dry: bool, alters: Sequence[AlterConfigs]
+) -> Mapping[ResourceRef, Future[Any]]:
+    asked = {o.ref: _alteration(o) for o in alters}
+    answers = connection.reached.incremental_alter_configs(
+        list(asked.values()), request_timeout=WRITE_TIMEOUT_S, validate_only=dry
+    )
+    return {ref: answers[resource] for ref, resource in asked.items()}
+
+
+_CONFIGURED = {"Topic": ConfigResource.Type.TOPIC, "ConsumerGroup": ConfigResource.Type.GROUP}
+"""What Kafka calls the configs of each kind."""
+
+
+def _alteration(operation: AlterConfigs) -> ConfigResource:
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in operation.set.items()
+    ]
+    entries += [
+        ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE) for name in operation.unset
+    ]
+    return ConfigResource(_CONFIGURED[operation.ref.kind], operation.ref.name, incremental_configs=entries)
+
+
+def _add_partitions(
+    connection: Connection,
+    dry: bool,
+    additions: Sequence[AddPartitions],
+) -> Mapping[ResourceRef, Future[Any]]:
+    wanted = [_new_partitions(operation) for operation in additions]
+    answers = connection.reached.create_partitions(wanted, request_timeout=WRITE_TIMEOUT_S, validate_only=dry)
+    return {o.ref: answers[o.ref.name] for o in additions}
+
+
+def _new_partitions(operation: AddPartitions) -> NewPartitions:
+    if not operation.assignment:
+        return NewPartitions(operation.ref.name, operation.total)
+    placed = [list(replicas) for replicas in operation.assignment]
+    return NewPartitions(operation.ref.name, operation.total, replica_assignment=placed)
+
+
+_REQUESTS: Mapping[
+    type[Operation], Callable[[Connection, bool, Sequence[Any]], Mapping[ResourceRef, Future[Any]]]
+] = {
+    CreateTopic: _create,
+    AlterConfigs: _alter,
+    AddPartitions: _add_partitions,
+}
+
+
+def _outcome(answer: Future[Any] | ClusterError) -> Outcome:
+    if isinstance(answer, ClusterError):
+        return answer
+    try:
+        answer.result(WRITE_TIMEOUT_S + GRACE_S)
+    except KafkaException as error:
+        return translate(error)
+    except FutureTimeoutError:
+        return OutcomeUnknown(f"no answer within {WRITE_TIMEOUT_S:.0f} s")
+    return None
+
+
+def _delete(connection: Connection, deletions: Sequence[DeleteTopic], guard: Guard) -> Mapping[int, Outcome]:
+    """Delete topics by id (KIP-516), so that a topic made again under the name survives."""
+    if not deletions:
+        return {}
+    outcomes: dict[int, Outcome] = {
+        id(o): RequestRejected(f"{o.ref} has no topic id to delete it by", code="UNKNOWN_TOPIC_ID")
+        for o in deletions
+    }
+    ids = {id(o): topic_id for o in deletions if (topic_id := _uuid(o.uid)) is not None}
+    if not ids:
+        return outcomes
+    guard()
+    try:
+        refusals = connection.delete_topics(list(ids.values()), timeout_s=WRITE_TIMEOUT_S)
+    except KafkaformError as error:
+        failure = error if isinstance(error, ClusterError) else ClusterError(error.message, hint=error.hint)
+        return {**outcomes, **dict.fromkeys(ids, failure)}
+    return {**outcomes, **{key: refusals.get(topic_id) for key, topic_id in ids.items()}}
+
+
+def _uuid(text: str | None) -> uuid.UUID | None:
+    """A topic id as Kafka writes it: 22 characters of URL-safe base64 without padding (librdkafka: `+/`).
+
+    None where that is none, or zero, which is how brokers without topic ids answer.
+    """
+    try:
+        value = urlsafe_b64decode((text or "").replace("+", "-").replace("/", "_") + "==")
+    except binascii.Error:
+        return None
+    return uuid.UUID(bytes=value) if len(value) == _UUID_BYTES and any(value) else None
+
+
+def _delete_groups(
+    connection: Connection, deletions: Sequence[DeleteGroup], guard: Guard
+) -> Mapping[int, Outcome]:
+    """Delete groups, and then the configs of those that are gone."""
+    outcomes = delete_groups(connection, deletions, guard)
+    configured = [o for o in deletions if o.configs and outcomes[id(o)] is None]
+    if configured:
+        unset = [AlterConfigs(o.ref, {}, o.configs) for o in configured]
+        answers = submit(connection, unset, guard)
+        outcomes.update({id(o): _half(answer) for o, answer in zip(configured, answers, strict=True)})
+    return outcomes
+
+
+def _half(answer: Outcome) -> Outcome:
+    """The outcome of a deletion whose group is gone: not that nothing of it was sent."""
+    if not isinstance(answer, LockLost):
+        return answer
+    return ClusterError(f"the group is gone, its configs are not: {answer.message}", hint=answer.hint)
+
+
+def _commit_initial_offsets(
+    connection: Connection, commits: Sequence[CommitInitialOffsets], guard: Guard
+) -> Mapping[int, Outcome]:
+    from kafkaform.cluster.kafka.offset_writer import commit_initial_offsets
+
+    return commit_initial_offsets(connection, commits, guard)
+
+
+def _reset_offsets(
+    connection: Connection, resets: Sequence[ResetOffsets], guard: Guard
+) -> Mapping[int, Outcome]:
+    from kafkaform.cluster.kafka.offset_writer import reset_offsets
+
+    return reset_offsets(connection, resets, guard)
+
+
+_UNCHECKED: Mapping[type[Operation], Callable[[Connection, Sequence[Any], Guard], Mapping[int, Outcome]]] = {
+    CommitInitialOffsets: _commit_initial_offsets,
+    ResetOffsets: _reset_offsets,
+    DeleteGroup: _delete_groups,
+    DeleteTopic: _delete,
+}
+"""What brokers cannot check without carrying it out."""
+
+
+DELETE_TIMEOUT_S = 30.0
+"""How long the deletion of groups may take."""
+
+
+def delete_groups(
+    connection: Connection, operations: Sequence[DeleteGroup], guard: Guard
+) -> dict[int, ClusterError | None]:
+    """Delete groups with their offsets, not their configs; returns each operation's outcome by its `id`.
+
+    A group that is gone already is fine. Each takes a request of its own.
+    """
+
+    def ask(names: Collection[str]) -> GroupAnswers[None]:
+        answers: GroupAnswers[None] = GroupAnswers()
+        for name in names:
+            try:
+                guard()
+            except LockLost as lost:
+                answers.failed[name] = lost
+                continue
+            futures = connection.reached.delete_consumer_groups([name], request_timeout=DELETE_TIMEOUT_S)
+            answers.update(gathered(futures, lambda _: None))
+        return answers
+
+    failed = settled([o.ref.name for o in operations], ask).failed
+    outcomes: dict[int, ClusterError | None] = {}
+    for operation in operations:
+        error = failed.get(operation.ref.name)
+        outcomes[id(operation)] = None if error is None or is_missing(error) else error
+    return outcomes

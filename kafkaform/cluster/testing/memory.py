@@ -1,0 +1,373 @@
+"""A cluster in memory that answers as real brokers do: for tests, of kafkaform and of whoever uses it.
+
+It passes the contract tests that a real cluster passes. Beyond what a real one can be made to do, a test
+can make it lag, hide, deny and fail (see `Levers`), and sees in `executed` what was carried out.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+from kafkaform.cluster.protocol import none_besides, refuse_moves, repeated
+from kafkaform.cluster.record_topic import TOPIC, creation
+from kafkaform.cluster.testing import controller, coordinator
+from kafkaform.cluster.testing.contents import health_of
+from kafkaform.cluster.testing.coordinator import NO_GROUP, GroupRecord
+from kafkaform.cluster.testing.faults import denial
+from kafkaform.cluster.testing.replicas import MovingReplicas
+from kafkaform.core import kafka_configs
+from kafkaform.core.errors import ClusterError, LockLost
+from kafkaform.core.groups import GroupReading, observed_state
+from kafkaform.core.layout import Broker
+from kafkaform.core.lock import unguarded
+from kafkaform.core.model import (
+    CONFIG_PREFIX,
+    Facts,
+    Observation,
+    Observed,
+    ResourceRef,
+)
+from kafkaform.core.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CommitInitialOffsets,
+    CreateTopic,
+    DeleteGroup,
+    DeleteTopic,
+    Operation,
+    Reassign,
+    ResetOffsets,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Callable,
+        Collection,
+        Mapping,
+        Sequence,
+    )
+    from contextlib import AbstractContextManager
+
+    from kafkaform.cluster.testing.contents import Contents
+    from kafkaform.cluster.testing.controller import Topic
+    from kafkaform.core.groups import LogSpan, TopicPartition
+    from kafkaform.core.health import Health
+    from kafkaform.core.lock import Guard, Holder
+    from kafkaform.core.progress import Progress
+
+
+_TOPIC, _GROUP = "Topic", "ConsumerGroup"
+_BROKERS = (Broker(1, "rack-1"), Broker(2, "rack-2"), Broker(3, "rack-3"))
+_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_VALIDATED: tuple[type[Operation], ...] = (CreateTopic, AlterConfigs, AddPartitions)
+_ALONE: tuple[type[Operation], ...] = (CommitInitialOffsets, ResetOffsets, DeleteGroup)
+"""What takes a request of its own, to the coordinator of the group."""
+_EXECUTED = (*_VALIDATED, *_ALONE, DeleteTopic)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What an accepted operation makes of one resource.
+
+    Attributes:
+        operation: The operation.
+        name: The resource.
+        after: What becomes of it.
+        records: How many records a controller writes for it.
+        problem: What of it is refused, if not all is done.
+    """
+
+    operation: Operation
+    name: str
+    after: Topic | GroupRecord | None
+    records: int
+    problem: ClusterError | None = None
+
+
+class MemoryCluster(MovingReplicas):
+    """A cluster that lives as long as this object.
+
+    Args:
+        cluster_id: The id that the cluster gives itself.
+        brokers: Its brokers; there are no more replicas of a partition than these.
+        defaults: The brokers' defaults of topic configs where they differ from Kafka's own.
+        now_ms: Tells the time, in milliseconds since 1970.
+
+    Attributes:
+        executed: Every operation that was carried out, in order.
+    """
+
+    def __init__(
+        self,
+        cluster_id: str = "memory",
+        brokers: Sequence[Broker] = _BROKERS,
+        defaults: Mapping[str, str | None] | None = None,
+        *,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        super().__init__(brokers)
+        self.executed: list[Operation] = []
+        self._audit: list[str] = []
+        self._cluster_id = cluster_id
+        self._defaults = {**kafka_configs.cluster_defaults({}), **(defaults or {})}
+        self._group_defaults = {name: key.default for name, key in kafka_configs.group_configs().items()}
+        self._now_ms = now_ms
+        self._made = 1  # Kafka keeps the first two ids for itself
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    def begin(self) -> Callable[[ResourceRef], None]:
+        """See `Cluster.begin`."""
+        return lambda _: None  # all is at hand
+
+    def facts(self) -> Facts:
+        """See `Cluster.facts`."""
+        return Facts(
+            self._cluster_id, self._alive, dict(self._defaults), group_defaults=dict(self._group_defaults)
+        )
+
+    def observe(
+        self,
+        refs: Collection[ResourceRef],
+        also: Callable[[ResourceRef], bool] = none_besides,
+        *,
+        kinds: Collection[str] = (),
+    ) -> Observation:
+        """See `Cluster.observe`."""
+        contents = self._seen()
+        asked = {*kinds, *(ref.kind for ref in refs)}
+        named = {_TOPIC: contents.topics.keys(), _GROUP: contents.groups.keys()}
+        there = {ResourceRef(kind, name) for kind in asked & named.keys() for name in named[kind]}
+        inventory = frozenset(there - self._hidden)
+        resources = {
+            ref: self._observed(ref, contents) for ref in sorted(inventory) if ref in refs or also(ref)
+        }
+        invisible = {ref: denial(ref).message for ref in self._hidden & set(refs)}
+        return Observation(resources, inventory, invisible)
+
+    def observe_fields(self, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
+        """See `Cluster.observe_fields`."""
+        seen = self.observe(fields)
+        resources = {ref: _narrowed(one, fields[ref]) for ref, one in seen.resources.items()}
+        return replace(seen, resources=resources)
+
+    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
+        """See `Cluster.sizes`."""
+        return {one.ref: self._sizes.get(one.ref, 0) for one in resources if one.ref.kind == _TOPIC}
+
+    def partition_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """See `Cluster.partition_sizes`; the bytes of a topic are spread evenly over its partitions."""
+        return {
+            p: self._size(p) for p in partitions if self._sees(p[0]) and p in self._contents.partitions(p[0])
+        }
+
+    def groups(self, names: Collection[str] | None = None) -> GroupReading:
+        """See `Cluster.groups`."""
+        hidden = {ref.name: denial(ref).message for ref in self._hidden if ref.kind == _GROUP}
+        contents = self._contents
+        found = {
+            name: group
+            for name, group in sorted(contents.groups.items())
+            if group.known and name not in hidden and (names is None or name in names)
+        }
+        told = {name: coordinator.described(name, group) for name, group in found.items()}
+        spans = contents.spans({(p.topic, p.partition) for one in told.values() for p in one.positions})
+        return GroupReading(
+            {name: coordinator.described(name, group, spans) for name, group in found.items()},
+            {name: why for name, why in hidden.items() if names is not None and name in names},
+        )
+
+    def log_spans(
+        self, partitions: Collection[TopicPartition], at_ms: int | None = None, *, committed: bool = False
+    ) -> Mapping[TopicPartition, LogSpan]:
+        """See `Cluster.log_spans`."""
+        seen = [p for p in partitions if self._sees(p[0])]
+        return self._contents.spans(seen, at_ms, committed=committed)
+
+    def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
+        """See `Cluster.partition_counts`."""
+        counts = {name: len(self._contents.partitions(name)) for name in topics if self._sees(name)}
+        return {name: count for name, count in counts.items() if count}
+
+    def health(self) -> Health:
+        """See `Cluster.health`."""
+        contents = self._contents
+        topics = {name: topic for name, topic in sorted(contents.topics.items()) if self._sees(name)}
+        least = {
+            name: int(topic.configs.get("min.insync.replicas") or self._defaults["min.insync.replicas"] or 1)
+            for name, topic in topics.items()
+        }
+        partitions = tuple(state for name in topics for state in contents.states(name))
+        moving = {p: tuple(sorted(move.reassignment.adding)) for p, move in contents.moves.items()}
+        return health_of(self._cluster_id, partitions, self._alive, least, moving)
+
+    def _observed(self, ref: ResourceRef, contents: Contents) -> Observed:
+        if ref.kind == _GROUP:
+            record = contents.groups[ref.name]
+            group = coordinator.described(ref.name, record) if record.known else None
+            effective = _prefixed({**self._group_defaults, **record.configs})
+            return Observed(ref, None, observed_state(group, record.configs), effective, group=group)
+        topic = contents.topics[ref.name]
+        own, inherited = _prefixed(topic.configs), _prefixed(self._defaults)
+        targets = {p: move.reassignment.target for p, move in contents.moves.items() if p[0] == ref.name}
+        replicas = tuple(targets.get((ref.name, n), shown) for n, shown in enumerate(topic.replicas))
+        fewest, most = min(map(len, replicas)), max(map(len, replicas))
+        counts = {
+            "partitions": len(replicas),
+            "replicationFactor": fewest if fewest == most else f"{fewest}-{most}",
+        }
+        return Observed(
+            ref,
+            topic.uid,
+            {**counts, **own},
+            {**inherited, **own},
+            ref.name in _INTERNAL,
+            replicas=replicas,
+            moving=frozenset(number for _, number in targets),
+        )
+
+    # --- requests ----------------------------------------------------------------------------------
+
+    def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
+        """See `Cluster.validate`; of offsets and deletions, brokers say nothing beforehand."""
+        return self._answer(operations, _VALIDATED, unguarded, carry_out=False)
+
+    def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
+        """See `Cluster.execute`."""
+        refuse_moves(operations)
+        self._lag_behind(self._contents.copy())
+        return self._answer(operations, _EXECUTED, guard, carry_out=True)
+
+    def lock(self, holder: Holder, *, timeout_s: float, tell: Progress) -> AbstractContextManager[Guard]:
+        """See `Cluster.lock`."""
+        return self._lock.held(holder, timeout_s=timeout_s, tell=tell)
+
+    def begin_audit(self) -> None:
+        """See `Cluster.begin_audit`."""
+
+    def append_audit(self, lines: Sequence[str]) -> None:
+        """See `Cluster.append_audit`."""
+        self._see_audit()
+        if self._denied(TOPIC):
+            raise denial(TOPIC)
+        topics, brokers = self._contents.topics, [broker.id for broker in self._brokers]
+        if TOPIC.name not in topics:
+            self._made += 1
+            made = controller.result(topics, creation(len(brokers)), brokers=brokers, number=self._made)
+            self._contents.put_topic(*made)
+        self._audit.extend(lines)
+
+    def read_audit(self) -> Sequence[str]:
+        """See `Cluster.read_audit`."""
+        self._see_audit()
+        return tuple(self._audit) if TOPIC.name in self._contents.topics else ()
+
+    def _see_audit(self) -> None:
+        if TOPIC in self._hidden:
+            raise denial(TOPIC)
+
+    def close(self) -> None:
+        """See `Cluster.close`."""
+
+    def _answer(
+        self,
+        operations: Sequence[Operation],
+        sorts: Sequence[type[Operation]],
+        guard: Guard,
+        *,
+        carry_out: bool,
+    ) -> list[ClusterError | None]:
+        outcomes: dict[int, ClusterError | None] = {}
+        try:
+            for sort in sorts:
+                every = [o for o in operations if isinstance(o, sort)]
+                outcomes.update(repeated(every))
+                fit = [o for o in every if id(o) not in outcomes]
+                for request in [[o] for o in fit] if sort in _ALONE else [fit] if fit else []:
+                    guard()
+                    outcomes.update(self._request(request, carry_out=carry_out))
+        except LockLost as lost:
+            return [outcomes.get(id(operation), lost) for operation in operations]
+        return [outcomes.get(id(operation)) for operation in operations]
+
+    def _request(self, request: Sequence[Operation], *, carry_out: bool) -> dict[int, ClusterError | None]:
+        """One request: every operation in it is judged by what was there before it."""
+        outcomes: dict[int, ClusterError | None] = dict.fromkeys(map(id, request))
+        accepted: list[_Step] = []
+        for operation in request:
+            try:
+                accepted.append(self._step(operation))
+            except ClusterError as error:
+                outcomes[id(operation)] = error
+        if sum(step.records for step in accepted) > controller.MAX_RECORDS:
+            return {id(operation): controller.too_large(operation) for operation in request}
+        if carry_out:
+            for step in accepted:
+                failure = self._failure(step.operation.ref)
+                answer = failure.error if failure is not None else step.problem
+                if answer is not None:
+                    outcomes[id(step.operation)] = answer
+                if failure is None or failure.carried_out:
+                    self._put(step)
+                    self.executed.append(step.operation)
+        return outcomes
+
+    def _step(self, operation: Operation) -> _Step:
+        if operation.ref in self._hidden or self._denied(operation.ref):
+            raise denial(operation.ref)
+        match operation:
+            case CommitInitialOffsets() | ResetOffsets() | DeleteGroup():
+                return self._group_step(operation)
+            case AlterConfigs(ref=ResourceRef(kind="ConsumerGroup")):
+                return self._group_step(operation)
+            case Reassign():  # neither validated nor executed
+                raise TypeError(operation)
+            case _:
+                self._made += isinstance(operation, CreateTopic)
+                topics, brokers = self._contents.topics, [broker.id for broker in self._brokers]
+                name, after = controller.result(topics, operation, brokers=brokers, number=self._made)
+                return _Step(operation, name, after, controller.records(topics.get(name), after))
+
+    def _group_step(self, operation: coordinator.GroupOperation) -> _Step:
+        name = operation.ref.name
+        before = self._contents.groups.get(name, NO_GROUP)
+        logs = {
+            topic: [self._contents.log(partition) for partition in self._contents.partitions(topic)]
+            for topic in coordinator.topics_of(operation)
+            if topic in self._contents.topics and self._sees(topic)
+        }
+        after, problem = coordinator.result(before, operation, logs=logs, now_ms=self._now_ms())
+        return _Step(operation, name, after, coordinator.records(before, after), problem)
+
+    def _put(self, step: _Step) -> None:
+        if isinstance(step.after, GroupRecord):
+            self._contents.put_group(step.name, step.after)
+        else:
+            self._contents.put_topic(step.name, step.after)
+
+
+def _narrowed(observed: Observed, fields: Collection[str]) -> Observed:
+    """A topic without the configs that are not among the fields; a group as it is."""
+    if observed.ref.kind != _TOPIC:
+        return observed
+    state, effective = (
+        {
+            path: value
+            for path, value in values.items()
+            if path in fields or not path.startswith(CONFIG_PREFIX)
+        }
+        for values in (observed.state, observed.effective)
+    )
+    return replace(observed, state=state, effective=effective)
+
+
+def _prefixed(configs: Mapping[str, str | None]) -> dict[str, str | None]:
+    return {CONFIG_PREFIX + name: value for name, value in configs.items()}

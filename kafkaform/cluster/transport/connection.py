@@ -1,0 +1,330 @@
+"""Connecting to a cluster: the clients, their silence, and what is said when nobody answers."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Sized
+from concurrent.futures import Future, wait
+from functools import partial
+from threading import Thread
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    TypeVar,
+    cast,
+)
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, DescribeClusterResult
+
+from kafkaform.cluster.transport.api import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, is_known
+from kafkaform.cluster.transport.lent_connection import LentConnection
+from kafkaform.cluster.transport.locked_property import once, settle
+from kafkaform.cluster.transport.sockets import Sockets
+from kafkaform.cluster.transport.translation import (
+    kafka_error,
+    one_line,
+    signals_kept,
+    translate,
+    translate_code,
+    translated,
+)
+from kafkaform.cluster.wire import large_answers
+from kafkaform.core.errors import (
+    AuthenticationFailed,
+    ClusterError,
+    KafkaformError,
+    Unreachable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Awaitable,
+        Callable,
+        Mapping,
+        Sequence,
+    )
+
+    from kafkaform.cluster.transport.api import Api, Question, Transport
+
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+# A library stays silent unless its user asks: without a handler, Python writes warnings to stderr.
+for _logger in ("kafkaform", "kafka"):
+    logging.getLogger(_logger).addHandler(logging.NullHandler())
+
+_GRACE_S = 2.0
+"""How long kafka-python may take, after its deadline, to say that it could not connect."""
+_FINAL = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
+
+
+class Connection:
+    """The clients of one cluster, connected on first use.
+
+    librdkafka logs about twenty lines a second against a dead broker; they go to the logger
+    `kafkaform.librdkafka`, and the last error is told in one line.
+
+    Args:
+        librdkafka: Properties for librdkafka, secrets filled in.
+        kafka_python: Makes the keyword arguments for kafka-python; called only where that client is needed.
+    """
+
+    def __init__(self, librdkafka: Mapping[str, object], kafka_python: Callable[[], dict[str, Any]]) -> None:
+        self._properties = dict(librdkafka)
+        self._kafka_python = kafka_python
+        self._last_error: KafkaError | None = None
+        self._final_error: KafkaError | None = None
+        self._opened: list[Any] = []
+        self._closed = False
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses given, for messages."""
+        return str(self._properties.get("bootstrap.servers"))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What every librdkafka client of this cluster is made with; consumers and producers add to it."""
+        return {
+            "client.id": "kafkaform",
+            **self._properties,
+            "error_cb": self._on_error,
+            "logger": logging.getLogger("kafkaform.librdkafka"),
+            "log.connection.close": False,
+        }
+
+    @once
+    def admin(self) -> AdminClient:
+        """The librdkafka admin client; raises KafkaformError where a property is not accepted."""
+        try:
+            client = AdminClient(self.options)
+        except KafkaException as error:
+            reason = kafka_error(error)
+            detail = one_line(reason.str() if reason else str(error))
+            raise KafkaformError(f"the client properties are not accepted: {detail}") from error
+        if not _log.isEnabledFor(logging.DEBUG):
+            return client
+        logged: Any = _Logged(client)
+        self._opened.append(logged)
+        return cast("AdminClient", logged)
+
+    @property
+    def reached(self) -> AdminClient:
+        """The librdkafka admin client of a cluster that has answered: later failures have another cause."""
+        self.cluster  # noqa: B018 - cached: raises in plain words if nobody is there
+        return self.admin
+
+    @once
+    def cluster(self) -> DescribeClusterResult:
+        """The cluster's description: the first request, which also finds out whether anybody is there.
+
+        Raises:
+            Unreachable: Nobody answered in time.
+            AuthenticationFailed: Somebody did, and turned us away.
+        """
+        future = self.admin.describe_cluster(request_timeout=READ_TIMEOUT_S)
+        deadline = time.monotonic() + CONNECT_TIMEOUT_S
+        while not future.done() and time.monotonic() < deadline and self._final_error is None:
+            with signals_kept():
+                self.admin.poll(0.01)
+        if self._final_error is not None:
+            raise AuthenticationFailed(
+                f"{self.bootstrap_servers}: {one_line(self._final_error.str())}",
+                hint="check security.protocol, the credentials and ssl.ca.location of the client properties",
+            )
+        if not future.done():
+            raise self._unreachable()
+        try:
+            description: DescribeClusterResult = future.result()
+        except KafkaException as error:
+            raise translate(error) from error
+        return description
+
+    def speaks(self, api: Api) -> bool:
+        """Whether the brokers know a request in its version."""
+        return is_known(api, self._carrier.versions())
+
+    def ask(
+        self,
+        question: Question[T],
+        bodies: Sequence[bytes],
+        *,
+        node: int | None = None,
+        timeout_s: float = READ_TIMEOUT_S,
+    ) -> list[T]:
+        """Send requests of our own bytes, IN_FLIGHT at a time; returns the answers, in order.
+
+        Args:
+            question: Which request of Kafka's protocol.
+            bodies: What to send.
+            node: The broker to ask; None for any.
+            timeout_s: How long a broker may take for a whole answer.
+
+        Raises:
+            OutcomeUnknown: It took longer.
+            MalformedAnswer: An answer is not what Kafka's protocol says.
+            ClusterError: The connection failed.
+        """
+        return self._carrier.ask(question, bodies, node, timeout_s)
+
+    def ask_each(self, question: Question[T], body: bytes, timeout_s: float) -> dict[int, T | ClusterError]:
+        """Send one request of our own bytes to each live broker; returns what it answers, or why it does not.
+
+        Args:
+            question: Which request of Kafka's protocol.
+            body: What to send.
+            timeout_s: How long a broker may take for a whole answer.
+        """
+        return self._carrier.ask_each(question, body, timeout_s)
+
+    @once
+    def _carrier(self) -> Transport:
+        if Sockets.suit(self._second_arguments):
+            sockets = Sockets(self._second_arguments)
+            self._opened.append(sockets)
+            if self._closed:
+                sockets.close()
+            if is_known(large_answers.METADATA, sockets.versions()):
+                return sockets
+            sockets.close()
+        return LentConnection(self.run, self.bootstrap_servers)
+
+    def run(self, ask: Callable[[Any], Awaitable[T]], timeout_s: float) -> T:
+        """Run a coroutine on kafka-python's connections.
+
+        Args:
+            ask: Makes it from what keeps the connections, their manager.
+            timeout_s: How long it may take, besides connecting: kafka-python has no deadline for the TLS
+                handshake, nor for requests that wait for it.
+        """
+        manager = self._second._manager  # the client's only way to send a request of one's own
+        timeout_ms = (CONNECT_TIMEOUT_S + timeout_s) * 1000
+
+        async def bounded() -> T:
+            answer: T = await manager.wait_for(manager.call_soon(ask, manager), timeout_ms)
+            return answer
+
+        with translated():
+            answer: T = manager.run(bounded)
+        return answer
+
+    def listed_groups(self) -> Sequence[Mapping[str, str]]:
+        """Every group that this account sees, of all kinds, as brokers list them, through kafka-python."""
+        with translated():
+            groups: Sequence[Mapping[str, str]] = self._second.list_groups()
+        return groups
+
+    def delete_topics(
+        self, topic_ids: Sequence[uuid.UUID], timeout_s: float
+    ) -> dict[uuid.UUID, ClusterError]:
+        """Delete topics by id (KIP-516), through kafka-python; returns what was refused."""
+        with translated():
+            answer = self._second.delete_topics(
+                topic_ids, timeout_ms=int(timeout_s * 1000), raise_errors=False
+            )
+        return {
+            uuid.UUID(str(topic["topic_id"])): _refusal(topic)
+            for topic in answer["topics"]
+            if topic["error_code"]
+        }
+
+    @once
+    def _second(self) -> Any:
+        """The kafka-python admin client, for what librdkafka does not offer."""
+        from kafka.admin import KafkaAdminClient
+
+        arguments = {"bootstrap_timeout_ms": int(CONNECT_TIMEOUT_S * 1000), **self._second_arguments}
+        made: Future[Any] = Future()
+        # In a thread that can be left behind: it has no deadline for the TLS handshake.
+        Thread(target=lambda: settle(made, lambda: KafkaAdminClient(**arguments)), daemon=True).start()
+        if not wait([made], CONNECT_TIMEOUT_S + _GRACE_S).done:
+            raise self._unreachable()
+        with translated():
+            client = made.result()
+        self._opened.append(client)
+        return client
+
+    @once
+    def _second_arguments(self) -> Mapping[str, Any]:
+        return {"client_id": "kafkaform", **self._kafka_python()}
+
+    def close(self) -> None:
+        """Close what was opened."""
+        self._closed = True
+        while self._opened:
+            self._opened.pop().close()
+
+    def _unreachable(self) -> Unreachable:
+        reason = f": {one_line(self._last_error.str())}" if self._last_error else ""
+        return Unreachable(
+            f"no broker of {self.bootstrap_servers} answered within {CONNECT_TIMEOUT_S:.0f} s{reason}",
+            hint="check the address, the network and security.protocol (TLS ports do not answer plain text)",
+        )
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.code() in _FINAL:
+            self._final_error = error
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or self._last_error is None:
+            self._last_error = error
+
+
+class _Logged:
+    """An admin client of librdkafka that logs each call: how much was asked, how it ended, and when.
+
+    Args:
+        client: The client.
+    """
+
+    def __init__(self, client: AdminClient) -> None:
+        self._client = client
+        self._open: dict[object, Callable[[str], None]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+        return method if name == "poll" else partial(self._call, name, method)
+
+    def close(self) -> None:
+        """Log what was never answered."""
+        while self._open:
+            _, log = self._open.popitem()
+            log("no answer")
+
+    def _call(self, name: str, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        begun = time.monotonic()
+        what = f"{name} of {len(arguments[0]):,}" if arguments and isinstance(arguments[0], Sized) else name
+
+        def log(result: str) -> None:
+            _log.debug("librdkafka: %s, %s, %.1f ms", what, result, (time.monotonic() - begun) * 1000)
+
+        try:
+            answer = method(*arguments, **options)
+        except BaseException as error:
+            log(f"failed: {one_line(str(error)) or type(error).__name__}")
+            raise
+        told = answer.values() if isinstance(answer, dict) else [answer]
+        futures = {future for future in told if isinstance(future, Future)}
+        if not futures:
+            log("answered")
+            return answer
+        key, waiting = object(), set(futures)
+        self._open[key] = log
+
+        def done(future: Future[Any]) -> None:
+            waiting.discard(future)
+            if not waiting and self._open.pop(key, None) is not None:
+                errors = [error for each in futures if (error := each.exception())]
+                log(f"{len(errors):,} failed: {translate(errors[0]).message}" if errors else "answered")
+
+        for future in futures:
+            future.add_done_callback(done)
+        return answer
+
+
+def _refusal(answer: Mapping[str, Any]) -> ClusterError:
+    code = int(answer["error_code"])
+    return translate_code(code, one_line(str(answer.get("error_message") or "")))

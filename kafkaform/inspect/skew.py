@@ -1,0 +1,258 @@
+"""What an analysis of key skew needs to know of a cluster and of manifests: topics, policies, readers.
+
+How far the logs of topics reach is read before any record is.
+
+Nothing here imports Spark: `kafkaform.cli.skew` brings the two together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, cast
+
+from kafkaform.core.errors import ClusterError, KafkaformError
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.wording import counted, listed, nearest
+from kafkaform.resources.skew import limits_of
+from kafkaform.rules.catalogue import Scene
+from kafkaform.rules.group_values import CLASSIC, CONSUMER, groups
+from spark_validation.results import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.core.groups import LogSpan
+    from kafkaform.core.model import Desired, Observation
+
+
+_TOPIC = "Topic"
+_KAFKAS_OWN = "__*"
+_SPECIAL = frozenset("*?[")
+REMOTE_ASSIGNOR = "group.remote.assignor"
+DEFAULT_REMOTE_ASSIGNOR = "uniform"
+"""What brokers take where members of the consumer protocol name none (group.consumer.assignors)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A declared group that reads a topic.
+
+    Attributes:
+        name: The group.
+        assignor: How it deals out partitions, by short name where Kafka has one.
+        members: How many members its manifest expects.
+    """
+
+    name: str
+    assignor: str
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The topics to analyse.
+
+    Attributes:
+        topics: The partition count of each, by name in order.
+        failed: Why a topic that was asked for cannot be analysed.
+    """
+
+    topics: Mapping[str, int]
+    failed: Mapping[str, KafkaformError] = field(default_factory=dict)
+
+
+def is_glob(text: str) -> bool:
+    """Whether a text is a pattern of names; no topic has one of its special characters in its name."""
+    return not _SPECIAL.isdisjoint(text)
+
+
+def with_policy(desired: Sequence[Desired]) -> list[str]:
+    """The declared topics that have a skew policy."""
+    return [
+        one.ref.name
+        for one in desired
+        if one.ref.kind == _TOPIC and one.state is not None and limits_of(one.intent) is not None
+    ]
+
+
+def choose(
+    cluster: Cluster, asked: Sequence[str], desired: Sequence[Desired], ignore: Collection[str]
+) -> Chosen:
+    """Find the topics that are asked for.
+
+    Args:
+        cluster: Who is asked.
+        asked: Names and globs; none for every declared topic that has a skew policy.
+        desired: What manifests declare.
+        ignore: Globs of topics that only their full names choose, unless they are declared.
+
+    Raises:
+        KafkaformError: Nothing has this name, nothing matches this glob, or no topic has a policy.
+        ClusterError: The cluster cannot be read.
+    """
+    policed = with_policy(desired)
+    if not asked and not policed:
+        raise KafkaformError(
+            "no declared topic has a skew policy, and no topic is named",
+            hint="name topics (kafkaform skew orders.v1), or give manifests a policy:"
+            " skew: {maxPartitionRatio: 2.0}",
+        )
+    names = [one for one in asked if not is_glob(one)] if asked else policed
+    globs = [one for one in asked if is_glob(one)]
+    declared = {one.ref.name for one in desired if one.ref.kind == _TOPIC and one.state is not None}
+
+    def taken(ref: ResourceRef) -> bool:
+        left_out = any(fnmatchcase(ref.name, glob) for glob in (_KAFKAS_OWN, *ignore))
+        return (
+            ref.kind == _TOPIC
+            and any(fnmatchcase(ref.name, glob) for glob in globs)
+            and (ref.name in declared or not left_out)
+        )
+
+    refs = [ResourceRef(_TOPIC, name) for name in dict.fromkeys(names)]
+    observation = cluster.observe(refs, taken, kinds=[_TOPIC])
+    found = {
+        ref.name: int(cast("int", one.state["partitions"]))
+        for ref, one in sorted(observation.resources.items())
+        if ref in refs or not one.internal
+    }
+    missing = {ref.name: _missing(ref, observation) for ref in refs if ref.name not in found}
+    for ref in refs:
+        if asked and ref.name in missing and ref not in observation.invisible:
+            raise missing[ref.name]
+    for glob in globs:
+        if not any(fnmatchcase(name, glob) for name in found):
+            raise KafkaformError(
+                f"no topic matches {glob!r}",
+                hint="topics that Kafka or ignore: of kafkaform.yaml keeps apart are chosen by their full"
+                " name; kafkaform get topics lists all",
+            )
+    return Chosen(found, missing)
+
+
+def _missing(ref: ResourceRef, observation: Observation) -> KafkaformError:
+    if ref in observation.invisible:
+        return KafkaformError(
+            f"topic {ref.name}: {observation.invisible[ref]}",
+            hint="the account needs DESCRIBE and READ on the topic, or the topic does not exist",
+        )
+    near = nearest(ref.name, [other.name for other in observation.inventory if other.kind == _TOPIC])
+    return KafkaformError(
+        f"there is no topic {ref.name!r} on the cluster",
+        hint=f"did you mean {near}?" if near else "kafkaform get topics lists the names",
+    )
+
+
+def limits(desired: Sequence[Desired], topic: str) -> Limits:
+    """The skew policy of a topic, as advice needs it."""
+    for one in desired:
+        if one.ref == ResourceRef(_TOPIC, topic) and one.state is not None:
+            return limits_of(one.intent) or Limits()
+    return Limits()
+
+
+def declared_partitions(desired: Sequence[Desired], topic: str) -> int | None:
+    """The partition count that a topic's manifest declares; None if none does."""
+    for one in desired:
+        if one.ref == ResourceRef(_TOPIC, topic) and one.state is not None:
+            return cast("int | None", one.state.get("partitions"))
+    return None
+
+
+def readers(desired: Sequence[Desired], topic: str) -> tuple[Reader, ...]:
+    """The declared groups that read a topic, where it is said how many members they have.
+
+    Share and streams groups are left out: they do not give a partition to one member by an assignor that
+    a manifest can name.
+    """
+    found = []
+    for group in groups(Scene(tuple(desired))):
+        members = group.amount("members", "expected")
+        if topic not in group.topics or not members:
+            continue
+        if group.protocol == CLASSIC:
+            found.append(Reader(group.desired.ref.name, group.assignors[0], members))
+        elif group.protocol == CONSUMER:
+            assignor = group.declared_client.get(REMOTE_ASSIGNOR, DEFAULT_REMOTE_ASSIGNOR)
+            found.append(Reader(group.desired.ref.name, assignor, members))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLog:
+    """The log of one partition.
+
+    Attributes:
+        partition: Its number.
+        start: The first offset that an analysis is about.
+        end: The offset after the last one.
+        log_bytes: The bytes of the whole partition, one replica; None if nobody told.
+    """
+
+    partition: int
+    start: int
+    end: int
+    log_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogReading:
+    """One reading of the logs of topics.
+
+    Attributes:
+        logs: The partitions of each topic, by number, without a gap.
+        failed: Why the log of a topic is not known.
+        notes: What else could not be read, a line each.
+    """
+
+    logs: Mapping[str, tuple[PartitionLog, ...]] = field(default_factory=dict)
+    failed: Mapping[str, KafkaformError] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def read_logs(cluster: Cluster, topics: Mapping[str, int], since_ms: int | None = None) -> LogReading:
+    """Read how far logs reach, in a few requests however many partitions there are.
+
+    They end before the first open transaction: a reader of committed records would wait there.
+
+    Args:
+        cluster: Who is asked.
+        topics: The partition count of each topic.
+        since_ms: Only from the first record on that is not older, in milliseconds since 1970.
+
+    Raises:
+        ClusterError: The cluster cannot be read at all.
+    """
+    asked = [(name, number) for name, count in topics.items() for number in range(count)]
+    spans = cluster.log_spans(asked, since_ms, committed=True)
+    sizes: Mapping[tuple[str, int], int] = {}
+    notes: list[str] = []
+    try:
+        sizes = cluster.partition_sizes(asked)
+    except ClusterError as error:
+        notes.append(f"the bytes of partitions: {error.message}")
+    else:
+        untold = sorted({name for name, number in asked if (name, number) not in sizes})
+        if untold:
+            notes.append(f"the bytes of all partitions of {listed(untold)}: the brokers do not tell them")
+    logs, failed = {}, {}
+    for name, count in topics.items():
+        missing = [number for number in range(count) if (name, number) not in spans]
+        if missing:
+            failed[name] = KafkaformError(
+                f"topic {name}: nobody tells the offsets of {counted(len(missing), 'partition')} of {count}"
+                f" ({listed(list(map(str, missing)))})",
+                hint="the partition has no leader, or the topic was just deleted; kafkaform doctor says more",
+            )
+            continue
+        logs[name] = tuple(
+            _log(number, spans[name, number], sizes.get((name, number))) for number in range(count)
+        )
+    return LogReading(logs, failed, tuple(notes))
+
+
+def _log(number: int, span: LogSpan, size: int | None) -> PartitionLog:
+    start = span.start if span.at is None else max(span.start, span.at)
+    return PartitionLog(number, start, max(start, span.end), size)

@@ -1,0 +1,70 @@
+"""How old, and of which version, what was saved may be."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from kafkaform import __version__
+from kafkaform.core.printable import clipped
+from kafkaform.core.wording import aged
+
+if TYPE_CHECKING:
+    from kafkaform.core.errors import KafkaformError
+
+
+CLOCKS_DIFFER = timedelta(minutes=5)
+"""How far in the future something may have been made: by a machine whose clock is ahead."""
+
+
+def require_fresh(
+    what: str,
+    created_at: str,
+    max_age: timedelta | None,
+    now: datetime,
+    *,
+    where: str,
+    again: str,
+    error: type[KafkaformError],
+) -> None:
+    """Refuse what is older than it may be, or from the future.
+
+    Args:
+        what: What it is, as in "the plan".
+        created_at: When it was made, by its own word (RFC 3339).
+        max_age: How old it may be; None: any age.
+        now: The time, with its zone.
+        where: The file, fit for a terminal.
+        again: How a new one is made.
+        error: What to raise.
+    """
+    try:
+        created = datetime.fromisoformat(created_at)
+    except ValueError as unreadable:
+        raise error(
+            f"{where}: how old {what} is cannot be told: there is no time {clipped(created_at, 40)}",
+            hint=again,
+        ) from unreadable
+    if created - now > CLOCKS_DIFFER:
+        raise error(
+            f"{where}: {what} is from the future: it was made at {created_at}",
+            hint="set the clock of this machine, or of the one that made it",
+        )
+    if max_age is not None and now - created > max_age:
+        raise error(
+            f"{where}: {what} is {aged(now - created)} old, and may be {aged(max_age)} old",
+            hint=f"{again}, or allow it with --max-age",
+        )
+
+
+_VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})(?:[.+-].*|(?:a|b|rc)\d+.*)?", re.ASCII)
+
+
+def is_compatible(version: str, with_: str = __version__) -> bool:
+    """Whether two versions understand plans alike: the same major one, and before 1.0 the same minor one."""
+    one, other = _VERSION.fullmatch(version), _VERSION.fullmatch(with_)
+    if one is None or other is None:
+        return version == with_
+    (major, minor), (major2, minor2) = one.groups(), other.groups()
+    return int(major) == int(major2) and (int(major) > 0 or int(minor) == int(minor2))

@@ -1,0 +1,267 @@
+"""What is counted of a topic's keys: mergeable, and small however many keys there are.
+
+Each reducer holds all records of its keys, and counts them into one `Tally`; the driver adds these up.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_validation.hashing import PARTITIONERS, Int64s
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+HOT_KEYS = 50
+"""How many of the most frequent keys are looked at one by one."""
+MULTIPLICITIES = 12
+"""Up to how many records of one key the keys are counted by their number of records."""
+MOST_EARLIER = 1024
+"""The largest partition count for which earlier, smaller counts are looked for."""
+HOT_BY_BYTES = 25
+"""How many of the keys with the most bytes."""
+NEVER = np.iinfo(np.int64).max
+"""A timestamp where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a tally is laid out: what all reducers of one topic share.
+
+    Attributes:
+        partitions: The topic's partition count.
+        slices: How many replicates the sample has.
+        weights: For each partition, for how many records a read one stands.
+        census: For each partition whether it is read whole.
+        candidates: Partition counts to place the keys on.
+        keep_keys: Whether the bytes of hot keys may leave the reducer.
+    """
+
+    partitions: int
+    slices: int
+    weights: tuple[float, ...]
+    census: tuple[bool, ...]
+    candidates: tuple[int, ...] = ()
+    keep_keys: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class HotKey:
+    """One key, and where its records are.
+
+    Attributes:
+        digest: SHA-256 of the key, as hexadecimal text.
+        length: Bytes of the key.
+        key: The key itself; None unless it may be shown.
+        records: Its records in the sample, by partition and slice.
+        bytes: Their keys' and values' bytes, alike.
+    """
+
+    digest: str
+    length: int
+    key: bytes | None
+    records: Int64s
+    bytes: Int64s
+
+
+@dataclass(slots=True, eq=False)
+class Placement:
+    """The sampled keys placed on another number of partitions.
+
+    All are weighted: they stand for the records of the topic. The last column holds what comes from
+    partitions that were read whole, the others hold one replicate each.
+
+    Attributes:
+        records: Records by new partition and slice (count by (slices + 1)).
+        bytes: Bytes, alike.
+        records_moved: Records of keys that change their partition, by slice (slices + 1).
+        keys_moved: Keys that change their partition, of the keys in the sample.
+    """
+
+    records: Floats
+    bytes: Floats
+    records_moved: Floats
+    keys_moved: int
+
+
+@dataclass(slots=True, eq=False)
+class Tally:
+    """The counts of a sample. Arrays of partitions by slices unless said otherwise; they count what was read.
+
+    Attributes:
+        records: Records.
+        bytes: Bytes of keys and values.
+        null_records: Records without a key.
+        null_bytes: Bytes of these.
+        first_ms: The earliest timestamp, in milliseconds since 1970; the largest int64 where there is none.
+        last_ms: The latest; -1 where there is none.
+        keys: Distinct keys in the sample by partition (partitions).
+        distinct: Distinct keys.
+        shared_keys: Keys that lie on more than one partition.
+        shared_records: Records of these keys.
+        multiplicity: Distinct keys with 1, 2, … records (MULTIPLICITIES; the last counts all that have more).
+        incidence: Distinct keys that are in 1, 2, … slices (slices).
+        fits: For each partitioner of hashing.PARTITIONERS, records with a key that lie where it puts them
+            (partitioners by partitions by slices).
+        fits_none: Records with a key that lie where none of them puts them.
+        earlier: For each smaller partition count c, at index c - 1, records that lie where murmur2 puts them
+            on c partitions, and not where it puts them now (partitions - 1).
+        earlier_last_ms: The latest timestamp of these; -1 where there is none.
+        later_first_ms: The earliest timestamp of records that lie where murmur2 puts them now, and not where
+            it puts them on c partitions; the largest int64 where there is none.
+        later: How many such records there are.
+        placements: By candidate.
+        hot: The most frequent keys by records and by bytes, weighted; most records first.
+    """
+
+    records: Int64s
+    bytes: Int64s
+    null_records: Int64s
+    null_bytes: Int64s
+    first_ms: Int64s
+    last_ms: Int64s
+    keys: Int64s
+    distinct: int
+    shared_keys: int
+    shared_records: int
+    multiplicity: Int64s
+    incidence: Int64s
+    fits: Int64s
+    fits_none: Int64s
+    earlier: Int64s
+    earlier_last_ms: Int64s
+    later: Int64s
+    later_first_ms: Int64s
+    placements: dict[int, Placement]
+    hot: list[HotKey]
+
+    @classmethod
+    def empty(cls, layout: Layout) -> Tally:
+        """Nothing counted yet."""
+        shape = layout.partitions, layout.slices
+        older = max(0, layout.partitions - 1) if layout.partitions <= MOST_EARLIER else 0
+
+        def zeros(*of: int) -> Int64s:
+            return np.zeros(of, dtype=np.int64)
+
+        return cls(
+            records=zeros(*shape),
+            bytes=zeros(*shape),
+            null_records=zeros(*shape),
+            null_bytes=zeros(*shape),
+            first_ms=np.full(shape, NEVER),
+            last_ms=np.full(shape, -1, dtype=np.int64),
+            keys=zeros(layout.partitions),
+            distinct=0,
+            shared_keys=0,
+            shared_records=0,
+            multiplicity=zeros(MULTIPLICITIES),
+            incidence=zeros(layout.slices),
+            fits=zeros(len(PARTITIONERS), *shape),
+            fits_none=zeros(*shape),
+            earlier=zeros(older),
+            earlier_last_ms=np.full(older, -1, dtype=np.int64),
+            later=zeros(older),
+            later_first_ms=np.full(older, NEVER),
+            placements={
+                count: Placement(
+                    np.zeros((count, layout.slices + 1)),
+                    np.zeros((count, layout.slices + 1)),
+                    np.zeros(layout.slices + 1),
+                    0,
+                )
+                for count in layout.candidates
+            },
+            hot=[],
+        )
+
+    def merge(self, other: Tally, layout: Layout) -> None:
+        """Take in the counts of another reducer, whose keys are other keys."""
+        for field in fields(self):
+            mine, theirs = getattr(self, field.name), getattr(other, field.name)
+            if field.name in _LEAST:
+                np.minimum(mine, theirs, out=mine)
+            elif field.name in _GREATEST:
+                np.maximum(mine, theirs, out=mine)
+            elif field.name not in {"placements", "hot"}:
+                setattr(self, field.name, mine + theirs)
+        for count, placement in self.placements.items():
+            theirs = other.placements[count]
+            placement.records += theirs.records
+            placement.bytes += theirs.bytes
+            placement.records_moved += theirs.records_moved
+            placement.keys_moved += theirs.keys_moved
+        self.hot = hottest([*self.hot, *other.hot], np.array(layout.weights))
+
+
+_LEAST = {"first_ms", "later_first_ms"}
+_GREATEST = {"last_ms", "earlier_last_ms"}
+
+
+def hottest(keys: list[HotKey], weights: Floats) -> list[HotKey]:
+    """The keys with the most records, and those with the most bytes; most records first."""
+    by_records = [float(key.records.sum(axis=1) @ weights) for key in keys]
+    by_bytes = [float(key.bytes.sum(axis=1) @ weights) for key in keys]
+    order = sorted(range(len(keys)), key=lambda n: (-by_records[n], keys[n].digest))
+    heavy = sorted(range(len(keys)), key=lambda n: (-by_bytes[n], keys[n].digest))[:HOT_BY_BYTES]
+    chosen = {*order[:HOT_KEYS], *heavy}
+    return [keys[n] for n in order if n in chosen]
+
+
+def pack(tally: Tally) -> bytes:
+    """A tally as bytes: arrays in NumPy's own format, nothing that could run."""
+    arrays: dict[str, Any] = {}
+    for field in fields(tally):
+        if field.name not in {"placements", "hot"}:
+            arrays[field.name] = np.asarray(getattr(tally, field.name))
+    for count, placement in tally.placements.items():
+        for field in fields(placement):
+            arrays[f"placement/{count}/{field.name}"] = np.asarray(getattr(placement, field.name))
+    for number, key in enumerate(tally.hot):
+        cells = np.flatnonzero(key.records.reshape(-1))
+        arrays[f"hot/{number}/digest"] = np.frombuffer(bytes.fromhex(key.digest), np.uint8)
+        arrays[f"hot/{number}/cells"] = np.stack(
+            [cells, key.records.reshape(-1)[cells], key.bytes.reshape(-1)[cells]]
+        )
+        arrays[f"hot/{number}/length"] = np.array([key.length, key.key is not None])
+        arrays[f"hot/{number}/key"] = np.frombuffer(key.key or b"", np.uint8)
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def unpack(data: bytes, layout: Layout) -> Tally:
+    """The tally of `pack`."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        tally = Tally.empty(layout)
+        for field in fields(tally):
+            if field.name not in {"placements", "hot"}:
+                value = arrays[field.name]
+                setattr(tally, field.name, int(value) if value.ndim == 0 else value)
+        for count, placement in tally.placements.items():
+            for field in fields(placement):
+                value = arrays[f"placement/{count}/{field.name}"]
+                setattr(placement, field.name, int(value) if value.ndim == 0 else value)
+        tally.hot = list(_hot_of(arrays, tally.records.shape))
+    return tally
+
+
+def _hot_of(arrays: Any, shape: tuple[int, ...]) -> Iterator[HotKey]:
+    number = 0
+    while f"hot/{number}/digest" in arrays:
+        cells, records, size = arrays[f"hot/{number}/cells"]
+        by_records, by_bytes = np.zeros((2, int(np.prod(shape))), dtype=np.int64)
+        by_records[cells], by_bytes[cells] = records, size
+        length, shown = arrays[f"hot/{number}/length"]
+        key = arrays[f"hot/{number}/key"].tobytes() if shown else None
+        digest = arrays[f"hot/{number}/digest"].tobytes().hex()
+        yield HotKey(digest, int(length), key, by_records.reshape(shape), by_bytes.reshape(shape))
+        number += 1

@@ -14,7 +14,8 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka.admin import AdminClient
 
 from kafkaform.cluster.kafka import log_spans, offset_writer
-from kafkaform.cluster.kafka.answers import GroupAnswers, settled
+from kafkaform.cluster.kafka.answers import GroupAnswers
+from kafkaform.cluster.kafka.answers import settled as settled_answers
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.cluster.transport.connection import Connection
@@ -767,7 +768,7 @@ def test_a_coordinator_that_is_not_ready_is_asked_again() -> None:
         asked.append(list(names))
         return script.pop(0)
 
-    told = settled(["a", "b", "c", "d"], ask)
+    told = settled_answers(["a", "b", "c", "d"], ask)
     assert asked == [["a", "b", "c", "d"], ["b", "c"]]
     assert (told.found, list(told.failed)) == ({"a": 1, "b": 2}, ["d"])
 

@@ -20,8 +20,8 @@ from kafkaform.config.settings import find_settings
 from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
 from kafkaform.inspect.comparison import Side, Thing, compare_sides, declared_states, live_things
 from kafkaform.inspect.resource_status import Selection
-from kafkaform.plan.gates import is_own
 from kafkaform.plan.planning import check_identity
+from kafkaform.plan.policy import is_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,8 @@ from kafkaform.cli.options import SectionedCommand, Where, allow_option, where_o
 from kafkaform.cli.output import header, plan_format_option, show, tell, verbose_option
 from kafkaform.cli.saving import Saving, out_option, sign_key_option
 from kafkaform.cli.session import Session
-from kafkaform.plan.gates import idle_grants
 from kafkaform.plan.plan_signature import Purpose
+from kafkaform.plan.policy import idle_grants
 from kafkaform.plan.rebalancing import RebalanceRequest, make_rebalance, static_topics
 from kafkaform.resources.consent import Grant
 

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from spark_validation.analysis import analyse, needed
-from spark_validation.assignment import Group
-from spark_validation.candidates import candidates
+from spark_validation.analysis import Group, analyse, needed
+from spark_validation.key_counts import candidates
 from spark_validation.results import Estimate, Limits, Report, TopicResult, from_document, to_json
 from spark_validation.windows import SamplePlan, plan_windows
 from tests.support.skew_simulation import (

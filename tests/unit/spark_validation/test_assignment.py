@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_validation.assignment import ASSIGNORS, Group, assign
+from spark_validation.analysis import ASSIGNORS, Group, assign
 
 SHARES = [0.4, 0.3, 0.1, 0.1, 0.1]
 

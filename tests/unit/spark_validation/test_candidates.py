@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_validation.candidates import candidates
+from spark_validation.key_counts import candidates
 
 
 def test_there_are_multiples_and_counts_with_many_divisors() -> None:

@@ -35,6 +35,16 @@ if TYPE_CHECKING:
     from kafkaform.resources.base import Binding, FieldOutcome, Layer, Report, UpdateContext
 
 
+def group_ref(name: str) -> ResourceRef:
+    """The group with this name."""
+    return ResourceRef(ConsumerGroupKind.name, name)
+
+
+def is_group(ref: ResourceRef) -> bool:
+    """Whether a resource is a group."""
+    return ref.kind == ConsumerGroupKind.name
+
+
 class ConsumerGroupKind:
     """Groups of every protocol: dynamic group configs, and where a group starts."""
 

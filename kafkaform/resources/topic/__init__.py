@@ -40,6 +40,16 @@ if TYPE_CHECKING:
 _FIRST_FIELDS = ("partitions", REPLICATION_FACTOR, PLACEMENT)
 
 
+def topic_ref(name: str) -> ResourceRef:
+    """The topic with this name."""
+    return ResourceRef(TopicKind.name, name)
+
+
+def is_topic(ref: ResourceRef) -> bool:
+    """Whether a resource is a topic."""
+    return ref.kind == TopicKind.name
+
+
 class TopicKind:
     """Topics: partitions, their replicas and where these are, and every dynamic topic config."""
 

@@ -32,10 +32,10 @@ from kafkaform.core.errors import InvalidInput, KafkaformError, PlanFileError, U
 from kafkaform.core.model import Delete, Plan, Risk, Status, risk_of
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import command, short_commit
-from kafkaform.plan.gates import Policy, hold_back, idle_grants, moves_data
 from kafkaform.plan.plan_file import digest_of_plan
 from kafkaform.plan.planner import narrow
 from kafkaform.plan.planning import check_identity, judged_again
+from kafkaform.plan.policy import Policy, hold_back, idle_grants, moves_data
 from kafkaform.plan.rejudging import Grounds, rejudged
 from kafkaform.resources.consent import Grant
 from kafkaform.rules import plugins

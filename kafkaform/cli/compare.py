@@ -23,8 +23,8 @@ from kafkaform.config.settings import find_settings
 from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
 from kafkaform.inspect.comparison import Side, Thing, compare_sides, declared_states, live_things
 from kafkaform.inspect.resource_status import Selection
-from kafkaform.plan.gates import is_own
 from kafkaform.plan.planning import check_identity
+from kafkaform.plan.policy import is_own
 from kafkaform.report.comparison import comparison_to_json, comparison_to_markdown, render_comparison
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from kafkaform.core.printable import printable
 from kafkaform.core.wording import command, nearest
 from kafkaform.inspect.importing import By, ImportedFile, Layout, make_import
 from kafkaform.inspect.resource_status import Selection
-from kafkaform.plan.gates import is_own
 from kafkaform.plan.planning import check_identity
+from kafkaform.plan.policy import is_own
 from kafkaform.report.imports import problems_of, render_import
 
 if TYPE_CHECKING:

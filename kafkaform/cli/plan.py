@@ -35,9 +35,9 @@ from kafkaform.cli.saving import Saving, out_option, sign_for_option, sign_key_o
 from kafkaform.cli.session import Session
 from kafkaform.core.errors import UsageError
 from kafkaform.core.model import Plan, Status
-from kafkaform.plan.gates import idle_grants
 from kafkaform.plan.plan_signature import Purpose
 from kafkaform.plan.planning import Request, make_plan
+from kafkaform.plan.policy import idle_grants
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.values import is_deferred
 from kafkaform.rules import plugins

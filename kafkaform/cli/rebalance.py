@@ -15,8 +15,8 @@ from kafkaform.cli.output import header, plan_format_option, print_plan, print_t
 from kafkaform.cli.saving import Saving, out_option, sign_key_option
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import prose_width
-from kafkaform.plan.gates import idle_grants
 from kafkaform.plan.plan_signature import Purpose
+from kafkaform.plan.policy import idle_grants
 from kafkaform.plan.rebalancing import RebalanceRequest, make_rebalance, static_topics
 from kafkaform.report.moves import render_balance
 from kafkaform.resources.consent import Grant

@@ -16,8 +16,8 @@ from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.files import write_file
 from kafkaform.core.model import Plan, Status
 from kafkaform.core.offset_spec import OffsetSpec, ShiftBy, parse_offset
-from kafkaform.plan.gates import idle_grants
 from kafkaform.plan.plan_signature import Purpose
+from kafkaform.plan.policy import idle_grants
 from kafkaform.plan.resets import ResetRequest, make_reset, parse_topics, read_offsets, write_offsets
 from kafkaform.resources.consent import Grant, grant_of
 from kafkaform.resources.consumer_group import group_ref

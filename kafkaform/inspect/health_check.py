@@ -14,8 +14,8 @@ from kafkaform.core.groups import Group, GroupReading
 from kafkaform.core.health import Health, Part
 from kafkaform.core.model import Diagnostic, Facts, ResourceRef, Severity
 from kafkaform.core.progress import Clock
-from kafkaform.plan.gates import matches
 from kafkaform.plan.planning import check_identity
+from kafkaform.plan.policy import matches
 from kafkaform.resources.consumer_group import group_ref, is_group
 from kafkaform.resources.topic import is_topic
 from kafkaform.rules import Scene, Stage

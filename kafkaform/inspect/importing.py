@@ -19,8 +19,8 @@ from kafkaform.config.manifests.loader import merge
 from kafkaform.config.manifests.yaml12 import MAX_BYTES
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.model import Desired, Facts
-from kafkaform.plan.gates import is_own
 from kafkaform.plan.planner import diff
+from kafkaform.plan.policy import is_own
 from kafkaform.resources import KINDS
 from kafkaform.resources.values import fields_of, label
 

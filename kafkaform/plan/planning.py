@@ -28,9 +28,9 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.moves import MoveOptions
 from kafkaform.core.operations import AlterConfigs, Reassign
-from kafkaform.plan.gates import PRUNED, Policy, is_own, matches
 from kafkaform.plan.placement_planning import with_copies, with_placements
 from kafkaform.plan.planner import diff, readers_of
+from kafkaform.plan.policy import PRUNED, Policy, is_own, matches
 from kafkaform.plan.recommits import first_offsets, topic_of, with_recommits
 from kafkaform.plan.rejudging import Grounds, left_of, rejudged
 from kafkaform.resources import KINDS

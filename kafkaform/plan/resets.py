@@ -38,9 +38,9 @@ from kafkaform.core.offset_spec import (
     time_of,
 )
 from kafkaform.core.wording import command, nearest, spans
-from kafkaform.plan.gates import Policy
 from kafkaform.plan.planner import plan_update
 from kafkaform.plan.planning import check_identity, judge_changes, silent
+from kafkaform.plan.policy import Policy
 from kafkaform.rules import Scene
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kafkaform.cluster.kafka import group_description, log_spans, offset_writer
+from kafkaform.cluster.kafka import log_spans, offset_writer
+from kafkaform.cluster.kafka.answers import GroupAnswers
+from kafkaform.cluster.kafka.answers import settled as settled_answers
 from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.cluster.kafka.group_description import GroupAnswers
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.transport.translation import translate_code
@@ -767,7 +768,7 @@ def test_a_coordinator_that_is_not_ready_is_asked_again() -> None:
         asked.append(list(names))
         return script.pop(0)
 
-    told = group_description.settled(["a", "b", "c", "d"], ask)
+    told = settled_answers(["a", "b", "c", "d"], ask)
     assert asked == [["a", "b", "c", "d"], ["b", "c"]]
     assert (told.found, list(told.failed)) == ({"a": 1, "b": 2}, ["d"])
 

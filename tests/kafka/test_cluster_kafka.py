@@ -56,7 +56,7 @@ def three(kafka3: DevCluster) -> Iterator[KafkaCluster]:
 
 UNREACHABLE = """
 import sys
-from kafkaform.cluster import connection
+from kafkaform.cluster.transport import connection
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.errors import Unreachable
 from kafkaform.core.model import ResourceRef

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkaform.cluster.kafka.answers import Answers
 from kafkaform.cluster.kafka.reassignments import read_running
 from kafkaform.cluster.kafka.replicas import plain_placement, swift_placement
-from kafkaform.cluster.kafka.topic_answers import Answers
 from kafkaform.cluster.kafka.topic_sources import CHUNK, WireReader
 from kafkaform.cluster.kafka.topics import topic_source
 from kafkaform.cluster.transport.api import Api, Question
@@ -35,7 +35,7 @@ from kafkaform.core.health import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkaform.cluster.kafka.topic_answers import Configs
+    from kafkaform.cluster.kafka.answers import Configs
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.cluster.wire.message_schema import Reader
     from kafkaform.cluster.wire.partitions import Placement

@@ -12,8 +12,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from kafkaform.cluster.kafka.answers import Answers, Configs, Description
 from kafkaform.cluster.kafka.reassignments import read_reassignments
-from kafkaform.cluster.kafka.topic_answers import Answers, Configs, Description
 from kafkaform.cluster.kafka.topic_sources import (
     CHUNK,
     THERE,
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
         Sequence,
     )
 
+    from kafkaform.cluster.kafka.answers import T, TopicSource
     from kafkaform.cluster.kafka.reassignments import Reassignments
-    from kafkaform.cluster.kafka.topic_answers import T, TopicSource
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.model import FieldValue
 

@@ -33,8 +33,8 @@ from kafkaform.core.model import (
     risk_of,
 )
 from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic
-from kafkaform.plan.gates import Policy, matches
 from kafkaform.plan.planner import diff, narrow
+from kafkaform.plan.policy import Policy, matches
 from kafkaform.plan.rejudging import Grounds, rejudged
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant

@@ -29,10 +29,10 @@ from kafkaform.core.model import (
     Update,
     risk_of,
 )
-from kafkaform.plan.gates import Policy
 from kafkaform.plan.plan_file import plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.planner import diff
+from kafkaform.plan.policy import Policy
 from kafkaform.plan.rejudging import Grounds, rejudged
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant

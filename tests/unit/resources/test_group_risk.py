@@ -28,8 +28,8 @@ from kafkaform.core.model import (
     Undeclared,
     Update,
 )
-from kafkaform.plan.gates import Policy
 from kafkaform.plan.planner import diff, plan_update
+from kafkaform.plan.policy import Policy
 from kafkaform.report.markdown import render_markdown
 from kafkaform.report.text import render_plan
 from kafkaform.resources import KINDS

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.groups import Group
     from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Binding, FieldOutcome, Layer, Report, UpdateContext
+    from kafkaform.resources.base import Binding, FieldOutcome, Layer, Report, Shape, UpdateContext
 
 
 def group_ref(name: str) -> ResourceRef:
@@ -55,6 +55,7 @@ class ConsumerGroupKind:
     folder = "groups"
     contents = "its offsets"
     endings = "expired or deleted"
+    shape: Shape = "box"
     nowhere: Layer = {"topics": []}  # noqa: RUF012 - read-only
     hazards = risk.HAZARDS
 

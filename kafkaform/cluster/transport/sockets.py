@@ -83,7 +83,7 @@ class Sockets:
 
     def close(self) -> None:
         """See `Transport.close`."""
-        self._closed = True  # a thread that reads ahead may be connecting just now
+        self._closed = True  # a thread that prefetches may be connecting just now
         while self._open:
             _, opened = self._open.popitem()
             opened.close()

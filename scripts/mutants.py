@@ -46,15 +46,15 @@ TESTS = {
         "plan/test_placement_planning",
         "inspect/test_drift",
     ),
-    "plan/gates": (
-        "plan/test_gates",
+    "plan/policy": (
+        "plan/test_policy",
         "plan/test_consent",
         "plan/test_planner",
         "rules/test_rules_suggestions",
     ),
     "resources/consent": (
         "plan/test_consent",
-        "plan/test_gates",
+        "plan/test_policy",
         "plan/test_planner",
         "rules/test_rules_suggestions",
     ),

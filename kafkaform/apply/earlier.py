@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.apply.preconditions import Left, concerned, remaining
 from kafkaform.audit.journal import sinks_of
-from kafkaform.audit.record import settled_lines, timestamp
+from kafkaform.audit.record import timestamp
 from kafkaform.audit.trail import read_record
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.model import SAFE, Create, Delete, FieldChange, Status, Update
@@ -62,7 +62,7 @@ class Earlier:
         observation = cluster.observe_fields(fields)
         found = [entry for entry, change in changes.values() if remaining(change, observation) == Left(None)]
         at = timestamp(datetime.now(UTC))
-        lines = [line for entry in found for line in settled_lines(entry, at, run)]
+        lines = [line for entry in found for line in entry.settled(at, run)]
         for sink in sinks_of(cluster, self.kept) if lines else ():
             sink.append(lines)
         return tuple(found)

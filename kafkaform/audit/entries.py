@@ -6,14 +6,14 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.audit.record import FORMAT_VERSION
+from kafkaform.audit.record import FORMAT_VERSION, settled_lines
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles
 from kafkaform.core.schema_files import fits
 from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.core.model import FieldValue
 
@@ -94,6 +94,11 @@ class Entry:
     consents: tuple[tuple[str, str], ...] = ()
     outcome: Outcome | None = None
     whole: bool = True
+
+    def settled(self, at: str, by: str) -> Iterator[str]:
+        """Lines that say that the change, whose outcome was in doubt, was found on the cluster."""
+        done = [field.path for field in self.fields]
+        return settled_lines(self.id, self.ref, done, at, by, concluded=self.outcome is not None)
 
     @property
     def carried_out(self) -> tuple[RecordedField, ...]:

@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from kafkaform.audit.entries import Entry
     from kafkaform.core.apply_result import ResourceResult
     from kafkaform.core.model import (
         Consent,
         FieldChange,
         FieldValue,
         PlannedChange,
+        ResourceRef,
     )
     from kafkaform.core.operations import Operation
 
@@ -147,22 +147,27 @@ def result_lines(change_id: str, at: str, ended: ResourceResult) -> Iterator[str
     return _lines(document, "done", "unsure")
 
 
-def settled_lines(entry: Entry, at: str, by: str) -> Iterator[str]:
+def settled_lines(
+    change_id: str, ref: ResourceRef, done: Sequence[str], at: str, by: str, *, concluded: bool
+) -> Iterator[str]:
     """The lines that say of a change that was in doubt that it was found to be carried out.
 
     Args:
-        entry: The change, with the fields that were found so.
+        change_id: The id of the change.
+        ref: The resource that it changed.
+        done: The paths of the fields that were found so.
         at: When.
         by: The id of the apply that found it.
+        concluded: Whether the apply that made the change wrote a result of it.
     """
-    why = "this one ended before it could write its result" if entry.outcome is None else "no answer had come"
+    why = "no answer had come" if concluded else "this one ended before it could write its result"
     document = {
-        **_head("result", entry.id, at),
-        "kind": entry.ref.kind,
-        "name": entry.ref.name,
+        **_head("result", change_id, at),
+        "kind": ref.kind,
+        "name": ref.name,
         "result": RESULTS[Result.APPLIED],
         "message": f"found done by apply {by}: {why}",
-        "done": [field.path for field in entry.fields],
+        "done": list(done),
     }
     return _lines(document, "done")
 

@@ -19,8 +19,8 @@ from kafkaform.config.manifests.loader import merge
 from kafkaform.config.manifests.yaml12 import MAX_BYTES
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.model import Desired, Facts
-from kafkaform.plan.gates import is_own
 from kafkaform.plan.planner import diff
+from kafkaform.plan.policy import is_own
 from kafkaform.resources import KINDS
 from kafkaform.resources.values import fields_of, label
 
@@ -168,7 +168,7 @@ def _unread(ref: ResourceRef, observation: Observation) -> str | None:
         return None  # gone since it was listed
     if not ref.name:
         return "a manifest cannot name what has an empty name"
-    return (observed.group.unread if observed.group is not None else "") or None
+    return observed.live.unread or None if observed.live is not None else None
 
 
 def _stays(place: Location | None, path: Path, layout: Layout) -> bool:

@@ -35,7 +35,7 @@ from kafkaform.core.model import (
     UndeclaredConfig,
     Update,
 )
-from kafkaform.plan.gates import (
+from kafkaform.plan.policy import (
     PRUNED,
     Policy,
     due,

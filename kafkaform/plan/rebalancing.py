@@ -9,10 +9,10 @@ from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
 from kafkaform.core.model import Desired, Diagnostic, Intent, Plan, ResourceRef, Severity, Undeclared
 from kafkaform.core.moves import MoveOptions
 from kafkaform.core.wording import listed
-from kafkaform.plan.gates import Policy, matches
 from kafkaform.plan.placement import Balance, Moves, balance, moves, rebalance
 from kafkaform.plan.planner import diff
 from kafkaform.plan.planning import check_identity
+from kafkaform.plan.policy import Policy, matches
 from kafkaform.resources.topic.operations import PLACEMENT
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from kafkaform.core.model import (
     Status,
     Update,
 )
-from kafkaform.plan.gates import gate
 from kafkaform.plan.planner import Planner
+from kafkaform.plan.policy import gate
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Consents, allow_flags
 from kafkaform.resources.values import single
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkaform.core.model import Facts, Observation, PlannedChange, ResourceRef, State
-    from kafkaform.plan.gates import Policy
+    from kafkaform.plan.policy import Policy
     from kafkaform.resources.base import Kind, UpdateContext
 
 

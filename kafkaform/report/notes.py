@@ -16,7 +16,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.printable import clipped, plain_quotes
 from kafkaform.core.wording import counted
-from kafkaform.plan.gates import bindings
+from kafkaform.plan.policy import bindings
 from kafkaform.plan.summary import concerned
 from kafkaform.report.findings import More, abridged, of_plan
 from kafkaform.report.page import FIELD_INDENT, PROSE

@@ -8,8 +8,8 @@ from threading import current_thread, main_thread
 
 import pytest
 
+from kafkaform.cluster.kafka.answers import Answers, Configs
 from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.cluster.kafka.topic_answers import Answers, Configs
 from kafkaform.cluster.kafka.topic_sources import WireReader
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import CreateTopic, DeleteTopic

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from kafkaform.cluster.kafka.group_description import COORDINATOR_TIMEOUT_S, is_moving
+from kafkaform.cluster.kafka.answers import COORDINATOR_TIMEOUT_S, is_moving
 from kafkaform.cluster.transport.api import READ_TIMEOUT_S, Api, Question
 from kafkaform.cluster.transport.translation import translate, translate_code
 from kafkaform.cluster.wire.message_schema import INT8, INT16, INT32, STRING, array, struct, whole

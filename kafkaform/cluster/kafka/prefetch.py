@@ -7,15 +7,15 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from kafkaform.cluster.kafka.answers import Answers
 from kafkaform.cluster.kafka.facts import read_facts
-from kafkaform.cluster.kafka.topic_answers import Answers
 from kafkaform.cluster.kafka.topics import topic_source
 from kafkaform.cluster.transport.locked_property import settle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkaform.cluster.kafka.topic_answers import Configs, Description, TopicSource
+    from kafkaform.cluster.kafka.answers import Configs, Description, TopicSource
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.model import Facts, ResourceRef
 

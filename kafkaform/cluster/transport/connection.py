@@ -127,7 +127,8 @@ class Connection:
             Unreachable: Nobody answered in time.
             AuthenticationFailed: Somebody did, and turned us away.
         """
-        future = self.admin.describe_cluster(request_timeout=READ_TIMEOUT_S)
+        with signals_kept():  # a request serves callbacks of the log, too
+            future = self.admin.describe_cluster(request_timeout=READ_TIMEOUT_S)
         deadline = time.monotonic() + CONNECT_TIMEOUT_S
         while not future.done() and time.monotonic() < deadline and self._final_error is None:
             with signals_kept():

@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from struct import Struct, pack
 from typing import TYPE_CHECKING
 
-from kafkaform.cluster.kafka.topic_answers import Configs
+from kafkaform.cluster.kafka.answers import Configs
 from kafkaform.cluster.transport.api import Api, Question
 
 if TYPE_CHECKING:

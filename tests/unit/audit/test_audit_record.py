@@ -21,7 +21,6 @@ from kafkaform.audit.record import (
     intent_lines,
     new_run,
     result_lines,
-    settled_lines,
     timestamp,
 )
 from kafkaform.cluster.record_topic import key_of
@@ -155,7 +154,7 @@ def test_what_a_result_was_unsure_of_a_later_one_settles_and_nothing_else() -> N
     ended = ResourceResult(UPDATE, Result.FAILED, "no answer", not_done=(configs, more), unsure=(more,))
     lines = [*intent(UPDATE), *result_lines("run.1", AT, ended)]
     (entry,) = read(*lines).entries
-    lines += settled_lines(entry, AT, "later")  # which says more than it is asked
+    lines += entry.settled(AT, "later")  # which says more than it is asked
     assert [*json.loads(lines[-1])["done"]] == ["partitions", "config.retention.ms"]
     (entry,) = read(*lines).entries
     assert entry.outcome is not None

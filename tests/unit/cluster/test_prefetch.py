@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkaform.cluster.kafka.answers import Answers, Configs, Description
 from kafkaform.cluster.kafka.prefetch import Prefetched
-from kafkaform.cluster.kafka.topic_answers import Answers, Configs, Description
 from kafkaform.core.errors import PermissionDenied, Unreachable
 from tests.support.cli_helpers import called, environment
 from tests.support.kafka_fixtures import connect

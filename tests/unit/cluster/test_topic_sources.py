@@ -6,7 +6,7 @@ from struct import pack
 
 import pytest
 
-from kafkaform.cluster.kafka.topic_answers import Configs
+from kafkaform.cluster.kafka.answers import Configs
 from kafkaform.cluster.kafka.topic_sources import WireReader
 from kafkaform.cluster.transport.api import Question, T
 from kafkaform.cluster.wire import large_answers

@@ -20,7 +20,7 @@ from kafkaform.core.model import (
     Status,
     Update,
 )
-from kafkaform.plan.gates import hold_back, idle_grants, moves_data, refusal_by
+from kafkaform.plan.policy import hold_back, idle_grants, moves_data, refusal_by
 from kafkaform.resources.consent import Grant
 from tests.support.scenes import topic
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kafkaform.cluster.kafka.answers import Answers
 from kafkaform.cluster.kafka.facts import read_facts
 from kafkaform.cluster.kafka.topics import topic_source
-from kafkaform.cluster.transport.locked_property import settle
+from kafkaform.cluster.transport.connection import settle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

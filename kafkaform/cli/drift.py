@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -133,8 +134,9 @@ def _plan(
     *,
     subset: bool,
 ) -> Plan:
-    inventory = ("Topic",) if unmanaged is Unmanaged.IGNORE else tuple(KINDS)
-    request = Request(desired, subset, environment=session.environment, inventory=inventory, reading=True)
+    request = Request(desired, subset, environment=session.environment, reading=True)
+    if unmanaged is not Unmanaged.IGNORE:
+        request = replace(request, inventory=tuple(KINDS))
     return make_plan(request, cluster, session.settings, session.target)
 
 

@@ -16,6 +16,8 @@ from kafkaform.core.model import Diagnostic, Facts, ResourceRef, Severity
 from kafkaform.core.progress import Clock
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import matches
+from kafkaform.resources.consumer_group import group_ref, is_group
+from kafkaform.resources.topic import is_topic
 from kafkaform.rules import Scene, Stage
 from kafkaform.rules.health import CRITICAL
 
@@ -256,7 +258,7 @@ def _live_topics(
     cluster: ResourceReader, desired: Collection[Desired], untold: dict[str, list[str]]
 ) -> tuple[Mapping[ResourceRef, Observed], frozenset[ResourceRef]]:
     """The declared topics that exist, and those of which it is not known."""
-    wanted = frozenset(one.ref for one in desired if one.ref.kind == "Topic" and one.state is not None)
+    wanted = frozenset(one.ref for one in desired if is_topic(one.ref) and one.state is not None)
     if not wanted:
         return {}, wanted
     try:
@@ -275,7 +277,7 @@ def _live_groups(
     cluster: GroupReader, desired: Collection[Desired], settings: Settings, untold: dict[str, list[str]]
 ) -> tuple[Mapping[str, Group], frozenset[ResourceRef]]:
     """The groups, without undeclared ones that are ignored, and the declared ones that are not known."""
-    declared = {one.ref for one in desired if one.ref.kind == "ConsumerGroup"}
+    declared = {one.ref for one in desired if is_group(one.ref)}
     try:
         reading = cluster.groups()
         unlisted = sorted(ref.name for ref in declared if ref.name not in reading.groups)
@@ -293,7 +295,7 @@ def _live_groups(
     groups = {
         name: group
         for name, group in sorted(reading.groups.items())
-        if ResourceRef("ConsumerGroup", name) in declared or not matches(name, settings.ignore)
+        if group_ref(name) in declared or not matches(name, settings.ignore)
     }
     if reading.unread:
         untold[_GROUPS].append(f"groups: {reading.unread}")

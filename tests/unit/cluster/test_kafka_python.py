@@ -59,5 +59,5 @@ def test_the_controller_itself_is_asked_where_brokers_pass_nothing_on() -> None:
 
 def test_a_controller_that_is_none_any_more_is_an_error() -> None:
     with pytest.raises(RequestRejected) as caught:
-        ask_controller(cast("Connection", Brokers(controllers=0)), lambda: "alter", 3)
+        ask_controller(Brokers(controllers=0), lambda: "alter", 3)
     assert caught.value.code == "NOT_CONTROLLER"

@@ -21,7 +21,7 @@ _BY_NOBODY = "declared by nobody"
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class GraphNode:
     """A topic or a group.
 
     Attributes:
@@ -38,7 +38,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class GraphEdge:
     """A group that reads a topic.
 
     Attributes:
@@ -60,8 +60,8 @@ class Edge:
 class Graph:
     """Topics, groups, and who reads what, in a stable order."""
 
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +103,13 @@ def graph_of(desired: Iterable[Desired], live: Live | None = None, ignore: Seque
     named_topics = {ResourceRef(TOPIC, topic) for topic, _ in edges}
     return Graph(
         tuple(
-            Node(ref, declared.get(ref, ""), ref in declared, None if live is None else ref in present)
+            GraphNode(ref, declared.get(ref, ""), ref in declared, None if live is None else ref in present)
             for ref in sorted(
                 {*declared, *present, *named_topics}, key=lambda ref: (ref.kind != TOPIC, ref.name)
             )
         ),
         tuple(
-            Edge(*pair, pair in edges, None if live is None else pair in reading, reading.get(pair))
+            GraphEdge(*pair, pair in edges, None if live is None else pair in reading, reading.get(pair))
             for pair in sorted({*edges, *reading})
         ),
     )
@@ -203,7 +203,7 @@ def render_dot(graph: Graph) -> str:
     return "\n".join([*lines, "}"])
 
 
-def _dashed(edge: Edge) -> list[str]:
+def _dashed(edge: GraphEdge) -> list[str]:
     return [] if edge.declared else ["style=dashed"]
 
 
@@ -215,7 +215,7 @@ def _dot_text(text: str) -> str:
 # --- both ------------------------------------------------------------------------------------------
 
 
-def _ids(nodes: Iterable[Node]) -> dict[ResourceRef, str]:
+def _ids(nodes: Iterable[GraphNode]) -> dict[ResourceRef, str]:
     """An id for each node that its name alone decides as far as possible: then diagrams compare well."""
     ids: dict[ResourceRef, str] = {}
     taken: set[str] = set()
@@ -230,7 +230,7 @@ def _ids(nodes: Iterable[Node]) -> dict[ResourceRef, str]:
     return ids
 
 
-def _lines(node: Node) -> Iterator[str]:
+def _lines(node: GraphNode) -> Iterator[str]:
     yield node.ref.name
     if node.team:
         yield node.team
@@ -240,7 +240,7 @@ def _lines(node: Node) -> Iterator[str]:
         yield "does not exist"
 
 
-def _note(edge: Edge) -> str:
+def _note(edge: GraphEdge) -> str:
     if edge.live is False:
         return "reads nothing"
     return f"lag {edge.lag:,}" if edge.lag is not None else ""

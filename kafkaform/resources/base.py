@@ -27,7 +27,7 @@ Layer: TypeAlias = dict[str, object]
 """A manifest's spec, or a part of one, in the kind's normal form: one spelling for each setting."""
 
 
-class Report(Protocol):
+class ReportProblem(Protocol):
     """Takes a problem of a spec."""
 
     def __call__(
@@ -106,7 +106,7 @@ class Kind(Protocol):
     def config_defaults(self, facts: Facts) -> Mapping[str, str | None] | None:
         """What is in force where a resource has no own config; None where this account may not read it."""
 
-    def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
+    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
         """Bring a spec that fits the schema into normal form; settings with bad values are reported."""
 
     def written(
@@ -128,7 +128,7 @@ class Kind(Protocol):
     def idle(self, observed: Observed) -> bool:
         """Whether a live resource has nothing yet that a manifest must say of it."""
 
-    def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
+    def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
         """Split a merged, normalised spec into the state to reach (None: absent) and the intent."""
 
     def field_order(self, path: str) -> tuple[int, str]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.groups import Group
     from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Binding, FieldOutcome, Layer, Report, UpdateContext
+    from kafkaform.resources.base import Binding, FieldOutcome, Layer, ReportProblem, UpdateContext
 
 
 class ConsumerGroupKind:
@@ -56,7 +56,7 @@ class ConsumerGroupKind:
         """The brokers' defaults of group configs."""
         return facts.group_defaults
 
-    def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
+    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
         """See `Kind.normalise`."""
         return spec.normalise(layer, report)
 
@@ -74,7 +74,7 @@ class ConsumerGroupKind:
         """A group without an offset or a member in any topic."""
         return observed.group is None or not observed.group.topics
 
-    def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
+    def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
         """See `Kind.resolve`."""
         return spec.resolve(layer, report)
 

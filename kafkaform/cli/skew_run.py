@@ -94,9 +94,8 @@ def run(
     Raises:
         KafkaformError: There is no session, or the plan cannot be made.
     """
-    from spark_validation.errors import SkewError
+    from spark_validation.errors import SkewError, translated
     from spark_validation.session import start
-    from spark_validation.translation import translated
 
     outcome = AnalysisResults()
     with _progress() as progress:

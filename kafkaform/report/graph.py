@@ -65,14 +65,14 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveGraph:
     """What a cluster has: topics and groups by name, and what is known of the groups."""
 
     inventory: frozenset[ResourceRef]
     groups: Mapping[str, Group]
 
 
-def graph_of(desired: Iterable[Desired], live: Live | None = None, ignore: Sequence[str] = ()) -> Graph:
+def graph_of(desired: Iterable[Desired], live: LiveGraph | None = None, ignore: Sequence[str] = ()) -> Graph:
     """The graph of what manifests declare, and of what a cluster has besides.
 
     Args:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Binding, FieldOutcome, Layer, Report, Shape, UpdateContext
+    from kafkaform.resources.base import Binding, FieldOutcome, Layer, ReportProblem, Shape, UpdateContext
 
 
 def group_ref(name: str) -> ResourceRef:
@@ -75,7 +75,7 @@ class ConsumerGroupKind:
             defaults[name] = None if value is None else kafka_configs.observed(key, value)
         return defaults
 
-    def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
+    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
         """See `Kind.normalise`."""
         return spec.normalise(layer, report)
 
@@ -94,7 +94,7 @@ class ConsumerGroupKind:
         group = group_of(observed)
         return group is None or not group.topics
 
-    def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
+    def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
         """See `Kind.resolve`."""
         return spec.resolve(layer, report)
 

@@ -35,9 +35,19 @@ if TYPE_CHECKING:
 
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Layer, Report, UpdateContext
+    from kafkaform.resources.base import Layer, Report, Shape, UpdateContext
 
 _FIRST_FIELDS = ("partitions", REPLICATION_FACTOR, PLACEMENT)
+
+
+def topic_ref(name: str) -> ResourceRef:
+    """The topic with this name."""
+    return ResourceRef(TopicKind.name, name)
+
+
+def is_topic(ref: ResourceRef) -> bool:
+    """Whether a resource is a topic."""
+    return ref.kind == TopicKind.name
 
 
 class TopicKind:
@@ -50,6 +60,7 @@ class TopicKind:
     folder = ""
     contents = "its data"
     endings = "deleted"
+    shape: Shape = "cylinder"
     nowhere: Layer = {"partitions": 0, "replicationFactor": 0}  # noqa: RUF012 - read-only
     hazards = risk.HAZARDS
 
@@ -57,9 +68,9 @@ class TopicKind:
         """The topic configs."""
         return kafka_configs.topic_configs()
 
-    def config_defaults(self, facts: Facts) -> Mapping[str, str | None] | None:
-        """The brokers' defaults of topic configs."""
-        return facts.defaults
+    def inherited(self, broker_configs: Mapping[str, str | None]) -> Mapping[str, str | None]:
+        """See `kafka_configs.cluster_defaults`."""
+        return kafka_configs.cluster_defaults(broker_configs)
 
     def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
         """See `Kind.normalise`."""
@@ -128,9 +139,7 @@ class TopicKind:
 
     def default(self, path: str, facts: Facts) -> FieldValue:
         """The cluster's default of a config, where this account may read it."""
-        if facts.defaults is None:
-            return None
-        return facts.defaults.get(path.removeprefix(CONFIG_PREFIX))
+        return facts.config_default(self.name, path.removeprefix(CONFIG_PREFIX))
 
     def judge(self, path: str, context: UpdateContext) -> RiskAssessment:
         """See `kafkaform.resources.topic.risk`."""

@@ -120,7 +120,7 @@ def _of_cluster(
                 job,
                 limits=limits(desired, name),
                 groups=_groups(desired, name),
-                tell=tell,
+                on_progress=tell,
                 spans_now=lambda: _spans_now(cluster, name, len(logs)),
             )
 
@@ -135,12 +135,12 @@ def _of_files(
 ) -> AnalysisResults:
     """The analysis of records that lie in files."""
     from kafkaform.cli.skew_run import Analysis, run
-    from spark_validation.files import opened, run_file
+    from spark_validation.files import open_files, run_file
 
     job, place = _job(options), _place(source, options)
 
     def analyses(spark: Any) -> Iterator[Analysis]:
-        files = opened(spark, place, topics, called=source)
+        files = open_files(spark, place, topics, called=source)
         return (Analysis(name, partial(analyse, files, name)) for name in files.topics)
 
     def analyse(files: RecordFiles, name: str, spark: Any, tell: Tell | None) -> TopicResult:
@@ -153,7 +153,7 @@ def _of_files(
             declared=declared_partitions(desired, name),
             limits=limits(desired, name),
             groups=_groups(desired, name),
-            tell=tell,
+            on_progress=tell,
         )
 
     return run(analyses, _spark(options))
@@ -238,10 +238,10 @@ def _spans_now(cluster: LogReader, topic: str, count: int) -> list[Span]:
 
 def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:
     """The groups whose assignor is known; of others nobody can say what a member gets."""
-    from spark_validation.analysis import ASSIGNORS, Group
+    from spark_validation.analysis import ASSIGNORS, ReaderGroup
 
     return tuple(
-        Group(one.name, one.assignor, one.members)
+        ReaderGroup(one.name, one.assignor, one.members)
         for one in readers(desired, topic)
         if one.assignor in ASSIGNORS
     )

@@ -9,7 +9,7 @@ import click
 
 from kafkaform.cli import completion
 from kafkaform.cli.options import SectionedCommand, Where, allow_option, where_options
-from kafkaform.cli.output import header, plan_format_option, print_plan, tell, verbose_option
+from kafkaform.cli.output import header, plan_format_option, show, tell, verbose_option
 from kafkaform.cli.saving import Saving, sign_key_option
 from kafkaform.cli.session import Session
 from kafkaform.core.errors import KafkaformError, UsageError
@@ -92,7 +92,7 @@ def reset(
     if export is not None:
         write_file(export, write_offsets(made.offsets))
     saving.save(made.plan, about)
-    print_plan(made.plan, about, output_format, verbose=verbose)
+    show("plan", output_format, made.plan, header=about, verbose=verbose)
     if out is not None:
         _say_what_next(saving, made.plan, session.where)
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from contextlib import contextmanager
@@ -21,9 +20,9 @@ from kafkaform.cli.options import (
     Where,
     where_options,
 )
-from kafkaform.cli.output import print_text
+from kafkaform.cli.output import format_option, print_text, show
 from kafkaform.cli.session import Session
-from kafkaform.cli.terminal import is_animated, is_terminal
+from kafkaform.cli.terminal import is_animated, table_width
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.printable import printable
 from kafkaform.inspect.resource_status import (
@@ -153,14 +152,7 @@ def _clock() -> str:
     help="Only topics, or only groups.",
 )
 @click.option("--all", "everything", is_flag=True, help="Also what ignore: of kafkaform.yaml leaves out.")
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="json prints, with --watch, a document a line.",
-)
+@format_option("status", "json prints, with --watch, a document a line.")
 @watch_option
 def status(
     globs: tuple[str, ...],
@@ -190,11 +182,14 @@ def status(
             return _read(cluster, desired, selection)
 
         if pause_s is None:
-            _print(read(), selection, output_format)
+            standing = read()
+            show("status", output_format, standing, globs=globs)
+            for line in _remarks(standing):
+                click.echo(line, err=True)
         elif output_format == "json":
             watch(lambda: Text(status_to_json(read(), indent=None)), pause_s, redraw=False)
         else:
-            watch(lambda: _rendered(read(), selection, notes=True), pause_s)
+            watch(lambda: _text(read(), selection), pause_s)
     return 0
 
 
@@ -231,22 +226,12 @@ def _read(cluster: Cluster, desired: Sequence[Desired] | None, selection: Select
     return standing
 
 
-def _rendered(standing: Standing, selection: Selection, *, notes: bool = False) -> Text:
-    names = {group.name for group in standing.groups} & {*selection.globs}
-    width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
-    text = render_status(standing, width=width, partitions=len(names) == 1)
-    for line in _remarks(standing) if notes else ():
+def _text(standing: Standing, selection: Selection) -> Text:
+    """The text that is watched, with its notes below."""
+    text = render_status(standing, selection.globs, width=table_width(sys.stdout))
+    for line in _remarks(standing):
         text.append(f"\n{line}", "yellow")
     return text
-
-
-def _print(standing: Standing, selection: Selection, output_format: str) -> None:
-    if output_format == "json":
-        click.echo(status_to_json(standing))
-    else:
-        print_text(_rendered(standing, selection))
-    for line in _remarks(standing):
-        click.echo(line, err=True)
 
 
 def _remarks(standing: Standing) -> list[str]:

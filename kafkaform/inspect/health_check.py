@@ -35,13 +35,14 @@ _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 5.0
 
 _TOPICS, _GROUPS = "KF306", "KF307"
-_OF_BROKERS = frozenset({"KF301", "KF302", "KF303", "KF304", "KF305", "KF308", "KF309"})
+_OF_BROKERS = frozenset({"KF301", "KF302", "KF303", "KF304", "KF305", "KF308", "KF309", "KF310"})
 """The rules for which `Cluster.health` is enough."""
 _ABOUT: dict[Part, tuple[str, ...]] = {
     Part.PARTITIONS: ("KF303", "KF304", "KF305", "KF308"),
     Part.MIN_ISR: ("KF305",),
     Part.QUORUM: ("KF301",),
     Part.REASSIGNMENTS: ("KF309",),
+    Part.LOG_DIRS: ("KF310",),
 }
 
 

@@ -168,7 +168,7 @@ def _unread(ref: ResourceRef, observation: Observation) -> str | None:
         return None  # gone since it was listed
     if not ref.name:
         return "a manifest cannot name what has an empty name"
-    return (observed.group.unread if observed.group is not None else "") or None
+    return observed.live.unread or None if observed.live is not None else None
 
 
 def _stays(place: Location | None, path: Path, layout: Layout) -> bool:

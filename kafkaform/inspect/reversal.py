@@ -222,4 +222,4 @@ def _observed(ref: ResourceRef, state: State) -> Observed:
         group = Group(ref.name, "", "", positions=tuple(Position(*partition, 0) for partition in partitions))
     own = {path: value for path, value in state.items() if not path.startswith(OFFSETS_PREFIX)}
     effective = {path: value for path, value in own.items() if path.startswith(CONFIG_PREFIX)}
-    return Observed(ref, None, own, effective, group=group)
+    return Observed(ref, None, own, effective, live=group)

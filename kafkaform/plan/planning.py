@@ -34,6 +34,7 @@ from kafkaform.plan.policy import PRUNED, Policy, is_own, matches
 from kafkaform.plan.recommits import first_offsets, topic_of, with_recommits
 from kafkaform.plan.rejudging import Grounds, left_of, rejudged
 from kafkaform.resources import KINDS
+from kafkaform.resources.consumer_group import group_of
 from kafkaform.resources.topic.copying import TOGETHER, together
 from kafkaform.rules import Scene, Stage
 from kafkaform.rules.notes import idle_waivers
@@ -293,8 +294,8 @@ def _groups_concerned(
         name
         for name in doomed
         if (observed := scene.live.get(ResourceRef("ConsumerGroup", name))) is not None
-        and observed.group is not None
-        and observed.group.committed
+        and (group := group_of(observed)) is not None
+        and group.committed
     ]
     if not readers and not looks_empty:
         return {}, ()

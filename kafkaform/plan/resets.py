@@ -41,6 +41,7 @@ from kafkaform.core.wording import command, nearest, spans
 from kafkaform.plan.planner import plan_update
 from kafkaform.plan.planning import check_identity, judge_changes, silent
 from kafkaform.plan.policy import Policy
+from kafkaform.resources.consumer_group import group_of
 from kafkaform.rules import Scene
 
 if TYPE_CHECKING:
@@ -153,13 +154,14 @@ def _existing(ref: ResourceRef, observation: Observation) -> Group:
             hint="grant Describe and Read on the group",
         )
     observed = observation.resources.get(ref)
-    if observed is not None and observed.group is not None:
-        if observed.group.protocol == "share":
+    group = group_of(observed) if observed is not None else None
+    if group is not None:
+        if group.protocol == "share":
             raise KafkaformError(
                 f"{ref.name} is a share group: its position is kept by the brokers, record by record",
                 hint="use kafka-share-groups --reset-offsets",
             )
-        return observed.group
+        return group
     near = nearest(ref.name, [other.name for other in observation.inventory if other.kind == ref.kind])
     meant = f"did you mean {near!r}? " if near else ""
     raise KafkaformError(

@@ -108,8 +108,8 @@ class Kind(Protocol):
     def configs(self) -> Mapping[str, ConfigKey]:
         """Kafka's configs of the kind, by name."""
 
-    def config_defaults(self, facts: Facts) -> Mapping[str, str | None] | None:
-        """What is in force where a resource has no own config; None where this account may not read it."""
+    def inherited(self, broker_configs: Mapping[str, str | None]) -> Mapping[str, str | None]:
+        """The value that a resource without an own one has, for every config, by what a broker is set to."""
 
     def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
         """Bring a spec that fits the schema into normal form; settings with bad values are reported."""

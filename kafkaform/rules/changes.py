@@ -30,7 +30,7 @@ from kafkaform.core.wording import (
     setting,
     spans,
 )
-from kafkaform.resources.consumer_group import ConsumerGroupKind, is_group
+from kafkaform.resources.consumer_group import ConsumerGroupKind, group_of
 from kafkaform.resources.topic import TopicKind, is_topic, topic_ref
 from kafkaform.resources.topic.operations import PLACEMENT
 from kafkaform.resources.topic.replication import MIN_ISR, REPLICATION_FACTOR
@@ -178,9 +178,9 @@ def partitions_without_offset(scene: Scene) -> Iterator[Finding]:
     """
     for desired in scene.of_kind(ConsumerGroupKind.name):
         observed = scene.live.get(desired.ref)
-        if observed is None or observed.group is None or desired.state is None:
+        group = group_of(observed) if observed is not None else None
+        if observed is None or group is None or desired.state is None:
             continue
-        group = observed.group
         if group.protocol == "share" or not group.committed:
             continue
         for topic in sorted(group.topics & set(_topics(desired))):
@@ -207,11 +207,12 @@ def moving_without_members(scene: Scene) -> Iterator[Finding]:
     """
     for planned in scene.changes:
         observed, later = scene.live.get(planned.ref), scene.groups.get(planned.ref.name)
-        if not is_group(planned.ref) or observed is None or observed.group is None or later is None:
+        group = group_of(observed) if observed is not None else None
+        if group is None or later is None:
             continue
-        before, after = observed.group.committed, later.committed
+        before, after = group.committed, later.committed
         moved = sorted(p for p, offset in after.items() if before.get(p, offset) != offset)
-        if moved and not observed.group.active:
+        if moved and not group.active:
             topic, partition = moved[0]
             yield Finding(
                 _subject(scene, planned.ref),

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core import kafka_configs
-from kafkaform.resources.consumer_group import ConsumerGroupKind
+from kafkaform.resources.consumer_group import ConsumerGroupKind, group_of
 from kafkaform.resources.consumer_group.client import ASSIGNMENT, ASSIGNORS
 from kafkaform.resources.topic import topic_ref
 from kafkaform.rules.topic_values import count
@@ -64,9 +64,8 @@ class DeclaredGroup:
     def live(self) -> Group | None:
         """The group as its coordinator knows it; None if it does not exist, or was not read."""
         observed = self.scene.live.get(self.desired.ref)
-        if observed is not None and observed.group is not None:
-            return observed.group
-        return self.scene.groups.get(self.desired.ref.name)
+        group = group_of(observed) if observed is not None else None
+        return group if group is not None else self.scene.groups.get(self.desired.ref.name)
 
     @property
     def declared_client(self) -> Mapping[str, str]:
@@ -101,7 +100,7 @@ class DeclaredGroup:
         if declared is not None:
             return declared
         facts = self.scene.facts
-        default = facts.group_defaults.get(name) if facts and facts.group_defaults else None
+        default = facts.config_default("ConsumerGroup", name) if facts is not None else None
         return default if default is not None else kafka_configs.group_configs()[name].default or ""
 
     @property

@@ -80,9 +80,7 @@ def field_value(desired: Desired, path: str, scene: Scene) -> tuple[str | None, 
 
 
 def _cluster_defaults(kind: str, facts: Facts | None) -> Mapping[str, str | None]:
-    if facts is None:
-        return {}
-    return KINDS[kind].config_defaults(facts) or {}
+    return facts.config_defaults.get(kind, {}) if facts is not None else {}
 
 
 def _below(spec: Mapping[str, object], path: str) -> object:

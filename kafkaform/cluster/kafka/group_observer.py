@@ -71,7 +71,7 @@ def observe_groups(
             continue
         effective = {CONFIG_PREFIX + config: value for config, value in found.effective.items()}
         ref = ResourceRef(KIND, name)
-        resources[ref] = Observed(ref, None, observed_state(group, found.own), effective, group=group)
+        resources[ref] = Observed(ref, None, observed_state(group, found.own), effective, live=group)
     return Observation(
         resources,
         inventory | resources.keys(),

@@ -32,6 +32,7 @@ from kafkaform.core.model import (
     Observed,
     ResourceRef,
 )
+from kafkaform.resources.topic.placement import TopicLive
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -178,8 +179,7 @@ def _observed(
         state,
         prefixed(configs.effective),
         description.internal,
-        replicas=replicas,
-        moving=frozenset(moving),
+        TopicLive(replicas, frozenset(moving)),
     )
 
 

@@ -40,6 +40,7 @@ from kafkaform.core.operations import (
     Reassign,
     ResetOffsets,
 )
+from kafkaform.resources.topic.placement import TopicLive
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -130,9 +131,8 @@ class MemoryCluster(MovingReplicas):
 
     def facts(self) -> Facts:
         """See `Cluster.facts`."""
-        return Facts(
-            self._cluster_id, self._alive, dict(self._defaults), group_defaults=dict(self._group_defaults)
-        )
+        defaults = {_TOPIC: dict(self._defaults), _GROUP: dict(self._group_defaults)}
+        return Facts(self._cluster_id, self._alive, defaults)
 
     def observe(
         self,
@@ -214,7 +214,7 @@ class MemoryCluster(MovingReplicas):
             record = contents.groups[ref.name]
             group = coordinator.described(ref.name, record) if record.known else None
             effective = _prefixed({**self._group_defaults, **record.configs})
-            return Observed(ref, None, observed_state(group, record.configs), effective, group=group)
+            return Observed(ref, None, observed_state(group, record.configs), effective, live=group)
         topic = contents.topics[ref.name]
         own, inherited = _prefixed(topic.configs), _prefixed(self._defaults)
         targets = {p: move.reassignment.target for p, move in contents.moves.items() if p[0] == ref.name}
@@ -230,8 +230,7 @@ class MemoryCluster(MovingReplicas):
             {**counts, **own},
             {**inherited, **own},
             ref.name in _INTERNAL,
-            replicas=replicas,
-            moving=frozenset(number for _, number in targets),
+            TopicLive(replicas, frozenset(number for _, number in targets)),
         )
 
     # --- requests ----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.groups import COMMITTED, OFFSETS_PREFIX, partition_of
+from kafkaform.core.groups import COMMITTED, OFFSETS_PREFIX, Group, partition_of
 from kafkaform.core.model import (
     CONFIG_PREFIX,
     Change,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.core.config_values import ConfigKey
-    from kafkaform.core.groups import Group
     from kafkaform.core.operations import Operation
     from kafkaform.resources.base import Binding, FieldOutcome, Layer, Report, Shape, UpdateContext
 
@@ -43,6 +42,11 @@ def group_ref(name: str) -> ResourceRef:
 def is_group(ref: ResourceRef) -> bool:
     """Whether a resource is a group."""
     return ref.kind == ConsumerGroupKind.name
+
+
+def group_of(observed: Observed) -> Group | None:
+    """What the coordinator knows of a group; None for one that has nothing but configs."""
+    return observed.live if isinstance(observed.live, Group) else None
 
 
 class ConsumerGroupKind:
@@ -63,9 +67,13 @@ class ConsumerGroupKind:
         """The group configs."""
         return kafka_configs.group_configs()
 
-    def config_defaults(self, facts: Facts) -> Mapping[str, str | None] | None:
-        """The brokers' defaults of group configs."""
-        return facts.group_defaults
+    def inherited(self, broker_configs: Mapping[str, str | None]) -> Mapping[str, str | None]:
+        """Brokers have each group config under its name with `group.` before it."""
+        defaults = {}
+        for name, key in kafka_configs.group_configs().items():
+            value = broker_configs.get(f"group.{name}", key.default)
+            defaults[name] = None if value is None else kafka_configs.observed(key, value)
+        return defaults
 
     def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
         """See `Kind.normalise`."""
@@ -79,11 +87,12 @@ class ConsumerGroupKind:
         left_out: list[str],
     ) -> dict[str, object]:
         """See `Kind.written`."""
-        return spec.written(observed.group, under, left_out)
+        return spec.written(group_of(observed), under, left_out)
 
     def idle(self, observed: Observed) -> bool:
         """A group without an offset or a member in any topic."""
-        return observed.group is None or not observed.group.topics
+        group = group_of(observed)
+        return group is None or not group.topics
 
     def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
         """See `Kind.resolve`."""
@@ -126,9 +135,9 @@ class ConsumerGroupKind:
 
     def default(self, path: str, facts: Facts) -> FieldValue:
         """The cluster's default of a config, where this account may read it."""
-        if facts.group_defaults is None or not path.startswith(CONFIG_PREFIX):
+        if not path.startswith(CONFIG_PREFIX):
             return None
-        return facts.group_defaults.get(path.removeprefix(CONFIG_PREFIX))
+        return facts.config_default(self.name, path.removeprefix(CONFIG_PREFIX))
 
     def judge(self, path: str, context: UpdateContext) -> RiskAssessment:
         """See `kafkaform.resources.consumer_group.risk`."""
@@ -160,13 +169,14 @@ class ConsumerGroupKind:
 
     def applicable(self, state: State, observed: Observed, _facts: Facts) -> State:
         """All but the offsets of a group that has members: theirs is the word on where they stand."""
-        if observed.group is None or not observed.group.active:
+        group = group_of(observed)
+        if group is None or not group.active:
             return state
         return {path: value for path, value in state.items() if not path.startswith(OFFSETS_PREFIX)}
 
     def obstacle(self, change: Change, observed: Observed) -> tuple[str, str | None] | None:
         """Members, whose offsets nobody else may touch; and share groups, which have none to commit."""
-        group = observed.group
+        group = group_of(observed)
         if group is None:
             return None
         match change:

@@ -68,9 +68,9 @@ class TopicKind:
         """The topic configs."""
         return kafka_configs.topic_configs()
 
-    def config_defaults(self, facts: Facts) -> Mapping[str, str | None] | None:
-        """The brokers' defaults of topic configs."""
-        return facts.defaults
+    def inherited(self, broker_configs: Mapping[str, str | None]) -> Mapping[str, str | None]:
+        """See `kafka_configs.cluster_defaults`."""
+        return kafka_configs.cluster_defaults(broker_configs)
 
     def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
         """See `Kind.normalise`."""
@@ -139,9 +139,7 @@ class TopicKind:
 
     def default(self, path: str, facts: Facts) -> FieldValue:
         """The cluster's default of a config, where this account may read it."""
-        if facts.defaults is None:
-            return None
-        return facts.defaults.get(path.removeprefix(CONFIG_PREFIX))
+        return facts.config_default(self.name, path.removeprefix(CONFIG_PREFIX))
 
     def judge(self, path: str, context: UpdateContext) -> RiskAssessment:
         """See `kafkaform.resources.topic.risk`."""

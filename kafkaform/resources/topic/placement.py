@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core.layout import Strategy, assignment_changes, format_assignment, parse_assignment
-from kafkaform.core.model import SAFE, Risk, RiskAssessment
+from kafkaform.core.model import SAFE, Live, Risk, RiskAssessment
 from kafkaform.core.wording import counted
 from kafkaform.resources.base import FieldOutcome
 from kafkaform.resources.topic.copying import copied
@@ -27,9 +27,30 @@ if TYPE_CHECKING:
     from kafkaform.resources.base import Layer, Report, UpdateContext
 
 
+@dataclass(frozen=True, slots=True)
+class TopicLive(Live):
+    """The replicas of a live topic.
+
+    Attributes:
+        replicas: Where they are, once nothing is reassigned any more.
+        moving: The partitions that a running reassignment moves.
+    """
+
+    replicas: Assignment = ()
+    moving: frozenset[int] = frozenset()
+
+
+_UNREAD = TopicLive()
+
+
+def topic_live(observed: Observed) -> TopicLive:
+    """What is known of the replicas of a topic; nothing where they were not read."""
+    return observed.live if isinstance(observed.live, TopicLive) else _UNREAD
+
+
 def live(observed: Observed, facts: Facts | None = None) -> str | None:
     """Where replicas are, as `present` tells it; None where that was not read."""
-    if not observed.replicas:
+    if not topic_live(observed).replicas:
         return None
     return format_assignment(present(observed, facts.layout if facts is not None else None))
 
@@ -40,9 +61,10 @@ def present(observed: Observed, layout: Layout | None) -> Assignment:
     A running reassignment that changes how many replicas a partition has is one that an apply waits for: if
     the layout of the cluster is known, the partition counts as if that had not begun.
     """
-    if not observed.moving or layout is None or not layout.reassigning:
-        return observed.replicas
-    assignment = list(observed.replicas)
+    found = topic_live(observed)
+    if not found.moving or layout is None or not layout.reassigning:
+        return found.replicas
+    assignment = list(found.replicas)
     name = observed.ref.name
     for partition in layout.topics.get(name, ())[: len(assignment)]:
         running = layout.reassigning.get((name, partition.partition))
@@ -58,13 +80,13 @@ def remaining(field: FieldChange, observed: Observed) -> FieldChange | FieldOutc
 
     A partition that is where it is to be, but still being moved there, is left.
     """
-    sides = _sides(field)
-    if sides is None or not _fits(observed.replicas, *sides):
+    sides, found = _sides(field), topic_live(observed)
+    if sides is None or not _fits(found.replicas, *sides):
         return FieldOutcome.MOVED
     start, after = sides
     here = tuple(
-        start[number] if replicas == after[number] and number in observed.moving else replicas
-        for number, replicas in enumerate(observed.replicas)
+        start[number] if replicas == after[number] and number in found.moving else replicas
+        for number, replicas in enumerate(found.replicas)
     )
     return FieldOutcome.DONE if here == after else replace(field, before=format_assignment(here))
 

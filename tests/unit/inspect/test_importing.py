@@ -128,7 +128,7 @@ def test_the_plan_of_an_import_is_empty(
 def test_a_share_group_takes_the_default_start_away(tmp_path: Path) -> None:
     context = Context(defaults={"ConsumerGroup": (layer("ConsumerGroup", offsets={"initial": "latest"}),)})
     share = Group("g", "share", "Empty", positions=(Position("t", 0, 5),))
-    read = observation(Observed(group("g"), None, {}, group=share))
+    read = observation(Observed(group("g"), None, {}, live=share))
     made = make_import(read, EVERYTHING, {}, context, Layout(tmp_path))
     with MemoryCluster() as cluster:
         assert plan_of(made, read, context, cluster).unchanged == 1
@@ -183,7 +183,7 @@ def test_a_group_that_could_not_be_read_in_full_is_not_written() -> None:
     half = Group("g", "classic", "Empty", positions=(Position("t", 0, 5),), unread="no committed offsets")
     nameless = Group("", "classic", "Empty", positions=(Position("t", 0, 5),))
     read = observation(
-        Observed(group("g"), None, {}, group=half), Observed(group(""), None, {}, group=nameless)
+        Observed(group("g"), None, {}, live=half), Observed(group(""), None, {}, live=nameless)
     )
     made = make_import(read, EVERYTHING, {}, Context(), Layout(Path("live")))
     assert made.files == ()

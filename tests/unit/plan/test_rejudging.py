@@ -203,7 +203,7 @@ def test_a_consent_of_the_plan_is_for_the_loss_that_it_was_given_for(memory: Mem
     plan = saved(plan_for(memory, declared("t", retention_ms=DAY), allow="Topic/t:retention-cut"))
     assert one(taken(plan, memory)[0]).status is Status.PLANNED
     facts = memory.facts()
-    defaults = {**(facts.defaults or {}), "retention.ms": str(30 * int(DAY))}
+    defaults = {"Topic": {**facts.config_defaults["Topic"], "retention.ms": str(30 * int(DAY))}}
     observed = memory.observe([topic("t")])
     live = observed.resources[topic("t")]
     raised = replace(live, effective={**live.effective, "config.retention.ms": str(30 * int(DAY))})
@@ -211,7 +211,7 @@ def test_a_consent_of_the_plan_is_for_the_loss_that_it_was_given_for(memory: Mem
     now = rejudged(
         plan,
         replace(observed, resources={topic("t"): raised}),
-        replace(grounds, facts=replace(facts, defaults=defaults)),
+        replace(grounds, facts=replace(facts, config_defaults=defaults)),
     )
     assert one(now).status is Status.REFUSED
     assert "the value of retention.ms in force before the change is 30d now, and 7d in the plan" in (

@@ -59,7 +59,7 @@ def deleted(ref: ResourceRef, status: Status = Status.PLANNED) -> PlannedChange:
 
 def live(ref: ResourceRef, own: Group | None = None, **state: FieldValue) -> Observed:
     fields = observed_state(own, {}) if own else state
-    return Observed(ref, "id", fields, group=own)
+    return Observed(ref, "id", fields, live=own)
 
 
 def tripped(scene: Scene, severities: dict[str, str] | None = None) -> list[Diagnostic]:

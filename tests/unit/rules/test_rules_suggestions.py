@@ -197,13 +197,15 @@ def having(protocol: str, name: str, value: str) -> Scene:
 
 def rising(**more: Any) -> Scene:
     change = PlannedChange(Update(topic("a"), "id", (RAISE,)), Status.PLANNED)
-    return replace(Scene((TWO_OF_THREE,), Facts("c", defaults={}), changes=(change,)), **more)
+    return replace(
+        Scene((TWO_OF_THREE,), Facts("c", config_defaults={"Topic": {}}), changes=(change,)), **more
+    )
 
 
 def short_of_replicas() -> Scene:
     brokers = tuple(Broker(number) for number in (1, 2, 3))
     layout = Layout(brokers, {"a": (health.part(0, 1, 1),)}, {})
-    return rising(facts=Facts("c", layout=layout, defaults={}))
+    return rising(facts=Facts("c", layout=layout, config_defaults={"Topic": {}}))
 
 
 def with_gaps() -> Scene:

@@ -17,8 +17,9 @@ THREE_DAYS = Limits(recovery_window_ms=3 * DAY_MS)
 LONG_MAX = str(2**63 - 1)
 
 
-def facts(**defaults: str) -> Facts:
-    return Facts("c", defaults={name.replace("_", "."): value for name, value in defaults.items()})
+def facts(**given: str) -> Facts:
+    defaults = {name.replace("_", "."): value for name, value in given.items()}
+    return Facts("c", config_defaults={"Topic": defaults})
 
 
 # --- KF110: the recovery window --------------------------------------------------------------------

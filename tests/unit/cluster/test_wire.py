@@ -496,4 +496,6 @@ def test_who_does_not_tell_of_volumes_is_named() -> None:
         {1: ClusterError("no answer"), 2: described_volumes(error=31), 3: described_volumes(("/a", 0, 9, 1))}
     )
     assert (found, untold) == ((LogDir(3, "/a", 9, 1),), "broker 1: no answer")
-    assert read_volumes({2: described_volumes(error=31)})[1].startswith("broker 2: this account is not authorised")
+    assert read_volumes({2: described_volumes(error=31)})[1].startswith(
+        "broker 2: this account is not authorised"
+    )

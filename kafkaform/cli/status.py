@@ -37,7 +37,7 @@ from kafkaform.resources import KINDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ClusterReader
     from kafkaform.core.model import Desired
     from kafkaform.inspect.resource_status import Standing
 
@@ -211,7 +211,7 @@ def declared_if_any(session: Session) -> list[Desired] | None:
         return None
 
 
-def _read(cluster: Cluster, desired: Sequence[Desired] | None, selection: Selection) -> Standing:
+def _read(cluster: ClusterReader, desired: Sequence[Desired] | None, selection: Selection) -> Standing:
     standing = read_standing(cluster, desired, selection)
     for glob, near in (standing.missed or {}).items():
         hint = (

@@ -24,7 +24,7 @@ from kafkaform.rules.health import CRITICAL
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ClusterReader, GroupReader, HealthReader, ResourceReader
     from kafkaform.core.model import Desired, Observed
     from kafkaform.rules import Rule
 
@@ -130,7 +130,7 @@ class Examination:
                 del chosen[code]
         return chosen
 
-    def examine(self, cluster: Cluster) -> Checkup:
+    def examine(self, cluster: ClusterReader) -> Checkup:
         """Read a cluster and run the rules.
 
         Raises:
@@ -198,7 +198,7 @@ def health_rules(settings: Settings) -> dict[str, Rule]:
 
 
 def critical_findings(
-    cluster: Cluster, settings: Settings, target: ClusterSettings | None
+    cluster: HealthReader, settings: Settings, target: ClusterSettings | None
 ) -> list[Diagnostic]:
     """What speaks against moving data on a cluster: errors of the rules in CRITICAL, by health alone.
 
@@ -255,7 +255,7 @@ def await_health(
 
 
 def _live_topics(
-    cluster: Cluster, desired: Collection[Desired], untold: dict[str, list[str]]
+    cluster: ResourceReader, desired: Collection[Desired], untold: dict[str, list[str]]
 ) -> tuple[Mapping[ResourceRef, Observed], frozenset[ResourceRef]]:
     """The declared topics that exist, and those of which it is not known."""
     wanted = frozenset(one.ref for one in desired if is_topic(one.ref) and one.state is not None)
@@ -274,7 +274,7 @@ def _live_topics(
 
 
 def _live_groups(
-    cluster: Cluster, desired: Collection[Desired], settings: Settings, untold: dict[str, list[str]]
+    cluster: GroupReader, desired: Collection[Desired], settings: Settings, untold: dict[str, list[str]]
 ) -> tuple[Mapping[str, Group], frozenset[ResourceRef]]:
     """The groups, without undeclared ones that are ignored, and the declared ones that are not known."""
     declared = {one.ref for one in desired if is_group(one.ref)}

@@ -19,7 +19,7 @@ from kafkaform.resources.topic import TopicKind, is_topic
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ClusterReader
     from kafkaform.core.groups import Group
     from kafkaform.core.model import Desired, Intent, Observed, ResourceRef
 
@@ -139,7 +139,9 @@ def members_of(intent: Intent) -> int | None:
     return expected if isinstance(expected, int) else None
 
 
-def read_standing(cluster: Cluster, desired: Sequence[Desired] | None, selection: Selection) -> Standing:
+def read_standing(
+    cluster: ClusterReader, desired: Sequence[Desired] | None, selection: Selection
+) -> Standing:
     """Read what is selected from a cluster, in a few calls.
 
     Args:

@@ -22,7 +22,7 @@ from spark_validation.results import Limits
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import LogReader, ResourceReader
     from kafkaform.core.groups import LogSpan
     from kafkaform.core.model import Desired, Observation, ResourceRef
 
@@ -77,7 +77,7 @@ def with_policy(desired: Sequence[Desired]) -> list[str]:
 
 
 def choose(
-    cluster: Cluster, asked: Sequence[str], desired: Sequence[Desired], ignore: Collection[str]
+    cluster: ResourceReader, asked: Sequence[str], desired: Sequence[Desired], ignore: Collection[str]
 ) -> Chosen:
     """Find the topics that are asked for.
 
@@ -211,7 +211,7 @@ class LogReading:
     notes: tuple[str, ...] = ()
 
 
-def read_logs(cluster: Cluster, topics: Mapping[str, int], since_ms: int | None = None) -> LogReading:
+def read_logs(cluster: LogReader, topics: Mapping[str, int], since_ms: int | None = None) -> LogReading:
     """Read how far logs reach, in a few requests however many partitions there are.
 
     They end before the first open transaction: a reader of committed records would wait there.

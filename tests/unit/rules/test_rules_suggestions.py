@@ -20,7 +20,7 @@ from kafkaform.config.manifests.structure import structure_problems
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.settings import Settings
 from kafkaform.core.errors import Problem
-from kafkaform.core.health import Health, Quorum
+from kafkaform.core.health import Health, LogDir, Quorum
 from kafkaform.core.layout import Broker, Layout, PartitionState
 from kafkaform.core.model import (
     Desired,
@@ -385,6 +385,7 @@ SCENES: dict[str, list[Scene]] = {
         sick(health.part(0, 2)),
     ],
     "KF309": [sick(reassigning={("a", 0): (4,)})],
+    "KF310": [sick(log_dirs=(LogDir(1, "/data", 100, 9), LogDir(2, "/data", None)))],
     "KF401": [
         judged_as(
             "partition-increase",

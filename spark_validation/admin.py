@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_validation.errors import ReadingFailed
-from spark_validation.translation import chain
+from spark_validation.errors import ReadingFailed, chain
 from spark_validation.windows import Span
 
 if TYPE_CHECKING:

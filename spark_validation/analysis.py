@@ -1,25 +1,23 @@
-"""From the counts of a sample to what is said of its topic.
-
-What the counts of a sample show about the log itself, in sentences for the report.
-"""
+"""Everything that is said of a topic, from the counts of a sample of it."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spark_validation import estimates
 from spark_validation.advice import advise
-from spark_validation.assignment import assign
 from spark_validation.diagnosis import diagnose
 from spark_validation.estimates import distinct_keys
 from spark_validation.hashing import PARTITIONERS
 from spark_validation.imbalance import spread
 from spark_validation.intervals import Weighting
 from spark_validation.results import (
+    GroupResult,
     HotKeyResult,
     Limits,
+    MemberShare,
     PartitionResult,
     SampleResult,
     TopicResult,
@@ -27,9 +25,8 @@ from spark_validation.results import (
 from spark_validation.windows import FEWEST_PER_PARTITION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from spark_validation.assignment import Group
     from spark_validation.key_counts import Layout, Tally
     from spark_validation.windows import SamplePlan
 
@@ -182,3 +179,66 @@ def _partitioners(tally: Tally) -> dict[str, float]:
         name: int(fit.sum()) / keyed if keyed else 0.0
         for name, fit in zip((*PARTITIONERS, "other"), fits, strict=True)
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A declared group that reads the topic.
+
+    Attributes:
+        name: The group.
+        assignor: The short name of its assignor: one of ASSIGNORS.
+        members: How many members it is expected to have, at least 1.
+    """
+
+    name: str
+    assignor: str
+    members: int
+
+
+def _runs(partitions: int, members: int) -> list[range]:
+    """Neighbouring partitions together; the first members have one more where it does not come out even."""
+    size, more = divmod(partitions, members)
+    starts = [member * size + min(member, more) for member in range(members + 1)]
+    return [range(starts[member], starts[member + 1]) for member in range(members)]
+
+
+def _turns(partitions: int, members: int) -> list[range]:
+    """One partition after the other to one member after the other."""
+    return [range(member, partitions, members) for member in range(members)]
+
+
+ASSIGNORS: Mapping[str, Callable[[int, int], list[range]]] = {
+    "range": _runs,
+    "roundrobin": _turns,
+    "sticky": _turns,
+    "cooperative-sticky": _turns,
+    "uniform": _runs,
+}
+"""As Kafka's assignors of these names give partitions to a new group; `uniform` is KIP-848's."""
+
+
+def assign(group: Group, shares: Sequence[float]) -> GroupResult:
+    """What the members would get.
+
+    Args:
+        group: The group.
+        shares: The share of the topic's records of each partition.
+
+    Raises:
+        ValueError: The assignor is not known, or the group has no members.
+    """
+    if group.assignor not in ASSIGNORS:
+        known = ", ".join(ASSIGNORS)
+        raise ValueError(f"group {group.name}: assignor {group.assignor!r} is not known ({known})")
+    if group.members < 1:
+        raise ValueError(f"group {group.name}: it needs at least one member, not {group.members}")
+    members = tuple(
+        MemberShare(tuple(given), sum(shares[partition] for partition in given))
+        for given in ASSIGNORS[group.assignor](len(shares), group.members)
+    )
+    whole = sum(shares)
+    busiest = max(member.share for member in members)
+    return GroupResult(
+        group.name, group.assignor, members, busiest * group.members / whole if whole > 0 else 0.0
+    )

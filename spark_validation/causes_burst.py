@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spark_validation.causes_hot import LEAST_LIFT
 from spark_validation.key_counts import NEVER
 from spark_validation.observation import (
+    LEAST_LIFT,
     NULLS_WORTH_NAMING,
     Observation,
     percent,

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_validation import causes_burst, causes_hot, causes_partitioners, causes_repartition
+from spark_validation import causes_burst, causes_placement
 from spark_validation.imbalance import expected_ratio
 from spark_validation.observation import (
     BALANCED_RATIO,
+    LEAST_LIFT,
     MEASURES,
     NULLS_WORTH_NAMING,
+    STANDS_OUT,
     Observation,
+    listed,
     max_over_mean,
     percent,
     times_mean,
@@ -20,8 +24,9 @@ from spark_validation.observation import (
 from spark_validation.results import Cause, TopicResult
 
 if TYPE_CHECKING:
-    from spark_validation.key_counts import Layout, Tally
+    from spark_validation.key_counts import Floats, HotKey, Layout, Tally
     from spark_validation.windows import SamplePlan
+
 
 CHANCE_IS_ENOUGH = 0.5
 """The part of the excess that the number of keys alone must explain by chance."""
@@ -50,7 +55,7 @@ def diagnose(result: TopicResult, tally: Tally, plan: SamplePlan, layout: Layout
     if not int(tally.records.sum()):
         return (Cause("empty", "There is no record" + (" in the sample." if plan.records else ".")),)
     seen = Observation(result, tally, plan, layout)
-    placing = causes_partitioners.placing(seen)
+    placing = causes_placement.placing(seen)
     ranked = _placed(seen, placing)
     repartitioned = any(cause.name == "repartitioned" for _, cause in ranked)
     ranked += _skewing(seen, repartitioned=repartitioned)
@@ -58,7 +63,7 @@ def diagnose(result: TopicResult, tally: Tally, plan: SamplePlan, layout: Layout
     if nulls is not None:
         rank = result.null_key_share.value if nulls.explains is None else nulls.explains
         ranked.append((rank, nulls))
-    note = causes_partitioners.note(seen, placing)
+    note = causes_placement.note(seen, placing)
     if not ranked and any(seen.skewed(by) for by in MEASURES):
         return (_unexplained(seen, placing, note),)
     if not ranked:
@@ -69,15 +74,15 @@ def diagnose(result: TopicResult, tally: Tally, plan: SamplePlan, layout: Layout
     return (Cause(first.name, first.evidence + note, first.explains), *causes[1:])
 
 
-def _placed(seen: Observation, placing: causes_partitioners.Placing | None) -> list[tuple[float, Cause]]:
+def _placed(seen: Observation, placing: causes_placement.Placing | None) -> list[tuple[float, Cause]]:
     """Keys placed in two ways; with a rank above that of a cause that explains all, if it matters."""
     if placing is None or (placing.one and placing.main != "murmur2"):
         return []
-    increase = causes_repartition.repartition(seen)
+    increase = causes_placement.repartition(seen)
     if increase is not None:
-        cause = causes_repartition.repartition_cause(seen, increase)
+        cause = causes_placement.repartition_cause(seen, increase)
         return [(2 * FULL if increase.misplaced >= SERIOUS else increase.misplaced, cause)]
-    mixed = causes_partitioners.mixed_cause(seen, placing)
+    mixed = causes_placement.mixed_cause(seen, placing)
     if mixed is None:
         return []
     return [(2 * FULL if placing.misplaced >= SERIOUS else placing.misplaced, mixed)]
@@ -86,7 +91,7 @@ def _placed(seen: Observation, placing: causes_partitioners.Placing | None) -> l
 def _skewing(seen: Observation, *, repartitioned: bool) -> list[tuple[float, Cause]]:
     """Causes of skew, overall or at times, with their ranks: equal ones stay in this order."""
     ranked: list[tuple[float, Cause]] = []
-    hot = causes_hot.hot_keys(seen)
+    hot = hot_keys(seen)
     # A partition increase changes all shares at one time, which is no burst.
     burst = None if repartitioned else causes_burst.burst(seen)
     if burst is not None:
@@ -100,7 +105,7 @@ def _skewing(seen: Observation, *, repartitioned: bool) -> list[tuple[float, Cau
     if few is not None:
         ranked.append((few.explains or 0.0, few))
     if hot is not None:
-        ranked.append((hot.explains, causes_hot.hot_cause(seen, hot)))
+        ranked.append((hot.explains, hot_cause(seen, hot)))
     return ranked
 
 
@@ -152,7 +157,7 @@ def null_cause(seen: Observation) -> Cause | None:
     )
 
 
-def _unexplained(seen: Observation, placing: causes_partitioners.Placing | None, note: str) -> Cause:
+def _unexplained(seen: Observation, placing: causes_placement.Placing | None, note: str) -> Cause:
     """Skewed, and none of the causes holds: say what is seen, by the nearest name."""
     by = next(by for by in MEASURES if seen.skewed(by))
     ratio, fullest = seen.ratio(by).value, seen.fullest(by)
@@ -189,3 +194,98 @@ def _balanced(seen: Observation, note: str) -> Cause:
     if nulls:
         evidence += f"; {percent(nulls)} have no key"
     return Cause("balanced", f"{evidence}.{note}")
+
+
+MOST_OF_IT = 0.75
+"""Keys are added, largest first, until they explain this part of the excess."""
+WORTH_NAMING = 0.25
+"""Keys that explain less of the excess are no cause of it."""
+NAMED = 3
+"""How many keys a sentence names."""
+
+
+@dataclass(frozen=True, slots=True)
+class HotKeys:
+    """The fewest keys that explain the skew.
+
+    Attributes:
+        keys: Largest first.
+        shares: Of the topic's records or bytes, alike.
+        by: `records` or `bytes`.
+        explains: The part of the excess that goes with them (Observation.explained).
+    """
+
+    keys: tuple[HotKey, ...]
+    shares: tuple[float, ...]
+    by: str
+    explains: float
+
+
+def hot_keys(seen: Observation) -> HotKeys | None:
+    """The keys that make the skew by records, or else that by bytes; None where it is not keys."""
+    for by in MEASURES:
+        if seen.skewed(by):
+            found = _by(seen, by)
+            if found is not None and found.explains >= WORTH_NAMING:
+                return found
+    return None
+
+
+def hot_cause(seen: Observation, hot: HotKeys) -> Cause:
+    """In words."""
+    ratio = seen.ratio(hot.by).value
+    named = [
+        f"{key.digest[:12]} ({percent(share)})"
+        for key, share in zip(hot.keys[:NAMED], hot.shares, strict=False)
+    ]
+    if len(hot.keys) == 1:
+        who = f"Key {hot.keys[0].digest[:12]} has {percent(hot.shares[0])} of the {hot.by}"
+    else:
+        more = f" and {len(hot.keys) - NAMED} more" if len(hot.keys) > NAMED else ""
+        names = ", ".join(named) + more if more else listed(named)
+        who = f"Keys {names} have {percent(sum(hot.shares))} of the {hot.by}"
+    left = 1 + (ratio - 1) * (1 - hot.explains)
+    evidence = (
+        f"{who}; the fullest partition, {seen.fullest(hot.by)}, has {times_mean(ratio)}, and would have "
+        f"{left:.2f} without {'it' if len(hot.keys) == 1 else 'them'}."
+    )
+    if hot.by == "bytes":
+        evidence += f" By records the ratio is {seen.ratio('records').value:.2f}."
+    return Cause("hot_keys", evidence, hot.explains)
+
+
+def _by(seen: Observation, by: str) -> HotKeys | None:
+    chosen: list[HotKey] = []
+    shares: list[float] = []
+    part: Floats | None = None
+    best: HotKeys | None = None
+    for key, share in standing_out(seen, by):
+        chosen.append(key)
+        shares.append(share)
+        load = seen.of_key(key, by)
+        part = load if part is None else part + load
+        explains = seen.explained(part, by)
+        if best is None or explains > best.explains:
+            best = HotKeys(tuple(chosen), tuple(shares), by, explains)
+        if explains >= MOST_OF_IT:
+            break
+    return best
+
+
+def standing_out(seen: Observation, by: str) -> list[tuple[HotKey, float]]:
+    """Keys that are larger than most, with their shares, largest first."""
+    total = float(seen.loads(by).sum())
+    if total <= 0:
+        return []
+    shares = [(key, float(seen.of_key(key, by).sum()) / total) for key in seen.tally.hot]
+    shares.sort(key=lambda one: (-one[1], one[0].digest))
+    left = 1 - float(seen.nulls(by).sum()) / total
+    distinct = max(seen.result.distinct_keys.value, len(shares))
+    found = []
+    for number, (key, share) in enumerate(shares, start=1):
+        left -= share
+        average = max(left, 0.0) / (distinct - number) if distinct > number else 0.0
+        if share < STANDS_OUT * average or share * seen.partitions < LEAST_LIFT:
+            break
+        found.append((key, share))
+    return found

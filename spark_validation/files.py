@@ -13,11 +13,10 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 
 from spark_validation import analysis
-from spark_validation.candidates import candidates
 from spark_validation.errors import ReadingFailed
-from spark_validation.key_counts import Layout
+from spark_validation.job import following, slots
+from spark_validation.key_counts import Layout, candidates
 from spark_validation.measure import reducers, tally
-from spark_validation.progress import following, slots
 from spark_validation.windows import (
     MOST_PER_PARTITION,
     SamplePlan,
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from spark_validation.job import JobSettings
-    from spark_validation.progress import Tell
+    from spark_validation.job import JobSettings, Tell
     from spark_validation.results import Limits, TopicResult
 
 

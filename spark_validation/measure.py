@@ -11,8 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from spark_validation import counting as grouping
 from spark_validation.counting import count
+from spark_validation.errors import group_id
 from spark_validation.key_counts import Layout, Tally, pack, unpack
-from spark_validation.translation import group_id
 
 if TYPE_CHECKING:
     from collections.abc import (

@@ -23,6 +23,11 @@ busier than others are within what providers plan for, and 12 partitions with 70
 chance."""
 SURELY = 1 + (BALANCED_RATIO - 1) / 2
 """The lower bound that the ratio must have besides: half of the excess is then no sampling error."""
+STANDS_OUT = 3.0
+"""A key is hot if its share is so many times that of the average key less frequent than it: equal keys,
+however few, are not."""
+LEAST_LIFT = 0.05
+"""And if it alone fills a partition by this part of the mean: what is below is not seen in any ratio."""
 MEASURES = ("records", "bytes")
 
 

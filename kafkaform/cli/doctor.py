@@ -18,17 +18,16 @@ from kafkaform.cli.options import (
     report_option,
     where_options,
 )
-from kafkaform.cli.output import print_text, put, tell, verbose_option
+from kafkaform.cli.output import failure_as_metrics, format_option, show, tell, verbose_option
 from kafkaform.cli.session import Session
-from kafkaform.cli.terminal import is_animated, prose_width
-from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
-from kafkaform.core.files import write_file
+from kafkaform.cli.terminal import is_animated
+from kafkaform.core.errors import ClusterError, UsageError
 from kafkaform.core.model import Desired, Severity
 from kafkaform.core.printable import printable
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import nearest
 from kafkaform.inspect.health_check import Checkup, Examination, Verdict, await_health, health_rules
-from kafkaform.report.doctor import checkup_to_json, headline, render_checkup
+from kafkaform.report.doctor import headline
 from kafkaform.rules import plugins
 
 if TYPE_CHECKING:
@@ -64,13 +63,9 @@ _CODES = {Verdict.HEALTHY: 0, Verdict.UNKNOWN: 1, Verdict.UNHEALTHY: 2}
     shell_complete=completion.health_codes,
     help="Only this rule (repeatable), such as KF303.",
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json", "prometheus"]),
-    default="text",
-    show_default=True,
-    help="text for people, json for programs, prometheus for the textfile collector of node_exporter.",
+@format_option(
+    "doctor",
+    "text for people, json for programs, prometheus for the textfile collector of node_exporter.",
 )
 @report_option
 @verbose_option
@@ -110,19 +105,13 @@ def doctor(
         with session.cluster() as cluster:
             return examination.examine(cluster)
 
-    try:
+    with failure_as_metrics("doctor", output_format, target.name, out):
         if timeout_s is None:
             checkup = examine()
         else:
             with _progress(target.name, timeout_s) as tell:
                 checkup = await_health(examine, timeout_s, tell)
-    except KafkaformError:
-        if output_format == "prometheus":  # whoever scrapes must not go on reading that it is healthy
-            from kafkaform.report.prometheus import metrics
-
-            put(metrics(None, target.name, time.time()), out)
-        raise
-    _report(checkup, target.name, output_format, out, verbose=verbose)
+    show("doctor", output_format, checkup, out=out, name=target.name, verbose=verbose)
     return _CODES[checkup.verdict]
 
 
@@ -144,19 +133,6 @@ def _chosen(codes: tuple[str, ...], settings: Settings) -> frozenset[str]:
             hint = f"did you mean {near}?" if near else f"they are {', '.join(sorted(known))}"
             raise UsageError(f"--rule {code}: there is no such rule about health", hint=hint)
     return frozenset(code.upper() for code in codes)
-
-
-def _report(checkup: Checkup, name: str, output_format: str, out: Path | None, *, verbose: bool) -> None:
-    if output_format == "prometheus":
-        from kafkaform.report.prometheus import metrics
-
-        put(metrics(checkup, name, time.time()), out)
-    elif output_format == "json":
-        put(checkup_to_json(checkup, name), out)
-    elif out is not None:
-        write_file(out, render_checkup(checkup, name, verbose=verbose).plain + "\n")
-    else:
-        print_text(render_checkup(checkup, name, verbose=verbose, width=prose_width(sys.stdout)))
 
 
 @contextmanager

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import Cluster
 
 _FORMATS = ("yaml", "json")
-_KINDS = {name: kind for noun, kind in KINDS_BY_NOUN.items() for name in (noun, f"{noun}s")}
+_KINDS = KINDS_BY_NOUN | {f"{noun}s": kind for noun, kind in KINDS_BY_NOUN.items()}
 
 
 @click.command(cls=SectionedCommand)
-@click.argument("kind", type=click.Choice(list(_KINDS)), metavar="topic|group|topics|groups")
+@click.argument("kind", type=click.Choice(list(_KINDS)), metavar="|".join(_KINDS))
 @click.argument("name", required=False, shell_complete=completion.of_kind)
 @where_options
 @click.option(

@@ -26,9 +26,9 @@ from kafkaform.cli.options import (
 from kafkaform.cli.output import (
     header,
     plan_format_option,
-    print_plan,
+    problems_as_annotations,
+    show,
     tell,
-    telling_problems,
     verbose_option,
 )
 from kafkaform.cli.saving import Saving, out_option, sign_for_option, sign_key_option
@@ -147,12 +147,12 @@ def plan(
             save=lambda name, made, about: saving.save(made, about, out and plan_path(out, name)),
             manifests_from=manifests_from,
         )
-    with telling_problems(output_format):
+    with problems_as_annotations(output_format):
         session = Session.start(where, manifests_from=manifests_from)
         made, about = make(session)
     saving.save(made, about)
     policies = {policy.code: policy for policy in session.settings.policies}
-    print_plan(made, about, output_format, verbose=verbose, policies=policies)
+    show("plan", output_format, made, header=about, verbose=verbose, policies=policies)
     if out is not None:
         saving.tell(session.where)
     return judge(made)

@@ -9,7 +9,7 @@ import click
 
 from kafkaform.cli.history import record_of, record_option, tell_problems
 from kafkaform.cli.options import SectionedCommand, Where, paths_argument, require_files, where_options
-from kafkaform.cli.output import print_text
+from kafkaform.cli.output import show
 from kafkaform.cli.session import Session
 from kafkaform.config.manifest_text import LiveManifest, file_names, live_manifest
 from kafkaform.config.manifests.loader import merge
@@ -17,7 +17,6 @@ from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import counted, nearest, quoted
 from kafkaform.inspect.reversal import reversal
-from kafkaform.report.edits import edit_diff
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def revert(
         found.notes += [f"{one.ref}: not in its new manifest: {line}" for line in manifest.left_out]
     files = [*editing.files, *new]
     if files:
-        print_text(edit_diff(files))
+        show("edits", "text", files)
     if not dry_run:
         write(editing)
         for made in new:

@@ -238,7 +238,7 @@ def _spans_now(cluster: Cluster, topic: str, count: int) -> list[Span]:
 
 def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:
     """The groups whose assignor is known; of others nobody can say what a member gets."""
-    from spark_validation.assignment import ASSIGNORS, Group
+    from spark_validation.analysis import ASSIGNORS, Group
 
     return tuple(
         Group(one.name, one.assignor, one.members)

@@ -16,6 +16,8 @@ from kafkaform.core.model import Diagnostic, Facts, ResourceRef, Severity
 from kafkaform.core.progress import Clock
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import matches
+from kafkaform.resources.consumer_group import group_ref, is_group
+from kafkaform.resources.topic import is_topic
 from kafkaform.rules import Scene, Stage
 from kafkaform.rules.health import CRITICAL
 
@@ -33,13 +35,14 @@ _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 5.0
 
 _TOPICS, _GROUPS = "KF306", "KF307"
-_OF_BROKERS = frozenset({"KF301", "KF302", "KF303", "KF304", "KF305", "KF308", "KF309"})
+_OF_BROKERS = frozenset({"KF301", "KF302", "KF303", "KF304", "KF305", "KF308", "KF309", "KF310"})
 """The rules for which `Cluster.health` is enough."""
 _ABOUT: dict[Part, tuple[str, ...]] = {
     Part.PARTITIONS: ("KF303", "KF304", "KF305", "KF308"),
     Part.MIN_ISR: ("KF305",),
     Part.QUORUM: ("KF301",),
     Part.REASSIGNMENTS: ("KF309",),
+    Part.LOG_DIRS: ("KF310",),
 }
 
 
@@ -255,7 +258,7 @@ def _live_topics(
     cluster: Cluster, desired: Collection[Desired], untold: dict[str, list[str]]
 ) -> tuple[Mapping[ResourceRef, Observed], frozenset[ResourceRef]]:
     """The declared topics that exist, and those of which it is not known."""
-    wanted = frozenset(one.ref for one in desired if one.ref.kind == "Topic" and one.state is not None)
+    wanted = frozenset(one.ref for one in desired if is_topic(one.ref) and one.state is not None)
     if not wanted:
         return {}, wanted
     try:
@@ -274,7 +277,7 @@ def _live_groups(
     cluster: Cluster, desired: Collection[Desired], settings: Settings, untold: dict[str, list[str]]
 ) -> tuple[Mapping[str, Group], frozenset[ResourceRef]]:
     """The groups, without undeclared ones that are ignored, and the declared ones that are not known."""
-    declared = {one.ref for one in desired if one.ref.kind == "ConsumerGroup"}
+    declared = {one.ref for one in desired if is_group(one.ref)}
     try:
         reading = cluster.groups()
         unlisted = sorted(ref.name for ref in declared if ref.name not in reading.groups)
@@ -292,7 +295,7 @@ def _live_groups(
     groups = {
         name: group
         for name, group in sorted(reading.groups.items())
-        if ResourceRef("ConsumerGroup", name) in declared or not matches(name, settings.ignore)
+        if group_ref(name) in declared or not matches(name, settings.ignore)
     }
     if reading.unread:
         untold[_GROUPS].append(f"groups: {reading.unread}")

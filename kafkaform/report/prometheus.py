@@ -67,7 +67,7 @@ _FIGURES = {
 }
 
 
-def metrics(checkup: Checkup | None, name: str, at: float) -> str:
+def doctor_metrics(checkup: Checkup | None, name: str, at: float) -> str:
     """The metrics of a checkup.
 
     Args:

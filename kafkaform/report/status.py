@@ -14,7 +14,7 @@ from kafkaform.core.wording import counted
 from kafkaform.report.page import Cell, Column, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from kafkaform.core.groups import Group, Member
     from kafkaform.inspect.resource_status import GroupStanding, Standing, TopicStanding
@@ -57,14 +57,14 @@ _PARTITION_COLUMNS = (
 _IDLE_COLUMNS = (Column("IDLE MEMBER", least=11), Column("HOST", least=10), Column("ID", least=10))
 
 
-def render_status(standing: Standing, *, width: int | None = None, partitions: bool = False) -> Text:
+def render_status(standing: Standing, globs: Collection[str] = (), *, width: int | None = None) -> Text:
     """Word a reading for people.
 
     Args:
         standing: What was read.
+        globs: The names that were asked for: where one of them is the only group, its partitions are shown.
         width: The characters of a line of the terminal; None where no terminal reads it: then no name is
             folded, and none is left out.
-        partitions: Show every partition of the groups.
     """
     parts = []
     if standing.topics:
@@ -73,7 +73,7 @@ def render_status(standing: Standing, *, width: int | None = None, partitions: b
     if standing.groups:
         rows = [_group_row(one) for one in standing.groups]
         parts.append(_without_empty_teams(_GROUP_COLUMNS, rows, width))
-    if partitions:
+    if len({group.name for group in standing.groups}.intersection(globs)) == 1:
         parts += [part for one in standing.groups if one.group for part in _partitions(one.group, width)]
     if not parts:
         parts.append(Text("There is nothing to show."))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
         State,
     )
     from kafkaform.core.operations import Operation
+
+Shape: TypeAlias = Literal["cylinder", "box"]
+"""The shape of a resource in a graph, by Graphviz's name."""
 
 Layer: TypeAlias = dict[str, object]
 """A manifest's spec, or a part of one, in the kind's normal form: one spelling for each setting."""
@@ -86,6 +89,7 @@ class Kind(Protocol):
         folder: Where `import` puts its manifests, below the folder of all; empty for that folder itself.
         contents: What is lost with one that is deleted, for messages.
         endings: How one may have gone that no apply deleted, for messages.
+        shape: How one is drawn in a graph.
         nowhere: A spec with values that no manifest can have.
         hazards: The names by which its changes can be consented to or forbidden.
     """
@@ -97,6 +101,7 @@ class Kind(Protocol):
     folder: str
     contents: str
     endings: str
+    shape: Shape
     nowhere: Layer
     hazards: frozenset[str]
 

@@ -7,15 +7,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.model import Desired, ResourceRef
-from kafkaform.resources.consumer_group import group_of
+from kafkaform.core.model import Desired
+from kafkaform.resources.consumer_group import ConsumerGroupKind, group_of
 from kafkaform.resources.consumer_group.client import ASSIGNMENT, ASSIGNORS
+from kafkaform.resources.topic import topic_ref
 from kafkaform.rules.topic_values import count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkaform.core.groups import Group
+    from kafkaform.core.model import Desired
     from kafkaform.rules.catalogue import Scene
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
@@ -122,7 +124,7 @@ class DeclaredGroup:
         return known if known and len(known) == len(counts) else None
 
     def _partitions(self, topic: str) -> int | None:
-        ref = ResourceRef("Topic", topic)
+        ref = topic_ref(topic)
         declared = self.scene.declared.get(ref)
         if declared is not None:
             return count(declared, "partitions")
@@ -133,7 +135,7 @@ class DeclaredGroup:
 
 def groups(scene: Scene) -> list[DeclaredGroup]:
     """The declared groups, without tombstones."""
-    found = scene.of_kind("ConsumerGroup")
+    found = scene.of_kind(ConsumerGroupKind.name)
     return [DeclaredGroup(desired, scene) for desired in found if desired.state is not None]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, Desired, FieldValue, Observed, Undeclared
 from kafkaform.core.wording import setting
+from kafkaform.resources.topic import TopicKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +66,7 @@ class Value:
 
 def topics(scene: Scene) -> list[Desired]:
     """The declared topics, without tombstones."""
-    return [topic for topic in scene.of_kind("Topic") if topic.state is not None]
+    return [topic for topic in scene.of_kind(TopicKind.name) if topic.state is not None]
 
 
 def count(topic: Desired, path: str) -> int | None:

@@ -766,6 +766,8 @@ def test_a_healthy_cluster_says_so(cluster: Cluster, prefix: str) -> None:
     assert health.brokers == cluster.facts().brokers
     assert health.cluster_id == cluster.facts().cluster_id
     assert health.controller is not None
+    assert {log_dir.broker for log_dir in health.log_dirs} == alive
+    assert all(0 <= log_dir.usable <= (log_dir.total or 0) for log_dir in health.log_dirs)
     mine = [p for p in health.partitions if p.topic.startswith(prefix)]
     assert [(p.topic, p.partition) for p in mine] == [
         (f"{prefix}a", 0),

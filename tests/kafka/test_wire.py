@@ -19,7 +19,7 @@ from tests.unit.cluster.test_wire import _TELLING, read
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("group_description", "group_listing"):
+    for module in ("answers", "group_listing"):
         monkeypatch.setattr(f"kafkaform.cluster.kafka.{module}.COORDINATOR_TIMEOUT_S", -1.0)
     monkeypatch.setattr("kafkaform.cluster.transport.controlled._PAUSE_S", 0)
 

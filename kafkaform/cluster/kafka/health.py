@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kafkaform.cluster.kafka.answers import Answers
 from kafkaform.cluster.kafka.reassignments import read_running
 from kafkaform.cluster.kafka.replicas import plain_placement, swift_placement
+from kafkaform.cluster.kafka.sizes import read_log_dirs
 from kafkaform.cluster.kafka.topic_sources import CHUNK, WireReader
 from kafkaform.cluster.kafka.topics import topic_source
 from kafkaform.cluster.transport.api import Api, Question
@@ -27,6 +28,7 @@ from kafkaform.core.errors import (
 )
 from kafkaform.core.health import (
     Health,
+    LogDir,
     Part,
     Quorum,
     Voter,
@@ -139,6 +141,7 @@ def read_health(connection: Connection) -> Health:
     unread = _untold(placement, configs)
     quorum = _quorum(connection, placement.controller, unread)
     reassigning = _reassigning(connection, unread)
+    log_dirs = _log_dirs(connection, unread)
     if not placement.partitions and quorum is None:
         unread[Part.PARTITIONS] = "no topic is visible to this account"
     least = {name: found.effective.get(_MIN_ISR) for name, found in configs.found.items()}
@@ -153,6 +156,7 @@ def read_health(connection: Connection) -> Health:
         reassigning,
         unread,
         placement.cluster_id,
+        log_dirs,
     )
 
 
@@ -207,6 +211,16 @@ def _quorum(connection: Connection, controller: int | None, unread: dict[Part, s
     except KafkaformError as error:
         unread[Part.QUORUM] = error.message
         return None
+
+
+def _log_dirs(connection: Connection, unread: dict[Part, str]) -> tuple[LogDir, ...]:
+    try:
+        found, untold = read_log_dirs(connection, TIMEOUT_S)
+    except KafkaformError as error:
+        found, untold = (), error.message
+    if untold:
+        unread[Part.LOG_DIRS] = untold
+    return found
 
 
 def _reassigning(

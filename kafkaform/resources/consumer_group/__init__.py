@@ -31,7 +31,17 @@ if TYPE_CHECKING:
 
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Binding, FieldOutcome, Layer, Report, UpdateContext
+    from kafkaform.resources.base import Binding, FieldOutcome, Layer, Report, Shape, UpdateContext
+
+
+def group_ref(name: str) -> ResourceRef:
+    """The group with this name."""
+    return ResourceRef(ConsumerGroupKind.name, name)
+
+
+def is_group(ref: ResourceRef) -> bool:
+    """Whether a resource is a group."""
+    return ref.kind == ConsumerGroupKind.name
 
 
 def group_of(observed: Observed) -> Group | None:
@@ -49,6 +59,7 @@ class ConsumerGroupKind:
     folder = "groups"
     contents = "its offsets"
     endings = "expired or deleted"
+    shape: Shape = "box"
     nowhere: Layer = {"topics": []}  # noqa: RUF012 - read-only
     hazards = risk.HAZARDS
 

@@ -35,9 +35,19 @@ if TYPE_CHECKING:
 
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Layer, Report, UpdateContext
+    from kafkaform.resources.base import Layer, Report, Shape, UpdateContext
 
 _FIRST_FIELDS = ("partitions", REPLICATION_FACTOR, PLACEMENT)
+
+
+def topic_ref(name: str) -> ResourceRef:
+    """The topic with this name."""
+    return ResourceRef(TopicKind.name, name)
+
+
+def is_topic(ref: ResourceRef) -> bool:
+    """Whether a resource is a topic."""
+    return ref.kind == TopicKind.name
 
 
 class TopicKind:
@@ -50,6 +60,7 @@ class TopicKind:
     folder = ""
     contents = "its data"
     endings = "deleted"
+    shape: Shape = "cylinder"
     nowhere: Layer = {"partitions": 0, "replicationFactor": 0}  # noqa: RUF012 - read-only
     hazards = risk.HAZARDS
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kafkaform.cluster.kafka import group_description, group_listing, health, reassignments, sizes
 from kafkaform.cluster.kafka.groups import committed_offsets
 from kafkaform.cluster.kafka.replicas import swift_placement
+from kafkaform.cluster.kafka.sizes import read_log_dirs
 from kafkaform.cluster.kafka.throttles import read_rates
 from kafkaform.cluster.kafka.topic_sources import WireReader
 from kafkaform.cluster.transport import broker_socket
@@ -24,6 +25,7 @@ from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire import group_messages, large_answers
 from kafkaform.cluster.wire.partitions import PLACEMENT
 from kafkaform.core.errors import ClusterError, KafkaformError, MalformedAnswer
+from kafkaform.core.health import LogDir
 from tests.support.strategies import examples
 from tests.unit.cluster.test_topic_sources import compact, described, entry, varint
 
@@ -404,7 +406,7 @@ READERS: dict[str, tuple[Callable[[Connection], object], dict[int, bytes]]] = {
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("group_description", "group_listing"):
+    for module in ("answers", "group_listing"):
         monkeypatch.setattr(f"kafkaform.cluster.kafka.{module}.COORDINATOR_TIMEOUT_S", -1.0)
     monkeypatch.setattr("kafkaform.cluster.transport.controlled._PAUSE_S", 0)
 
@@ -439,3 +441,61 @@ def test_answers_about_others_than_were_asked_about_are_errors() -> None:
     (rates,) = read_rates(cast("Connection", Damaged(answers))).values()
     assert isinstance(rates, ClusterError)
     assert rates.message == "broker 1 tells of others' configs, not of its own"
+
+
+# --- volumes ---------------------------------------------------------------------------------------
+
+
+class Volumes:
+    """A connection whose brokers answer DescribeLogDirs v4 as told, or do not know it."""
+
+    def __init__(self, answers: Mapping[int, bytes | ClusterError] | None) -> None:
+        self._answers = answers
+
+    def speaks(self, api: Api) -> bool:
+        assert (api.key, api.version) == (35, 4)
+        return self._answers is not None
+
+    def ask_each(self, question: Question[Any], body: bytes, timeout_s: float) -> dict[int, Any]:
+        assert (body, timeout_s) == (b"\x01\x00", 3.0)
+        return {
+            broker: answer
+            if isinstance(answer, ClusterError)
+            else read_answers(question, [answer], f"broker {broker}")[0]
+            for broker, answer in (self._answers or {}).items()
+        }
+
+
+def described_volumes(*dirs: tuple[str, int, int, int], error: int = 0) -> bytes:
+    """An answer with log directories: path, error code, total and usable bytes."""
+    each = [
+        pack(">h", code) + string(path) + b"\x01" + pack(">qq", total, usable) + b"\x00"
+        for path, code, total, usable in dirs
+    ]
+    return pack(">ih", 0, error) + bytes([len(dirs) + 1]) + b"".join(each) + b"\x00"
+
+
+def read_volumes(answers: Mapping[int, bytes | ClusterError] | None) -> tuple[tuple[LogDir, ...], str]:
+    return read_log_dirs(cast("Connection", Volumes(answers)), 3.0)
+
+
+def test_each_log_directory_is_told_with_its_volume() -> None:
+    first = described_volumes(("/b", 0, 100, 7), ("/a", 56, -1, -1))
+    assert read_volumes({2: described_volumes(("/a", 0, 50, 50)), 1: first}) == (
+        (LogDir(1, "/a", None), LogDir(1, "/b", 100, 7), LogDir(2, "/a", 50, 50)),
+        "",
+    )
+
+
+def test_brokers_before_volumes_were_told_are_not_asked() -> None:
+    assert read_volumes(None) == ((), "")
+
+
+def test_who_does_not_tell_of_volumes_is_named() -> None:
+    found, untold = read_volumes(
+        {1: ClusterError("no answer"), 2: described_volumes(error=31), 3: described_volumes(("/a", 0, 9, 1))}
+    )
+    assert (found, untold) == ((LogDir(3, "/a", 9, 1),), "broker 1: no answer")
+    assert read_volumes({2: described_volumes(error=31)})[1].startswith(
+        "broker 2: this account is not authorised"
+    )

@@ -15,7 +15,7 @@ from kafkaform.core.layout import Broker, PartitionState
 from kafkaform.core.model import Diagnostic, Location, ResourceRef, Severity
 from kafkaform.inspect.health_check import Checkup, Untold
 from kafkaform.report.doctor import checkup_to_json, headline, render_checkup
-from kafkaform.report.prometheus import metrics
+from kafkaform.report.prometheus import doctor_metrics
 
 PARTITIONS = (
     PartitionState("a", 0, 1, (1, 2), (1, 2)),
@@ -158,7 +158,7 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
 
 
 def test_metrics() -> None:
-    assert samples(metrics(ILL, "prod", 1_800_000_000.5)) == {
+    assert samples(doctor_metrics(ILL, "prod", 1_800_000_000.5)) == {
         ("kafkaform_healthy",): 0,
         ("kafkaform_doctor_success",): 1,
         ("kafkaform_doctor_last_run_timestamp_seconds",): 1_800_000_000.5,
@@ -176,14 +176,14 @@ def test_metrics() -> None:
 
 
 def test_every_metric_is_described_and_names_its_cluster() -> None:
-    families = list(text_string_to_metric_families(metrics(ILL, "prod", 1)))
+    families = list(text_string_to_metric_families(doctor_metrics(ILL, "prod", 1)))
     assert {family.type for family in families} == {"gauge"}
     assert all(family.documentation.endswith(".") for family in families)
     assert {s.labels["cluster"] for family in families for s in family.samples} == {"prod"}
 
 
 def test_a_cluster_that_could_not_be_read_does_not_look_healthy() -> None:
-    assert samples(metrics(None, "c", 5)) == {
+    assert samples(doctor_metrics(None, "c", 5)) == {
         ("kafkaform_healthy",): 0,
         ("kafkaform_doctor_success",): 0,
         ("kafkaform_doctor_last_run_timestamp_seconds",): 5,
@@ -191,19 +191,19 @@ def test_a_cluster_that_could_not_be_read_does_not_look_healthy() -> None:
 
 
 def test_success_and_health_are_two_things() -> None:
-    unknown = samples(metrics(replace(ILL, findings=()), "c", 5))
+    unknown = samples(doctor_metrics(replace(ILL, findings=()), "c", 5))
     assert (unknown["kafkaform_healthy",], unknown["kafkaform_doctor_success",]) == (0, 0)
-    well = samples(metrics(WELL, "c", 5))
+    well = samples(doctor_metrics(WELL, "c", 5))
     assert (well["kafkaform_healthy",], well["kafkaform_doctor_success",]) == (1, 1)
 
 
 def test_names_are_escaped_in_labels() -> None:
     name = 'a"b\\c\nd{}=é'
     odd = replace(ILL, groups={name: replace(ILL.groups["g"], name=name)})
-    assert samples(metrics(odd, "x", 1))["kafkaform_group_lag", name] == 7
+    assert samples(doctor_metrics(odd, "x", 1))["kafkaform_group_lag", name] == 7
 
 
 def test_the_global_registry_stays_as_it_was() -> None:
     before = {family.name for family in REGISTRY.collect()}
-    metrics(ILL, "prod", 1)
+    doctor_metrics(ILL, "prod", 1)
     assert {family.name for family in REGISTRY.collect()} == before

@@ -46,12 +46,12 @@ GROUP = Group(
 )
 
 
-def text(*ones: TopicStanding | GroupStanding, width: int | None = None, partitions: bool = False) -> str:
+def text(*ones: TopicStanding | GroupStanding, width: int | None = None, globs: tuple[str, ...] = ()) -> str:
     standing = Standing(
         tuple(one for one in ones if isinstance(one, TopicStanding)),
         tuple(one for one in ones if isinstance(one, GroupStanding)),
     )
-    return render_status(standing, width=width, partitions=partitions).plain
+    return render_status(standing, globs, width=width).plain
 
 
 def row(one: TopicStanding | GroupStanding) -> str:
@@ -119,7 +119,7 @@ def test_what_nobody_declares_is_marked_only_where_manifests_were_read() -> None
 
 
 def test_the_partitions_of_a_group_and_who_has_them() -> None:
-    shown = text(GroupStanding("shop", GROUP), partitions=True).split("\n\n", 1)[1]
+    shown = text(GroupStanding("shop", GROUP), globs=("shop", "x*")).split("\n\n", 1)[1]
     assert shown.split("\n") == [
         "shop: assignor uniform, coordinator broker 2",
         "TOPIC      PARTITION  COMMITTED    END    LAG  MEMBER  HOST",
@@ -133,7 +133,7 @@ def test_the_partitions_of_a_group_and_who_has_them() -> None:
 
 
 def test_a_group_without_any_partition() -> None:
-    shown = text(GroupStanding("g", Group("g", "classic", "Empty")), partitions=True)
+    shown = text(GroupStanding("g", Group("g", "classic", "Empty")), globs=("g",))
     assert shown.endswith("\n\ng\nno partition has an offset or a member")
 
 
@@ -152,7 +152,7 @@ def test_names_are_whole_in_a_pipe_and_on_a_narrow_terminal() -> None:
 def test_eighty_columns_are_enough_for_every_table() -> None:
     group = GroupStanding("shop." + LONG, GROUP, declared=False, expected=12_000)
     missing = GroupStanding("none", None, declared=True, team="customer-care")
-    shown = text(TopicStanding(LONG, observed(), False, "", 1), group, missing, width=80, partitions=True)
+    shown = text(TopicStanding(LONG, observed(), False, "", 1), group, missing, width=80, globs=(group.name,))
     assert max(map(len, shown.split("\n"))) <= 80
 
 
@@ -248,7 +248,7 @@ def test_no_name_reaches_the_terminal_as_it_is(name: str, client: str, width: in
         GroupStanding(name, Group(name, "classic", name, members=group.members, positions=held)),
         GroupStanding(name, group, team=client),
         width=width,
-        partitions=True,
+        globs=(name,),
     )
     assert all(printable(line) == line for line in shown.split("\n"))
     assert (

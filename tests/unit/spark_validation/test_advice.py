@@ -6,12 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spark_validation.advice import advise
+from spark_validation.advice import advise, salts
 from spark_validation.analysis import analyse
 from spark_validation.hashing import PARTITIONERS, Keys
 from spark_validation.imbalance import expected_ratio, keys_needed, likely_ratio, most_partitions
 from spark_validation.results import Estimate, GroupResult, Limits, MemberShare, TopicResult, WhatIf
-from spark_validation.salting import salts
 from tests.support.skew_simulation import (
     SimulatedTopic,
     bursts,

@@ -1,13 +1,16 @@
-"""Student's t, and intervals that stay where their values can be."""
+"""Intervals, and the standard errors they follow from."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
 
 from spark_validation import intervals
-from spark_validation.intervals import Replicated
+from spark_validation.intervals import Replicated, Weighting
 from spark_validation.results import Estimate
+from spark_validation.windows import Span, plan_windows
 
 
 def replicated(*slices: float, known: float = 0.0, fraction: float = 0.0) -> Replicated:
@@ -67,3 +70,78 @@ def test_what_no_window_has_may_still_be_somewhere() -> None:
 
 def test_the_more_windows_there_are_the_less_is_missed() -> None:
     assert intervals.unseen(40) > intervals.unseen(120) > 0
+
+
+# --- totals and their standard errors from slices ---------------------------------------------------
+
+
+RANDOM = np.random.default_rng(5)
+
+
+def of(slices: list[float], fraction: float = 0.0) -> Replicated:
+    return Replicated.of(np.array(slices), np.array(0.0), fraction)
+
+
+def test_a_total_is_what_slices_and_known_partitions_add_up_to() -> None:
+    found = Replicated.of(np.array([[1.0, 2.0], [0.0, 5.0]]), np.array([10.0, 0.0]), 0.5)
+    assert found.total.tolist() == [13.0, 5.0]
+    assert found.without.tolist() == [[14.0, 12.0], [10.0, 0.0]]
+    assert found.sum.total == 18.0
+
+
+def test_the_standard_error_is_right_for_independent_slices() -> None:
+    """The mean of its square over many samples is the variance of the total."""
+    slices = RANDOM.normal(100.0, 3.0, size=(4000, 10))
+    found = Replicated.of(slices, np.zeros(4000), 0.0)
+    assert math.sqrt(float(np.mean(found.deviation**2))) == pytest.approx(3.0 * math.sqrt(10), rel=0.03)
+
+
+def test_a_slow_change_over_the_log_is_no_chance() -> None:
+    trend = np.arange(10) * 100.0
+    found = of((trend + RANDOM.normal(0, 3.0, 10)).tolist())
+    assert float(found.deviation) < 0.4 * trend.std() * math.sqrt(10)
+
+
+def test_one_sudden_change_is_no_noise() -> None:
+    step = of([1.0, 1.1, 1.0, 1.1, 1.0, 5.0, 5.1, 5.0, 5.1, 5.0])
+    assert float(step.noise) < float(step.deviation) / 5
+
+
+def test_the_more_is_read_the_less_is_uncertain() -> None:
+    slices = [1.0, 2.0, 1.5, 3.0]
+    none, some, all_ = (float(of(slices, fraction).deviation) for fraction in (0.0, 0.75, 1.0))
+    assert some == pytest.approx(none / 2)
+    assert all_ == 0.0
+
+
+def test_rounding_is_no_uncertainty() -> None:
+    thirds = Replicated.of(np.full((3, 7), 0.1) * 1e9 / 3, np.zeros(3), 0.0)
+    assert thirds.over_mean.deviation.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_ratio_to_nothing_is_0() -> None:
+    assert (of([1.0, 2.0]) / of([0.0, 0.0])).total == 0.0
+
+
+def test_counts_stand_for_the_offsets_that_were_not_read() -> None:
+    spans = (Span(0, 0, 100_000), Span(1, 50, 70), Span(2, 9, 9))
+    plan = plan_windows(spans, records=10_000, seed=1)
+    weighting = Weighting.of(plan)
+    counts = np.zeros((3, plan.slices), dtype=np.int64)
+    for window in plan.windows:
+        counts[window.partition, window.slice] += window.end - window.start
+    found = weighting.by_partition(counts)
+    assert found.total.tolist() == pytest.approx([100_000, 20, 0])
+    assert weighting.census.tolist() == [False, True, True]
+    assert weighting.windows == plan.slices
+    assert weighting.fraction == pytest.approx(0.1, rel=0.01)
+    assert found.deviation.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_only_partitions_that_were_not_read_whole_are_uncertain() -> None:
+    plan = plan_windows((Span(0, 0, 100_000), Span(1, 0, 80)), records=10_000, seed=1)
+    counts = RANDOM.integers(1, 50, size=(2, plan.slices))
+    found = Weighting.of(plan).by_partition(counts)
+    assert found.deviation[0] > 0
+    assert found.deviation[1] == 0
+    assert found.total[1] == counts[1].sum()

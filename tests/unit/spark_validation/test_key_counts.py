@@ -1,15 +1,28 @@
-"""Tallies add up."""
+"""Key counts add up, survive the way to the driver, and are placed on other partition counts."""
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import fields
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_validation.hashing import Keys, crc32
-from spark_validation.key_counts import HOT_BY_BYTES, HOT_KEYS, MOST_EARLIER, HotKey, Layout, Tally, hottest
+from spark_validation.key_counts import (
+    HOT_BY_BYTES,
+    HOT_KEYS,
+    MOST_EARLIER,
+    HotKey,
+    Layout,
+    Tally,
+    candidates,
+    hottest,
+    pack,
+    unpack,
+)
 from tests.support.skew_records import Record, assert_same, batches, count, is_empty
 from tests.unit.spark_validation.test_counting import LAYOUT, drawn, samples
 
@@ -94,3 +107,80 @@ def test_so_many_keys_are_kept_and_no_more() -> None:
     kept = hottest(keys, np.array([1.0]))
     numbers = [int(key.digest, 16) for key in kept]
     assert numbers == [*range(HOT_KEYS), *range(500 - HOT_BY_BYTES, 500)]
+
+
+# --- a tally survives the way from a reducer to the driver ------------------------------------------
+
+
+@given(samples())
+def test_what_is_unpacked_is_what_was_packed(sample: tuple[list[Record], Layout]) -> None:
+    records, layout = sample
+    tally = count(batches(records), layout)
+    assert_same(unpack(pack(tally), layout), tally)
+
+
+@given(samples())
+def test_unpacked_tallies_can_be_merged(sample: tuple[list[Record], Layout]) -> None:
+    records, layout = sample
+    total = Tally.empty(layout)
+    total.merge(unpack(pack(count(batches(records), layout)), layout), layout)
+    assert_same(total, count(batches(records), layout))
+
+
+def test_an_empty_tally_can_be_packed() -> None:
+    layout = Layout(3, 4, (1.0,) * 3, (True,) * 3, (6,))
+    assert_same(unpack(pack(Tally.empty(layout)), layout), Tally.empty(layout))
+
+
+def test_an_empty_key_that_may_be_shown_is_not_taken_for_a_hidden_one() -> None:
+    records = [Record(0, 0, b"", 1, 1)]
+    for shown, key in ((True, b""), (False, None)):
+        layout = Layout(1, 1, (1.0,), (True,), keep_keys=shown)
+        assert unpack(pack(count(batches(records), layout)), layout).hot[0].key == key
+
+
+def test_a_pickle_is_not_unpacked() -> None:
+    layout = Layout(1, 1, (1.0,), (True,))
+    with pytest.raises(ValueError, match="allow_pickle"):
+        unpack(pickle.dumps("anything"), layout)
+
+
+def test_a_topic_of_many_partitions_stays_small() -> None:
+    """Of 120 partitions; the driver reads one such a reducer."""
+    layout = Layout(120, 16, (1.0,) * 120, (True,) * 120, (120, 240))
+    records = [Record(n % 120, n % 16, b"%d" % (n % 400), 100, n) for n in range(20_000)]
+    assert len(pack(count(batches(records, 5_000), layout))) < 1_500_000
+
+
+# --- the partition counts that keys are placed on ---------------------------------------------------
+
+
+def test_there_are_multiples_and_counts_with_many_divisors() -> None:
+    assert candidates(12, ()) == (12, 18, 24, 30, 36, 40, 42, 48)
+    assert candidates(1, ()) == (1, 2, 3, 4)
+    assert candidates(7, ()) == (7, 12, 14, 18, 20, 21, 24, 28)
+
+
+def test_what_is_asked_for_is_added_however_small_or_large() -> None:
+    assert candidates(12, (5, 1000, 24)) == (5, 12, 18, 24, 30, 36, 40, 42, 48, 1000)
+
+
+def test_a_topic_of_very_many_partitions_gets_multiples_only() -> None:
+    assert candidates(20_000, ()) == (20_000, 30_000, 40_000, 60_000, 80_000)
+
+
+@pytest.mark.parametrize("count", [0, -3])
+def test_what_is_no_count_is_refused(count: int) -> None:
+    with pytest.raises(ValueError, match=f"{count} is no partition count"):
+        candidates(12, (24, count))
+
+
+@given(st.integers(1, 2000), st.lists(st.integers(1, 5000), max_size=5))
+def test_the_present_count_is_there_and_nothing_but_larger_ones(partitions: int, asked: list[int]) -> None:
+    found = candidates(partitions, asked)
+    own = set(found) - {*asked} | {partitions}
+    assert {*asked} <= {*found}
+    assert min(own) == partitions
+    assert max(own) <= 4 * partitions
+    assert len(own) <= 8
+    assert list(found) == sorted({*found})

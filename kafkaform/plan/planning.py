@@ -27,7 +27,7 @@ from kafkaform.core.model import (
     risk_of,
 )
 from kafkaform.core.moves import MoveOptions
-from kafkaform.core.operations import AlterConfigs, Reassign
+from kafkaform.core.operations import Phase, Reassign
 from kafkaform.plan.placement_planning import with_copies, with_placements
 from kafkaform.plan.planner import diff, readers_of
 from kafkaform.plan.policy import PRUNED, Policy, is_own, matches
@@ -42,7 +42,7 @@ from kafkaform.rules.notes import idle_waivers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ClusterReader, GroupReader, ResourceReader
     from kafkaform.config.settings import ClusterSettings, Settings
     from kafkaform.core.groups import Group
     from kafkaform.core.model import Intent
@@ -91,7 +91,7 @@ def silent(_: str) -> None:
 
 def make_plan(
     request: Request,
-    cluster: Cluster,
+    cluster: ClusterReader,
     settings: Settings,
     target: ClusterSettings | None,
     *,
@@ -176,7 +176,7 @@ def make_plan(
 
 def judged_again(
     plan: Plan,
-    cluster: Cluster,
+    cluster: ClusterReader,
     settings: Settings,
     target: ClusterSettings | None,
     facts: Facts,
@@ -263,7 +263,7 @@ def wanted(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
 def judge_changes(
     plan: Plan,
     scene: Scene,
-    cluster: Cluster,
+    cluster: GroupReader,
     settings: Settings,
     tell: Callable[[str], None],
     *,
@@ -280,7 +280,7 @@ def judge_changes(
 
 
 def _groups_concerned(
-    plan: Plan, scene: Scene, cluster: Cluster, tell: Callable[[str], None], *, watch: bool
+    plan: Plan, scene: Scene, cluster: GroupReader, tell: Callable[[str], None], *, watch: bool
 ) -> tuple[Mapping[str, Group], tuple[Diagnostic, ...]]:
     """The groups that the changes of a plan may affect: to read all of them for nothing would take long."""
     changing = [change.change for change in plan.changes if change.status is not Status.REFUSED]
@@ -336,7 +336,7 @@ def _blocking(policy: Policy, findings: Iterable[tuple[ResourceRef | None, Diagn
     return replace(policy, blocked=blocked, brake=brake)
 
 
-def with_sizes(facts: Facts, plan: Plan, observation: Observation, cluster: Cluster) -> Facts:
+def with_sizes(facts: Facts, plan: Plan, observation: Observation, cluster: ResourceReader) -> Facts:
     """The facts with the sizes of what a risky change touches: asking for all would take far longer."""
     touched = [
         observation.resources[change.ref]
@@ -368,7 +368,7 @@ def check_identity(facts: Facts, target: ClusterSettings | None) -> None:
         )
 
 
-def validated(plan: Plan, cluster: Cluster) -> Plan:
+def validated(plan: Plan, cluster: ResourceReader) -> Plan:
     """Let the brokers check every change that is not refused yet; what they object to is refused.
 
     An account that may not alter may not have it checked either, and a check can go unanswered: the plan
@@ -400,8 +400,8 @@ def validated(plan: Plan, cluster: Cluster) -> Plan:
 
 def _requests(asked: Sequence[Operation]) -> Iterator[Sequence[Operation]]:
     """What is checked at a time: a resource whose configs are altered in two steps comes in two requests."""
-    late = [o for o in asked if isinstance(o, AlterConfigs) and o.least_in_sync]
-    yield from batches(o for o in asked if not (isinstance(o, AlterConfigs) and o.least_in_sync))
+    late = [o for o in asked if o.phase is Phase.CONFIGURE_IN_SYNC]
+    yield from batches(o for o in asked if o.phase is not Phase.CONFIGURE_IN_SYNC)
     yield from batches(late)
 
 

@@ -30,7 +30,7 @@ Layer: TypeAlias = dict[str, object]
 """A manifest's spec, or a part of one, in the kind's normal form: one spelling for each setting."""
 
 
-class Report(Protocol):
+class ReportProblem(Protocol):
     """Takes a problem of a spec."""
 
     def __call__(
@@ -50,6 +50,21 @@ class Binding:
 
     text: str
     fits: Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Shorthand:
+    """A second place in a spec for a config: `section: {field: value}`.
+
+    Attributes:
+        section: The key of the spec.
+        field: The key below it.
+        is_main: Whether `section: value` means this field.
+    """
+
+    section: str
+    field: str
+    is_main: bool = False
 
 
 class FieldOutcome(Enum):
@@ -92,6 +107,10 @@ class Kind(Protocol):
         shape: How one is drawn in a graph.
         nowhere: A spec with values that no manifest can have.
         hazards: The names by which its changes can be consented to or forbidden.
+        counts: The fields that are whole numbers, and that every resource of the kind has.
+        shorthands: The second places of configs in a spec, by field.
+        verbatim: The keys of a spec below which scalars keep their source text, besides `config`: what they
+            mean is for the kind to say.
     """
 
     name: str
@@ -104,6 +123,9 @@ class Kind(Protocol):
     shape: Shape
     nowhere: Layer
     hazards: frozenset[str]
+    counts: frozenset[str]
+    shorthands: Mapping[str, Shorthand]
+    verbatim: frozenset[str]
 
     def configs(self) -> Mapping[str, ConfigKey]:
         """Kafka's configs of the kind, by name."""
@@ -111,7 +133,7 @@ class Kind(Protocol):
     def inherited(self, broker_configs: Mapping[str, str | None]) -> Mapping[str, str | None]:
         """The value that a resource without an own one has, for every config, by what a broker is set to."""
 
-    def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
+    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
         """Bring a spec that fits the schema into normal form; settings with bad values are reported."""
 
     def written(
@@ -133,7 +155,7 @@ class Kind(Protocol):
     def idle(self, observed: Observed) -> bool:
         """Whether a live resource has nothing yet that a manifest must say of it."""
 
-    def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
+    def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
         """Split a merged, normalised spec into the state to reach (None: absent) and the intent."""
 
     def field_order(self, path: str) -> tuple[int, str]:
@@ -196,6 +218,23 @@ class Kind(Protocol):
         """What of the live resource stands against a change, and what to do about it; None if nothing does.
 
         Asked when a plan is made, and once more right before it is carried out.
+        """
+
+    def policy_fields(self) -> Mapping[str, ConfigKey]:
+        """The fields that a policy can ask about besides configs and single values of a spec, by path."""
+
+    def is_vendor_config(self, name: str) -> bool:
+        """Whether policies can ask about a config that Apache Kafka does not know, as a vendor may."""
+
+    def described(
+        self, path: str, before: FieldValue, after: FieldValue
+    ) -> tuple[str, tuple[str, ...]] | None:
+        """What becomes of a field, as a whole and part by part; None where its values say it best.
+
+        Args:
+            path: The field.
+            before: The value before; None in a create.
+            after: The value afterwards.
         """
 
 

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.model import Desired
 from kafkaform.resources.consumer_group import ConsumerGroupKind, group_of
 from kafkaform.resources.consumer_group.client import ASSIGNMENT, ASSIGNORS
 from kafkaform.resources.topic import topic_ref

@@ -25,13 +25,22 @@ from kafkaform.core.wording import counted
 from kafkaform.resources.base import compared
 from kafkaform.resources.consumer_group import operations as group_operations
 from kafkaform.resources.consumer_group import risk, spec
+from kafkaform.resources.consumer_group.client import client_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Binding, FieldOutcome, Layer, Report, Shape, UpdateContext
+    from kafkaform.resources.base import (
+        Binding,
+        FieldOutcome,
+        Layer,
+        ReportProblem,
+        Shape,
+        Shorthand,
+        UpdateContext,
+    )
 
 
 def group_ref(name: str) -> ResourceRef:
@@ -62,6 +71,9 @@ class ConsumerGroupKind:
     shape: Shape = "box"
     nowhere: Layer = {"topics": []}  # noqa: RUF012 - read-only
     hazards = risk.HAZARDS
+    counts: frozenset[str] = frozenset()
+    shorthands: Mapping[str, Shorthand] = {}
+    verbatim = frozenset({"client", "offsets"})
 
     def configs(self) -> Mapping[str, ConfigKey]:
         """The group configs."""
@@ -75,7 +87,7 @@ class ConsumerGroupKind:
             defaults[name] = None if value is None else kafka_configs.observed(key, value)
         return defaults
 
-    def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
+    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
         """See `Kind.normalise`."""
         return spec.normalise(layer, report)
 
@@ -94,7 +106,7 @@ class ConsumerGroupKind:
         group = group_of(observed)
         return group is None or not group.topics
 
-    def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
+    def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
         """See `Kind.resolve`."""
         return spec.resolve(layer, report)
 
@@ -189,6 +201,20 @@ class ConsumerGroupKind:
             case Create(state=state):
                 paths = list(state)
         return _obstacle_to_offsets([path for path in paths if path.startswith(OFFSETS_PREFIX)], group)
+
+    def policy_fields(self) -> Mapping[str, ConfigKey]:
+        """The properties that a manifest may set for the members, spelt as its normal form has them."""
+        return {f"client.{name}": key for name, key in client_keys().items()}
+
+    def is_vendor_config(self, _name: str) -> bool:
+        """Never: policies ask about group configs of Apache Kafka."""
+        return False
+
+    def described(
+        self, _path: str, _before: FieldValue, _after: FieldValue
+    ) -> tuple[str, tuple[str, ...]] | None:
+        """None: values say it."""
+        return None
 
 
 def _obstacle_to_offsets(paths: list[str], group: Group) -> tuple[str, str | None] | None:

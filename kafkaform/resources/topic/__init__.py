@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Layer, Report, Shape, UpdateContext
+    from kafkaform.resources.base import Layer, ReportProblem, Shape, Shorthand, UpdateContext
 
 _FIRST_FIELDS = ("partitions", REPLICATION_FACTOR, PLACEMENT)
 
@@ -63,6 +63,9 @@ class TopicKind:
     shape: Shape = "cylinder"
     nowhere: Layer = {"partitions": 0, "replicationFactor": 0}  # noqa: RUF012 - read-only
     hazards = risk.HAZARDS
+    counts = frozenset(spec.COUNTS)
+    shorthands: Mapping[str, Shorthand] = spec.SHORTHANDS
+    verbatim = frozenset({spec.RETENTION})
 
     def configs(self) -> Mapping[str, ConfigKey]:
         """The topic configs."""
@@ -72,7 +75,7 @@ class TopicKind:
         """See `kafka_configs.cluster_defaults`."""
         return kafka_configs.cluster_defaults(broker_configs)
 
-    def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
+    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
         """See `Kind.normalise`."""
         return spec.normalise(layer, report)
 
@@ -90,7 +93,7 @@ class TopicKind:
         """Never: a topic has partitions."""
         return False
 
-    def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
+    def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
         """See `Kind.resolve`."""
         return spec.resolve(layer, report)
 
@@ -212,3 +215,19 @@ class TopicKind:
     def obstacle(self, _change: Change, _observed: Observed) -> tuple[str, str | None] | None:
         """Nothing that a topic is or does stands against a change that its risk allows."""
         return None
+
+    def policy_fields(self) -> Mapping[str, ConfigKey]:
+        """None."""
+        return {}
+
+    def is_vendor_config(self, name: str) -> bool:
+        """See `kafka_configs.is_vendor`."""
+        return kafka_configs.is_vendor(name)
+
+    def described(
+        self, path: str, before: FieldValue, after: FieldValue
+    ) -> tuple[str, tuple[str, ...]] | None:
+        """Where replicas go."""
+        if path != PLACEMENT or after is None:
+            return None
+        return placement.placed(str(after)) if before is None else placement.moved(str(before), str(after))

@@ -23,7 +23,7 @@ from tests.support.skew_scenes import empty, hot, measured, report, what_if
 SCHEMA = load_schema("skew")
 VALIDATOR = Draft202012Validator(SCHEMA)
 ACCEPTOR = Acceptor(SCHEMA)
-CLASSES = {name: one for name, one in vars(results).items() if is_dataclass(one) and name != "Limits"}
+CLASSES = {name: one for name, one in vars(results).items() if is_dataclass(one) and name != "SkewLimits"}
 
 
 def full() -> SkewReport:

@@ -202,7 +202,7 @@ class Mover:
             raise self._lost  # or the next batch would be waited for, in vain
 
     def _wind_up(self, run: BatchRun) -> None:
-        """Take back what is not over, and the throttles; notes a lock that is lost, and what cannot be done."""
+        """Take back what is not over, and the throttles; note a lost lock, and what cannot be done."""
         try:
             run.take_back()
         except LockLost as error:

@@ -203,7 +203,7 @@ def test_wrong_usage(project: Project, arguments: tuple[str, ...], says: str) ->
     assert says in project.run("doctor", *arguments).needs(64).err
 
 
-@pytest.mark.parametrize("output_format", ["text", "json", "prometheus"])
+@pytest.mark.parametrize("output_format", ["text", "json", "markdown", "prometheus"])
 def test_a_report_goes_into_a_file_whole(project: Project, output_format: str) -> None:
     file = project.folder / "out" / "report"
     file.parent.mkdir()
@@ -215,6 +215,8 @@ def test_a_report_goes_into_a_file_whole(project: Project, output_format: str) -
     match output_format:
         case "json":
             assert json.loads(text)["healthy"] is True
+        case "markdown":
+            assert text.startswith("## kafkaform doctor: healthy\n")
         case "prometheus":
             assert "kafkaform_healthy" in {family.name for family in text_string_to_metric_families(text)}
         case _:

@@ -31,7 +31,7 @@ from kafkaform.cli.terminal import prose_width
 from kafkaform.core.errors import AuditError, KafkaformError, UsageError
 from kafkaform.core.files import write_file
 from kafkaform.inspect.drift import Drift, Unmanaged, Verdict, find_drift, has_drift
-from kafkaform.plan.planning import Request, make_plan
+from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.drift_ways import Reach
 from kafkaform.resources import KINDS
 from kafkaform.rules import plugins
@@ -130,7 +130,7 @@ def _plan(
 ) -> Plan:
     inventory = ("Topic",) if unmanaged is Unmanaged.IGNORE else tuple(KINDS)
     request = Request(desired, subset, environment=session.environment, inventory=inventory, reading=True)
-    return make_plan(request, cluster, session.settings, session.target)
+    return build_plan(request, cluster, session.settings, session.target)
 
 
 def _record(target: ClusterSettings, cluster: Cluster, plan: Plan) -> Trail | str:

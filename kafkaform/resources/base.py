@@ -88,6 +88,8 @@ class Kind(Protocol):
         endings: How one may have gone that no apply deleted, for messages.
         nowhere: A spec with values that no manifest can have.
         hazards: The names by which its changes can be consented to or forbidden.
+        prunable: Whether `--prune` may delete one that nobody declares.
+        placed: Whether it has replicas on brokers, and data of a size that they tell.
     """
 
     name: str
@@ -99,6 +101,8 @@ class Kind(Protocol):
     endings: str
     nowhere: Layer
     hazards: frozenset[str]
+    prunable: bool
+    placed: bool
 
     def configs(self) -> Mapping[str, ConfigKey]:
         """Kafka's configs of the kind, by name."""
@@ -192,6 +196,15 @@ class Kind(Protocol):
 
         Asked when a plan is made, and once more right before it is carried out.
         """
+
+    def concerns_readers(self, change: Change) -> bool:
+        """Whether the groups that read a resource must know of a change of it."""
+
+    def is_watched(self, change: Change, observed: Observed) -> bool:
+        """Whether a resource is read twice before a change, as somebody unseen may be using it."""
+
+    def first_offsets(self, change: Change) -> Mapping[str, ResourceRef]:
+        """The fields of a change that commit first offsets, each with the topic that it is for."""
 
 
 def unclassified(name: str, *, known: bool) -> str:

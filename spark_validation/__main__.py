@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from spark_validation.submit import main
+from spark_validation.submit import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(sys.argv[1:]))

@@ -20,13 +20,13 @@ from kafkaform.cli.options import (
     target_option,
     where_options,
 )
-from kafkaform.cli.output import header, print_plan, print_text, tell, verbose_option
+from kafkaform.cli.output import format_option, header, show, tell, verbose_option
 from kafkaform.cli.plan_verification import Trust, require_same, trust_options
 from kafkaform.cli.progress import ended_by_sigterm, interruptible, progress
 from kafkaform.cli.safeguards import Safeguards, safeguard_options, settle, unspent
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import PLAN_SUFFIX, read_plan_file
-from kafkaform.cli.terminal import is_terminal, prose_width
+from kafkaform.cli.terminal import is_terminal
 from kafkaform.config.settings import find_settings
 from kafkaform.core.errors import InvalidInput, KafkaformError, PlanFileError, UsageError
 from kafkaform.core.model import Delete, Plan, Risk, Status, risk_of
@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from kafkaform.apply.change_execution import Journal
     from kafkaform.apply.moves.throttle_journal import ThrottleLedger
     from kafkaform.cli.plan import Scope
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.kafka.cluster import KafkaCluster
+    from kafkaform.cluster.protocol import ClusterWriter, HealthReader, ResourceReader
     from kafkaform.core.apply_result import ApplyReport
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import Facts, Intent, ResourceRef
@@ -80,14 +81,7 @@ def _nothing_applied() -> Iterator[None]:
     help="Also delete data and add partitions while partitions are offline or under-replicated.",
 )
 @click.option("--auto-approve", is_flag=True, help="Do not ask; for CI, where the plan was reviewed before.")
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="json prints nothing but the result on stdout; the plan goes to stderr.",
-)
+@format_option("apply", "json prints nothing but the result on stdout; the plan goes to stderr.")
 @verbose_option
 @_nothing_applied()
 def apply(
@@ -155,7 +149,7 @@ def apply(
             if shown.changes or not there:
                 # Of a saved plan, too, what counts is where it is applied now.
                 here = replace(about, configuration=session.config_file, servers=session.servers)
-                print_plan(shown, here, "text", verbose=verbose, err=output_format == "json")
+                show("plan", "text", shown, header=here, verbose=verbose, err=output_format == "json")
             if shown.with_status(Status.PLANNED) and not auto_approve:
                 _confirm(shown, session)
                 if grounds is None:  # nobody knows how long the answer took
@@ -165,7 +159,7 @@ def apply(
             settle(earlier, cluster, journal.run)
             ledger = safeguards.ledger(cluster, target, plan, journal.run)
             report = _carry_out(plan, cluster, guard, journal, moves, ledger, grounds)
-            _print_report(report, output_format)
+            _show_result(report, output_format)
             journal.conclude(report)
             if journal.written:
                 tell(f"recorded: {command('history', journal.run)}")
@@ -174,7 +168,7 @@ def apply(
 
 def _planned(
     session: Session,
-    cluster: Cluster,
+    cluster: KafkaCluster,
     scope: Scope,
     reviewed: tuple[Plan, PlanHeader] | None,
     trust: Trust,
@@ -244,7 +238,7 @@ def _known(config_file: Path | None, about: PlanHeader) -> str | None:
     return about.cluster_name if about.cluster_name in find_settings(config_file).clusters else None
 
 
-def _checked(plan: Plan, session: Session, cluster: Cluster) -> Plan:
+def _checked(plan: Plan, session: Session, cluster: HealthReader) -> Plan:
     """The plan without what must wait until the cluster is healthy."""
     if not any(moves_data(planned.change) for planned in plan.with_status(Status.PLANNED)):
         return plan
@@ -253,7 +247,7 @@ def _checked(plan: Plan, session: Session, cluster: Cluster) -> Plan:
     return hold_back(plan, critical_findings(cluster, session.settings, session.target))
 
 
-def _check_cluster(plan: Plan, about: PlanHeader, session: Session, cluster: Cluster) -> Facts:
+def _check_cluster(plan: Plan, about: PlanHeader, session: Session, cluster: ResourceReader) -> Facts:
     facts = cluster.facts()
     check_identity(facts, session.target)
     if facts.cluster_id != plan.cluster_id:
@@ -306,7 +300,7 @@ def _confirm(plan: Plan, session: Session) -> None:
 
 def _carry_out(
     plan: Plan,
-    cluster: Cluster,
+    cluster: ClusterWriter,
     guard: Guard,
     journal: Journal,
     moves: MoveOptions,
@@ -329,11 +323,9 @@ def _carry_out(
         )
 
 
-def _print_report(report: ApplyReport, output_format: str) -> None:
-    from kafkaform.report.apply import apply_to_json, render_apply
-
-    if output_format == "json":
-        click.echo(apply_to_json(report), nl=False)
-    elif report.results or report.unknown:
+def _show_result(report: ApplyReport, output_format: str) -> None:
+    if output_format == "text":
+        if not report.results and not report.unknown:
+            return
         click.echo()
-        print_text(render_apply(report, width=prose_width(sys.stdout)))
+    show("apply", output_format, report)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -14,10 +12,9 @@ import click
 
 from kafkaform.cli import completion
 from kafkaform.cli.options import KINDS_BY_NOUN, Where, config_option, kinds_option, match_option
-from kafkaform.cli.output import print_text, tell
+from kafkaform.cli.output import format_option, show, tell
 from kafkaform.cli.session import Session
 from kafkaform.cli.status import declared_if_any
-from kafkaform.cli.terminal import is_terminal
 from kafkaform.config.manifests.loader import load_all
 from kafkaform.config.settings import find_settings
 from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
@@ -25,15 +22,13 @@ from kafkaform.inspect.comparison import Side, Thing, compare_sides, declared_st
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import is_own
-from kafkaform.report.comparison import comparison_to_json, comparison_to_markdown, render_comparison
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ResourceReader
     from kafkaform.core.model import Observation, ResourceRef, State
-    from kafkaform.inspect.comparison import Comparison
 
 
 @click.command()
@@ -50,14 +45,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Mark what the manifests declare to differ between two clusters, and do not count it.",
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json", "markdown"]),
-    default="text",
-    show_default=True,
-    help="text for people, json for programs, markdown for a pull request.",
-)
+@format_option("compare", "text for people, json for programs, markdown for a pull request.")
 def compare(
     a: str,
     b: str,
@@ -83,7 +71,7 @@ def compare(
         tells = output_format == "text"
         sides = _clusters(config_file, (a, b), globs, chosen, with_manifests=with_manifests, tells=tells)
     comparison = compare_sides(*sides)
-    _print(comparison, output_format)
+    show("compare", output_format, comparison)
     if comparison.unknown:
         return 1
     return 2 if comparison.unexpected else 0
@@ -153,7 +141,7 @@ def _declared(session: Session) -> dict[ResourceRef, State] | None:
     return None if desired is None else declared_states(desired)
 
 
-def _read(selection: Selection, session: Session, cluster: Cluster) -> Observation:
+def _read(selection: Selection, session: Session, cluster: ResourceReader) -> Observation:
     """What a cluster has of the selection."""
     with _named(session):
         target = session.require_cluster()
@@ -165,7 +153,7 @@ def _read(selection: Selection, session: Session, cluster: Cluster) -> Observati
 
 
 def _completed(
-    chosen: set[ResourceRef], session: Session, cluster: Cluster, reading: Observation
+    chosen: set[ResourceRef], session: Session, cluster: ResourceReader, reading: Observation
 ) -> Observation:
     """The reading, with what it does not show asked for by name: it may be there and hidden."""
     missing = chosen - reading.inventory
@@ -188,13 +176,3 @@ def _named(session: Session) -> Iterator[None]:
     except ClusterError as error:
         name = session.require_cluster().name
         raise KafkaformError(f"{name}: {error.message}", hint=error.hint) from error
-
-
-def _print(comparison: Comparison, output_format: str) -> None:
-    if output_format == "json":
-        click.echo(comparison_to_json(comparison))
-    elif output_format == "markdown":
-        click.echo(comparison_to_markdown(comparison), nl=False)
-    else:
-        width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
-        print_text(render_comparison(comparison, width=width))

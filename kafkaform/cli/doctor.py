@@ -18,17 +18,22 @@ from kafkaform.cli.options import (
     report_option,
     where_options,
 )
-from kafkaform.cli.output import print_text, put, tell, verbose_option
+from kafkaform.cli.output import failure_as_metrics, format_option, show, tell, verbose_option
 from kafkaform.cli.session import Session
-from kafkaform.cli.terminal import is_animated, prose_width
-from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
-from kafkaform.core.files import write_file
+from kafkaform.cli.terminal import is_animated
+from kafkaform.core.errors import ClusterError, UsageError
 from kafkaform.core.model import Desired, Severity
 from kafkaform.core.printable import printable
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import nearest
-from kafkaform.inspect.health_check import Checkup, Examination, Verdict, await_health, health_rules
-from kafkaform.report.doctor import checkup_to_json, headline, render_checkup
+from kafkaform.inspect.health_check import (
+    Examination,
+    HealthReport,
+    HealthVerdict,
+    await_health,
+    health_rules,
+)
+from kafkaform.report.doctor import headline
 from kafkaform.rules import plugins
 
 if TYPE_CHECKING:
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
 
     from kafkaform.config.settings import Settings
 
-_CODES = {Verdict.HEALTHY: 0, Verdict.UNKNOWN: 1, Verdict.UNHEALTHY: 2}
+_CODES = {HealthVerdict.HEALTHY: 0, HealthVerdict.UNKNOWN: 1, HealthVerdict.UNHEALTHY: 2}
 
 
 @click.command(cls=SectionedCommand)
@@ -64,13 +69,9 @@ _CODES = {Verdict.HEALTHY: 0, Verdict.UNKNOWN: 1, Verdict.UNHEALTHY: 2}
     shell_complete=completion.health_codes,
     help="Only this rule (repeatable), such as KF303.",
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json", "prometheus"]),
-    default="text",
-    show_default=True,
-    help="text for people, json for programs, prometheus for the textfile collector of node_exporter.",
+@format_option(
+    "doctor",
+    "text for people, json for programs, prometheus for the textfile collector of node_exporter.",
 )
 @report_option
 @verbose_option
@@ -106,24 +107,18 @@ def doctor(
         session.is_subset(paths, ()),
     )
 
-    def examine() -> Checkup:
+    def examine() -> HealthReport:
         with session.cluster() as cluster:
             return examination.examine(cluster)
 
-    try:
+    with failure_as_metrics("doctor", output_format, target.name, out):
         if timeout_s is None:
-            checkup = examine()
+            report = examine()
         else:
             with _progress(target.name, timeout_s) as tell:
-                checkup = await_health(examine, timeout_s, tell)
-    except KafkaformError:
-        if output_format == "prometheus":  # whoever scrapes must not go on reading that it is healthy
-            from kafkaform.report.prometheus import metrics
-
-            put(metrics(None, target.name, time.time()), out)
-        raise
-    _report(checkup, target.name, output_format, out, verbose=verbose)
-    return _CODES[checkup.verdict]
+                report = await_health(examine, timeout_s, tell)
+    show("doctor", output_format, report, out=out, name=target.name, verbose=verbose)
+    return _CODES[report.verdict]
 
 
 def _declared(session: Session, paths: tuple[Path, ...]) -> list[Desired]:
@@ -146,21 +141,8 @@ def _chosen(codes: tuple[str, ...], settings: Settings) -> frozenset[str]:
     return frozenset(code.upper() for code in codes)
 
 
-def _report(checkup: Checkup, name: str, output_format: str, out: Path | None, *, verbose: bool) -> None:
-    if output_format == "prometheus":
-        from kafkaform.report.prometheus import metrics
-
-        put(metrics(checkup, name, time.time()), out)
-    elif output_format == "json":
-        put(checkup_to_json(checkup, name), out)
-    elif out is not None:
-        write_file(out, render_checkup(checkup, name, verbose=verbose).plain + "\n")
-    else:
-        print_text(render_checkup(checkup, name, verbose=verbose, width=prose_width(sys.stdout)))
-
-
 @contextmanager
-def _progress(name: str, timeout_s: float) -> Iterator[Callable[[Checkup | ClusterError], None]]:
+def _progress(name: str, timeout_s: float) -> Iterator[Callable[[HealthReport | ClusterError], None]]:
     """What tells of the readings before the last, on stderr: one line that changes, or a line a change."""
     until = time.monotonic() + timeout_s
     if is_animated(sys.stderr):
@@ -169,7 +151,7 @@ def _progress(name: str, timeout_s: float) -> Iterator[Callable[[Checkup | Clust
 
         with Console(stderr=True, highlight=False).status("Reading") as status:
 
-            def show(outcome: Checkup | ClusterError) -> None:
+            def show(outcome: HealthReport | ClusterError) -> None:
                 left = format_duration(max(0, round(until - time.monotonic())) * 1000)
                 status.update(escape(f"{_told(outcome, name)}, {left} left"))
 
@@ -177,7 +159,7 @@ def _progress(name: str, timeout_s: float) -> Iterator[Callable[[Checkup | Clust
         return
     said: list[str] = []
 
-    def follow(outcome: Checkup | ClusterError) -> None:
+    def follow(outcome: HealthReport | ClusterError) -> None:
         line = _told(outcome, name)
         if said[-1:] != [line]:
             said.append(line)
@@ -186,7 +168,7 @@ def _progress(name: str, timeout_s: float) -> Iterator[Callable[[Checkup | Clust
     yield follow
 
 
-def _told(outcome: Checkup | ClusterError, name: str) -> str:
+def _told(outcome: HealthReport | ClusterError, name: str) -> str:
     if isinstance(outcome, ClusterError):
         return printable(f"not read: {outcome.message}")
     codes = ", ".join(dict.fromkeys(finding.code for finding in outcome.findings))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -19,34 +17,31 @@ from kafkaform.cli.options import (
     where_options,
 )
 from kafkaform.cli.output import (
+    failure_as_metrics,
+    format_option,
     header,
-    print_text,
-    put,
-    telling_problems,
+    problems_as_annotations,
+    show,
     verbose_option,
-    workspace,
 )
 from kafkaform.cli.session import Session
-from kafkaform.cli.terminal import prose_width
-from kafkaform.core.errors import AuditError, KafkaformError, UsageError
-from kafkaform.core.files import write_file
-from kafkaform.inspect.drift import Drift, Unmanaged, Verdict, find_drift, has_drift
+from kafkaform.core.errors import AuditError, UsageError
+from kafkaform.inspect.drift import Drift, DriftVerdict, Unmanaged, find_drift, has_drift
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.drift_ways import Reach
 from kafkaform.resources import KINDS
 from kafkaform.rules import plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from kafkaform.audit.trail import Trail
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import AuditReader, ClusterReader
     from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.model import Desired, Plan
-    from kafkaform.plan.plan_header import PlanHeader
 
-_CODES = {Verdict.CLEAN: 0, Verdict.UNKNOWN: 1, Verdict.DRIFT: 2}
+_CODES = {DriftVerdict.CLEAN: 0, DriftVerdict.UNKNOWN: 1, DriftVerdict.DRIFT: 2}
 
 
 @click.command(cls=SectionedCommand)
@@ -61,13 +56,9 @@ _CODES = {Verdict.CLEAN: 0, Verdict.UNKNOWN: 1, Verdict.DRIFT: 2}
 )
 @click.option("--adopt", is_flag=True, help="Write what the cluster has into the manifests.")
 @click.option("--dry-run", is_flag=True, help="With --adopt: show the edits, and write nothing.")
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json", "markdown", "prometheus", "github"]),
-    default="text",
-    show_default=True,
-    help="text for people, json for programs (schemas/drift.schema.json), markdown for an issue, prometheus "
+@format_option(
+    "drift",
+    "text for people, json for programs (schemas/drift.schema.json), markdown for an issue, prometheus "
     "for the textfile collector of node_exporter, github for annotations.",
 )
 @report_option
@@ -95,21 +86,31 @@ def drift(
     if adopt:
         require_files(paths, "--adopt writes into manifests")
     recorded = not adopt and output_format != "prometheus"
-    with telling_problems(output_format):
+    with problems_as_annotations(output_format):
         session = Session.start(where)
         target = session.require_cluster()
         plugins.load()
-        with _telling_failure(target.name, output_format, out):
+        with failure_as_metrics("drift", output_format, target.name, out):
             subset = session.is_subset(paths, targets)
             looked_for = _looked_for(unmanaged, subset=subset)
             with session.cluster() as cluster:
-                desired = session.manifests(paths, targets, found=cluster.begin())
+                desired = session.manifests(paths, targets, found=cluster.prefetch())
                 plan = _plan(session, cluster, desired, looked_for, subset=subset)
                 trail = _record(target, cluster, plan) if recorded else "it was not asked for"
     found = find_drift(plan, desired, trail, unmanaged=looked_for)
     if adopt:
         return _adopt(found, session.manifests(paths), session, dry_run=dry_run)
-    _report(found, session, _reach(paths, session), output_format, out, verbose=verbose)
+    reach = _reach(paths, session)
+    show(
+        "drift",
+        output_format,
+        found,
+        out=out,
+        header=header(session),
+        reach=reach,
+        name=target.name,
+        verbose=verbose,
+    )
     return _CODES[found.verdict]
 
 
@@ -126,14 +127,20 @@ def _looked_for(unmanaged: str | None, *, subset: bool) -> Unmanaged:
 
 
 def _plan(
-    session: Session, cluster: Cluster, desired: Sequence[Desired], unmanaged: Unmanaged, *, subset: bool
+    session: Session,
+    cluster: ClusterReader,
+    desired: Sequence[Desired],
+    unmanaged: Unmanaged,
+    *,
+    subset: bool,
 ) -> Plan:
-    inventory = ("Topic",) if unmanaged is Unmanaged.IGNORE else tuple(KINDS)
-    request = Request(desired, subset, environment=session.environment, inventory=inventory, reading=True)
+    request = Request(desired, subset, environment=session.environment, reading=True)
+    if unmanaged is not Unmanaged.IGNORE:
+        request = replace(request, inventory=tuple(KINDS))
     return build_plan(request, cluster, session.settings, session.target)
 
 
-def _record(target: ClusterSettings, cluster: Cluster, plan: Plan) -> Trail | str:
+def _record(target: ClusterSettings, cluster: AuditReader, plan: Plan) -> Trail | str:
     """What applies did, or why that is not known: no reason to keep quiet about drift."""
     if not has_drift(plan):
         return "nothing drifted"
@@ -162,55 +169,6 @@ def _reach(paths: Sequence[Path], session: Session) -> Reach:
     return Reach(tuple(map(str, paths)), tuple(options), session.environment if several else None)
 
 
-@contextmanager
-def _telling_failure(name: str, output_format: str, out: Path | None) -> Iterator[None]:
-    """Tell whoever scrapes that a run failed: they must not go on reading that all is as declared."""
-    try:
-        yield
-    except KafkaformError:
-        if output_format == "prometheus":
-            from kafkaform.report.drift_prometheus import drift_metrics
-
-            put(drift_metrics(None, name, time.time()), out)
-        raise
-
-
-def _report(
-    found: Drift, session: Session, reach: Reach, output_format: str, out: Path | None, *, verbose: bool
-) -> None:
-    about = header(session)
-    match output_format:
-        case "json":
-            from kafkaform.report.drift_json import drift_to_json
-
-            put(drift_to_json(found, about, reach), out)
-        case "markdown":
-            from kafkaform.report.drift_markdown import render_drift_markdown
-
-            put(render_drift_markdown(found, about, reach), out)
-        case "prometheus":
-            from kafkaform.report.drift_prometheus import drift_metrics
-
-            put(drift_metrics(found, session.require_cluster().name, time.time()), out)
-        case "github":
-            from kafkaform.report.drift_json import drift_commands
-
-            put(drift_commands(found, reach, workspace()), out)
-        case _:
-            _report_text(found, about, reach, out, verbose=verbose)
-
-
-def _report_text(found: Drift, about: PlanHeader, reach: Reach, out: Path | None, *, verbose: bool) -> None:
-    from kafkaform.report.drift_text import render_drift
-
-    width = prose_width(sys.stdout) if out is None else None
-    text = render_drift(found, about, reach, verbose=verbose, width=width)
-    if out is None:
-        print_text(text)
-    else:
-        write_file(out, text.plain + "\n")
-
-
 def _adopt(found: Drift, desired: Sequence[Desired], session: Session, *, dry_run: bool) -> int:
     """Write what the cluster has into the manifests; exits 1 where a part of it cannot be.
 
@@ -222,11 +180,10 @@ def _adopt(found: Drift, desired: Sequence[Desired], session: Session, *, dry_ru
     """
     from kafkaform.config.manifests.editing import edit, write
     from kafkaform.inspect.drift import adoption
-    from kafkaform.report.edits import render_adoption
 
     wanted = adoption(found)
     editing = edit(wanted.edits, desired, session.settings.context(session.environment))
     if not dry_run:
         write(editing)
-    print_text(render_adoption(wanted, editing, written=not dry_run))
+    show("adoption", "text", wanted, editing=editing, written=not dry_run)
     return 1 if wanted.refused or editing.refused else 0

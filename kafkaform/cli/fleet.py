@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -12,22 +11,19 @@ import click
 from click.globals import pop_context, push_context
 
 from kafkaform.cli.error_handler import Complaints
-from kafkaform.cli.output import print_text
+from kafkaform.cli.output import RENDERERS, show
 from kafkaform.cli.session import Session
-from kafkaform.cli.terminal import prose_width
 from kafkaform.config.settings import find_settings
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.plan.fleet import Failed, Made, worst
-from kafkaform.report.fleet import fleet_to_json, fleet_to_markdown, render_fleet
 from kafkaform.rules import plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from kafkaform.cli.options import Where
     from kafkaform.core.model import Plan
-    from kafkaform.plan.fleet import Member
     from kafkaform.plan.plan_header import PlanHeader
 
 _AT_ONCE = 8
@@ -82,7 +78,7 @@ def plan_all(
     for member in members:
         if save is not None and isinstance(member, Made):
             save(member.name, member.plan, member.header)
-    _print(members, output_format, verbose=verbose)
+    show("fleet", output_format, members, verbose=verbose)
     return worst(judge(member.plan) if isinstance(member, Made) else 1 for member in members)
 
 
@@ -108,7 +104,7 @@ def _check(where: Where, output_format: str) -> None:
                 f"--all-clusters takes every cluster of kafkaform.yaml as it is there; {option} chooses one",
                 hint="leave one of the two out",
             )
-    if output_format not in {"text", "json", "markdown"}:
+    if output_format not in RENDERERS["fleet"]:
         raise UsageError(
             f"--all-clusters has no --format {output_format}",
             hint="choose text, json or markdown, or plan one cluster at a time",
@@ -137,12 +133,3 @@ def _failed(name: str, error: KafkaformError, complaints: Complaints) -> Failed:
     problems = error.problems if isinstance(error, InvalidInput) else ()
     said = tuple(complaints.redacted(str(problem)) for problem in problems)
     return Failed(name, complaints.redacted(error.message), error.hint, said)
-
-
-def _print(members: Sequence[Member], output_format: str, *, verbose: bool) -> None:
-    if output_format == "json":
-        click.echo(fleet_to_json(members), nl=False)
-    elif output_format == "markdown":
-        click.echo(fleet_to_markdown(members), nl=False)
-    else:
-        print_text(render_fleet(members, verbose=verbose, width=prose_width(sys.stdout)))

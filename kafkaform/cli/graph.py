@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli.options import SectionedCommand, Where, paths_argument, where_options
+from kafkaform.cli.output import format_option, show
 from kafkaform.cli.session import Session
 from kafkaform.cli.status import declared_if_any
 from kafkaform.config.manifests.loader import load_all
 from kafkaform.config.settings import find_settings
 from kafkaform.core.printable import printable
-from kafkaform.inspect.resource_status import BOTH
 from kafkaform.plan.planning import check_identity
-from kafkaform.report.graph import Live, graph_of, graph_to_json, render_dot, render_mermaid
+from kafkaform.report.graph import LiveGraph, graph_of
+from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,20 +24,11 @@ if TYPE_CHECKING:
     from kafkaform.config.settings import Settings
     from kafkaform.core.model import Desired
 
-_RENDERERS = {"mermaid": render_mermaid, "dot": render_dot, "json": graph_to_json}
-
 
 @click.command(cls=SectionedCommand)
 @paths_argument
 @where_options
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(list(_RENDERERS)),
-    default="mermaid",
-    show_default=True,
-    help="mermaid as GitHub draws it, dot for Graphviz, json for programs.",
-)
+@format_option("graph", "mermaid as GitHub draws it, dot for Graphviz, json for programs.")
 @click.option(
     "--live", "is_live", is_flag=True, help="Add what the cluster has besides, and the lag of groups."
 )
@@ -60,7 +52,7 @@ def graph(paths: tuple[Path, ...], where: Where, output_format: str, is_live: bo
             environment = cluster.environment if cluster else None
         settings.check_environment(environment)
         desired = _any_environment(paths or settings.manifests, settings, environment)
-    click.echo(_RENDERERS[output_format](graph_of(desired, live, settings.ignore)))
+    show("graph", output_format, graph_of(desired, live, settings.ignore))
     return 0
 
 
@@ -71,13 +63,13 @@ def _any_environment(paths: Sequence[Path], settings: Settings, environment: str
     return [desired for one in loaded for desired in one]
 
 
-def _read(session: Session) -> Live:
+def _read(session: Session) -> LiveGraph:
     target = session.require_cluster()
     with session.cluster() as cluster:
         if target.cluster_id is not None:
             check_identity(cluster.facts(), target)
-        inventory = cluster.observe((), kinds=BOTH).inventory
+        inventory = cluster.observe((), kinds=tuple(KINDS)).inventory
         reading = cluster.groups()
     for name, reason in sorted(reading.denied.items()):
         click.echo(printable(f"not read: group {name}: {reason}"), err=True)
-    return Live(inventory, reading.groups)
+    return LiveGraph(inventory, reading.groups)

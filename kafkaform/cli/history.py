@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -14,15 +13,13 @@ from kafkaform.audit.record import timestamp
 from kafkaform.audit.trail import read_record, read_record_file
 from kafkaform.cli import completion
 from kafkaform.cli.options import SectionedCommand, Where, in_milliseconds, where_options
-from kafkaform.cli.output import print_text, verbose_option
+from kafkaform.cli.output import format_option, show, verbose_option
 from kafkaform.cli.session import Session
-from kafkaform.cli.terminal import prose_width
 from kafkaform.core.errors import AuditError
 from kafkaform.core.printable import clipped
-from kafkaform.report.history import history_to_json, render_history
 
 if TYPE_CHECKING:
-    from kafkaform.audit.entries import Entry, Log
+    from kafkaform.audit.entries import AuditEntry, AuditRecord
 
 _LONGEST = 400
 
@@ -49,14 +46,7 @@ record_option = click.option(
 @click.option(
     "--since", callback=in_milliseconds, metavar="DURATION", help="Only what is not older, such as 7d."
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="json has every field of every change.",
-)
+@format_option("history", "json has every field of every change.")
 @verbose_option
 def history(
     resource: str | None,
@@ -80,17 +70,14 @@ def history(
         if (resource is None or _matches(entry, resource)) and entry.at >= oldest
     ]
     shown = found[:limit]
-    if output_format == "json":
-        click.echo(history_to_json(shown, log), nl=False)
-    else:
-        detailed = verbose or resource is not None
-        width = prose_width(sys.stdout)
-        print_text(render_history(shown, len(found) - len(shown), verbose=detailed, width=width))
+    detailed = verbose or resource is not None
+    show("history", output_format, shown, log=log, earlier=len(found) - len(shown), verbose=detailed)
+    if output_format == "text":
         tell_problems(log)
     return 0
 
 
-def record_of(where: Where, file: Path | None, *, tells: bool) -> Log:
+def record_of(where: Where, file: Path | None, *, tells: bool) -> AuditRecord:
     """The record in a file, or that of the cluster that the command line names.
 
     Args:
@@ -118,13 +105,13 @@ def record_of(where: Where, file: Path | None, *, tells: bool) -> Log:
         return read_record(cluster, target.audit)
 
 
-def tell_problems(log: Log) -> None:
+def tell_problems(log: AuditRecord) -> None:
     """Say on stderr what of the record could not be read."""
     for problem in log.problems:
         click.echo(f"warning: {clipped(problem, _LONGEST)}", err=True)
 
 
-def _matches(entry: Entry, wanted: str) -> bool:
+def _matches(entry: AuditEntry, wanted: str) -> bool:
     if wanted in {entry.id, entry.run}:
         return True
     return fnmatchcase(str(entry.ref) if "/" in wanted else entry.ref.name, wanted)

@@ -16,6 +16,7 @@ from kafkaform.cli.options import (
     match_option,
     where_options,
 )
+from kafkaform.cli.output import show
 from kafkaform.cli.session import Session
 from kafkaform.config.manifests.files import manifest_files
 from kafkaform.config.manifests.loader import load
@@ -24,11 +25,11 @@ from kafkaform.core.files import write_files
 from kafkaform.core.model import Location
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import command, nearest
-from kafkaform.inspect.importing import By, ImportedFile, Layout, make_import
+from kafkaform.inspect.importing import By, ImportedFile, ImportLayout, make_import
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import is_own
-from kafkaform.report.imports import problems_of, render_import
+from kafkaform.report.imports import problems_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +97,7 @@ def import_(
             (), lambda ref: selection.takes(ref) and not is_own(ref), kinds=selection.kinds
         )
     _require_matches(observation, selection)
-    layout = Layout(folder, By(by), _schemas(session.settings.file), overwrite)
+    layout = ImportLayout(folder, By(by), _schemas(session.settings.file), overwrite)
     made = make_import(observation, selection, declared, context, layout)
     _check_files(made.files, context, overwrite=overwrite)
     if not dry_run:
@@ -150,7 +151,7 @@ def _check_files(files: Sequence[ImportedFile], context: Context, *, overwrite: 
 
 
 def _tell(made: Import, folder: Path, session: Session, *, dry_run: bool) -> None:
-    click.echo(render_import(made, folder, dry_run=dry_run))
+    show("import", "text", made, folder=folder, dry_run=dry_run)
     if made.files and not dry_run:
         known = any(folder.resolve().is_relative_to(path.resolve()) for path in session.settings.manifests)
         click.echo(printable(f"Next: {command('plan', *(() if known else (str(folder),)))}"))

@@ -4,44 +4,176 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kafkaform import __version__
-from kafkaform.cli.terminal import colours, prose_width
+from kafkaform.cli.terminal import colours, prose_width, table_width
 from kafkaform.config.manifests.files import CONFIG_FILE, DASH, NO_CONFIG_FILE
-from kafkaform.core.errors import InvalidInput, RepositoryError
+from kafkaform.core.errors import InvalidInput, KafkaformError, RepositoryError
 from kafkaform.core.files import write_file
 from kafkaform.core.printable import plain_quotes, printable
-from kafkaform.report.diagnostics import ANNOTATING, render
-from kafkaform.report.findings import Workspace, everywhere, from_problems, of_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rich.text import Text
 
     from kafkaform.cli.session import Session
     from kafkaform.config.settings import Settings
-    from kafkaform.core.model import Plan
     from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.plan.plan_signature import Purpose
-    from kafkaform.rules import Note, Rule
+    from kafkaform.report.findings import Workspace
 
-plan_format_option = click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json", "markdown", "github", "sarif"]),
-    default="text",
-    show_default=True,
-    help="text for people, json for programs (schemas/plan.schema.json), markdown for a pull request; "
+RENDERERS: Mapping[str, Mapping[str, str]] = {
+    "plan": {
+        "text": "kafkaform.report.text:render_plan",
+        "json": "kafkaform.plan.plan_file:plan_to_json",
+        "markdown": "kafkaform.report.markdown:render_markdown",
+        "github": "kafkaform.report.diagnostics:plan_to_github",
+        "sarif": "kafkaform.report.diagnostics:plan_to_sarif",
+    },
+    "fleet": {
+        "text": "kafkaform.report.fleet:render_fleet",
+        "json": "kafkaform.report.fleet:fleet_to_json",
+        "markdown": "kafkaform.report.fleet:fleet_to_markdown",
+    },
+    "balance": {"text": "kafkaform.report.moves:render_balance"},
+    "apply": {
+        "text": "kafkaform.report.apply:render_apply",
+        "json": "kafkaform.report.apply:apply_to_json",
+    },
+    "drift": {
+        "text": "kafkaform.report.drift_text:render_drift",
+        "json": "kafkaform.report.drift_json:drift_to_json",
+        "markdown": "kafkaform.report.drift_markdown:render_drift_markdown",
+        "prometheus": "kafkaform.report.prometheus:drift_metrics",
+        "github": "kafkaform.report.drift_json:drift_to_github",
+    },
+    "adoption": {"text": "kafkaform.report.edits:render_adoption"},
+    "edits": {"text": "kafkaform.report.edits:render_edits"},
+    "findings": {
+        "text": "kafkaform.report.diagnostics:findings_to_text",
+        "json": "kafkaform.report.diagnostics:findings_to_json",
+        "github": "kafkaform.report.diagnostics:findings_to_github",
+        "sarif": "kafkaform.report.diagnostics:findings_to_sarif",
+    },
+    "rules": {
+        "text": "kafkaform.report.rules:rules_to_text",
+        "json": "kafkaform.report.rules:rules_to_json",
+    },
+    "rule": {
+        "text": "kafkaform.report.rules:rule_to_text",
+        "json": "kafkaform.report.rules:rule_to_json",
+    },
+    "doctor": {
+        "text": "kafkaform.report.doctor:render_health",
+        "json": "kafkaform.report.doctor:health_to_json",
+        "prometheus": "kafkaform.report.prometheus:doctor_metrics",
+    },
+    "status": {
+        "text": "kafkaform.report.status:render_status",
+        "json": "kafkaform.report.status:status_to_json",
+    },
+    "history": {
+        "text": "kafkaform.report.history:render_history",
+        "json": "kafkaform.report.history:history_to_json",
+    },
+    "compare": {
+        "text": "kafkaform.report.comparison:render_comparison",
+        "json": "kafkaform.report.comparison:comparison_to_json",
+        "markdown": "kafkaform.report.comparison:comparison_to_markdown",
+    },
+    "graph": {
+        "mermaid": "kafkaform.report.graph:render_mermaid",
+        "dot": "kafkaform.report.graph:render_dot",
+        "json": "kafkaform.report.graph:graph_to_json",
+    },
+    "import": {"text": "kafkaform.report.imports:render_import"},
+    "skew": {
+        "text": "kafkaform.report.skew_text:render_skew",
+        "json": "spark_validation.results:to_json",
+        "markdown": "kafkaform.report.skew_markdown:render_skew_markdown",
+        "html": "kafkaform.report.skew_html:render_skew_html",
+    },
+}
+"""The function that renders each report in each format, imported when it is used; the default comes first."""
+
+_TABLES = frozenset({"compare", "status", "balance"})
+"""Reports that are tables, as wide as the terminal; prose is wrapped earlier."""
+_ANNOTATIONS = frozenset({"github", "sarif"})
+"""The formats that put findings on the lines of files, problems of the input too."""
+
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="List what is otherwise only counted.")
+
+
+def format_option(report: str, explanation: str | None = None) -> Callable[..., Any]:
+    """Give a command `--format`, its argument `output_format`, with the formats of a report."""
+    formats = list(RENDERERS[report])
+    return click.option(
+        "--format",
+        "output_format",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help=explanation,
+    )
+
+
+plan_format_option = format_option(
+    "plan",
+    "text for people, json for programs (schemas/plan.schema.json), markdown for a pull request; "
     "github (annotations) and sarif have the findings only.",
 )
-verbose_option = click.option("-v", "--verbose", is_flag=True, help="List what is otherwise only counted.")
+
+
+def render(report: str, output_format: str, content: object, **options: object) -> Text | str:
+    """Render a report, with those of the options that the renderer of the format takes."""
+    renderer = resolve_name(RENDERERS[report][output_format])
+    taken = signature(renderer).parameters
+    rendered: Text | str = renderer(content, **{name: options[name] for name in options if name in taken})
+    return rendered
+
+
+def show(
+    report: str,
+    output_format: str,
+    content: object,
+    *,
+    out: Path | None = None,
+    err: bool = False,
+    **options: object,
+) -> None:
+    """Print a report, or write it into a file, whole or not at all.
+
+    Args:
+        report: Which one, a key of RENDERERS.
+        output_format: The format.
+        content: What is reported.
+        out: The file; None for stdout.
+        err: Print to stderr instead, where stdout is for something else.
+        options: What the renderers need besides; all can have the width of the reader's terminal, the time
+            (`at`) and the folder that paths are relative to (`workspace`).
+    """
+    stream = None if out is not None else sys.stderr if err else sys.stdout
+    width = table_width(stream) if report in _TABLES else prose_width(stream)
+    options = {"width": width, "at": time.time(), "workspace": workspace(), **options}
+    rendered = render(report, output_format, content, **options)
+    if not isinstance(rendered, str):
+        if out is None:
+            print_text(rendered, err=err)
+            return
+        rendered = rendered.plain
+    if rendered and not rendered.endswith("\n"):
+        rendered += "\n"
+    put(rendered, out, err=err)
 
 
 def header(
@@ -98,6 +230,8 @@ def _commit(
 
 def workspace() -> Workspace:
     """What reports for programs take paths relative to: the checkout of a GitHub job, or this folder."""
+    from kafkaform.report.findings import Workspace
+
     here = Path.cwd()
     checkout = os.environ.get("GITHUB_WORKSPACE")
     inside = checkout and here.is_relative_to(checkout)
@@ -105,63 +239,30 @@ def workspace() -> Workspace:
 
 
 @contextmanager
-def telling_problems(output_format: str) -> Iterator[None]:
-    """Tell problems of the input as annotations, where these were asked for, and exit 1."""
+def problems_as_annotations(output_format: str) -> Iterator[None]:
+    """Print problems of the input as annotations, where these were asked for, and exit 1."""
     try:
         yield
     except InvalidInput as error:
-        if output_format not in ANNOTATING:
+        if output_format not in _ANNOTATIONS:
             raise
-        found = from_problems(error.problems)
-        click.echo(render(found, output_format, workspace(), known={}), nl=False)
+        from kafkaform.report.findings import from_problems
+
+        show("findings", output_format, from_problems(error.problems), known={})
         if output_format == "github":
             click.echo(error.message)
         raise click.exceptions.Exit(error.exit_code) from error
 
 
-def print_plan(
-    plan: Plan,
-    made: PlanHeader,
-    output_format: str,
-    *,
-    verbose: bool,
-    err: bool = False,
-    policies: Mapping[str, Rule] | None = None,
-) -> None:
-    """Print a plan to stdout, or to stderr where stdout is for something else."""
-    if output_format in ANNOTATING:
-        _print_findings(plan, output_format, policies or {})
-    elif output_format == "json":
-        from kafkaform.plan.plan_file import plan_to_json
-
-        click.echo(plan_to_json(plan, made), nl=False)
-    elif output_format == "markdown":
-        from kafkaform.report.markdown import render_markdown
-
-        click.echo(render_markdown(plan, made), nl=False)
-    else:
-        from kafkaform.report.text import render_plan
-
-        print_text(
-            render_plan(plan, made, verbose=verbose, width=prose_width(sys.stderr if err else sys.stdout)),
-            err=err,
-        )
-
-
-def _print_findings(plan: Plan, output_format: str, policies: Mapping[str, Rule]) -> None:
-    from kafkaform.plan.summary import summary_sentence
-    from kafkaform.rules import entries
-
-    known: dict[str, Rule | Note] = {**entries(), **policies}
-    if output_format != "github":
-        # A scanner takes an alert that is not there any more for mended: it gets all of them.
-        click.echo(render(everywhere(plan.diagnostics), output_format, workspace(), known=known), nl=False)
-        return
-    found = of_plan(plan)
-    click.echo(render(everywhere(found.relevant), output_format, workspace(), known=known), nl=False)
-    for elsewhere in found.elsewhere:
-        click.echo(f"Also {printable(elsewhere.code)} {elsewhere.where}")
-    click.echo(summary_sentence(plan))
+@contextmanager
+def failure_as_metrics(report: str, output_format: str, name: str, out: Path | None) -> Iterator[None]:
+    """Write the metrics of a failed run: without them, monitoring would go on with those of the last one."""
+    try:
+        yield
+    except KafkaformError:
+        if output_format == "prometheus":
+            show(report, output_format, None, out=out, name=name)
+        raise
 
 
 def print_text(text: Text, *, err: bool = False) -> None:
@@ -197,9 +298,9 @@ def tell_configuration(settings: Settings) -> None:
         tell(f"configuration {settings.file or NO_CONFIG_FILE}")
 
 
-def put(text: str, out: Path | None) -> None:
-    """Write a report to a file, whole or not at all, or to stdout if there is none."""
+def put(text: str, out: Path | None, *, err: bool = False) -> None:
+    """Write a report to a file, whole or not at all, or print it if there is none."""
     if out is not None:
         write_file(out, text)
     else:
-        click.echo(text, nl=False)
+        click.echo(text, nl=False, err=err)

@@ -26,9 +26,9 @@ from kafkaform.cli.options import (
 from kafkaform.cli.output import (
     header,
     plan_format_option,
-    print_plan,
+    problems_as_annotations,
+    show,
     tell,
-    telling_problems,
     verbose_option,
 )
 from kafkaform.cli.saving import Saving, out_option, sign_for_option, sign_key_option
@@ -45,7 +45,7 @@ from kafkaform.rules import plugins
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.kafka.cluster import KafkaCluster
     from kafkaform.core.model import Desired
     from kafkaform.plan.plan_header import PlanHeader
     from spark_validation.results import Report
@@ -147,12 +147,12 @@ def plan(
             save=lambda name, made, about: saving.save(made, about, out and plan_path(out, name)),
             manifests_from=manifests_from,
         )
-    with telling_problems(output_format):
+    with problems_as_annotations(output_format):
         session = Session.start(where, manifests_from=manifests_from)
         made, about = make(session)
     saving.save(made, about)
     policies = {policy.code: policy for policy in session.settings.policies}
-    print_plan(made, about, output_format, verbose=verbose, policies=policies)
+    show("plan", output_format, made, header=about, verbose=verbose, policies=policies)
     if out is not None:
         saving.tell(session.where)
     return judge(made)
@@ -214,12 +214,12 @@ class Scope:
     changed_since: str | None = None
 
 
-def plan_now(session: Session, cluster: Cluster, scope: Scope) -> tuple[Plan, Sequence[Desired]]:
+def plan_now(session: Session, cluster: KafkaCluster, scope: Scope) -> tuple[Plan, Sequence[Desired]]:
     """Read the manifests and the cluster, and plan; returns what is declared, too."""
     plugins.load()
     subset = session.is_subset(scope.paths, scope.targets)
     _check_prune(session, scope, subset=subset)
-    desired = session.manifests(scope.paths, scope.targets, found=cluster.begin())
+    desired = session.manifests(scope.paths, scope.targets, found=cluster.prefetch())
     request = Request(desired, subset, scope.prune, scope.grants, session.environment, scope.skew)
     made = build_plan(request, cluster, session.settings, session.target, tell=tell)
     for idle in idle_grants(scope.grants, made, [declared.ref for declared in desired]):

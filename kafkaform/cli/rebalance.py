@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,20 +10,16 @@ import click
 from kafkaform.cli import completion
 from kafkaform.cli.moving import Moving, throttle_option
 from kafkaform.cli.options import SectionedCommand, Where, allow_option, where_options
-from kafkaform.cli.output import header, plan_format_option, print_plan, print_text, tell, verbose_option
+from kafkaform.cli.output import header, plan_format_option, show, tell, verbose_option
 from kafkaform.cli.saving import Saving, out_option, sign_key_option
 from kafkaform.cli.session import Session
-from kafkaform.cli.terminal import prose_width
 from kafkaform.plan.plan_signature import Purpose
 from kafkaform.plan.policy import idle_grants
 from kafkaform.plan.rebalancing import RebalanceRequest, make_rebalance, static_topics
-from kafkaform.report.moves import render_balance
 from kafkaform.resources.consent import Grant
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from kafkaform.plan.rebalancing import Rebalance
 
 
 @click.command(cls=SectionedCommand)
@@ -93,8 +88,9 @@ def rebalance(
     about = header(session, purpose=saving.signed_for)
     saving.save(made.plan, about)
     if output_format == "text":
-        _print_balance(made)
-    print_plan(made.plan, about, output_format, verbose=verbose)
+        show("balance", "text", made)
+        click.echo()
+    show("plan", output_format, made.plan, header=about, verbose=verbose)
     if out is not None and made.plan.changes:
         saving.tell(session.where)
     if made.not_emptied:
@@ -107,8 +103,3 @@ def _static(session: Session) -> frozenset[str]:
     if not any(path.exists() for path in session.paths(())):
         return frozenset()
     return static_topics(session.manifests(()))
-
-
-def _print_balance(made: Rebalance) -> None:
-    print_text(render_balance(made, prose_width(sys.stdout)))
-    click.echo()

@@ -9,7 +9,7 @@ import click
 
 from kafkaform.cli.history import record_of, record_option, tell_problems
 from kafkaform.cli.options import SectionedCommand, Where, paths_argument, require_files, where_options
-from kafkaform.cli.output import print_text
+from kafkaform.cli.output import show
 from kafkaform.cli.session import Session
 from kafkaform.config.manifest_text import LiveManifest, file_names, live_manifest
 from kafkaform.config.manifests.loader import merge
@@ -17,14 +17,13 @@ from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import counted, nearest, quoted
 from kafkaform.inspect.reversal import reversal
-from kafkaform.report.edits import edit_diff
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from kafkaform.audit.entries import Entry, Log
+    from kafkaform.audit.entries import AuditEntry, AuditRecord
     from kafkaform.config.manifests.edit_files import EditedFile
     from kafkaform.config.manifests.loader import Context
     from kafkaform.core.model import Observed
@@ -75,7 +74,7 @@ def revert(
         found.notes += [f"{one.ref}: not in its new manifest: {line}" for line in manifest.left_out]
     files = [*editing.files, *new]
     if files:
-        print_text(edit_diff(files))
+        show("edits", "text", files)
     if not dry_run:
         write(editing)
         for made in new:
@@ -90,7 +89,7 @@ def revert(
     return 1 if refused else 0
 
 
-def _chosen(log: Log, change_id: str) -> list[Entry]:
+def _chosen(log: AuditRecord, change_id: str) -> list[AuditEntry]:
     """The change of that id, or all of the apply of that id, the latest first."""
     wanted = change_id.lower()
     chosen = [entry for entry in reversed(log.entries) if wanted in {entry.id, entry.run}]
@@ -103,7 +102,7 @@ def _chosen(log: Log, change_id: str) -> list[Entry]:
     return chosen
 
 
-def _there(where: Where, changes: Sequence[Entry]) -> Where:
+def _there(where: Where, changes: Sequence[AuditEntry]) -> Where:
     """The same, in the environment in which the changes were made."""
     made_in = changes[0].environment
     if where.environment is not None and made_in is not None and where.environment != made_in:

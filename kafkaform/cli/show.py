@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.output import plan_format_option, print_plan, print_text, verbose_option
+from kafkaform.cli.output import plan_format_option, print_text, verbose_option
+from kafkaform.cli.output import show as show_report
 from kafkaform.core.errors import PlanFileError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def show(file: Path, verify_key: Path | None, output_format: str, verbose: bool)
 
         print_text(render_provenance(made))
         print_text(render_signature(made, verified=verify_key is not None))
-    print_plan(saved, made, output_format, verbose=verbose)
+    show_report("plan", output_format, saved, header=made, verbose=verbose)
     return 0
 
 

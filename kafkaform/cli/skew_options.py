@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkaform.cli.output import verbose_option
+from kafkaform.cli.output import format_option, verbose_option
 from kafkaform.core.errors import UsageError
 from kafkaform.core.offset_spec import parse_initial, time_of
 from kafkaform.core.units import parse_duration
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _MOST_PARTITIONS = 100_000
 _RECORDS = 1_000_000
-FORMATS = ("text", "json", "markdown", "html")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class SkewOptions:
         source: Files to read records from; None for the cluster.
         partitions: The partition count of a topic whose records come from files; None if nobody says.
         show_keys: Keys are reported, and not their hashes alone.
-        output_format: What goes to stdout: one of FORMATS.
+        output_format: The format of what goes to stdout.
         out: Where that goes instead; None for stdout.
         verbose: Text lists what it otherwise only counts.
         artefacts: More files to write, by format.
@@ -131,14 +130,7 @@ _OPTIONS = (
         help="With --from: how many partitions the topic has.  [default: as declared, else as seen]",
     ),
     click.option("--show-keys", is_flag=True, help="Report keys themselves, which may be personal data."),
-    click.option(
-        "--format",
-        "output_format",
-        type=click.Choice(FORMATS),
-        default="text",
-        show_default=True,
-        help="What to print: text for people, json for programs (schemas/skew.schema.json).",
-    ),
+    format_option("skew", "What to print: text for people, json for programs (schemas/skew.schema.json)."),
     click.option(
         "-o", "--out", type=_FILE, metavar="FILE", help="Write that to this file, and not to stdout."
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from kafkaform.cli.output import print_text
-from kafkaform.cli.terminal import progress_bar, prose_width
+from kafkaform.cli.output import show
+from kafkaform.cli.terminal import progress_bar
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.files import write_file
 from kafkaform.core.printable import printable
@@ -55,7 +54,7 @@ class Analysis:
 
 
 @dataclass(slots=True)
-class Outcome:
+class AnalysisResults:
     """What became of analyses.
 
     Attributes:
@@ -84,7 +83,7 @@ def require_spark() -> None:
 
 def run(
     plan: Callable[[Any], Iterable[Analysis]], settings: SessionSettings, secrets: Iterable[str] = ()
-) -> Outcome:
+) -> AnalysisResults:
     """Start Spark, and run analyses one after the other; one that fails does not keep the others.
 
     Args:
@@ -95,11 +94,10 @@ def run(
     Raises:
         KafkaformError: There is no session, or the plan cannot be made.
     """
-    from spark_validation.errors import SkewError
+    from spark_validation.errors import SkewError, translated
     from spark_validation.session import start
-    from spark_validation.translation import translated
 
-    outcome = Outcome()
+    outcome = AnalysisResults()
     with _progress() as progress:
         try:
             with start(settings) as spark:
@@ -174,34 +172,6 @@ def publish(report: Report, options: SkewOptions) -> None:
             click.echo(printable(f"not read: an earlier report: {reason}"), err=True)
         before = found.reports
         skew_history.keep(options.history, report, to_json(report), write_file)
-    for form, path in options.artefacts.items():
-        write_file(path, rendered(report, form, before))
-    if options.out is not None:
-        write_file(options.out, rendered(report, options.output_format, before, verbose=options.verbose))
-    elif options.output_format == "text":
-        from kafkaform.report.skew_text import render_skew
-
-        print_text(render_skew(report, width=prose_width(sys.stdout), verbose=options.verbose))
-    else:
-        click.echo(rendered(report, options.output_format, before), nl=False)
-
-
-def rendered(report: Report, form: str, before: Sequence[Report] = (), *, verbose: bool = False) -> str:
-    """A report in one format, with a newline at its end."""
-    match form:
-        case "json":
-            from spark_validation.results import to_json
-
-            return to_json(report)
-        case "markdown":
-            from kafkaform.report.skew_markdown import render_skew_markdown
-
-            return render_skew_markdown(report)
-        case "html":
-            from kafkaform.report.skew_html import render_skew_html
-
-            return render_skew_html(report, before)
-        case _:
-            from kafkaform.report.skew_text import render_skew
-
-            return render_skew(report, width=None, verbose=verbose).plain + "\n"
+    for output_format, path in options.artefacts.items():
+        show("skew", output_format, report, out=path, history=before)
+    show("skew", options.output_format, report, out=options.out, history=before, verbose=options.verbose)

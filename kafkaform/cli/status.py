@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from contextlib import contextmanager
@@ -17,35 +16,35 @@ from rich.text import Text
 
 from kafkaform.cli import completion
 from kafkaform.cli.options import (
-    KINDS_BY_NOUN,
     SectionedCommand,
     Where,
     where_options,
 )
-from kafkaform.cli.output import print_text
+from kafkaform.cli.output import format_option, print_text, show
 from kafkaform.cli.session import Session
-from kafkaform.cli.terminal import is_animated, is_terminal
+from kafkaform.cli.terminal import is_animated, table_width
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.printable import printable
 from kafkaform.inspect.resource_status import (
-    BOTH,
-    TOPIC,
+    SHOWN,
     Selection,
-    read_standing,
+    read_status,
 )
 from kafkaform.plan.planning import check_identity
 from kafkaform.report.status import render_status, status_to_json
+from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ClusterReader
     from kafkaform.core.model import Desired
-    from kafkaform.inspect.resource_status import Standing
+    from kafkaform.inspect.resource_status import StatusReport
 
 
 _DEFAULT_PAUSE_S = 2.0
 _LEAST_PAUSE_S = 0.1
+_KINDS = {KINDS[kind].noun: kind for kind in SHOWN} | {kind: kind for kind in SHOWN}
 
 
 def _seconds(_context: click.Context, _option: click.Parameter, given: str | None) -> float | None:
@@ -147,16 +146,13 @@ def _clock() -> str:
 @click.command(cls=SectionedCommand)
 @click.argument("globs", nargs=-1, metavar="[GLOB]...", shell_complete=completion.names)
 @where_options
-@click.option("--kind", type=click.Choice([*KINDS_BY_NOUN, *BOTH]), help="Only topics, or only groups.")
-@click.option("--all", "everything", is_flag=True, help="Also what ignore: of kafkaform.yaml leaves out.")
 @click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="json prints, with --watch, a document a line.",
+    "--kind",
+    type=click.Choice(list(_KINDS)),
+    help="Only topics, or only groups.",
 )
+@click.option("--all", "everything", is_flag=True, help="Also what ignore: of kafkaform.yaml leaves out.")
+@format_option("status", "json prints, with --watch, a document a line.")
 @watch_option
 def status(
     globs: tuple[str, ...],
@@ -176,21 +172,24 @@ def status(
     if output_format == "text":
         session.tell()
     desired = declared_if_any(session)
-    kinds = (KINDS_BY_NOUN.get(kind, kind),) if kind else BOTH
+    kinds = (_KINDS[kind],) if kind else SHOWN
     selection = Selection(globs, kinds, () if everything else session.settings.ignore)
     with session.cluster() as cluster:
         if target.cluster_id is not None:
             check_identity(cluster.facts(), target)
 
-        def read() -> Standing:
+        def read() -> StatusReport:
             return _read(cluster, desired, selection)
 
         if pause_s is None:
-            _print(read(), selection, output_format)
+            report = read()
+            show("status", output_format, report, globs=globs)
+            for line in _remarks(report):
+                click.echo(line, err=True)
         elif output_format == "json":
             watch(lambda: Text(status_to_json(read(), indent=None)), pause_s, redraw=False)
         else:
-            watch(lambda: _rendered(read(), selection, notes=True), pause_s)
+            watch(lambda: _text(read(), selection), pause_s)
     return 0
 
 
@@ -212,39 +211,29 @@ def declared_if_any(session: Session) -> list[Desired] | None:
         return None
 
 
-def _read(cluster: Cluster, desired: Sequence[Desired] | None, selection: Selection) -> Standing:
-    standing = read_standing(cluster, desired, selection)
-    for glob, near in (standing.missed or {}).items():
+def _read(cluster: ClusterReader, desired: Sequence[Desired] | None, selection: Selection) -> StatusReport:
+    report = read_status(cluster, desired, selection)
+    for glob, near in (report.missed or {}).items():
         hint = (
             f"did you mean {near}?"
             if near
             else "kafkaform get topics and kafkaform get groups list the names"
         )
-        if standing.hidden:
+        if report.hidden:
             hint = "ignore: of kafkaform.yaml leaves some out; --all shows them"
-        what = " or ".join("topic" if one == TOPIC else "group" for one in selection.kinds)
+        what = " or ".join(KINDS[kind].noun for kind in selection.kinds)
         raise KafkaformError(f"no {what} matches {glob!r}", hint=hint)
-    return standing
+    return report
 
 
-def _rendered(standing: Standing, selection: Selection, *, notes: bool = False) -> Text:
-    names = {group.name for group in standing.groups} & {*selection.globs}
-    width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
-    text = render_status(standing, width=width, partitions=len(names) == 1)
-    for line in _remarks(standing) if notes else ():
+def _text(report: StatusReport, selection: Selection) -> Text:
+    """The text that is watched, with its notes below."""
+    text = render_status(report, selection.globs, width=table_width(sys.stdout))
+    for line in _remarks(report):
         text.append(f"\n{line}", "yellow")
     return text
 
 
-def _print(standing: Standing, selection: Selection, output_format: str) -> None:
-    if output_format == "json":
-        click.echo(status_to_json(standing))
-    else:
-        print_text(_rendered(standing, selection))
-    for line in _remarks(standing):
-        click.echo(line, err=True)
-
-
-def _remarks(standing: Standing) -> list[str]:
-    said = [*(f"not read: {line}" for line in standing.unread), *(f"note: {line}" for line in standing.notes)]
+def _remarks(report: StatusReport) -> list[str]:
+    said = [*(f"not read: {line}" for line in report.unread), *(f"note: {line}" for line in report.notes)]
     return [printable(line) for line in said]

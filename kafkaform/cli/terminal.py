@@ -49,6 +49,11 @@ def prose_width(stream: TextIO | None) -> int | None:
     return max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
 
 
+def table_width(stream: TextIO | None) -> int | None:
+    """The width of a table, all of the terminal's; None where no terminal reads it."""
+    return shutil.get_terminal_size().columns if is_terminal(stream) else None
+
+
 def tolerate_encoding() -> None:
     """Write what the output's encoding cannot hold, such as an arrow in Latin-1, as an escape."""
     for stream in (sys.stdout, sys.stderr):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,14 +14,13 @@ from kafkaform.cli.options import (
     manifests_option,
     paths_argument,
 )
-from kafkaform.cli.output import tell_configuration, telling_problems, workspace
+from kafkaform.cli.output import format_option, problems_as_annotations, show, tell_configuration
 from kafkaform.cli.session import Session
-from kafkaform.cli.terminal import prose_width
 from kafkaform.config.manifests.loader import InvalidManifests, file_problems, load_all
 from kafkaform.config.settings import DEFAULT_MANIFESTS, find_settings
 from kafkaform.core.errors import InvalidInput, Problem, UsageError
 from kafkaform.core.wording import counted
-from kafkaform.report.diagnostics import FORMATS, has_errors, render, tally
+from kafkaform.report.diagnostics import has_errors, tally
 from kafkaform.report.findings import by_environment, from_problems
 from kafkaform.rules import plugins
 from kafkaform.rules.notes import idle_waivers
@@ -43,13 +41,9 @@ _STAGES = (rules.Stage.MANIFESTS,)
 @config_option
 @manifests_option
 @environment_option
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="text for people, json for programs, github for annotations on a pull request, sarif for scanners.",
+@format_option(
+    "findings",
+    "text for people, json for programs, github for annotations on a pull request, sarif for scanners.",
 )
 def validate(
     paths: tuple[Path, ...],
@@ -63,7 +57,7 @@ def validate(
     PATHs are manifests or folders of them; without any, those of kafkaform.yaml (or topics/). A PATH of -
     is standard input. Without an environment, all environments of kafkaform.yaml are checked.
     """
-    with telling_problems(output_format):
+    with problems_as_annotations(output_format):
         try:
             settings = _settings(config_file, paths, manifests_from)
             if output_format == "text":
@@ -84,20 +78,20 @@ def validate(
                 also = [] if unknown is None else [Problem(unknown.message, None, unknown.hint)]
                 all_of_them = InvalidInput([*also, *error.problems])
                 if output_format == "text":
-                    _print(found, output_format, known, None)
+                    _show(found, output_format, known, None)
                     raise all_of_them from error
-                _print([*from_problems(all_of_them.problems), *found], output_format, known, None)
+                _show([*from_problems(all_of_them.problems), *found], output_format, known, None)
                 if output_format == "github":
                     click.echo(all_of_them.message)
                 return 1
         except InvalidInput as error:
             if output_format == "json":
-                _print(from_problems(error.problems), "json", {}, None)
+                _show(from_problems(error.problems), "json", {}, None)
                 return 1
             raise
     found = _check(declared, settings, known, subset=subset)
     resources = len(next(iter(declared.values())))
-    _print(found, output_format, known, resources)
+    _show(found, output_format, known, resources)
     if unknown is not None:
         raise unknown
     if output_format in {"text", "github"}:
@@ -162,13 +156,11 @@ def _diagnostics(found: Iterable[tuple[ResourceRef | None, Diagnostic]]) -> list
     return [diagnostic for _, diagnostic in found]
 
 
-def _print(
+def _show(
     found: Sequence[Reported], output_format: str, known: Mapping[str, Rule | Note], resources: int | None
 ) -> None:
     """Print the findings; `resources` is None where the files could not be read as manifests."""
-    about = {"resources": resources}
-    width = prose_width(sys.stdout)
-    click.echo(render(found, output_format, workspace(), known=known, about=about, width=width), nl=False)
+    show("findings", output_format, found, known=known, about={"resources": resources})
 
 
 def _summary(resources: int, found: Sequence[Reported]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkaform.core.model import CONFIG_PREFIX, FieldValue
+from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Live
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,8 +64,8 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """A group as its coordinator knows it.
+class Group(Live):
+    """A group as its coordinator knows it; what is live of a ConsumerGroup.
 
     Attributes:
         name: The group's id.

@@ -19,6 +19,7 @@ class Part(StrEnum):
     MIN_ISR = "min.insync.replicas"
     QUORUM = "the controller quorum"
     REASSIGNMENTS = "running reassignments"
+    LOG_DIRS = "log directories"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,23 @@ class Quorum:
 
 
 @dataclass(frozen=True, slots=True)
+class LogDir:
+    """One log directory of a broker, and the volume that it lies on.
+
+    Attributes:
+        broker: The broker's id.
+        path: The directory, as in `log.dirs`.
+        total: Bytes that the volume has; None if the directory is offline, as its volume failed.
+        usable: Bytes that are free on it.
+    """
+
+    broker: int
+    path: str
+    total: int | None
+    usable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """One reading of a cluster's health.
 
@@ -64,6 +82,8 @@ class Health:
             None where this account may not see it.
         unread: What could not be read, in full or in part, and why.
         cluster_id: The id that the cluster gave itself; empty if it was not told.
+        log_dirs: The log directories of the live brokers, by broker and path; none of brokers before
+            Kafka 3.3, which do not tell how full their volumes are (KIP-827).
     """
 
     controller: int | None
@@ -74,6 +94,7 @@ class Health:
     reassigning: Mapping[tuple[str, int], tuple[int, ...]] | None = field(default_factory=dict)
     unread: Mapping[Part, str] = field(default_factory=dict)
     cluster_id: str = ""
+    log_dirs: tuple[LogDir, ...] = ()
 
     @property
     def topics(self) -> list[str]:

@@ -12,7 +12,7 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from kafkaform.core.groups import Group, TopicPartition
+    from kafkaform.core.groups import TopicPartition
     from kafkaform.core.layout import Assignment, Broker, Layout
     from spark_validation.results import TopicResult
 
@@ -190,6 +190,17 @@ class Desired:
         return self.places.nearest(keys) if self.places is not None else self.location
 
 
+class Live:
+    """The base of what a kind alone knows of a live resource: its package defines and reads it."""
+
+    __slots__ = ()
+
+    @property
+    def unread(self) -> str:
+        """Why a part of it could not be read; empty if all was."""
+        return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Observed:
     """A resource as the live cluster has it.
@@ -200,10 +211,7 @@ class Observed:
         state: The resource's own values; a config that only has a default is not in it.
         effective: The values in force for every config, own or inherited.
         internal: Whether Kafka itself owns the resource.
-        group: What the coordinator knows of a group; None for other kinds, and for a group that has
-            nothing but configs.
-        replicas: Where a topic's replicas are, once nothing is reassigned any more.
-        moving: The partitions of a topic that a running reassignment moves.
+        live: What only its kind knows of it; None where there is nothing.
     """
 
     ref: ResourceRef
@@ -211,9 +219,7 @@ class Observed:
     state: State
     effective: State = field(default_factory=dict)
     internal: bool = False
-    group: Group | None = None
-    replicas: Assignment = ()
-    moving: frozenset[int] = frozenset()
+    live: Live | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,10 +267,10 @@ class Facts:
     Attributes:
         cluster_id: The id that the cluster gave itself.
         brokers: All registered brokers.
-        defaults: The cluster's default of every topic config; None where the account may not read it.
+        config_defaults: By kind, the cluster's default of every config; a kind is missing where the account
+            may not read them.
         diagnostics: What is odd, such as brokers whose defaults differ.
         sizes: Bytes of data of the resources that were asked for, one replica counted.
-        group_defaults: The cluster's default of every group config; None where the account may not read it.
         skew: Measurements of topics; empty without a skew report.
         recommits: First offsets that an earlier apply committed and that are gone: what it set, by path.
         layout: Where all replicas are; None where nobody asked, as nothing is to be moved.
@@ -276,10 +282,9 @@ class Facts:
 
     cluster_id: str
     brokers: tuple[Broker, ...] = ()
-    defaults: Mapping[str, str | None] | None = None
+    config_defaults: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
     sizes: Mapping[ResourceRef, int] = field(default_factory=dict)
-    group_defaults: Mapping[str, str | None] | None = None
     skew: Mapping[ResourceRef, TopicResult] = field(default_factory=dict)
     recommits: Mapping[ResourceRef, Mapping[str, Setting]] = field(default_factory=dict)
     layout: Layout | None = None
@@ -287,6 +292,10 @@ class Facts:
     unplaceable: Mapping[ResourceRef, str] = field(default_factory=dict)
     partition_sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
     throttle: int | None = None
+
+    def config_default(self, kind: str, name: str) -> str | None:
+        """The cluster's default of a config; None if it has none, or is not known."""
+        return self.config_defaults.get(kind, {}).get(name)
 
 
 # --- changes ---------------------------------------------------------------------------------------
@@ -384,7 +393,7 @@ class Consent:
     reason: str
 
 
-class Origin(StrEnum):
+class ChangeOrigin(StrEnum):
     """Where a change comes from, as seen from a branch."""
 
     BRANCH = "branch"
@@ -414,7 +423,7 @@ class PlannedChange:
     location: Location | None = None
     reason: str | None = None
     remedy: str | None = None
-    origin: Origin | None = None
+    origin: ChangeOrigin | None = None
     earlier: tuple[str, ...] = ()
     keyed: bool | None = None
     team: str = ""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.groups import OFFSETS_PREFIX
 from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.resources import KINDS, kind_order
+from kafkaform.resources.consumer_group import group_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -147,8 +148,9 @@ def _thing(observed: Observed) -> Thing:
     state: dict[str, FieldValue] = {
         path: value for path, value in observed.state.items() if _is_compared(kind, path)
     }
-    if observed.group is not None:
-        state[PROTOCOL] = observed.group.protocol
+    group = group_of(observed)
+    if group is not None:
+        state[PROTOCOL] = group.protocol
     return Thing(state, observed.effective)
 
 

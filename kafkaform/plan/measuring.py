@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafkaform.audit.trail import Trail
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import AuditReader, ClusterReader, GroupReader, LogReader, ResourceReader
     from kafkaform.config.settings import AuditSettings, ClusterSettings
     from kafkaform.core.groups import Group, TopicPartition
     from kafkaform.core.model import (
@@ -43,7 +43,7 @@ def measure(
     facts: Facts,
     proposals: Sequence[Proposal],
     observation: Observation,
-    cluster: Cluster,
+    cluster: ClusterReader,
     target: ClusterSettings | None,
 ) -> Facts:
     """The facts with all that changes are judged by.
@@ -75,7 +75,7 @@ def _risky(proposals: Iterable[Proposal], observation: Observation, facts: Facts
     ]
 
 
-def _with_sizes(facts: Facts, touched: Sequence[Observed], cluster: Cluster) -> Facts:
+def _with_sizes(facts: Facts, touched: Sequence[Observed], cluster: ResourceReader) -> Facts:
     if not touched:
         return facts
     try:
@@ -94,7 +94,7 @@ def _with_recommits(
     facts: Facts,
     changes: Iterable[Change],
     observation: Observation,
-    cluster: Cluster,
+    cluster: AuditReader,
     audit: AuditSettings | None,
 ) -> Facts:
     """The facts with the first offsets of these changes that an earlier apply committed, and are gone."""
@@ -130,7 +130,7 @@ def _committed(ref: ResourceRef, topics: Mapping[str, ResourceRef], trail: Trail
     return found
 
 
-def _with_copies(facts: Facts, changes: Iterable[Change], cluster: Cluster, throttle: int | None) -> Facts:
+def _with_copies(facts: Facts, changes: Iterable[Change], cluster: LogReader, throttle: int | None) -> Facts:
     """The facts with how much the replicas hold that are copied, and how fast a broker may send them."""
     moves = [
         (change.ref.name, parse_assignment(str(field.before)), parse_assignment(str(field.after)))
@@ -156,7 +156,7 @@ def _with_copies(facts: Facts, changes: Iterable[Change], cluster: Cluster, thro
 def groups_concerned(
     changes: Iterable[PlannedChange],
     live: Mapping[ResourceRef, Observed],
-    cluster: Cluster,
+    cluster: GroupReader,
     tell: Callable[[str], None],
     *,
     watch: bool,

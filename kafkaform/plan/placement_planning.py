@@ -12,13 +12,13 @@ from kafkaform.core.wording import counted, listed
 from kafkaform.resources import KINDS
 from kafkaform.resources.topic import placement
 from kafkaform.resources.topic.operations import PLACEMENT
-from kafkaform.resources.topic.placement import strategy_of
+from kafkaform.resources.topic.placement import strategy_of, topic_live
 from kafkaform.resources.topic.replication import MIN_ISR, REPLICATION_FACTOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ReplicaReader
     from kafkaform.core.layout import Assignment, Layout, Replicas
     from kafkaform.core.model import Desired, Facts, Observation, Observed, ResourceRef
 
@@ -51,7 +51,7 @@ class _Candidate:
     @property
     def live(self) -> Assignment:
         """Where its replicas are, or are on their way to."""
-        return self.observed.replicas
+        return topic_live(self.observed).replicas
 
     @property
     def grows(self) -> bool:
@@ -80,7 +80,7 @@ def with_placements(
     facts: Facts,
     desired: Iterable[Desired],
     observation: Observation,
-    cluster: Cluster,
+    cluster: ReplicaReader,
     *,
     waits: bool = True,
 ) -> Facts:
@@ -100,7 +100,7 @@ def with_placements(
         if observed is None or declared.state is None or not KINDS[declared.ref.kind].placed:
             continue
         candidate = _candidate(declared, observed)
-        if candidate is not None and (candidate.open or (waits and observed.moving)):
+        if candidate is not None and (candidate.open or (waits and topic_live(observed).moving)):
             candidates.append(candidate)
         raises = raises or _raises_min_isr(declared, observed)
     if not candidates and not raises:
@@ -116,9 +116,10 @@ def with_placements(
 def _candidate(declared: Desired, observed: Observed) -> _Candidate | None:
     state = declared.state or {}
     partitions, replicas = state.get("partitions"), state.get(REPLICATION_FACTOR)
-    if not observed.replicas or not isinstance(partitions, int) or not isinstance(replicas, int):
+    live = topic_live(observed).replicas
+    if not live or not isinstance(partitions, int) or not isinstance(replicas, int):
         return None
-    if partitions < len(observed.replicas):
+    if partitions < len(live):
         return None  # which is refused as a whole
     static = state.get(PLACEMENT)
     return _Candidate(

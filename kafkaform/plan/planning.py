@@ -23,7 +23,7 @@ from kafkaform.core.model import (
     Severity,
     Status,
 )
-from kafkaform.core.operations import AlterConfigs, Reassign
+from kafkaform.core.operations import Phase, Reassign
 from kafkaform.plan.measuring import groups_concerned, measure
 from kafkaform.plan.placement_planning import with_placements
 from kafkaform.plan.planner import (
@@ -46,7 +46,7 @@ from kafkaform.rules.notes import idle_waivers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ClusterReader, GroupReader, ResourceReader
     from kafkaform.config.settings import ClusterSettings, Settings
     from kafkaform.core.model import Intent
     from kafkaform.core.operations import Operation
@@ -95,7 +95,7 @@ def silent(_: str) -> None:
 
 def build_plan(
     request: Request,
-    cluster: Cluster,
+    cluster: ClusterReader,
     settings: Settings,
     target: ClusterSettings | None,
     *,
@@ -151,7 +151,7 @@ def build_plan(
 
 def judged_again(
     plan: Plan,
-    cluster: Cluster,
+    cluster: ClusterReader,
     settings: Settings,
     target: ClusterSettings | None,
     facts: Facts,
@@ -216,7 +216,7 @@ def _at_stake(plan: Plan) -> frozenset[ResourceRef]:
 def _read(
     request: Request,
     desired: Sequence[Desired],
-    cluster: Cluster,
+    cluster: ResourceReader,
     settings: Settings,
     target: ClusterSettings | None,
 ) -> tuple[Facts, Observation]:
@@ -315,7 +315,7 @@ def review(
     facts: Facts,
     scene: Scene,
     policy: Policy,
-    cluster: Cluster,
+    cluster: GroupReader,
     settings: Settings,
     *,
     tell: Callable[[str], None] = silent,
@@ -368,7 +368,7 @@ def _idle_waivers(scene: Scene, findings: Findings, settings: Settings) -> Findi
 # --- validate ----------------------------------------------------------------------------------------
 
 
-def validated(plan: Plan, cluster: Cluster) -> Plan:
+def validated(plan: Plan, cluster: ResourceReader) -> Plan:
     """Let the brokers check every change that is not refused yet; what they object to is refused.
 
     An account that may not alter may not have it checked either, and a check can go unanswered: the plan
@@ -400,8 +400,8 @@ def validated(plan: Plan, cluster: Cluster) -> Plan:
 
 def _requests(asked: Sequence[Operation]) -> Iterator[Sequence[Operation]]:
     """What is checked at a time: a resource whose configs are altered in two steps comes in two requests."""
-    late = [o for o in asked if isinstance(o, AlterConfigs) and o.least_in_sync]
-    yield from batches(o for o in asked if not (isinstance(o, AlterConfigs) and o.least_in_sync))
+    late = [o for o in asked if o.phase is Phase.CONFIGURE_IN_SYNC]
+    yield from batches(o for o in asked if o.phase is not Phase.CONFIGURE_IN_SYNC)
     yield from batches(late)
 
 

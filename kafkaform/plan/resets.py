@@ -41,6 +41,7 @@ from kafkaform.core.wording import command, nearest, spans
 from kafkaform.plan.planner import conclude, diff_update, judge
 from kafkaform.plan.planning import check_identity, located, review, silent
 from kafkaform.plan.policy import Policy
+from kafkaform.resources.consumer_group import group_of
 from kafkaform.rules import Scene
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
         Mapping,
     )
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ClusterReader, LogReader
     from kafkaform.config.settings import ClusterSettings, Settings
     from kafkaform.core.groups import Group, LogSpan, TopicPartition
     from kafkaform.core.model import Observation
@@ -97,7 +98,7 @@ class Reset:
 
 def make_reset(
     request: ResetRequest,
-    cluster: Cluster,
+    cluster: ClusterReader,
     settings: Settings,
     target: ClusterSettings | None,
     now_ms: int,
@@ -155,13 +156,14 @@ def _existing(ref: ResourceRef, observation: Observation) -> Group:
             hint="grant Describe and Read on the group",
         )
     observed = observation.resources.get(ref)
-    if observed is not None and observed.group is not None:
-        if observed.group.protocol == "share":
+    group = group_of(observed) if observed is not None else None
+    if group is not None:
+        if group.protocol == "share":
             raise KafkaformError(
                 f"{ref.name} is a share group: its position is kept by the brokers, record by record",
                 hint="use kafka-share-groups --reset-offsets",
             )
-        return observed.group
+        return group
     near = nearest(ref.name, [other.name for other in observation.inventory if other.kind == ref.kind])
     meant = f"did you mean {near!r}? " if near else ""
     raise KafkaformError(
@@ -171,7 +173,7 @@ def _existing(ref: ResourceRef, observation: Observation) -> Group:
 
 
 def _selected(
-    request: ResetRequest, group: Group, cluster: Cluster
+    request: ResetRequest, group: Group, cluster: LogReader
 ) -> tuple[list[TopicPartition], Mapping[str, int]]:
     """The partitions to reset, in order, which all exist; and how many their topics have."""
     if request.offsets:

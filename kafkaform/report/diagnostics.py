@@ -1,6 +1,4 @@
-"""Findings in every format that commands offer: SARIF 2.1.0 and GitHub's workflow commands among them.
-
-Findings in SARIF 2.1.0, the format that code scanning services take.
+"""Findings as text, JSON, GitHub's workflow commands, and SARIF 2.1.0 for code scanning services.
 
 https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/sarif-v2.1.0-errata01-os.html
 """
@@ -18,6 +16,9 @@ from kafkaform import __version__
 from kafkaform.core.model import Severity
 from kafkaform.core.printable import plain_quotes, printable, wrapped
 from kafkaform.core.wording import counted
+from kafkaform.plan.summary import summary_sentence
+from kafkaform.report.findings import everywhere, of_plan
+from kafkaform.rules import entries
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -27,49 +28,51 @@ if TYPE_CHECKING:
         Sequence,
     )
 
-    from kafkaform.core.model import Location
+    from kafkaform.core.model import Location, Plan
     from kafkaform.report.findings import Reported, Workspace
     from kafkaform.rules import Note, Rule
 
 
 _INDENT = "    "
-FORMATS = ("text", "json", "github", "sarif")
-ANNOTATING = frozenset({"github", "sarif"})
-"""The formats that put findings on the lines of files, problems of the input too."""
 
 
-def render(
-    found: Sequence[Reported],
-    output_format: str,
-    workspace: Workspace,
-    *,
-    known: Mapping[str, Rule | Note],
-    about: Mapping[str, object] | None = None,
-    width: int | None = None,
-) -> str:
-    """The findings in one of FORMATS, each line ended.
+def findings_to_text(found: Sequence[Reported], *, width: int | None = None) -> str:
+    """Write a line for each finding; `width` is where to wrap it, None leaves it in one line."""
+    lines = [as_line(finding) for finding in found]
+    if width is not None:
+        lines = [part for line in lines for part in wrapped(line, width, _INDENT)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def findings_to_json(found: Sequence[Reported], *, about: Mapping[str, object] | None = None) -> str:
+    """Write findings for programs, after what else is to be said `about` the run."""
+    content = {**(about or {}), "diagnostics": [as_json(finding) for finding in found]}
+    return json.dumps(content, indent=2) + "\n"
+
+
+def findings_to_github(found: Sequence[Reported], *, workspace: Workspace) -> str:
+    """Write an annotation for each finding that is not waived."""
+    return "".join(f"{line}\n" for line in commands(found, workspace))
+
+
+def plan_to_github(plan: Plan, *, workspace: Workspace) -> str:
+    """Write the findings of a plan as annotations, and its summary."""
+    found = of_plan(plan)
+    others = (f"Also {printable(elsewhere.code)} {elsewhere.where}\n" for elsewhere in found.elsewhere)
+    annotations = findings_to_github(everywhere(found.relevant), workspace=workspace)
+    return f"{annotations}{''.join(others)}{summary_sentence(plan)}\n"
+
+
+def plan_to_sarif(plan: Plan, *, policies: Mapping[str, Rule] | None = None, workspace: Workspace) -> str:
+    """Write all findings of a plan: a scanner takes an alert that is missing for one that was fixed.
 
     Args:
-        found: The findings.
-        output_format: The format.
-        workspace: What paths are relative to, where others than people read them.
-        known: What explains the codes.
-        about: What the JSON says besides the findings.
-        width: Where to wrap text, in columns; None leaves each finding in one line.
+        plan: The plan.
+        policies: The project's own policies, which explain their codes.
+        workspace: What paths are relative to.
     """
-    match output_format:
-        case "json":
-            content = {**(about or {}), "diagnostics": [as_json(one) for one in found]}
-            return json.dumps(content, indent=2) + "\n"
-        case "sarif":
-            return sarif_log(found, known, workspace)
-        case "github":
-            return "".join(f"{line}\n" for line in commands(found, workspace))
-        case _:
-            lines = [as_line(one) for one in found]
-            if width is not None:
-                lines = [part for line in lines for part in wrapped(line, width, _INDENT)]
-            return "".join(f"{line}\n" for line in lines)
+    known: dict[str, Rule | Note] = {**entries(), **(policies or {})}
+    return findings_to_sarif(everywhere(plan.diagnostics), known=known, workspace=workspace)
 
 
 def as_line(one: Reported) -> str:
@@ -132,8 +135,10 @@ _INVALID_INPUT = {
 }
 
 
-def sarif_log(found: Sequence[Reported], known: Mapping[str, Rule | Note], workspace: Workspace) -> str:
-    """A log of one run.
+def findings_to_sarif(
+    found: Sequence[Reported], *, known: Mapping[str, Rule | Note], workspace: Workspace
+) -> str:
+    """Write the log of one run.
 
     Args:
         found: The findings.

@@ -146,7 +146,7 @@ def _source(place: Location | None) -> _Json | None:
 _TITLE = "drift"
 
 
-def drift_commands(drift: Drift, reach: Reach, workspace: Workspace) -> str:
+def drift_to_github(drift: Drift, reach: Reach, workspace: Workspace) -> str:
     """An annotation for each field that differs, and the verdict as a line of its own."""
     found = [one for drifted in drift.resources for one in _annotations(drifted, drift, reach)]
     found += [

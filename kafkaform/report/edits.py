@@ -22,7 +22,7 @@ _STYLES = {"---": "bold", "+++": "bold", "@@ ": "cyan"}
 _BY_SIGN = {"+": "green", "-": "red"}
 
 
-def edit_diff(files: Iterable[EditedFile]) -> Text:
+def render_edits(files: Iterable[EditedFile]) -> Text:
     """What edits change, as `diff -u` shows it; a file without a before is a new one."""
     lines = [line for file in files for line in _lines(file)]
     return Text("\n").join(
@@ -51,7 +51,7 @@ def render_adoption(wanted: Adoption, editing: Editing, *, written: bool) -> Tex
         editing: What came of it.
         written: Whether the files were written.
     """
-    parts = [edit_diff(editing.files), Text()] if editing.files else []
+    parts = [render_edits(editing.files), Text()] if editing.files else []
     refused = [(f"{edit.ref} {edit.path}", why) for edit, why in editing.refused]
     refused += [(str(ref), why) for ref, why in wanted.refused]
     parts += [

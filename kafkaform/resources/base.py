@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     )
     from kafkaform.core.operations import Operation
 
+Shape: TypeAlias = Literal["cylinder", "box"]
+"""The shape of a resource in a graph, by Graphviz's name."""
+
 Layer: TypeAlias = dict[str, object]
 """A manifest's spec, or a part of one, in the kind's normal form: one spelling for each setting."""
 
 
-class Report(Protocol):
+class ReportProblem(Protocol):
     """Takes a problem of a spec."""
 
     def __call__(
@@ -47,6 +50,21 @@ class Binding:
 
     text: str
     fits: Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Shorthand:
+    """A second place in a spec for a config: `section: {field: value}`.
+
+    Attributes:
+        section: The key of the spec.
+        field: The key below it.
+        is_main: Whether `section: value` means this field.
+    """
+
+    section: str
+    field: str
+    is_main: bool = False
 
 
 class FieldOutcome(Enum):
@@ -86,10 +104,15 @@ class Kind(Protocol):
         folder: Where `import` puts its manifests, below the folder of all; empty for that folder itself.
         contents: What is lost with one that is deleted, for messages.
         endings: How one may have gone that no apply deleted, for messages.
+        shape: How one is drawn in a graph.
         nowhere: A spec with values that no manifest can have.
         hazards: The names by which its changes can be consented to or forbidden.
         prunable: Whether `--prune` may delete one that nobody declares.
         placed: Whether it has replicas on brokers, and data of a size that they tell.
+        counts: The fields that are whole numbers, and that every resource of the kind has.
+        shorthands: The second places of configs in a spec, by field.
+        verbatim: The keys of a spec below which scalars keep their source text, besides `config`: what they
+            mean is for the kind to say.
     """
 
     name: str
@@ -99,18 +122,22 @@ class Kind(Protocol):
     folder: str
     contents: str
     endings: str
+    shape: Shape
     nowhere: Layer
     hazards: frozenset[str]
     prunable: bool
     placed: bool
+    counts: frozenset[str]
+    shorthands: Mapping[str, Shorthand]
+    verbatim: frozenset[str]
 
     def configs(self) -> Mapping[str, ConfigKey]:
         """Kafka's configs of the kind, by name."""
 
-    def config_defaults(self, facts: Facts) -> Mapping[str, str | None] | None:
-        """What is in force where a resource has no own config; None where this account may not read it."""
+    def inherited(self, broker_configs: Mapping[str, str | None]) -> Mapping[str, str | None]:
+        """The value that a resource without an own one has, for every config, by what a broker is set to."""
 
-    def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
+    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
         """Bring a spec that fits the schema into normal form; settings with bad values are reported."""
 
     def written(
@@ -132,7 +159,7 @@ class Kind(Protocol):
     def idle(self, observed: Observed) -> bool:
         """Whether a live resource has nothing yet that a manifest must say of it."""
 
-    def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
+    def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
         """Split a merged, normalised spec into the state to reach (None: absent) and the intent."""
 
     def field_order(self, path: str) -> tuple[int, str]:
@@ -205,6 +232,23 @@ class Kind(Protocol):
 
     def first_offsets(self, change: Change) -> Mapping[str, ResourceRef]:
         """The fields of a change that commit first offsets, each with the topic that it is for."""
+
+    def policy_fields(self) -> Mapping[str, ConfigKey]:
+        """The fields that a policy can ask about besides configs and single values of a spec, by path."""
+
+    def is_vendor_config(self, name: str) -> bool:
+        """Whether policies can ask about a config that Apache Kafka does not know, as a vendor may."""
+
+    def described(
+        self, path: str, before: FieldValue, after: FieldValue
+    ) -> tuple[str, tuple[str, ...]] | None:
+        """What becomes of a field, as a whole and part by part; None where its values say it best.
+
+        Args:
+            path: The field.
+            before: The value before; None in a create.
+            after: The value afterwards.
+        """
 
 
 def unclassified(name: str, *, known: bool) -> str:

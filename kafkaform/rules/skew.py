@@ -24,6 +24,7 @@ from kafkaform.resources.skew import (
     ratio_of,
     share,
 )
+from kafkaform.resources.topic import topic_ref
 from kafkaform.rules.catalogue import (
     Finding,
     Scene,
@@ -191,7 +192,7 @@ _MOST = 0.5
 def _measured(scene: Scene) -> Iterator[tuple[Desired | ResourceRef, TopicResult, Limits | None]]:
     """The topics that were measured and have records, with the limits of their manifests."""
     for name in sorted(scene.skew):
-        result, ref = scene.skew[name], ResourceRef("Topic", name)
+        result, ref = scene.skew[name], topic_ref(name)
         declared = scene.declared.get(ref)
         if result.diagnosis == "empty" or (declared is not None and declared.state is None):
             continue

@@ -136,7 +136,7 @@ def test_fields_of_resources_are_read_alone(cluster: Cluster, prefix: str) -> No
     assert seen.resources[b].state == {"partitions": 3, "replicationFactor": 1}
     for one in made[:2]:
         narrow = seen.resources[one.ref]
-        assert (narrow.uid, narrow.replicas, narrow.moving) == (one.uid, one.replicas, one.moving)
+        assert (narrow.uid, narrow.live) == (one.uid, one.live)
         assert narrow.effective.items() <= one.effective.items()
     carried_out(cluster, AddPartitions(b, 3, 5), alter(a.name, "retention.ms"), DeleteTopic(c, made[2].uid))
     eventually(
@@ -156,8 +156,7 @@ def test_own_values_are_the_state_and_all_values_are_effective(cluster: Cluster,
     assert observed.ref == topic(f"{prefix}a")
     assert observed.state == {"partitions": 3, "replicationFactor": 1, "config.retention.ms": "86400000"}
     assert not observed.internal
-    defaults = cluster.facts().defaults
-    assert defaults is not None
+    defaults = cluster.facts().config_defaults["Topic"]
     expected = {f"config.{name}": value for name, value in defaults.items()} | {
         "config.retention.ms": "86400000"
     }
@@ -484,14 +483,13 @@ def test_facts(cluster: Cluster) -> None:
     assert facts.cluster_id
     assert facts.brokers[0] == Broker(1, "rack-1")
     assert facts.diagnostics == ()
-    assert facts.defaults is not None
-    assert facts.defaults.keys() == {
+    assert facts.config_defaults["Topic"].keys() == {
         name for name, key in kafka_configs.topic_configs().items() if not key.internal
     }
 
 
 def test_the_defaults_in_memory_are_those_of_a_stock_broker(real_cluster: KafkaCluster) -> None:
-    assert real_cluster.facts().defaults == MemoryCluster().facts().defaults
+    assert real_cluster.facts().config_defaults["Topic"] == MemoryCluster().facts().config_defaults["Topic"]
 
 
 def test_both_show_the_same_of_a_new_topic(real_cluster: KafkaCluster, prefix: str) -> None:

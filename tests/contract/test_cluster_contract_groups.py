@@ -28,6 +28,7 @@ from kafkaform.core.operations import (
     ResetOffsets,
 )
 from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.resources.consumer_group import group_of
 from tests.contract.test_cluster_contract import carried_out, codes, create, created, gone, topic
 from tests.support.group_clients import membership
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
@@ -260,7 +261,7 @@ def test_groups_are_read_in_detail_if_named_or_chosen(cluster: Cluster, prefix: 
 def test_a_group_that_has_only_configs_is_not_known_to_coordinators(cluster: Cluster, prefix: str) -> None:
     carried_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
     observed = settled(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
-    assert observed.group is None
+    assert observed.live is None
     assert observed.uid is None
     assert unknown(cluster, f"{prefix}a")
 
@@ -281,8 +282,7 @@ def test_configs_are_set_and_unset_and_others_stay(cluster: Cluster, prefix: str
 
 
 def test_all_values_are_effective(cluster: Cluster, prefix: str) -> None:
-    defaults = cluster.facts().group_defaults
-    assert defaults is not None
+    defaults = cluster.facts().config_defaults["ConsumerGroup"]
     assert defaults.keys() == kafka_configs.group_configs().keys()
     carried_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
     observed = settled(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
@@ -440,12 +440,13 @@ def test_a_group_with_offsets_is_empty_and_says_where_it_stands(
             f"offsets.{b}:0": 0,
         },
     )
-    assert observed.group is not None
-    assert (observed.group.state, observed.group.protocol) == ("Empty", "classic")
-    assert not observed.group.active
-    assert not observed.group.members
-    assert not observed.group.unread
-    assert observed.group.topics == {a, b}
+    known = group_of(observed)
+    assert known is not None
+    assert (known.state, known.protocol) == ("Empty", "classic")
+    assert not known.active
+    assert not known.members
+    assert not known.unread
+    assert known.topics == {a, b}
 
 
 def test_an_existing_offset_is_never_moved(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
@@ -632,7 +633,7 @@ def test_configs_outlive_a_group_unless_they_are_named(
     configs = {"consumer_session_timeout_ms": "50000", "consumer_heartbeat_interval_ms": "6000"}
     carried_out(cluster, alter(name, **configs))
     carried_out(cluster, DeleteGroup(group(name), configs=(SESSION,)))
-    assert settled(cluster, name, {f"config.{HEARTBEAT}": "6000"}).group is None
+    assert settled(cluster, name, {f"config.{HEARTBEAT}": "6000"}).live is None
     carried_out(cluster, DeleteGroup(group(name), configs=(HEARTBEAT,)))
     vanished(cluster, name)
 
@@ -647,7 +648,7 @@ def test_deleting_a_topic_drops_the_offsets_in_it(cluster: Cluster, traffic: Tra
     gone(cluster, a)
     eventually(lambda: committed(cluster, name), lambda offsets: offsets == {(b, 0): 4})
     eventually(lambda: committed(cluster, f"{name}2"), lambda offsets: offsets == {})
-    assert settled(cluster, f"{name}2", {}).group is not None
+    assert settled(cluster, f"{name}2", {}).live is not None
 
 
 # --- requests --------------------------------------------------------------------------------------
@@ -765,6 +766,8 @@ def test_a_healthy_cluster_says_so(cluster: Cluster, prefix: str) -> None:
     assert health.brokers == cluster.facts().brokers
     assert health.cluster_id == cluster.facts().cluster_id
     assert health.controller is not None
+    assert {log_dir.broker for log_dir in health.log_dirs} == alive
+    assert all(0 <= log_dir.usable <= (log_dir.total or 0) for log_dir in health.log_dirs)
     mine = [p for p in health.partitions if p.topic.startswith(prefix)]
     assert [(p.topic, p.partition) for p in mine] == [
         (f"{prefix}a", 0),

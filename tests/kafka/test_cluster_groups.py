@@ -13,9 +13,10 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kafkaform.cluster.kafka import group_description, log_spans, offset_writer
+from kafkaform.cluster.kafka import log_spans, offset_writer
+from kafkaform.cluster.kafka.answers import GroupAnswers
+from kafkaform.cluster.kafka.answers import settled as settled_answers
 from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.cluster.kafka.group_description import GroupAnswers
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.transport.translation import translate_code
@@ -34,6 +35,7 @@ from kafkaform.core.operations import (
     ResetOffsets,
 )
 from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.resources.consumer_group import group_of
 from tests.support.group_clients import (
     ConnectWorker,
     ShareMember,
@@ -601,7 +603,7 @@ def test_a_group_that_has_only_configs_is_in_the_inventory(real_cluster: KafkaCl
     seen = eventually(lambda: real_cluster.observe([], kinds=["ConsumerGroup"]), lambda o: ref in o.inventory)
     assert (seen.resources, seen.invisible, seen.diagnostics) == ({}, {}, ())
     found = real_cluster.observe([], lambda other: other == ref, kinds=["ConsumerGroup"]).resources[ref]
-    assert (found.uid, found.group, found.state) == (
+    assert (found.uid, found.live, found.state) == (
         None,
         None,
         {"config.consumer.session.timeout.ms": "50000"},
@@ -631,8 +633,9 @@ def test_deleting_a_group_takes_its_offsets_and_its_configs(
         f"offsets.{name}": "committed",
         f"offsets.{name}:0": 0,
     }
-    assert seen.group is not None
-    assert seen.group.state == "Empty"
+    known = group_of(seen)
+    assert known is not None
+    assert known.state == "Empty"
     deletion = DeleteGroup(group(name), configs=("consumer.session.timeout.ms",))
     do(real_cluster, deletion)
     eventually(lambda: real_cluster.observe([group(name)]).resources, lambda found: not found)
@@ -642,17 +645,16 @@ def test_deleting_a_group_takes_its_offsets_and_its_configs(
 def test_group_defaults_are_those_of_the_brokers(
     real_cluster: KafkaCluster, account: Callable[..., Account]
 ) -> None:
-    defaults = real_cluster.facts().group_defaults
-    assert defaults is not None
+    defaults = real_cluster.facts().config_defaults["ConsumerGroup"]
     assert defaults.keys() == kafka_configs.group_configs().keys()
     assert defaults["consumer.session.timeout.ms"] == "45000"
     assert defaults["share.auto.offset.reset"] == "latest"
-    assert account().cluster.facts().group_defaults is None
+    assert "ConsumerGroup" not in account().cluster.facts().config_defaults
 
 
 def test_the_defaults_in_memory_are_those_of_a_stock_broker(kafka_acl: DevCluster) -> None:
     with connect(kafka_acl.bootstrap_servers) as cluster:
-        assert cluster.facts().group_defaults == MemoryCluster().facts().group_defaults
+        assert cluster.facts().config_defaults == MemoryCluster().facts().config_defaults  # of every kind
 
 
 # --- what this account, or this client, cannot see -------------------------------------------------
@@ -722,8 +724,9 @@ def test_without_kafka_python_consumer_groups_are_still_read(
         assert name not in cluster.groups().groups
         seen = cluster.observe([group(prefix)])
         (whole,) = real_cluster.observe([group(prefix)]).resources.values()
-        assert whole.group is not None
-        known = replace(whole, group=replace(whole.group, never_joined=False))
+        whole_group = group_of(whole)
+        assert whole_group is not None
+        known = replace(whole, live=replace(whole_group, never_joined=False))
         assert seen.resources == {group(prefix): known}
         assert [note.code for note in seen.diagnostics] == ["KF421", "KF421"]
         assert "share and streams groups" in seen.diagnostics[0].message
@@ -767,7 +770,7 @@ def test_a_coordinator_that_is_not_ready_is_asked_again() -> None:
         asked.append(list(names))
         return script.pop(0)
 
-    told = group_description.settled(["a", "b", "c", "d"], ask)
+    told = settled_answers(["a", "b", "c", "d"], ask)
     assert asked == [["a", "b", "c", "d"], ["b", "c"]]
     assert (told.found, list(told.failed)) == ({"a": 1, "b": 2}, ["d"])
 

@@ -56,7 +56,7 @@ def three(kafka3: DevCluster) -> Iterator[KafkaCluster]:
 
 UNREACHABLE = """
 import sys
-from kafkaform.cluster import connection
+from kafkaform.cluster.transport import connection
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.errors import Unreachable
 from kafkaform.core.model import ResourceRef
@@ -207,7 +207,7 @@ def test_whether_a_topic_is_missing_cannot_be_told_without_a_right_to_it(
 
 def test_without_the_right_to_read_brokers_the_defaults_are_unknown(account: Callable[..., Account]) -> None:
     found = account("CLUSTER:kafka-cluster:DESCRIBE").cluster.facts()
-    assert found.defaults is None
+    assert found.config_defaults == {}
     assert [diagnostic.code for diagnostic in found.diagnostics] == ["KF412"]
     assert found.cluster_id
 
@@ -414,7 +414,7 @@ def test_brokers_that_differ_in_a_default_are_told_of(kafka3: DevCluster, three:
     admin = admin_client(kafka3.bootstrap_servers)
     before = three.facts()
     assert before.diagnostics == ()
-    assert before.defaults is not None
+    assert before.config_defaults["Topic"]
     second = (ResourceType.BROKER, "2")
     alter_configs(admin, [(second, {"log.retention.ms": "1000"})])
     try:
@@ -424,7 +424,7 @@ def test_brokers_that_differ_in_a_default_are_told_of(kafka3: DevCluster, three:
     (diagnostic,) = differing.diagnostics
     assert diagnostic.code == "KF411"
     assert "retention.ms (broker 1: 604800000, broker 2: 1000, broker 3: 604800000)" in diagnostic.message
-    assert differing.defaults == before.defaults
+    assert differing.config_defaults == before.config_defaults
     eventually(three.facts, lambda found: found == before)
 
 
@@ -436,7 +436,7 @@ def test_a_default_that_was_set_for_the_whole_cluster_is_the_default(
     set_cluster_default(kafka, "message.max.bytes", "2000000")
     try:
         changed = eventually(
-            real_cluster.facts, lambda f: (f.defaults or {})["max.message.bytes"] == "2000000"
+            real_cluster.facts, lambda f: f.config_default("Topic", "max.message.bytes") == "2000000"
         )
         observed = real_cluster.observe([topic(f"{prefix}a")]).resources[topic(f"{prefix}a")]
     finally:
@@ -444,7 +444,7 @@ def test_a_default_that_was_set_for_the_whole_cluster_is_the_default(
     assert changed.diagnostics == ()
     assert observed.effective["config.max.message.bytes"] == "2000000"
     assert "config.max.message.bytes" not in observed.state
-    eventually(real_cluster.facts, lambda f: (f.defaults or {})["max.message.bytes"] != "2000000")
+    eventually(real_cluster.facts, lambda f: f.config_default("Topic", "max.message.bytes") != "2000000")
 
 
 def set_cluster_default(kafka: DevCluster, name: str, value: str | None) -> None:
@@ -485,7 +485,7 @@ def test_a_stopped_broker_is_no_change_of_the_replication_factor(
         assert plan_from([desired], observation, all_three).changes == ()
         # Whoever has not noticed yet that it is down goes by what the others say.
         without = three.facts()
-        assert without.defaults == all_three.defaults
+        assert without.config_defaults == all_three.config_defaults
         assert [diagnostic.code for diagnostic in without.diagnostics] == ["KF415"]
         with connect(kafka3.bootstrap_servers) as newcomer:
             assert [broker.id for broker in newcomer.facts().brokers] == [1, 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -49,6 +50,12 @@ def test_three_brokers_in_good_health(kafka3: DevCluster, prefix: str) -> None:
             leads = voter.id == health.quorum.leader
             assert voter.silent_ms is None if leads else 0 <= (voter.silent_ms or 0) < 5_000
         assert (dict(health.reassigning or {}), dict(health.unread)) == ({}, {})
+        log_dirs = {log_dir.broker: log_dir for log_dir in health.log_dirs}
+        assert sorted(log_dirs) == [1, 2, 3]
+        for log_dir in log_dirs.values():
+            volume = shutil.disk_usage(log_dir.path)
+            assert log_dir.total == volume.total
+            assert abs(log_dir.usable - volume.free) < volume.total / 10
         states = of(health, prefix)
         assert [(s.topic.removeprefix(prefix), s.partition) for s in states] == [
             *(("a", number) for number in range(3)),
@@ -84,7 +91,7 @@ def test_without_kafka_python_the_same_is_read_but_for_what_only_it_can(
         swift = eventually(cluster.health, lambda read: len(of(read, prefix)) == 3)
     plain = read_health(Connection({"bootstrap.servers": kafka3.bootstrap_servers}, refuse))
     reason = "kafka-python cannot do this login"
-    assert plain.unread == {Part.QUORUM: reason, Part.REASSIGNMENTS: reason}
+    assert plain.unread == {Part.QUORUM: reason, Part.REASSIGNMENTS: reason, Part.LOG_DIRS: reason}
     assert (plain.quorum, plain.reassigning) == (None, None)
     assert plain.cluster_id == swift.cluster_id
     assert [broker.id for broker in plain.brokers] == [1, 2, 3]
@@ -101,7 +108,7 @@ def test_an_account_without_rights_is_told_what_it_cannot_see(
 
     nothing = account().cluster.health()
     assert nothing.partitions == ()
-    assert nothing.unread.keys() == {Part.QUORUM, Part.REASSIGNMENTS, Part.PARTITIONS}
+    assert nothing.unread.keys() == {Part.QUORUM, Part.REASSIGNMENTS, Part.PARTITIONS, Part.LOG_DIRS}
     assert all("not authorised" in why for part, why in nothing.unread.items() if part is not Part.PARTITIONS)
 
     few = account(f"TOPIC:{prefix}*:DESCRIBE", f"TOPIC:{prefix}a:DESCRIBE_CONFIGS").cluster

@@ -185,7 +185,7 @@ def test_what_a_plan_can_do_without_is_a_note(kafka: DevCluster, prefix: str, tm
 IMPATIENT = """
 import sys
 from kafkaform.cli.main import run
-from kafkaform.cluster import connection
+from kafkaform.cluster.transport import connection
 connection.CONNECT_TIMEOUT_S = 2.0
 sys.exit(run(sys.argv[1:]))
 """

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkaform.cluster.kafka.answers import TopicSource
 from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.cluster.kafka.topic_answers import TopicSource
 from kafkaform.cluster.kafka.topic_sources import AdminReader, WireReader
 from kafkaform.cluster.kafka.topics import topic_source
 from kafkaform.cluster.kafka.writer import submit

@@ -19,10 +19,10 @@ from pyspark.sql import SparkSession
 from kafkaform.config.client_properties.java import to_java
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.jars.spark import connector_jars
-from spark_validation.entry import parser
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
 from spark_validation.job import JobSettings, run_topic
 from spark_validation.results import Limits, from_document
+from spark_validation.submit import parser
 from spark_validation.windows import Span
 from tests.support.kafka_fixtures import Account, admin_client
 from tests.support.spark_cluster import spark_home, standalone
@@ -116,7 +116,7 @@ def test_who_may_not_see_log_directories_sees_no_bytes(
 
 
 def test_a_report_is_written_whole_and_replaces_an_older_one(spark: SparkSession, tmp_path: Path) -> None:
-    from spark_validation.entry import write
+    from spark_validation.submit import write
 
     target = tmp_path / "new folder" / "report.json"
     for text in ("a longer text with ü", "short"):
@@ -128,24 +128,24 @@ def test_a_report_is_written_whole_and_replaces_an_older_one(spark: SparkSession
 def test_a_report_that_cannot_be_written_leaves_the_older_one(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spark_validation import entry
+    from spark_validation import submit
 
     target = tmp_path / "report.json"
-    entry.write(spark, str(target), "old")
+    submit.write(spark, str(target), "old")
 
     def fail(*_: object) -> None:
         raise JobFailed("no")
 
-    monkeypatch.setattr(entry, "_replace", fail)
+    monkeypatch.setattr(submit, "_replace", fail)
     with pytest.raises(JobFailed):
-        entry.write(spark, str(target), "new")
+        submit.write(spark, str(target), "new")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("report.json", "old")]
 
 
 def test_the_entry_says_what_is_wrong_in_one_line(
     spark: SparkSession, kafka: DevCluster, prefix: str, tmp_path: Path
 ) -> None:
-    from spark_validation.entry import write_report
+    from spark_validation.submit import write_report
 
     filled(kafka.bootstrap_servers, f"{prefix}a")
     server = ["--bootstrap-server", kafka.bootstrap_servers]

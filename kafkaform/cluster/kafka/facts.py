@@ -9,7 +9,6 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource
 
 from kafkaform.cluster.transport.translation import translate
-from kafkaform.core import kafka_configs
 from kafkaform.core.errors import (
     ClusterError,
     OutcomeUnknown,
@@ -18,6 +17,7 @@ from kafkaform.core.errors import (
 )
 from kafkaform.core.layout import Broker
 from kafkaform.core.model import Diagnostic, Facts, Severity
+from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,7 @@ BROKER_TIMEOUT_S = 10.0
 
 
 def read_facts(connection: Connection) -> Facts:
-    """Read the cluster's id, brokers and topic defaults (each broker is asked for its own)."""
+    """Read the cluster's id, brokers and config defaults (each broker is asked for its own)."""
     cluster = connection.cluster
     if cluster.cluster_id is None:
         raise ClusterError("the brokers told no cluster id", hint="kafkaform needs Kafka 0.10.1 or later")
@@ -46,8 +46,7 @@ def read_facts(connection: Connection) -> Facts:
         )
         for broker in brokers
     }
-    defaults: dict[int, Mapping[str, str | None]] = {}
-    of_groups: dict[int, Mapping[str, str | None]] = {}
+    configs: dict[int, Mapping[str, str | None]] = {}
     failures: dict[int, ClusterError] = {}
     for broker_id, future in futures.items():
         try:
@@ -55,30 +54,16 @@ def read_facts(connection: Connection) -> Facts:
         except KafkaException as exception:
             failures[broker_id] = translate(exception)
             continue
-        told = {name: entry.value for name, entry in entries.items()}
-        defaults[broker_id] = kafka_configs.cluster_defaults(told)
-        of_groups[broker_id] = _group_defaults(told)
-    diagnostics = _missing(failures, answered=bool(defaults))
-    if not defaults:
-        return Facts(cluster.cluster_id, brokers, None, diagnostics)
-    agreed, differing = _agree(defaults, "topic")
-    agreed_of_groups, differing_of_groups = _agree(of_groups, "group")
-    return Facts(
-        cluster.cluster_id,
-        brokers,
-        agreed,
-        (*diagnostics, *differing, *differing_of_groups),
-        group_defaults=agreed_of_groups,
-    )
-
-
-def _group_defaults(broker_configs: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The value that a group without one of its own has, for every group config."""
-    defaults = {}
-    for name, key in kafka_configs.group_configs().items():
-        value = broker_configs.get(f"group.{name}", key.default)
-        defaults[name] = None if value is None else kafka_configs.observed(key, value)
-    return defaults
+        configs[broker_id] = {name: entry.value for name, entry in entries.items()}
+    diagnostics = _missing(failures, answered=bool(configs))
+    if not configs:
+        return Facts(cluster.cluster_id, brokers, diagnostics=diagnostics)
+    agreed: dict[str, Mapping[str, str | None]] = {}
+    for name, kind in KINDS.items():
+        inherited = {broker: kind.inherited(own) for broker, own in configs.items()}
+        agreed[name], differing = _agree(inherited, kind.noun)
+        diagnostics = (*diagnostics, *differing)
+    return Facts(cluster.cluster_id, brokers, agreed, diagnostics)
 
 
 def _missing(failures: Mapping[int, ClusterError], *, answered: bool) -> tuple[Diagnostic, ...]:
@@ -113,7 +98,7 @@ def _defaults_hidden() -> Diagnostic:
 
 
 def _agree(
-    defaults: Mapping[int, Mapping[str, str | None]], kind: str
+    defaults: Mapping[int, Mapping[str, str | None]], noun: str
 ) -> tuple[dict[str, str | None], list[Diagnostic]]:
     """One default for each config, and a warning where brokers differ (the most common one is taken)."""
     names = sorted({name for of_broker in defaults.values() for name in of_broker})
@@ -128,9 +113,9 @@ def _agree(
                 Diagnostic(
                     "KF411",
                     Severity.WARNING,
-                    f"brokers differ in their default of {name} ({said}): a {kind} without an own value has "
+                    f"brokers differ in their default of {name} ({said}): a {noun} without an own value has "
                     "another one on each broker",
-                    suggestion=f"give all brokers one default, or declare the value on the {kind}s",
+                    suggestion=f"give all brokers one default, or declare the value on the {noun}s",
                 )
             )
     return agreed, diagnostics

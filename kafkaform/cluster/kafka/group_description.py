@@ -2,104 +2,37 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
 from functools import partial
 from typing import (
     TYPE_CHECKING,
     Any,
-    Generic,
-    TypeVar,
 )
 
 from confluent_kafka import (
     ConsumerGroupState,
     ConsumerGroupType,
-    KafkaError,
-    KafkaException,
 )
 
+from kafkaform.cluster.kafka.answers import GroupAnswers, gathered, settled
 from kafkaform.cluster.kafka.log_spans import read_partition_counts
 from kafkaform.cluster.transport.api import READ_TIMEOUT_S
-from kafkaform.cluster.transport.translation import MOVING, one_line, translate, translate_code
+from kafkaform.cluster.transport.translation import one_line, translate_code
 from kafkaform.cluster.wire import group_messages
-from kafkaform.core.errors import ClusterError, KafkaformError, RequestRejected
+from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.groups import Group, Member
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
-    from concurrent.futures import Future
 
     from kafkaform.cluster.kafka.group_listing import Listed
-    from kafkaform.cluster.transport.api import Question
+    from kafkaform.cluster.transport.api import RequestType
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.groups import TopicPartition
 
 
-T = TypeVar("T")
-
-COORDINATOR_TIMEOUT_S = 30.0
-"""How long a coordinator may be on the move, or busy with reading its log."""
-
-_MISSING = frozenset(
-    KafkaError(code).name() for code in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID)
-)
-
-
-@dataclass(slots=True)
-class GroupAnswers(Generic[T]):
-    """Answers by group: what was told, and why the rest was not."""
-
-    found: dict[str, T] = field(default_factory=dict)
-    failed: dict[str, ClusterError] = field(default_factory=dict)
-
-    def update(self, others: GroupAnswers[T]) -> None:
-        """Take in answers about other groups."""
-        self.found.update(others.found)
-        self.failed.update(others.failed)
-
-
-def is_missing(error: ClusterError) -> bool:
-    """Whether a coordinator says that there is no such group, or cannot be."""
-    return isinstance(error, RequestRejected) and error.code in _MISSING
-
-
-def is_moving(error: ClusterError) -> bool:
-    """Whether a coordinator is not ready yet."""
-    return isinstance(error, RequestRejected) and error.code in MOVING
-
-
-def gathered(futures: Mapping[str, Future[Any]], convert: Callable[[Any], T]) -> GroupAnswers[T]:
-    """What the futures of librdkafka bring."""
-    answers: GroupAnswers[T] = GroupAnswers()
-    for name, future in futures.items():
-        try:
-            answers.found[name] = convert(future.result())
-        except KafkaException as error:
-            answers.failed[name] = translate(error)
-    return answers
-
-
-def settled(names: Collection[str], ask: Callable[[Collection[str]], GroupAnswers[T]]) -> GroupAnswers[T]:
-    """The answers about groups; those whose coordinator is not ready yet are asked for again."""
-    answers: GroupAnswers[T] = GroupAnswers()
-    deadline = time.monotonic() + COORDINATOR_TIMEOUT_S
-    pause = 0.05
-    while names:
-        for name in names:
-            answers.failed.pop(name, None)  # it may be in no answer at all this time: it is not there
-        answers.update(ask(names))
-        names = [name for name, error in answers.failed.items() if is_moving(error)]
-        if not names or time.monotonic() > deadline:
-            break
-        time.sleep(pause)
-        pause = min(pause * 2, 1.0)
-    return answers
-
-
 def ask_coordinators(
     connection: Connection,
-    question: Question[Any],
+    request_type: RequestType[Any],
     names: Collection[str],
     body: Callable[[Collection[str]], bytes],
     convert: Callable[[dict[str, Any], int], Any],
@@ -108,17 +41,17 @@ def ask_coordinators(
 
     Args:
         connection: The cluster.
-        question: What to ask.
+        request_type: What to ask.
         names: The groups.
         body: Makes the body of a request for some groups.
         convert: Makes of what was told about a group, and its coordinator, what is wanted.
     """
     answers: GroupAnswers[Any] = GroupAnswers()
     try:
-        if not connection.speaks(question.api):
+        if not connection.speaks(request_type.api):
             raise ClusterError("the brokers do not speak the version of the request that kafkaform does")
         for node, some in _coordinators(connection, names, answers).items():
-            (answer,) = connection.ask(question, [body(some)], node=node)
+            (answer,) = connection.ask(request_type, [body(some)], node=node)
             for told in answer["groups"]:
                 if told["group_id"] not in some:
                     raise ClusterError(f"broker {node} tells of a group that it was not asked about")

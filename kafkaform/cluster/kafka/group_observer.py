@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka.admin import ConfigResource
 
-from kafkaform.cluster.kafka.group_description import GroupAnswers, gathered
+from kafkaform.cluster.kafka.answers import Configs, GroupAnswers, gathered
 from kafkaform.cluster.kafka.group_listing import groups_with_configs, list_groups
 from kafkaform.cluster.kafka.groups import read_committed
-from kafkaform.cluster.kafka.topic_answers import Configs
 from kafkaform.cluster.transport.api import READ_TIMEOUT_S
 from kafkaform.core.errors import PermissionDenied, RequestRejected
 from kafkaform.core.groups import observed_state
@@ -72,7 +71,7 @@ def observe_groups(
             continue
         effective = {CONFIG_PREFIX + config: value for config, value in found.effective.items()}
         ref = ResourceRef(KIND, name)
-        resources[ref] = Observed(ref, None, observed_state(group, found.own), effective, group=group)
+        resources[ref] = Observed(ref, None, observed_state(group, found.own), effective, live=group)
     return Observation(
         resources,
         inventory | resources.keys(),

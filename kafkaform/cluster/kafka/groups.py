@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 
-from kafkaform.cluster.kafka.group_description import (
-    GroupAnswers,
-    ask_coordinators,
-    describe_groups,
-    gathered,
-    is_missing,
-    settled,
-)
+from kafkaform.cluster.kafka.answers import GroupAnswers, gathered, is_missing, settled
+from kafkaform.cluster.kafka.group_description import ask_coordinators, describe_groups
 from kafkaform.cluster.kafka.group_listing import Listed, Listing, list_groups
 from kafkaform.cluster.kafka.log_spans import read_log_spans
 from kafkaform.cluster.kafka.topic_sources import AdminReader

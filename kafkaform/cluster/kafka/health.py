@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkaform.cluster.kafka.answers import Answers
 from kafkaform.cluster.kafka.reassignments import read_running
 from kafkaform.cluster.kafka.replicas import plain_placement, swift_placement
-from kafkaform.cluster.kafka.topic_answers import Answers
+from kafkaform.cluster.kafka.sizes import read_log_dirs
 from kafkaform.cluster.kafka.topic_sources import CHUNK, WireReader
 from kafkaform.cluster.kafka.topics import topic_source
-from kafkaform.cluster.transport.api import Api, Question
-from kafkaform.cluster.transport.controlled import retried
+from kafkaform.cluster.transport.api import Api, RequestType
+from kafkaform.cluster.transport.kafka_python import retried
 from kafkaform.cluster.transport.translation import MISSING, one_line, translate_code
 from kafkaform.cluster.wire import large_answers
 from kafkaform.cluster.wire.large_answers import string
@@ -27,6 +28,7 @@ from kafkaform.core.errors import (
 )
 from kafkaform.core.health import (
     Health,
+    LogDir,
     Part,
     Quorum,
     Voter,
@@ -35,7 +37,7 @@ from kafkaform.core.health import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkaform.cluster.kafka.topic_answers import Configs
+    from kafkaform.cluster.kafka.answers import Configs
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.cluster.wire.message_schema import Reader
     from kafkaform.cluster.wire.partitions import Placement
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 METADATA_LOG = "__cluster_metadata"
 
 
-def _question(version: int, **times: Reader) -> Question[Any]:
+def _request_type(version: int, **times: Reader) -> RequestType[Any]:
     replica = struct(id=INT32, end=INT64, **times)
     partition = struct(
         index=INT32,
@@ -57,10 +59,10 @@ def _question(version: int, **times: Reader) -> Question[Any]:
     )
     topics = array(struct(name=STRING, partitions=array(partition)))
     api = Api(55, version, flexible=True, name="DescribeQuorum")
-    return Question(api, whole(struct(error_code=INT16, topics=topics)))
+    return RequestType(api, whole(struct(error_code=INT16, topics=topics)))
 
 
-_QUESTIONS = (_question(1, fetched_ms=INT64, caught_up_ms=INT64), _question(0))
+_REQUEST_TYPES = (_request_type(1, fetched_ms=INT64, caught_up_ms=INT64), _request_type(0))
 """DescribeQuorumRequest.json and its response, the best version first: up to Kafka 3.2 it has no times."""
 
 
@@ -75,11 +77,11 @@ def read_quorum(connection: Connection, controller: int | None, timeout_s: float
     Raises:
         KafkaformError: The quorum is not told.
     """
-    question = next((one for one in _QUESTIONS if connection.speaks(one.api)), None)
-    if question is None:
+    request_type = next((one for one in _REQUEST_TYPES if connection.speaks(one.api)), None)
+    if request_type is None:
         return Quorum(controller)
     try:
-        told = retried(lambda: _told(connection, question, timeout_s))
+        told = retried(lambda: _told(connection, request_type, timeout_s))
     except (RequestRejected, OutcomeUnknown):
         return Quorum(None)  # a broker passes the request on: nobody leads where it went
     leading = next((voter for voter in told["voters"] if voter["id"] == told["leader"]), None)
@@ -88,16 +90,18 @@ def read_quorum(connection: Connection, controller: int | None, timeout_s: float
     return Quorum(leading["id"], tuple(_voter(voter, leading) for voter in told["voters"]))
 
 
-def _told(connection: Connection, question: Question[Any], timeout_s: float) -> Mapping[str, Any]:
+def _told(connection: Connection, request_type: RequestType[Any], timeout_s: float) -> Mapping[str, Any]:
     one, first_partition, no_tags = b"\x02", bytes(4), b"\x00"
     topic = string(METADATA_LOG) + one + first_partition + no_tags + no_tags
-    (told,) = connection.ask(question, [one + topic + no_tags], timeout_s=timeout_s)
+    (told,) = connection.ask(request_type, [one + topic + no_tags], timeout_s=timeout_s)
     partitions = [partition for topic in told["topics"] for partition in topic["partitions"]]
     for part in (told, *partitions):
         if part["error_code"]:
             raise translate_code(part["error_code"], "")
     if len(partitions) != 1:
-        raise ClusterError(f"the answer to {question.api} tells of {len(partitions)} partitions, not of one")
+        raise ClusterError(
+            f"the answer to {request_type.api} tells of {len(partitions)} partitions, not of one"
+        )
     return dict(partitions[0])
 
 
@@ -139,6 +143,7 @@ def read_health(connection: Connection) -> Health:
     unread = _untold(placement, configs)
     quorum = _quorum(connection, placement.controller, unread)
     reassigning = _reassigning(connection, unread)
+    log_dirs = _log_dirs(connection, unread)
     if not placement.partitions and quorum is None:
         unread[Part.PARTITIONS] = "no topic is visible to this account"
     least = {name: found.effective.get(_MIN_ISR) for name, found in configs.found.items()}
@@ -153,6 +158,7 @@ def read_health(connection: Connection) -> Health:
         reassigning,
         unread,
         placement.cluster_id,
+        log_dirs,
     )
 
 
@@ -207,6 +213,16 @@ def _quorum(connection: Connection, controller: int | None, unread: dict[Part, s
     except KafkaformError as error:
         unread[Part.QUORUM] = error.message
         return None
+
+
+def _log_dirs(connection: Connection, unread: dict[Part, str]) -> tuple[LogDir, ...]:
+    try:
+        found, untold = read_log_dirs(connection, TIMEOUT_S)
+    except KafkaformError as error:
+        found, untold = (), error.message
+    if untold:
+        unread[Part.LOG_DIRS] = untold
+    return found
 
 
 def _reassigning(

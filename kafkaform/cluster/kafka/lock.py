@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError
 
-from kafkaform.cluster.kafka.group_description import gathered
+from kafkaform.cluster.kafka.answers import gathered
 from kafkaform.cluster.kafka.lock_membership import INSTANCE_ID, Membership
 from kafkaform.cluster.kafka.topic_sources import AdminReader
 from kafkaform.cluster.kafka.writer import submit

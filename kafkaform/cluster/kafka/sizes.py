@@ -1,16 +1,18 @@
-"""How much data topics hold, from the brokers' log folders."""
+"""How much data topics hold, and how full the volumes are, from the brokers' log directories."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from struct import pack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kafkaform.cluster.transport.api import Api, Question
-from kafkaform.cluster.transport.controlled import retried
+from kafkaform.cluster.transport.api import Api, RequestType
+from kafkaform.cluster.transport.kafka_python import retried
+from kafkaform.cluster.transport.translation import translate_code
 from kafkaform.cluster.wire.large_answers import length, string
 from kafkaform.cluster.wire.message_schema import BOOLEAN, INT16, INT32, INT64, STRING, array, struct, whole
 from kafkaform.core.errors import ClusterError
+from kafkaform.core.health import LogDir
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -24,23 +26,31 @@ TIMEOUT_S = 10.0
 """How long a broker may take to look into its folders; one that does not answer is left out."""
 
 _PARTITION = struct(index=INT32, size=INT64, lag=INT64, future=BOOLEAN)
-_LOG_DIRS = Question(
+_TOPICS = array(struct(name=STRING, partitions=array(_PARTITION)))
+_LOG_DIRS = RequestType(
     Api(35, 2, flexible=True, name="DescribeLogDirs"),
     whole(
         struct(
             throttle_ms=INT32,
+            results=array(struct(error_code=INT16, log_dir=STRING, topics=_TOPICS)),
+        )
+    ),
+)
+_VOLUMES = RequestType(
+    Api(35, 4, flexible=True, name="DescribeLogDirs"),
+    whole(
+        struct(
+            throttle_ms=INT32,
+            error_code=INT16,
             results=array(
-                struct(
-                    error_code=INT16,
-                    log_dir=STRING,
-                    topics=array(struct(name=STRING, partitions=array(_PARTITION))),
-                )
+                struct(error_code=INT16, log_dir=STRING, topics=_TOPICS, total=INT64, usable=INT64)
             ),
         )
     ),
 )
-"""DescribeLogDirsRequest.json and its response."""
+"""DescribeLogDirsRequest.json and its response; version 4 tells of volumes (KIP-827, Kafka 3.3)."""
 _NO_TAGS = b"\x00"
+_NO_TOPICS = b"\x01"
 
 
 def read_sizes(connection: Connection, topics: Collection[Observed]) -> dict[ResourceRef, int]:
@@ -93,6 +103,41 @@ def read_replica_sizes(
         for partition in topic["partitions"]
         if not partition["future"]
     }
+
+
+def read_log_dirs(connection: Connection, timeout_s: float) -> tuple[tuple[LogDir, ...], str]:
+    """The log directories of the brokers that tell of them.
+
+    Args:
+        connection: The cluster.
+        timeout_s: How long a broker may take.
+
+    Returns:
+        The directories by broker and path, none if the brokers are older than Kafka 3.3; and why some
+        broker did not tell, empty if all did.
+
+    Raises:
+        KafkaformError: Nobody can be asked.
+    """
+    if not connection.speaks(_VOLUMES.api):
+        return (), ""
+    found: list[LogDir] = []
+    untold: list[str] = []
+    answers = connection.ask_each(_VOLUMES, _NO_TOPICS + _NO_TAGS, timeout_s)
+    for broker, answer in sorted(answers.items()):
+        if isinstance(answer, ClusterError):
+            untold.append(f"broker {broker}: {answer.message}")
+        elif answer["error_code"]:
+            untold.append(f"broker {broker}: {translate_code(answer['error_code'], '').message}")
+        else:
+            found += [_log_dir(broker, told) for told in answer["results"]]
+    return tuple(sorted(found, key=lambda one: (one.broker, one.path))), "; ".join(untold[:1])
+
+
+def _log_dir(broker: int, told: Mapping[str, Any]) -> LogDir:
+    if told["error_code"]:  # KAFKA_STORAGE_ERROR: it is offline
+        return LogDir(broker, told["log_dir"], None)
+    return LogDir(broker, told["log_dir"], max(0, told["total"]), max(0, told["usable"]))
 
 
 def _sizes_of(asked: Mapping[str, Sequence[int]]) -> bytes:

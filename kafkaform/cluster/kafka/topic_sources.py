@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, ConfigSource
 
-from kafkaform.cluster.kafka.topic_answers import Answers, Configs, Description
+from kafkaform.cluster.kafka.answers import Answers, Configs, Description
 from kafkaform.cluster.transport.api import READ_TIMEOUT_S
 from kafkaform.cluster.transport.translation import MISSING, kafka_error, one_line, translate, translate_code
 from kafkaform.cluster.wire import large_answers
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka.admin import ConfigEntry, TopicDescription
 
-    from kafkaform.cluster.kafka.topic_answers import T
+    from kafkaform.cluster.kafka.answers import T
     from kafkaform.cluster.transport.connection import Connection
 
 

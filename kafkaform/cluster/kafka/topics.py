@@ -12,8 +12,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from kafkaform.cluster.kafka.answers import Answers, Configs, Description
 from kafkaform.cluster.kafka.reassignments import read_reassignments
-from kafkaform.cluster.kafka.topic_answers import Answers, Configs, Description
 from kafkaform.cluster.kafka.topic_sources import (
     CHUNK,
     THERE,
@@ -32,6 +32,7 @@ from kafkaform.core.model import (
     Observed,
     ResourceRef,
 )
+from kafkaform.resources.topic.placement import TopicLive
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
         Sequence,
     )
 
+    from kafkaform.cluster.kafka.answers import T, TopicSource
     from kafkaform.cluster.kafka.reassignments import Reassignments
-    from kafkaform.cluster.kafka.topic_answers import T, TopicSource
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.model import FieldValue
 
@@ -178,8 +179,7 @@ def _observed(
         state,
         prefixed(configs.effective),
         description.internal,
-        replicas=replicas,
-        moving=frozenset(moving),
+        TopicLive(replicas, frozenset(moving)),
     )
 
 

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
-from kafkaform.cluster.kafka.group_description import GroupAnswers, gathered, is_missing, settled
+from kafkaform.cluster.kafka.answers import GroupAnswers, gathered, is_missing, settled
 from kafkaform.cluster.protocol import refuse_moves, repeated
 from kafkaform.cluster.transport.translation import one_line, translate
 from kafkaform.core.errors import (

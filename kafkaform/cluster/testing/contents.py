@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kafkaform.cluster.testing import coordinator
 from kafkaform.cluster.testing.coordinator import NO_GROUP
 from kafkaform.core.groups import LogSpan
-from kafkaform.core.health import Health, Quorum, Voter
+from kafkaform.core.health import Health, LogDir, Quorum, Voter
 from kafkaform.core.layout import PartitionState
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ class Log:
 
 
 _CONTROLLERS = (3001, 3002, 3003)
+_VOLUME = 1 << 40
+"""Bytes of the volume of each broker, all of them free: records in memory have no bytes."""
 """Nodes of their own, which no broker takes along when it stops."""
 
 
@@ -125,6 +127,7 @@ def health_of(
         quorum=Quorum(_CONTROLLERS[0], tuple(Voter(controller, lag=0) for controller in _CONTROLLERS)),
         reassigning=reassigning,
         cluster_id=cluster_id,
+        log_dirs=tuple(LogDir(broker.id, "/var/lib/kafka", _VOLUME, _VOLUME) for broker in alive),
     )
 
 

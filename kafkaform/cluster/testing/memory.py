@@ -37,9 +37,9 @@ from kafkaform.core.operations import (
     DeleteGroup,
     DeleteTopic,
     Operation,
-    Reassign,
     ResetOffsets,
 )
+from kafkaform.resources.topic.placement import TopicLive
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -64,7 +64,7 @@ _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_gro
 _VALIDATED: tuple[type[Operation], ...] = (CreateTopic, AlterConfigs, AddPartitions)
 _ALONE: tuple[type[Operation], ...] = (CommitInitialOffsets, ResetOffsets, DeleteGroup)
 """What takes a request of its own, to the coordinator of the group."""
-_EXECUTED = (*_VALIDATED, *_ALONE, DeleteTopic)
+_EXECUTED: tuple[type[Operation], ...] = (*_VALIDATED, *_ALONE, DeleteTopic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +120,14 @@ class MemoryCluster(MovingReplicas):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        """Nothing is open."""
 
     # --- reading -----------------------------------------------------------------------------------
 
-    def begin(self) -> Callable[[ResourceRef], None]:
-        """See `Cluster.begin`."""
-        return lambda _: None  # all is at hand
-
     def facts(self) -> Facts:
         """See `Cluster.facts`."""
-        return Facts(
-            self._cluster_id, self._alive, dict(self._defaults), group_defaults=dict(self._group_defaults)
-        )
+        defaults = {_TOPIC: dict(self._defaults), _GROUP: dict(self._group_defaults)}
+        return Facts(self._cluster_id, self._alive, defaults)
 
     def observe(
         self,
@@ -214,7 +209,7 @@ class MemoryCluster(MovingReplicas):
             record = contents.groups[ref.name]
             group = coordinator.described(ref.name, record) if record.known else None
             effective = _prefixed({**self._group_defaults, **record.configs})
-            return Observed(ref, None, observed_state(group, record.configs), effective, group=group)
+            return Observed(ref, None, observed_state(group, record.configs), effective, live=group)
         topic = contents.topics[ref.name]
         own, inherited = _prefixed(topic.configs), _prefixed(self._defaults)
         targets = {p: move.reassignment.target for p, move in contents.moves.items() if p[0] == ref.name}
@@ -230,8 +225,7 @@ class MemoryCluster(MovingReplicas):
             {**counts, **own},
             {**inherited, **own},
             ref.name in _INTERNAL,
-            replicas=replicas,
-            moving=frozenset(number for _, number in targets),
+            TopicLive(replicas, frozenset(number for _, number in targets)),
         )
 
     # --- requests ----------------------------------------------------------------------------------
@@ -249,9 +243,6 @@ class MemoryCluster(MovingReplicas):
     def lock(self, holder: Holder, *, timeout_s: float, tell: Progress) -> AbstractContextManager[Guard]:
         """See `Cluster.lock`."""
         return self._lock.held(holder, timeout_s=timeout_s, tell=tell)
-
-    def begin_audit(self) -> None:
-        """See `Cluster.begin_audit`."""
 
     def append_audit(self, lines: Sequence[str]) -> None:
         """See `Cluster.append_audit`."""
@@ -273,9 +264,6 @@ class MemoryCluster(MovingReplicas):
     def _see_audit(self) -> None:
         if TOPIC in self._hidden:
             raise denial(TOPIC)
-
-    def close(self) -> None:
-        """See `Cluster.close`."""
 
     def _answer(
         self,
@@ -328,13 +316,13 @@ class MemoryCluster(MovingReplicas):
                 return self._group_step(operation)
             case AlterConfigs(ref=ResourceRef(kind="ConsumerGroup")):
                 return self._group_step(operation)
-            case Reassign():  # neither validated nor executed
-                raise TypeError(operation)
-            case _:
+            case CreateTopic() | AlterConfigs() | AddPartitions() | DeleteTopic():
                 self._made += isinstance(operation, CreateTopic)
                 topics, brokers = self._contents.topics, [broker.id for broker in self._brokers]
                 name, after = controller.result(topics, operation, brokers=brokers, number=self._made)
                 return _Step(operation, name, after, controller.records(topics.get(name), after))
+            case _:  # neither validated nor executed
+                raise TypeError(operation)
 
     def _group_step(self, operation: coordinator.GroupOperation) -> _Step:
         name = operation.ref.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.groups import COMMITTED, OFFSETS_PREFIX, partition_of
+from kafkaform.core.groups import COMMITTED, OFFSETS_PREFIX, Group, partition_of
 from kafkaform.core.model import (
     CONFIG_PREFIX,
     Change,
@@ -27,14 +27,37 @@ from kafkaform.core.wording import counted
 from kafkaform.resources.base import compared
 from kafkaform.resources.consumer_group import operations as group_operations
 from kafkaform.resources.consumer_group import risk, spec
+from kafkaform.resources.consumer_group.client import client_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.core.config_values import ConfigKey
-    from kafkaform.core.groups import Group
     from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Binding, FieldOutcome, Layer, Report, UpdateContext
+    from kafkaform.resources.base import (
+        Binding,
+        FieldOutcome,
+        Layer,
+        ReportProblem,
+        Shape,
+        Shorthand,
+        UpdateContext,
+    )
+
+
+def group_ref(name: str) -> ResourceRef:
+    """The group with this name."""
+    return ResourceRef(ConsumerGroupKind.name, name)
+
+
+def is_group(ref: ResourceRef) -> bool:
+    """Whether a resource is a group."""
+    return ref.kind == ConsumerGroupKind.name
+
+
+def group_of(observed: Observed) -> Group | None:
+    """What the coordinator knows of a group; None for one that has nothing but configs."""
+    return observed.live if isinstance(observed.live, Group) else None
 
 
 class ConsumerGroupKind:
@@ -47,20 +70,28 @@ class ConsumerGroupKind:
     folder = "groups"
     contents = "its offsets"
     endings = "expired or deleted"
+    shape: Shape = "box"
     nowhere: Layer = {"topics": []}  # noqa: RUF012 - read-only
     hazards = risk.HAZARDS
     prunable = False  # it is somebody's, and costs next to nothing
     placed = False
+    counts: frozenset[str] = frozenset()
+    shorthands: Mapping[str, Shorthand] = {}
+    verbatim = frozenset({"client", "offsets"})
 
     def configs(self) -> Mapping[str, ConfigKey]:
         """The group configs."""
         return kafka_configs.group_configs()
 
-    def config_defaults(self, facts: Facts) -> Mapping[str, str | None] | None:
-        """The brokers' defaults of group configs."""
-        return facts.group_defaults
+    def inherited(self, broker_configs: Mapping[str, str | None]) -> Mapping[str, str | None]:
+        """Brokers have each group config under its name with `group.` before it."""
+        defaults = {}
+        for name, key in kafka_configs.group_configs().items():
+            value = broker_configs.get(f"group.{name}", key.default)
+            defaults[name] = None if value is None else kafka_configs.observed(key, value)
+        return defaults
 
-    def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
+    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
         """See `Kind.normalise`."""
         return spec.normalise(layer, report)
 
@@ -72,13 +103,14 @@ class ConsumerGroupKind:
         left_out: list[str],
     ) -> dict[str, object]:
         """See `Kind.written`."""
-        return spec.written(observed.group, under, left_out)
+        return spec.written(group_of(observed), under, left_out)
 
     def idle(self, observed: Observed) -> bool:
         """A group without an offset or a member in any topic."""
-        return observed.group is None or not observed.group.topics
+        group = group_of(observed)
+        return group is None or not group.topics
 
-    def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
+    def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
         """See `Kind.resolve`."""
         return spec.resolve(layer, report)
 
@@ -119,9 +151,9 @@ class ConsumerGroupKind:
 
     def default(self, path: str, facts: Facts) -> FieldValue:
         """The cluster's default of a config, where this account may read it."""
-        if facts.group_defaults is None or not path.startswith(CONFIG_PREFIX):
+        if not path.startswith(CONFIG_PREFIX):
             return None
-        return facts.group_defaults.get(path.removeprefix(CONFIG_PREFIX))
+        return facts.config_default(self.name, path.removeprefix(CONFIG_PREFIX))
 
     def judge(self, path: str, context: UpdateContext) -> RiskAssessment:
         """See `kafkaform.resources.consumer_group.risk`."""
@@ -153,13 +185,14 @@ class ConsumerGroupKind:
 
     def applicable(self, state: State, observed: Observed, _facts: Facts) -> State:
         """All but the offsets of a group that has members: theirs is the word on where they stand."""
-        if observed.group is None or not observed.group.active:
+        group = group_of(observed)
+        if group is None or not group.active:
             return state
         return {path: value for path, value in state.items() if not path.startswith(OFFSETS_PREFIX)}
 
     def obstacle(self, change: Change, observed: Observed) -> tuple[str, str | None] | None:
         """Members, whose offsets nobody else may touch; and share groups, which have none to commit."""
-        group = observed.group
+        group = group_of(observed)
         if group is None:
             return None
         match change:
@@ -179,8 +212,8 @@ class ConsumerGroupKind:
 
     def is_watched(self, change: Change, observed: Observed) -> bool:
         """A group that is to lose offsets: a consumer that uses assign() commits, and is no member."""
-        committed = observed.group is not None and observed.group.committed
-        return bool(committed) and risk_of(change) >= Risk.DESTRUCTIVE
+        group = group_of(observed)
+        return group is not None and bool(group.committed) and risk_of(change) >= Risk.DESTRUCTIVE
 
     def first_offsets(self, change: Change) -> Mapping[str, ResourceRef]:
         """The offsets that are of a topic, and not of a partition, as those of a reset are."""
@@ -196,6 +229,20 @@ class ConsumerGroupKind:
             for path in paths
             if path.startswith(OFFSETS_PREFIX) and partition_of(path) is None
         }
+
+    def policy_fields(self) -> Mapping[str, ConfigKey]:
+        """The properties that a manifest may set for the members, spelt as its normal form has them."""
+        return {f"client.{name}": key for name, key in client_keys().items()}
+
+    def is_vendor_config(self, _name: str) -> bool:
+        """Never: policies ask about group configs of Apache Kafka."""
+        return False
+
+    def described(
+        self, _path: str, _before: FieldValue, _after: FieldValue
+    ) -> tuple[str, tuple[str, ...]] | None:
+        """None: values say it."""
+        return None
 
 
 def _obstacle_to_offsets(paths: list[str], group: Group) -> tuple[str, str | None] | None:

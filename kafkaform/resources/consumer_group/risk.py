@@ -147,7 +147,7 @@ def _named(topics: Counter[str]) -> str:
 def _afterwards(topics: Counter[str], configs: Collection[str], facts: Facts) -> str:
     """What somebody meets who uses the group's name again."""
     if any(name.startswith("share.") for name in configs):
-        reset = (facts.group_defaults or {}).get("share.auto.offset.reset") or _UNREADABLE
+        reset = facts.config_default("ConsumerGroup", "share.auto.offset.reset") or _UNREADABLE
         return f"a member that returns starts by share.auto.offset.reset, which is then {reset}"
     if topics:
         return (

@@ -37,9 +37,19 @@ if TYPE_CHECKING:
 
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Layer, Report, UpdateContext
+    from kafkaform.resources.base import Layer, ReportProblem, Shape, Shorthand, UpdateContext
 
 _FIRST_FIELDS = ("partitions", REPLICATION_FACTOR, PLACEMENT)
+
+
+def topic_ref(name: str) -> ResourceRef:
+    """The topic with this name."""
+    return ResourceRef(TopicKind.name, name)
+
+
+def is_topic(ref: ResourceRef) -> bool:
+    """Whether a resource is a topic."""
+    return ref.kind == TopicKind.name
 
 
 class TopicKind:
@@ -52,20 +62,24 @@ class TopicKind:
     folder = ""
     contents = "its data"
     endings = "deleted"
+    shape: Shape = "cylinder"
     nowhere: Layer = {"partitions": 0, "replicationFactor": 0}  # noqa: RUF012 - read-only
     hazards = risk.HAZARDS
     prunable = True
     placed = True
+    counts = frozenset(spec.COUNTS)
+    shorthands: Mapping[str, Shorthand] = spec.SHORTHANDS
+    verbatim = frozenset({spec.RETENTION})
 
     def configs(self) -> Mapping[str, ConfigKey]:
         """The topic configs."""
         return kafka_configs.topic_configs()
 
-    def config_defaults(self, facts: Facts) -> Mapping[str, str | None] | None:
-        """The brokers' defaults of topic configs."""
-        return facts.defaults
+    def inherited(self, broker_configs: Mapping[str, str | None]) -> Mapping[str, str | None]:
+        """See `kafka_configs.cluster_defaults`."""
+        return kafka_configs.cluster_defaults(broker_configs)
 
-    def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
+    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
         """See `Kind.normalise`."""
         return spec.normalise(layer, report)
 
@@ -83,7 +97,7 @@ class TopicKind:
         """Never: a topic has partitions."""
         return False
 
-    def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
+    def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
         """See `Kind.resolve`."""
         return spec.resolve(layer, report)
 
@@ -132,9 +146,7 @@ class TopicKind:
 
     def default(self, path: str, facts: Facts) -> FieldValue:
         """The cluster's default of a config, where this account may read it."""
-        if facts.defaults is None:
-            return None
-        return facts.defaults.get(path.removeprefix(CONFIG_PREFIX))
+        return facts.config_default(self.name, path.removeprefix(CONFIG_PREFIX))
 
     def judge(self, path: str, context: UpdateContext) -> RiskAssessment:
         """See `kafkaform.resources.topic.risk`."""
@@ -225,3 +237,19 @@ class TopicKind:
     def first_offsets(self, _change: Change) -> Mapping[str, ResourceRef]:
         """None: only groups have offsets."""
         return {}
+
+    def policy_fields(self) -> Mapping[str, ConfigKey]:
+        """None."""
+        return {}
+
+    def is_vendor_config(self, name: str) -> bool:
+        """See `kafka_configs.is_vendor`."""
+        return kafka_configs.is_vendor(name)
+
+    def described(
+        self, path: str, before: FieldValue, after: FieldValue
+    ) -> tuple[str, tuple[str, ...]] | None:
+        """Where replicas go."""
+        if path != PLACEMENT or after is None:
+            return None
+        return placement.placed(str(after)) if before is None else placement.moved(str(before), str(after))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core.layout import Strategy, assignment_changes, format_assignment, parse_assignment
-from kafkaform.core.model import SAFE, Risk, RiskAssessment
+from kafkaform.core.model import SAFE, Live, Risk, RiskAssessment
 from kafkaform.core.wording import counted
 from kafkaform.resources.base import FieldOutcome
 from kafkaform.resources.topic.copying import copied
@@ -24,12 +24,33 @@ if TYPE_CHECKING:
         Observed,
         State,
     )
-    from kafkaform.resources.base import Layer, Report, UpdateContext
+    from kafkaform.resources.base import Layer, ReportProblem, UpdateContext
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLive(Live):
+    """The replicas of a live topic.
+
+    Attributes:
+        replicas: Where they are, once nothing is reassigned any more.
+        moving: The partitions that a running reassignment moves.
+    """
+
+    replicas: Assignment = ()
+    moving: frozenset[int] = frozenset()
+
+
+_UNREAD = TopicLive()
+
+
+def topic_live(observed: Observed) -> TopicLive:
+    """What is known of the replicas of a topic; nothing where they were not read."""
+    return observed.live if isinstance(observed.live, TopicLive) else _UNREAD
 
 
 def live(observed: Observed, facts: Facts | None = None) -> str | None:
     """Where replicas are, as `present` tells it; None where that was not read."""
-    if not observed.replicas:
+    if not topic_live(observed).replicas:
         return None
     return format_assignment(present(observed, facts.layout if facts is not None else None))
 
@@ -40,9 +61,10 @@ def present(observed: Observed, layout: Layout | None) -> Assignment:
     A running reassignment that changes how many replicas a partition has is one that an apply waits for: if
     the layout of the cluster is known, the partition counts as if that had not begun.
     """
-    if not observed.moving or layout is None or not layout.reassigning:
-        return observed.replicas
-    assignment = list(observed.replicas)
+    found = topic_live(observed)
+    if not found.moving or layout is None or not layout.reassigning:
+        return found.replicas
+    assignment = list(found.replicas)
     name = observed.ref.name
     for partition in layout.topics.get(name, ())[: len(assignment)]:
         running = layout.reassigning.get((name, partition.partition))
@@ -58,13 +80,13 @@ def remaining(field: FieldChange, observed: Observed) -> FieldChange | FieldOutc
 
     A partition that is where it is to be, but still being moved there, is left.
     """
-    sides = _sides(field)
-    if sides is None or not _fits(observed.replicas, *sides):
+    sides, found = _sides(field), topic_live(observed)
+    if sides is None or not _fits(found.replicas, *sides):
         return FieldOutcome.MOVED
     start, after = sides
     here = tuple(
-        start[number] if replicas == after[number] and number in observed.moving else replicas
-        for number, replicas in enumerate(observed.replicas)
+        start[number] if replicas == after[number] and number in found.moving else replicas
+        for number, replicas in enumerate(found.replicas)
     )
     return FieldOutcome.DONE if here == after else replace(field, before=format_assignment(here))
 
@@ -120,7 +142,7 @@ def strategy_of(intent: Intent) -> Strategy:
     return Strategy(placement.get("strategy", Strategy.BALANCED))
 
 
-def normal_placement(given: Mapping[str, object], report: Report) -> Layer:
+def normal_placement(given: Mapping[str, object], report: ReportProblem) -> Layer:
     """The normal form: always both keys, so that a later layer replaces the whole of it."""
     strategy, lists = given.get("strategy"), given.get("replicas")
     normal: Layer = {"strategy": strategy, "replicas": None}
@@ -149,7 +171,7 @@ def normal_placement(given: Mapping[str, object], report: Report) -> Layer:
     return normal
 
 
-def checked_placement(placement: Mapping[str, str | None], state: State, report: Report) -> str | None:
+def checked_placement(placement: Mapping[str, str | None], state: State, report: ReportProblem) -> str | None:
     """The static placement, once it fits the counts beside it; None if there is none, or it does not fit."""
     text = placement.get("replicas")
     if text is None:
@@ -170,3 +192,31 @@ def checked_placement(placement: Mapping[str, str | None], state: State, report:
         )
         report((*_REPLICAS, other[0]), message, "list as many brokers for each partition")
     return text if sound else None
+
+
+def placed(text: str) -> tuple[str, tuple[str, ...]]:
+    """Where the replicas of a new topic are, as a whole and partition by partition."""
+    assignment = parse_assignment(text)
+    brokers = sorted({broker for replicas in assignment for broker in replicas})
+    alike: dict[str, list[int]] = {}
+    for number, replicas in enumerate(assignment):
+        alike.setdefault(format_assignment((replicas,)), []).append(number)
+    on = f"broker{'' if len(brokers) == 1 else 's'} {', '.join(map(str, brokers))}"
+    each = tuple(f"{_partitions(numbers)}: {there}" for there, numbers in alike.items())
+    return f"{counted(len(assignment), 'partition')} on {on}", each
+
+
+def moved(before: str, after: str) -> tuple[str, tuple[str, ...]]:
+    """What happens to replicas, as a whole and partition by partition."""
+    old, new = parse_assignment(before), parse_assignment(after)
+    alike: dict[tuple[str, str], list[int]] = {}
+    for number, replicas in enumerate(new):
+        there = format_assignment(old[number : number + 1]) or "new"
+        if (now := format_assignment((replicas,))) != there:
+            alike.setdefault((there, now), []).append(number)
+    each = tuple(f"{_partitions(numbers)}: {there} → {now}" for (there, now), numbers in alike.items())
+    return str(assignment_changes(old, new)), each
+
+
+def _partitions(numbers: Sequence[int]) -> str:
+    return f"partition{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from contextlib import redirect_stdout
+from inspect import Parameter, signature
 from io import StringIO
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from kafkaform.cli.output import print_plan, print_text
+from kafkaform.cli.output import RENDERERS, print_text, show
 from kafkaform.core.model import Diagnostic, Location, Plan, Severity
 from kafkaform.core.printable import printable
 from kafkaform.plan.plan_header import PlanHeader
@@ -33,7 +35,7 @@ PLAN = Plan(
 
 
 def test_a_plan_as_annotations_has_its_findings_and_its_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    print_plan(PLAN, HEADER, "github", verbose=False)
+    show("plan", "github", PLAN, header=HEADER, verbose=False)
     assert capsys.readouterr().out.splitlines() == [
         "::error file=topics/a.yaml,line=7,col=5,title=KF109::too few%0Aset it to 2",
         "::warning title=KF411::they differ",
@@ -52,7 +54,7 @@ def test_text_without_colours_is_what_rich_would_print(parts: list[tuple[str, st
 
 
 def test_a_plan_as_sarif_has_its_findings(capsys: pytest.CaptureFixture[str]) -> None:
-    print_plan(PLAN, HEADER, "sarif", verbose=False)
+    show("plan", "sarif", PLAN, header=HEADER, verbose=False)
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert [result["ruleId"] for result in run["results"]] == ["KF109", "KF411", "KF113"]
     assert [bool(result["suppressions"]) for result in run["results"]] == [False, False, True]
@@ -73,3 +75,26 @@ def test_bad_manifests_of_a_plan_are_told_in_its_format(tmp_path: Path, output_f
         assert call.out.startswith("::error file=topics/a.yaml,line=")
     for other in ("text", "markdown"):
         assert "topics/a.yaml:" in called(*arguments, other, cwd=tmp_path).needs(1).err
+
+
+RENDERED = [(report, output_format) for report, formats in RENDERERS.items() for output_format in formats]
+
+
+@pytest.mark.parametrize(("report", "output_format"), RENDERED)
+def test_every_renderer_is_a_function_of_what_is_reported_and_of_named_options(
+    report: str, output_format: str
+) -> None:
+    first, *options = signature(resolve_name(RENDERERS[report][output_format])).parameters.values()
+    assert first.default is Parameter.empty
+    assert all(option.kind in {Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY} for option in options)
+
+
+def test_a_report_in_a_file_has_no_colours_and_ends_with_a_line_break(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    show("plan", "text", PLAN, out=tmp_path / "plan.txt", header=HEADER, verbose=False)
+    text = (tmp_path / "plan.txt").read_text()
+    assert text.startswith("kafkaform plan · cluster c\n")
+    assert text.endswith("Nothing to apply: 1 unchanged, 1 error.\n")
+    assert "\x1b" not in text

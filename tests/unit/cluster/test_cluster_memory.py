@@ -39,9 +39,8 @@ def test_brokers_and_defaults_can_be_chosen() -> None:
     cluster = MemoryCluster("prod", (Broker(7, "r"),), {"retention.ms": "1000"})
     facts = cluster.facts()
     assert (facts.cluster_id, facts.brokers) == ("prod", (Broker(7, "r"),))
-    assert facts.defaults is not None
-    assert facts.defaults["retention.ms"] == "1000"
-    assert facts.defaults["segment.ms"] == "604800000"
+    assert facts.config_default("Topic", "retention.ms") == "1000"
+    assert facts.config_default("Topic", "segment.ms") == "604800000"
     cluster.execute([CreateTopic(A, 1, 1, {})])
     assert cluster.observe([A]).resources[A].effective["config.retention.ms"] == "1000"
 

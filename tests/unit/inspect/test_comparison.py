@@ -145,7 +145,7 @@ def test_of_a_group_its_protocol_and_configs_are_compared_and_not_its_offsets() 
             "offsets.t": "committed",
             "offsets.t:0": offset,
         }
-        return live_things(Observation({ref: Observed(ref, None, fields, group=group)}), {ref})
+        return live_things(Observation({ref: Observed(ref, None, fields, live=group)}), {ref})
 
     comparison = compare_sides(
         Side("dev", things("classic", 1, "50000")), Side("prod", things("consumer", 99, "60000"))

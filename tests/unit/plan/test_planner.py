@@ -51,7 +51,7 @@ DEFAULTS: dict[str, str | None] = {
     "max.message.bytes": "1048588",
     "compression.type": "producer",
 }
-FACTS = Facts("cluster", (Broker(1), Broker(2), Broker(3)), DEFAULTS)
+FACTS = Facts("cluster", (Broker(1), Broker(2), Broker(3)), {"Topic": DEFAULTS})
 PLACE = Location("t.yaml", 3, 1)
 
 Values = dict[str, FieldValue]
@@ -455,7 +455,7 @@ def test_an_undeclared_config_that_is_reset_is_judged_by_the_default_that_comes_
 ) -> None:
     own: Values = {"cleanup.policy": "compact", "min.compaction.lag.ms": "604800000", "preallocate": "true"}
     defaults = {**DEFAULTS, "min.compaction.lag.ms": "0", "preallocate": "false"}
-    facts = replace(FACTS, defaults=defaults if known else None)
+    facts = replace(FACTS, config_defaults={"Topic": defaults} if known else {})
     desired = wanted({"cleanup.policy": "compact"}, undeclared=Undeclared.RESET)
     change = one(desired, live(own), facts=facts)
     assert change.reason == "needs consent to compaction-lag-cut"

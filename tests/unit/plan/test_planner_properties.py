@@ -80,7 +80,7 @@ policies = st.builds(
     prune=st.booleans(),
     allow=grants,
 )
-facts = st.sampled_from((Facts("c", defaults=DEFAULTS), Facts("c")))
+facts = st.sampled_from((Facts("c", config_defaults={"Topic": DEFAULTS}), Facts("c")))
 
 
 @st.composite
@@ -248,7 +248,7 @@ def test_the_order_of_the_input_does_not_matter(
         return dict(data.draw(shuffled(list(state.items()))))
 
     wanted, there = situation
-    known = Facts("c", defaults=DEFAULTS)
+    known = Facts("c", config_defaults={"Topic": DEFAULTS})
     topics = [
         replace(topic, state=turned(topic.state), effective=turned(topic.effective))
         for topic in data.draw(shuffled(list(there.resources.values())))
@@ -257,9 +257,8 @@ def test_the_order_of_the_input_does_not_matter(
         replace(d, state=None if d.state is None else turned(d.state)) for d in data.draw(shuffled(wanted))
     ]
     plan = plan_from(wanted, there, known, policy)
-    other = plan_from(
-        declared, reading(topics), replace(known, defaults=dict(reversed(DEFAULTS.items()))), policy
-    )
+    turned_facts = replace(known, config_defaults={"Topic": dict(reversed(DEFAULTS.items()))})
+    other = plan_from(declared, reading(topics), turned_facts, policy)
     assert other == plan
     header = PlanHeader("1", None, None, None, "2025-01-01T00:00:00Z")
     assert plan_to_json(other, header) == plan_to_json(plan, header)
@@ -271,7 +270,7 @@ def test_a_consent_given_later_is_worth_as_much(
     situation: tuple[list[Desired], Observation], policy: Policy
 ) -> None:
     wanted, there = situation
-    known = Facts("c", defaults=DEFAULTS)
+    known = Facts("c", config_defaults={"Topic": DEFAULTS})
     saved = plan_from(wanted, there, known, replace(policy, allow=()))
     grounds = Grounds(known, policy, {})
     assert rejudged(saved, there, grounds) == plan_from(wanted, there, known, policy)

@@ -36,7 +36,7 @@ from kafkaform.plan.planning import Request, build_plan, judged_again
 from kafkaform.plan.rejudging import Grounds, judge_left, rejudged
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
-from kafkaform.rules.limits import Limits
+from kafkaform.rules.limits import ProjectLimits
 from tests.support.scenes import DAY, QUIET, WEEK, Watched, absent, declared, made, plan_for, state_of, topic
 
 HEADER = PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z")
@@ -203,7 +203,7 @@ def test_a_consent_of_the_plan_is_for_the_loss_that_it_was_given_for(memory: Mem
     plan = saved(plan_for(memory, declared("t", retention_ms=DAY), allow="Topic/t:retention-cut"))
     assert one(taken(plan, memory)[0]).status is Status.PLANNED
     facts = memory.facts()
-    defaults = {**(facts.defaults or {}), "retention.ms": str(30 * int(DAY))}
+    defaults = {"Topic": {**facts.config_defaults["Topic"], "retention.ms": str(30 * int(DAY))}}
     observed = memory.observe([topic("t")])
     live = observed.resources[topic("t")]
     raised = replace(live, effective={**live.effective, "config.retention.ms": str(30 * int(DAY))})
@@ -211,7 +211,7 @@ def test_a_consent_of_the_plan_is_for_the_loss_that_it_was_given_for(memory: Mem
     now = rejudged(
         plan,
         replace(observed, resources={topic("t"): raised}),
-        replace(grounds, facts=replace(facts, defaults=defaults)),
+        replace(grounds, facts=replace(facts, config_defaults=defaults)),
     )
     assert one(now).status is Status.REFUSED
     assert "the value of retention.ms in force before the change is 30d now, and 7d in the plan" in (
@@ -245,7 +245,7 @@ def test_the_brake_holds_for_a_plan_of_everything_and_not_for_a_part(memory: Mem
     for name in names:
         made(memory, name, retention_ms=WEEK)
     desired = [declared(name, retention_ms=DAY if n < 6 else WEEK) for n, name in enumerate(names)]
-    wide = Settings(rules=QUIET, limits=Limits(blast_radius=0.5))
+    wide = Settings(rules=QUIET, limits=ProjectLimits(blast_radius=0.5))
     grants = (Grant.parse("destructive"),)
     plan = saved(build_plan(Request(desired, allow=grants), memory, wide, None))
     assert {c.status for c in taken(plan, memory, settings=wide)[0].changes} == {Status.PLANNED}

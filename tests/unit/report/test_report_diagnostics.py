@@ -11,9 +11,10 @@ from pydantic import BaseModel
 from sarif_pydantic import Sarif
 
 from kafkaform import rules
+from kafkaform.cli.output import RENDERERS, render
 from kafkaform.core.errors import Problem
 from kafkaform.core.model import Diagnostic, Location, Severity
-from kafkaform.report.diagnostics import FORMATS, has_errors, render, tally
+from kafkaform.report.diagnostics import findings_to_text, has_errors, tally
 from kafkaform.report.findings import Reported, Workspace, by_environment, everywhere, from_problems
 
 HERE = Workspace("/repo", "/repo")
@@ -26,7 +27,9 @@ ALL = everywhere([ERROR, WARNING, WAIVED, WHOLE])
 
 
 def rendered(found: list[Reported], output_format: str, workspace: Workspace = HERE) -> str:
-    return render(found, output_format, workspace, known=rules.entries())
+    text = render("findings", output_format, found, workspace=workspace, known=rules.entries())
+    assert isinstance(text, str)
+    return text
 
 
 def sarif(found: list[Reported], workspace: Workspace = HERE) -> Any:
@@ -35,7 +38,7 @@ def sarif(found: list[Reported], workspace: Workspace = HERE) -> Any:
 
 def test_text_is_wrapped_at_the_width_of_a_terminal_and_has_no_backticks() -> None:
     long = replace(ERROR, message="word " * 15 + "word", suggestion="write `state: absent`")
-    assert render([Reported(long)], "text", HERE, known={}, width=60).splitlines() == [
+    assert findings_to_text([Reported(long)], width=60).splitlines() == [
         "topics/a.yaml:7:5: error: KF109 word word word word word",
         "    word word word word word word word word word word word",
         "    (write 'state: absent')",
@@ -251,7 +254,7 @@ def test_fingerprints_outlive_moved_lines_and_tell_findings_apart() -> None:
     assert len(set(prints(ERROR, *others))) == 5
 
 
-@pytest.mark.parametrize("output_format", FORMATS)
+@pytest.mark.parametrize("output_format", RENDERERS["findings"])
 def test_nothing_in_a_message_can_act_on_a_terminal(output_format: str) -> None:
     bad = Diagnostic("KF109", Severity.ERROR, "x\x1b[31m\u202e", PLACE, "y\x07")
     text = rendered(everywhere([bad]), output_format)

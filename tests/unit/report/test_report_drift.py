@@ -21,14 +21,14 @@ from kafkaform.core.printable import is_plain
 from kafkaform.core.schema_files import load_schema
 from kafkaform.inspect.drift import Drift, Unmanaged, find_drift
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.report.drift_json import drift_commands, drift_to_json
+from kafkaform.report.drift_json import drift_to_github, drift_to_json
 from kafkaform.report.drift_markdown import render_drift_markdown
-from kafkaform.report.drift_prometheus import drift_metrics
 from kafkaform.report.drift_text import render_drift
 from kafkaform.report.drift_ways import Reach, accepting, restoring
 from kafkaform.report.drift_wording import since_field, since_whole, summary_sentence
 from kafkaform.report.findings import Workspace
 from kafkaform.report.markdown import LEAST, LIMIT
+from kafkaform.report.prometheus import drift_metrics
 from tests.support.audit_scenes import Story
 from tests.support.drift_scenes import ELSEWHERE, HERE, NO_RECORD, drift_in, drifts
 from tests.support.scenes import DAY, WEEK, absent, declared, made, topic
@@ -413,7 +413,7 @@ def test_foreign_text_reaches_no_terminal(drift: Drift) -> None:
 
 @given(drifts())
 def test_foreign_text_is_no_workflow_command(drift: Drift) -> None:
-    *lines, verdict, end = drift_commands(drift, HERE, WORKSPACE).replace("\r", "\n").split("\n")
+    *lines, verdict, end = drift_to_github(drift, HERE, WORKSPACE).replace("\r", "\n").split("\n")
     assert end == ""
     assert all(line.startswith(("::error ", "::warning ", "::notice ")) for line in lines)
     assert not verdict.startswith("::")
@@ -421,7 +421,7 @@ def test_foreign_text_is_no_workflow_command(drift: Drift) -> None:
 
 def test_annotations_stand_on_the_lines_of_manifests(memory: MemoryCluster, orders: Desired) -> None:
     made(memory, "orders", retention_ms=DAY)
-    first, verdict = drift_commands(drift_in(memory, orders), HERE, WORKSPACE).splitlines()
+    first, verdict = drift_to_github(drift_in(memory, orders), HERE, WORKSPACE).splitlines()
     assert first.startswith(
         "::warning file=orders.yaml,line=9,col=3,title=drift::Topic/orders: retention.ms is 1d"
     )

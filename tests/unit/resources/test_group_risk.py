@@ -46,7 +46,7 @@ from kafkaform.resources.consumer_group.risk import (
 REF = ResourceRef("ConsumerGroup", "checkout")
 KIND = KINDS["ConsumerGroup"]
 DEFAULTS = {name: key.default for name, key in kafka_configs.group_configs().items()}
-FACTS = Facts("c", group_defaults=DEFAULTS)
+FACTS = Facts("c", config_defaults={REF.kind: DEFAULTS})
 
 
 def judged(name: str, before: FieldValue, after: FieldValue, **others: FieldValue) -> RiskAssessment:
@@ -212,7 +212,7 @@ def live(*members: str, protocol: str = "consumer", state: str = "", **offsets: 
 def observed(group: Group | None, **configs: str) -> Observed:
     own = {name.replace("_", "."): value for name, value in configs.items()}
     effective = {f"config.{name}": value for name, value in {**DEFAULTS, **own}.items()}
-    return Observed(REF, None, observed_state(group, own), effective, group=group)
+    return Observed(REF, None, observed_state(group, own), effective, live=group)
 
 
 def deletion(group: Group | None, facts: Facts = FACTS, **configs: str) -> RiskAssessment:

@@ -22,7 +22,7 @@ from kafkaform.resources import KINDS
 from kafkaform.resources.base import FieldOutcome, Layer, UpdateContext
 from kafkaform.resources.topic.copying import copied
 from kafkaform.resources.topic.operations import begun
-from kafkaform.resources.topic.placement import live, present
+from kafkaform.resources.topic.placement import TopicLive, live, present
 from kafkaform.resources.topic.spec import normalise, resolve
 from tests.support.scenes import topic
 from tests.unit.resources.test_topic_spec import Reports
@@ -41,7 +41,7 @@ def seen(replicas: str, *moving: int) -> Observed:
     counts = sorted(map(len, assignment))
     factor = counts[0] if counts[0] == counts[-1] else f"{counts[0]}-{counts[-1]}"
     state: State = {"partitions": len(assignment), "replicationFactor": factor}
-    return Observed(A, "id", state, replicas=assignment, moving=frozenset(moving))
+    return Observed(A, "id", state, live=TopicLive(assignment, frozenset(moving)))
 
 
 # --- what a manifest may say -----------------------------------------------------------------------

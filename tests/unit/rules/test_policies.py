@@ -255,7 +255,7 @@ def test_what_a_manifest_does_not_say_is_the_default_of_the_cluster_or_of_kafka(
     assert fields("config.retention.ms: {max: 6d}", manifest) == [
         "retention.ms is 7d (Kafka's default); it must be at most 6d"
     ]
-    facts = Facts("c", defaults={"retention.ms": "86400000"})
+    facts = Facts("c", config_defaults={"Topic": {"retention.ms": "86400000"}})
     assert fields("config.retention.ms: {max: 6d}", manifest, facts=facts) == []
     assert fields("config.retention.ms: {min: 6d}", manifest, facts=facts) == [
         "retention.ms is 1d (the cluster's default); it must be at least 6d"

@@ -36,7 +36,7 @@ def findings(
     states = (PartitionState("a", 0, 1, replicas, isr),)
     layout = Layout(BROKERS, {"a": states}, {} if running is None else {("a", 0): running})
     changes = (PlannedChange(Update(A, "id", fields), status),)
-    scene = Scene((desired,), Facts("c", layout=layout, defaults={}), changes=changes)
+    scene = Scene((desired,), Facts("c", layout=layout, config_defaults={"Topic": {}}), changes=changes)
     return [found.message for _, found in check(scene, only("KF409"), (Stage.CHANGES,))]
 
 

@@ -49,7 +49,7 @@ def live_group(protocol: str = "classic", members: int = 0, *, instances: bool =
 
 
 def lives(live: Group | None) -> dict[ResourceRef, Observed]:
-    return {ref(): Observed(ref(), None, {}, group=live)}
+    return {ref(): Observed(ref(), None, {}, live=live)}
 
 
 GROUP_CODES = [f"KF2{n:02}" for n in range(1, 15)]
@@ -220,7 +220,7 @@ def test_a_share_group_has_until_its_locks_end() -> None:
     finding = only("KF203", slow(60, "share"))
     assert finding.message.endswith("is 30s, not less than share.record.lock.duration.ms 30s")
     assert found("KF203", slow(60, "share", config={"share.record.lock.duration.ms": "30001"})) == []
-    defaults = Facts("c", group_defaults={"share.record.lock.duration.ms": "60000"})
+    defaults = Facts("c", config_defaults={"ConsumerGroup": {"share.record.lock.duration.ms": "60000"}})
     assert found("KF203", slow(60, "share"), facts=defaults) == []
 
 
@@ -349,7 +349,7 @@ def test_the_default_of_the_other_setting_counts() -> None:
     assert only("KF206", beating("classic", None, 15_001)).path == "client.heartbeat.interval.ms"
     assert found("KF206", beating("consumer", None, 15_000)) == []
     assert only("KF206", beating("consumer", None, 15_001)).path == "config.consumer.heartbeat.interval.ms"
-    short = Facts("c", group_defaults={"consumer.session.timeout.ms": "30000"})
+    short = Facts("c", config_defaults={"ConsumerGroup": {"consumer.session.timeout.ms": "30000"}})
     assert only("KF206", beating("consumer", None, 10_001), facts=short)
     assert found("KF206", beating("consumer", None, 10_000), facts=short) == []
 
@@ -418,7 +418,7 @@ def test_records_that_expire_while_the_group_is_down() -> None:
 def test_the_default_retention_counts() -> None:
     week = group(downtime={"max": 8 * DAY})
     assert "for 7d (Kafka's own default)" in only("KF208", ORDERS, week).message
-    longer = Facts("c", defaults={"retention.ms": str(9 * DAY), "cleanup.policy": "delete"})
+    longer = Facts("c", config_defaults={"Topic": {"retention.ms": str(9 * DAY), "cleanup.policy": "delete"}})
     assert found("KF208", ORDERS, week, facts=longer) == []
 
 

@@ -121,8 +121,9 @@ def test_a_tombstone_needs_no_replicas() -> None:
 # --- KF109: min.insync.replicas --------------------------------------------------------------------
 
 
-def facts(**defaults: str) -> Facts:
-    return Facts("c", defaults={name.replace("_", "."): value for name, value in defaults.items()})
+def facts(**given: str) -> Facts:
+    defaults = {name.replace("_", "."): value for name, value in given.items()}
+    return Facts("c", config_defaults={"Topic": defaults})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from kafkaform.rules import Scene
 from tests.support.rule_scenes import Said, configured, said, silent
 from tests.support.scenes import DAY, absent, declared
 
-EMPTY_FACTS = Facts("c", defaults={})
+EMPTY_FACTS = Facts("c", config_defaults={"Topic": {}})
 
 
 @pytest.mark.parametrize("name", sorted(kafka_configs.RETIRED_KEYS))

@@ -6,12 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spark_validation.advice import advise
+from spark_validation.advice import advise, salts
 from spark_validation.analysis import analyse
 from spark_validation.hashing import PARTITIONERS, Keys
 from spark_validation.imbalance import expected_ratio, keys_needed, likely_ratio, most_partitions
 from spark_validation.results import Estimate, GroupResult, Limits, MemberShare, TopicResult, WhatIf
-from spark_validation.salting import salts
 from tests.support.skew_simulation import (
     SimulatedTopic,
     bursts,
@@ -33,9 +32,9 @@ KEYS = 10_000
 
 def analysed(topic: SimulatedTopic, limits: Limits | None = None, records: int = 10**9) -> TopicResult:
     count = topic.partitions
-    tally, plan, layout = drawn(topic, records=records, candidates=(count, 2 * count, 4 * count))
+    counts, plan, layout = drawn(topic, records=records, candidates=(count, 2 * count, 4 * count))
     mode = "full" if plan.full else "sample"
-    return analyse("orders", tally, plan, layout, mode=mode, limits=limits or Limits())
+    return analyse("orders", counts, plan, layout, mode=mode, limits=limits or Limits())
 
 
 def said(result: TopicResult, about: str) -> str:

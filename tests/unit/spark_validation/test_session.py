@@ -22,9 +22,8 @@ from spark_validation.configuration import (
     secrets,
     session_settings,
 )
-from spark_validation.errors import SparkMissing, SparkUnavailable
+from spark_validation.errors import SparkMissing, SparkUnavailable, group_id
 from spark_validation.session import check_master, check_remote
-from spark_validation.translation import group_id
 
 ROOT = Path(__file__).parents[3]
 PASSWORD = 'Tr0ub4dor "horse" battery'

@@ -15,10 +15,10 @@ import pytest
 import kafkaform
 import spark_validation
 from spark_validation.configuration import zipped
-from spark_validation.entry import parser
 from spark_validation.errors import ReadingFailed
 from spark_validation.job import JobSettings, removed, run_topic
 from spark_validation.results import Limits
+from spark_validation.submit import parser
 from spark_validation.windows import Span, plan_windows
 
 ROOT = Path(__file__).parents[3]

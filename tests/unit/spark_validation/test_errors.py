@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from spark_validation.errors import JobFailed
-from spark_validation.translation import translated
+from spark_validation.errors import JobFailed, translated
 
 PASSWORD = 'Tr0ub4dor "horse" battery'
 

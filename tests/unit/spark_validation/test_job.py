@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_validation.progress import COUNTING, READING, _Watch
+from spark_validation.job import COUNTING, READING, _Watch
 
 
 class Tracker:

@@ -1,0 +1,186 @@
+"""Key counts add up, survive the way to the driver, and are placed on other partition counts."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_validation.hashing import Keys, crc32
+from spark_validation.key_counts import (
+    HOT_BY_BYTES,
+    HOT_KEYS,
+    MOST_EARLIER,
+    CountsLayout,
+    HotKey,
+    KeyCounts,
+    candidate_counts,
+    hottest,
+    pack,
+    unpack,
+)
+from tests.support.skew_records import Record, assert_same, batches, count, is_empty
+from tests.unit.spark_validation.test_counting import LAYOUT, drawn, samples
+
+
+def parted(records: list[Record], parts: int) -> list[list[Record]]:
+    """Records by reducer: all of a key, and all without one, in one place."""
+    found: list[list[Record]] = [[] for _ in range(parts)]
+    for record in records:
+        found[int(crc32(Keys.of([record.key or b""]))[0]) % parts].append(record)
+    return found
+
+
+def merged(records: list[Record], layout: CountsLayout, parts: int) -> KeyCounts:
+    total = KeyCounts.empty(layout)
+    for part in parted(records, parts):
+        total.merge(count(batches(part), layout), layout)
+    return total
+
+
+@given(samples(), st.integers(1, 5))
+def test_the_counts_of_all_reducers_are_the_counts_of_all_records(
+    sample: tuple[list[Record], CountsLayout], parts: int
+) -> None:
+    records, layout = sample
+    assert_same(merged(records, layout, parts), count(batches(records), layout))
+
+
+def test_it_is_so_for_many_keys_of_which_few_are_kept() -> None:
+    # Each key has its own number of records and of bytes, so that it is clear which are kept.
+    many = [Record(k % 6, k % 4, b"k%d" % k, k + at, at) for k in range(300) for at in range(k % 97 + 1)]
+    records = many + drawn(500, 5, LAYOUT)
+    whole, sums = count(batches(records), LAYOUT), merged(records, LAYOUT, 7)
+    assert whole.distinct == 300
+    assert_weighted_alike(whole, sums)
+
+
+def assert_weighted_alike(one: KeyCounts, other: KeyCounts) -> None:
+    for field in fields(KeyCounts):
+        if field.name not in {"placements", "hot"}:
+            np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
+    weights = np.array(LAYOUT.weights)
+    for count_of in ("records", "bytes"):
+        mine, theirs = (
+            sorted(float(getattr(key, count_of).sum(axis=1) @ weights) for key in counts.hot)[-HOT_BY_BYTES:]
+            for counts in (one, other)
+        )
+        np.testing.assert_allclose(mine, theirs)
+
+
+def test_merging_nothing_changes_nothing() -> None:
+    records = drawn(1_000, 30, LAYOUT)
+    counts = count(batches(records), LAYOUT)
+    counts.merge(KeyCounts.empty(LAYOUT), LAYOUT)
+    assert_same(counts, count(batches(records), LAYOUT))
+
+
+def test_empty_counts_is_empty() -> None:
+    assert is_empty(KeyCounts.empty(LAYOUT))
+
+
+def test_earlier_counts_are_not_looked_for_in_topics_of_very_many_partitions() -> None:
+    def looked_for(partitions: int) -> int:
+        flags = (True,) * partitions
+        return len(KeyCounts.empty(CountsLayout(partitions, 4, (1.0,) * partitions, flags)).earlier)
+
+    assert looked_for(MOST_EARLIER) == MOST_EARLIER - 1
+    assert looked_for(MOST_EARLIER + 1) == 0
+    assert looked_for(1) == 0
+
+
+def hot(number: int, records: int, size: int) -> HotKey:
+    return HotKey(f"{number:064x}", 8, None, np.array([[records]]), np.array([[size]]))
+
+
+def test_keys_with_most_records_come_first_and_equal_ones_by_digest() -> None:
+    keys = [hot(3, 5, 1), hot(2, 9, 1), hot(1, 5, 1)]
+    assert [key.digest[-1] for key in hottest(keys, np.array([1.0]))] == ["2", "1", "3"]
+
+
+def test_so_many_keys_are_kept_and_no_more() -> None:
+    keys = [hot(n, 1_000 - n, n) for n in range(500)]
+    kept = hottest(keys, np.array([1.0]))
+    numbers = [int(key.digest, 16) for key in kept]
+    assert numbers == [*range(HOT_KEYS), *range(500 - HOT_BY_BYTES, 500)]
+
+
+# --- key counts survive the way from a reducer to the driver ------------------------------------------
+
+
+@given(samples())
+def test_what_is_unpacked_is_what_was_packed(sample: tuple[list[Record], CountsLayout]) -> None:
+    records, layout = sample
+    counts = count(batches(records), layout)
+    assert_same(unpack(pack(counts), layout), counts)
+
+
+@given(samples())
+def test_unpacked_tallies_can_be_merged(sample: tuple[list[Record], CountsLayout]) -> None:
+    records, layout = sample
+    total = KeyCounts.empty(layout)
+    total.merge(unpack(pack(count(batches(records), layout)), layout), layout)
+    assert_same(total, count(batches(records), layout))
+
+
+def test_empty_counts_can_be_packed() -> None:
+    layout = CountsLayout(3, 4, (1.0,) * 3, (True,) * 3, (6,))
+    assert_same(unpack(pack(KeyCounts.empty(layout)), layout), KeyCounts.empty(layout))
+
+
+def test_an_empty_key_that_may_be_shown_is_not_taken_for_a_hidden_one() -> None:
+    records = [Record(0, 0, b"", 1, 1)]
+    for shown, key in ((True, b""), (False, None)):
+        layout = CountsLayout(1, 1, (1.0,), (True,), keep_keys=shown)
+        assert unpack(pack(count(batches(records), layout)), layout).hot[0].key == key
+
+
+def test_a_pickle_is_not_unpacked() -> None:
+    layout = CountsLayout(1, 1, (1.0,), (True,))
+    with pytest.raises(ValueError, match="allow_pickle"):
+        unpack(pickle.dumps("anything"), layout)
+
+
+def test_a_topic_of_many_partitions_stays_small() -> None:
+    """Of 120 partitions; the driver reads one such a reducer."""
+    layout = CountsLayout(120, 16, (1.0,) * 120, (True,) * 120, (120, 240))
+    records = [Record(n % 120, n % 16, b"%d" % (n % 400), 100, n) for n in range(20_000)]
+    assert len(pack(count(batches(records, 5_000), layout))) < 1_500_000
+
+
+# --- the partition counts that keys are placed on ---------------------------------------------------
+
+
+def test_there_are_multiples_and_counts_with_many_divisors() -> None:
+    assert candidate_counts(12, ()) == (12, 18, 24, 30, 36, 40, 42, 48)
+    assert candidate_counts(1, ()) == (1, 2, 3, 4)
+    assert candidate_counts(7, ()) == (7, 12, 14, 18, 20, 21, 24, 28)
+
+
+def test_what_is_asked_for_is_added_however_small_or_large() -> None:
+    assert candidate_counts(12, (5, 1000, 24)) == (5, 12, 18, 24, 30, 36, 40, 42, 48, 1000)
+
+
+def test_a_topic_of_very_many_partitions_gets_multiples_only() -> None:
+    assert candidate_counts(20_000, ()) == (20_000, 30_000, 40_000, 60_000, 80_000)
+
+
+@pytest.mark.parametrize("count", [0, -3])
+def test_what_is_no_count_is_refused(count: int) -> None:
+    with pytest.raises(ValueError, match=f"{count} is no partition count"):
+        candidate_counts(12, (24, count))
+
+
+@given(st.integers(1, 2000), st.lists(st.integers(1, 5000), max_size=5))
+def test_the_present_count_is_there_and_nothing_but_larger_ones(partitions: int, asked: list[int]) -> None:
+    found = candidate_counts(partitions, asked)
+    own = set(found) - {*asked} | {partitions}
+    assert {*asked} <= {*found}
+    assert min(own) == partitions
+    assert max(own) <= 4 * partitions
+    assert len(own) <= 8
+    assert list(found) == sorted({*found})

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kafkaform.cli.skew_run import Analysis, AnalysisResults, Tell
-    from kafkaform.cluster.protocol import LogReader
+    from kafkaform.cluster.protocol import PartitionReader
     from kafkaform.core.model import Desired
     from kafkaform.inspect.skew import PartitionLog
     from spark_validation.configuration import SessionSettings
@@ -228,7 +228,7 @@ def _spans(logs: Sequence[PartitionLog]) -> list[Span]:
     return [Span(log.partition, log.start, log.end, log.log_bytes) for log in logs]
 
 
-def _spans_now(cluster: LogReader, topic: str, count: int) -> list[Span]:
+def _spans_now(cluster: PartitionReader, topic: str, count: int) -> list[Span]:
     """How far the logs reach by now; a partition of which nobody tells is left out."""
     from spark_validation.windows import Span
 

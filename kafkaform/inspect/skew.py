@@ -22,7 +22,7 @@ from spark_validation.results import SkewLimits
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from kafkaform.cluster.protocol import LogReader, ResourceReader
+    from kafkaform.cluster.protocol import PartitionReader, ResourceReader
     from kafkaform.core.groups import LogSpan
     from kafkaform.core.model import Desired, Observation, ResourceRef
 
@@ -211,7 +211,7 @@ class TopicLogs:
     notes: tuple[str, ...] = ()
 
 
-def read_logs(cluster: LogReader, topics: Mapping[str, int], since_ms: int | None = None) -> TopicLogs:
+def read_logs(cluster: PartitionReader, topics: Mapping[str, int], since_ms: int | None = None) -> TopicLogs:
     """Read how far logs reach, in a few requests however many partitions there are.
 
     They end before the first open transaction: a reader of committed records would wait there.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafkaform.core.groups import Group
     from kafkaform.core.model import Desired
 
-_BY_NOBODY = "declared by nobody"
+_BY_NOBODY = "undeclared"
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ def drift(
             with session.cluster() as cluster:
                 desired = session.manifests(paths, targets, found=cluster.prefetch())
                 plan = _plan(session, cluster, desired, looked_for, subset=subset)
-                trail = _record(target, cluster, plan) if recorded else "it was not asked for"
+                trail = _record(target, cluster, plan) if recorded else "the record was not read"
     found = find_drift(plan, desired, trail, unmanaged=looked_for)
     if adopt:
         return _adopt(found, session.manifests(paths), session, dry_run=dry_run)

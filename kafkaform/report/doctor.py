@@ -83,10 +83,10 @@ def render_health(
     for rule in report.unchecked:
         style = "yellow" if rule.matters else "dim"
         what = clipped(rule.what, PROSE)
-        if page.fits(f"  not told {rule.code}  {what}"):
-            page.line((f"not told {rule.code}", style), f"  {what}", indent=2)
+        if page.fits(f"  not checked {rule.code}  {what}"):
+            page.line((f"not checked {rule.code}", style), f"  {what}", indent=2)
         else:
-            page.line((f"not told {rule.code}", style), indent=2)
+            page.line((f"not checked {rule.code}", style), indent=2)
             page.note("", what, indent=FIELD_INDENT)
     return page.text
 

@@ -181,8 +181,8 @@ def test_an_account_with_few_rights_is_told_what_it_could_not_see(
     project.topic("a")
     project.apply().needs(0)
     call = project.run("doctor").needs(1)
-    assert ": could not tell" in call.out.splitlines()[0]
-    assert "not told KF301  the controller quorum: this account is not authorised" in call.out
+    assert ": health unknown" in call.out.splitlines()[0]
+    assert "not checked KF301  the controller quorum: this account is not authorised" in call.out
     chosen = ("--rule", "KF303", "--rule", "KF304", "--rule", "KF305", "--rule", "KF306")
     project.run("doctor", *chosen).needs(0)
 

@@ -55,12 +55,12 @@ def test_findings_come_with_what_to_do() -> None:
         "  warning KF307  g.yaml:7:3: g lags",
         "  waived KF307  g.yaml:7:3: g lags",
         "      because: on holiday",
-        "  not told KF301  the controller quorum: denied",
+        "  not checked KF301  the controller quorum: denied",
     ]
 
 
 def test_what_could_not_be_told() -> None:
-    assert headline(replace(ILL, findings=()), "c").endswith(": could not tell")
+    assert headline(replace(ILL, findings=()), "c").endswith(": health unknown")
 
 
 def test_prose_is_wrapped_at_the_width_of_a_terminal() -> None:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkaform.apply.moves.batch_run import GRACE_S, NEW_PLAN, BatchRun
-from kafkaform.apply.moves.batches import Whereabouts, cut, moves_of, named, whereabouts
-from kafkaform.apply.moves.context import Conduct, Stopped
-from kafkaform.apply.moves.throttles import ThrottleKeeper, described
-from kafkaform.apply.moves.waiting import POLL_S, clear_layout, wait_in_sync
+from kafkaform.apply.moves.batches import MoveStatus, cut, moves_of, named, status_of
+from kafkaform.apply.moves.context import MoveContext, Stopped
+from kafkaform.apply.moves.throttles import ThrottleManager, described
+from kafkaform.apply.moves.waiting import POLL_S, wait_in_sync, wait_until_clear
 from kafkaform.core.apply_result import AGAIN
 from kafkaform.core.errors import ClusterError, LockLost, MovesUnfinished, PermissionDenied
 from kafkaform.core.moves import MoveProgress
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from kafkaform.core.model import ResourceRef
     from kafkaform.core.operations import Reassign
 
-_UNPLANNED = (Whereabouts.STRAY, Whereabouts.GONE)
-_TO_BEGIN = (Whereabouts.READY, *_UNPLANNED)
+_UNPLANNED = (MoveStatus.STRAY, MoveStatus.GONE)
+_TO_BEGIN = (MoveStatus.READY, *_UNPLANNED)
 
 
 @dataclass(frozen=True, slots=True)
-class MoveReport:
+class ReassignmentReport:
     """What became of reassignments.
 
     Attributes:
@@ -47,16 +47,16 @@ class MoveReport:
     interrupted: bool = False
 
 
-class Mover:
+class Reassigner:
     """Moves replicas for one apply.
 
     Args:
-        conduct: What every step goes by.
+        context: What every step goes by.
     """
 
-    def __init__(self, conduct: Conduct) -> None:
-        self._conduct = conduct
-        self._keeper = ThrottleKeeper(conduct)
+    def __init__(self, context: MoveContext) -> None:
+        self._context = context
+        self._throttles = ThrottleManager(context)
         self._targets: dict[TopicPartition, Replicas] = {}
         self._moves: dict[TopicPartition, PartitionMove] = {}
         self._begun: set[ResourceRef] = set()
@@ -71,10 +71,10 @@ class Mover:
         Raises:
             ClusterError: The cluster cannot be reached.
         """
-        if not self._conduct.ledger.kept:
+        if not self._context.throttle_journal.kept:
             return
         try:
-            if not self._conduct.cluster.throttles(()):
+            if not self._context.cluster.throttles(()):
                 return  # the record, which may be long, need not be read
         except PermissionDenied:
             return  # an account that may not see throttles has set none
@@ -82,13 +82,13 @@ class Mover:
             self._sweep(recall=True)
         except Stopped:
             return  # they stay in the record, for the next apply
-        if self._keeper.recalls:
-            self._conduct.tell("throttles of an earlier apply stay on: what they are for is not over")
+        if self._throttles.recalls:
+            self._context.tell("throttles of an earlier apply stay on: what they are for is not over")
 
-    def run(self, work: Sequence[Reassign]) -> MoveReport:
+    def run(self, work: Sequence[Reassign]) -> ReassignmentReport:
         """Move replicas; whatever comes in between, what is under way is brought to an end."""
         self._targets = {(one.ref.name, number): to for one in work for number, to in one.after.items()}
-        self._conduct.begin()
+        self._context.begin()
         interrupted = False
         ending: ClusterError | None = None
         try:
@@ -97,39 +97,39 @@ class Mover:
             interrupted = True
         except ClusterError as error:
             ending = error
-        if self._keeper.ours:
+        if self._throttles.ours:
             self._tell_of_left_throttles()
         # What a loss of the lock left running counts for more than what was to end it.
         ending = self._lost or ending
         outcomes = self._outcomes(work, ending, interrupted=interrupted)
         if ending is not None and not any(outcomes.values()):
-            self._conduct.tell(
+            self._context.tell(
                 f"all replicas are in place; what comes after that was given up: {ending.message}"
             )
-        return MoveReport(outcomes, interrupted)
+        return ReassignmentReport(outcomes, interrupted)
 
-    def wait_in_sync(self, least: Mapping[ResourceRef, int]) -> MoveReport:
+    def wait_in_sync(self, least: Mapping[ResourceRef, int]) -> ReassignmentReport:
         """Wait until all partitions of topics have so many replicas in sync, as acks=all writes need them.
 
         Returns:
             As of `run`; None where a topic has them.
         """
-        self._conduct.begin()
+        self._context.begin()
         try:
-            return MoveReport(wait_in_sync(self._conduct, least))
+            return ReassignmentReport(wait_in_sync(self._context, least))
         except (Stopped, KeyboardInterrupt):
-            return MoveReport(interrupted=True)
+            return ReassignmentReport(interrupted=True)
         except ClusterError as error:
-            return MoveReport(dict.fromkeys(least, error))
+            return ReassignmentReport(dict.fromkeys(least, error))
 
     def _run(self, work: Sequence[Reassign]) -> None:
         self._sweep(recall=True)
-        layout = clear_layout(self._conduct, self._targets, self._done)
+        layout = wait_until_clear(self._context, self._targets, self._done)
         self._moves = {move.key: move for move in moves_of(work, layout, self._sizes())}
         layout = self._without_strays(layout)
         batches = self._batches(layout)
         for number, batch in enumerate(batches, 1):
-            self._conduct.check()
+            self._context.check()
             left = tuple(move for move in batch if move.ref not in self._failed)
             if left:
                 self._carry_out(left, number, len(batches))
@@ -139,53 +139,53 @@ class Mover:
     def _sweep(self, *, recall: bool = False) -> None:
         """Take off what dead applies have left and nothing needs any more."""
         if recall:
-            self._keeper.recall()
-        if self._keeper.recalls:
-            self._keeper.sweep(self._conduct.layout())
+            self._throttles.recall()
+        if self._throttles.recalls:
+            self._throttles.sweep(self._context.layout())
 
     def _without_strays(self, layout: Layout) -> Layout:
         """Leave topics alone as a whole if only one partition is not where it was when it was planned."""
-        until = self._conduct.clock.now() + GRACE_S
-        while strays := [m for m in self._moves.values() if whereabouts(m, layout) in _UNPLANNED]:
-            if self._conduct.clock.now() >= until:
+        until = self._context.clock.now() + GRACE_S
+        while strays := [m for m in self._moves.values() if status_of(m, layout) in _UNPLANNED]:
+            if self._context.clock.now() >= until:
                 for move in strays:
                     why = MovesUnfinished(_unplanned(move, layout), hint=NEW_PLAN)
                     self._failed.setdefault(move.ref, why)
                 break
-            self._conduct.pause(POLL_S)
-            layout = self._conduct.layout()
+            self._context.pause(POLL_S)
+            layout = self._context.layout()
         return layout
 
     def _sizes(self) -> Mapping[tuple[str, int, int], int]:
         try:
-            return self._conduct.cluster.replica_sizes(list(self._targets))
+            return self._context.cluster.replica_sizes(list(self._targets))
         except ClusterError as error:
-            self._conduct.tell(f"how much is to be copied is not known: {error.message}")
+            self._context.tell(f"how much is to be copied is not known: {error.message}")
             return {}
 
     def _batches(self, layout: Layout) -> list[Batch]:
         """What is to be done, and what is running already as the first batch."""
-        places = {key: whereabouts(move, layout) for key, move in self._moves.items()}
-        self._done = {key for key, place in places.items() if place is Whereabouts.DONE}
-        running = [move for key, move in self._moves.items() if places[key] is Whereabouts.RUNNING]
+        places = {key: status_of(move, layout) for key, move in self._moves.items()}
+        self._done = {key for key, place in places.items() if place is MoveStatus.DONE}
+        running = [move for key, move in self._moves.items() if places[key] is MoveStatus.RUNNING]
         if running:
             partitions = counted(len(running), "partition")
-            self._conduct.tell(f"going on with what is running already: {partitions}")
+            self._context.tell(f"going on with what is running already: {partitions}")
         rest = [m for key, m in self._moves.items() if places[key] in _TO_BEGIN]
-        return ([tuple(running)] if running else []) + cut(rest, self._conduct.options)
+        return ([tuple(running)] if running else []) + cut(rest, self._context.options)
 
     def _carry_out(self, moves: Batch, number: int, batches: int) -> None:
-        layout = clear_layout(self._conduct, self._targets, self._done)
+        layout = wait_until_clear(self._context, self._targets, self._done)
         run = BatchRun(
-            self._conduct,
+            self._context,
             moves,
-            lambda unfinished, sizes, stalled: self._conduct.observer.moving(
+            lambda unfinished, sizes, stalled: self._context.observer.moving(
                 self._progress(number, batches, run, unfinished, sizes, stalled)
             ),
-            self._keeper.recorded,
+            self._throttles.recorded,
         )
         try:
-            self._keeper.throttle(moves, layout)
+            self._throttles.throttle(moves, layout)
             self._begun |= {move.ref for move in moves}
             run.carry_out()
         except LockLost as error:
@@ -193,7 +193,7 @@ class Mover:
             raise
         finally:
             if self._lost is None:
-                self._wind_up(run)
+                self._clean_up(run)
             self._done |= run.done
             for move in moves:
                 if move.key in run.failed:
@@ -201,27 +201,27 @@ class Mover:
         if self._lost is not None:
             raise self._lost  # or the next batch would be waited for, in vain
 
-    def _wind_up(self, run: BatchRun) -> None:
-        """Take back what is not over, and the throttles; notes a lock that is lost, and what cannot be done."""
+    def _clean_up(self, run: BatchRun) -> None:
+        """Cancel what is not over and take throttles off; notes a lost lock, and tells what cannot be done."""
         try:
-            run.take_back()
+            run.cancel()
         except LockLost as error:
             self._lost = error
             return
         except ClusterError as error:
             self._goes_on = True
-            self._conduct.tell(f"what is being moved could not be taken back, and may go on: {error.message}")
+            self._context.tell(f"what is being moved could not be taken back, and may go on: {error.message}")
         try:
-            self._keeper.clear()
+            self._throttles.clear()
         except ClusterError as error:
             self._lost = error if isinstance(error, LockLost) else None
-            self._conduct.tell(f"the throttles could not be taken off: {error.message}")
+            self._context.tell(f"the throttles could not be taken off: {error.message}")
 
     def _tell_of_left_throttles(self) -> None:
-        what = described(self._keeper.ours)
-        kept = self._conduct.ledger.kept
+        what = described(self._throttles.ours)
+        kept = self._context.throttle_journal.kept
         end = "the next apply takes them off" if kept else "take them off by hand (kafka-configs)"
-        self._conduct.tell(f"still set: {what}; {end}")
+        self._context.tell(f"still set: {what}; {end}")
 
     def _progress(
         self,
@@ -238,12 +238,12 @@ class Mover:
             min(sizes.get((*move.key, broker), 0), move.size) for move in unfinished for broker in move.adding
         )
         total = sum(move.copied for move in self._moves.values())
-        throttle = self._conduct.options.throttle
+        throttle = self._context.options.throttle
         return MoveProgress(batch, batches, len(done), len(self._moves), copied, total, throttle, stalled)
 
     def _elect(self) -> None:
         """Let preferred replicas lead what was moved, where they can."""
-        layout = self._conduct.layout()
+        layout = self._context.layout()
         due = []
         for key in sorted(self._done):
             states = layout.topics.get(key[0], ())
@@ -254,7 +254,7 @@ class Mover:
         if not due:
             return
         try:
-            answers = self._conduct.cluster.elect_leaders(due, self._conduct.guard)
+            answers = self._context.cluster.elect_leaders(due, self._context.guard)
         except LockLost:
             raise
         except ClusterError as error:
@@ -263,7 +263,7 @@ class Mover:
         if failed:
             names = listed([named(key) for key in sorted(failed)])
             why = failed[min(failed)].message
-            self._conduct.tell(f"the preferred leader of {names} does not lead yet: {why}")
+            self._context.tell(f"the preferred leader of {names} does not lead yet: {why}")
 
     def _outcomes(
         self, work: Sequence[Reassign], ending: ClusterError | None, *, interrupted: bool
@@ -285,7 +285,7 @@ class Mover:
 
 
 def _unplanned(move: PartitionMove, layout: Layout) -> str:
-    if whereabouts(move, layout) is Whereabouts.GONE:
+    if status_of(move, layout) is MoveStatus.GONE:
         return f"partition {move.partition} is not there any more"
     live = layout.topics[move.ref.name][move.partition].replicas
     on, saw = (":".join(map(str, replicas)) for replicas in (live, move.before))

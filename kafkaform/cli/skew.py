@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spark_validation.configuration import SessionSettings
     from spark_validation.files import RecordFiles
     from spark_validation.job import JobSettings
-    from spark_validation.results import Report, TopicResult
+    from spark_validation.results import SkewReport, TopicResult
     from spark_validation.windows import Span
 
 _CONNECTOR = "spark-sql-kafka"
@@ -249,12 +249,12 @@ def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:
 
 def _judged(
     session: Session, cluster_id: str | None, results: Sequence[TopicResult], desired: Sequence[Desired]
-) -> Report:
+) -> SkewReport:
     from kafkaform.plan.skew_report import judged
-    from spark_validation.results import Report
+    from spark_validation.results import SkewReport
 
     name = session.target.name if session.target and cluster_id is not None else None
-    report = Report(
+    report = SkewReport(
         __version__,
         cluster_id,
         name if name in session.settings.clusters else None,

@@ -17,7 +17,7 @@ from kafkaform.resources.skew import limits_of
 from kafkaform.resources.topic import TopicKind, is_topic, topic_ref
 from kafkaform.rules.catalogue import Scene
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, groups
-from spark_validation.results import Limits
+from spark_validation.results import SkewLimits
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -144,12 +144,12 @@ def _missing(ref: ResourceRef, observation: Observation) -> KafkaformError:
     )
 
 
-def limits(desired: Sequence[Desired], topic: str) -> Limits:
+def limits(desired: Sequence[Desired], topic: str) -> SkewLimits:
     """The skew policy of a topic, as advice needs it."""
     for one in desired:
         if one.ref == topic_ref(topic) and one.state is not None:
-            return limits_of(one.intent) or Limits()
-    return Limits()
+            return limits_of(one.intent) or SkewLimits()
+    return SkewLimits()
 
 
 def declared_partitions(desired: Sequence[Desired], topic: str) -> int | None:

@@ -1,8 +1,8 @@
 """Carrying reassignments out: batch by batch, throttled, each watched until it is in sync.
 
-Whatever ends it early, what is under way is taken back and throttles are taken off; partitions that have
-arrived stay. Only after the lock of the cluster is lost is nothing more sent at all: what runs then goes on
-by itself, and the next apply finds the throttles in the record.
+`Reassigner.run` has the steps. Whatever ends it early, what is under way is cancelled and throttles are taken
+off; partitions that have arrived stay. Only after the lock of the cluster is lost is nothing more sent at
+all: what runs then goes on by itself, and the next apply finds the throttles in the record.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TO_BEGIN = (MoveStatus.READY, *_UNPLANNED)
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentReport:
-    """What became of reassignments.
+    """The results of reassignments.
 
     Attributes:
         outcomes: For each topic None where all of it is in place, or why not; those that were not begun, as
@@ -65,8 +65,96 @@ class Reassigner:
         self._lost: LockLost | None = None
         self._goes_on = False
 
+    def run(self, work: Sequence[Reassign]) -> ReassignmentReport:
+        """Move replicas; whatever ends it early, what is under way is brought to an end."""
+        self._targets = {
+            (operation.ref.name, partition): replicas
+            for operation in work
+            for partition, replicas in operation.after.items()
+        }
+        self._context.begin()
+        interrupted = False
+        ending: ClusterError | None = None
+        try:
+            self._run(work)
+        except (Stopped, KeyboardInterrupt):
+            interrupted = True
+        except ClusterError as error:
+            ending = error
+        return self._report(work, self._lost or ending, interrupted=interrupted)
+
+    def _run(self, work: Sequence[Reassign]) -> None:
+        # 1. Clear throttles that dead applies have left. The record is read first: without it, what they set
+        #    would be taken for somebody else's and kept, and what they started would never be cancelled.
+        self._clear_leftovers(read=True)
+        # 2. Wait until nobody else moves replicas and all of them are in sync. A second target for a partition
+        #    that is on its way may never be reached: Kafka 4.3.1 waits for a broker that it adds and removes.
+        layout = wait_until_clear(self._context, self._targets, self._done)
+        # 3. Compare with the plan; leave topics alone that have changed since.
+        self._moves = {move.key: move for move in moves_of(work, layout, self._sizes())}
+        layout = self._without_strays(layout)
+        # 4. Cut into batches; what a dead apply has started is the first one, as it runs already.
+        batches = self._batches(layout)
+        for number, batch in enumerate(batches, 1):
+            self._context.check()
+            moves = tuple(move for move in batch if move.ref not in self._failed)
+            if moves:
+                # 5. Wait again, throttle, start, wait until all is in sync, take the throttles off.
+                self._carry_out(moves, number, len(batches))
+        # 6. Let preferred replicas lead: a leader that keeps its replica keeps the lead, too.
+        self._elect()
+        # 7. Clear what dead applies had set for partitions that were still being moved at the beginning.
+        self._clear_leftovers()
+
+    def _carry_out(self, moves: Batch, number: int, batches: int) -> None:
+        layout = wait_until_clear(self._context, self._targets, self._done)
+        run = BatchRun(
+            self._context,
+            moves,
+            lambda unfinished, sizes, stalled: self._context.observer.moving(
+                self._progress(number, batches, run, unfinished, sizes, stalled)
+            ),
+            self._throttles.recorded,
+        )
+        try:
+            # First: Kafka holds back only replicas in a topic's lists, on brokers that have a rate (KIP-73).
+            self._throttles.throttle(moves, layout)
+            self._begun |= {move.ref for move in moves}
+            run.carry_out()
+        except LockLost as error:
+            self._lost = error
+            raise
+        finally:
+            if self._lost is None:
+                self._clean_up(run)
+            self._done |= run.done
+            for move in moves:
+                if move.key in run.failed:
+                    self._failed.setdefault(move.ref, run.failed[move.key])
+        if self._lost is not None:
+            raise self._lost  # or the next batch would be waited for, in vain
+
+    def _clean_up(self, run: BatchRun) -> None:
+        """Cancel what is not over, and take throttles off; notes a lost lock, and tells what cannot be done.
+
+        In this order: without a throttle, what is still running would copy at full speed.
+        """
+        try:
+            run.cancel()
+        except LockLost as error:
+            self._lost = error
+            return
+        except ClusterError as error:
+            self._goes_on = True
+            self._context.tell(f"what is being moved could not be taken back, and may go on: {error.message}")
+        try:
+            self._throttles.clear()
+        except ClusterError as error:
+            self._lost = error if isinstance(error, LockLost) else None
+            self._context.tell(f"the throttles could not be taken off: {error.message}")
+
     def recover(self) -> None:
-        """Take off what a dead apply has left, for an apply that moves nothing.
+        """Take off throttles that a dead apply has left, for an apply that moves nothing.
 
         Raises:
             ClusterError: The cluster cannot be reached.
@@ -79,34 +167,11 @@ class Reassigner:
         except PermissionDenied:
             return  # an account that may not see throttles has set none
         try:
-            self._sweep(recall=True)
+            self._clear_leftovers(read=True)
         except Stopped:
             return  # they stay in the record, for the next apply
-        if self._throttles.recalls:
+        if self._throttles.has_leftovers:
             self._context.tell("throttles of an earlier apply stay on: what they are for is not over")
-
-    def run(self, work: Sequence[Reassign]) -> ReassignmentReport:
-        """Move replicas; whatever comes in between, what is under way is brought to an end."""
-        self._targets = {(one.ref.name, number): to for one in work for number, to in one.after.items()}
-        self._context.begin()
-        interrupted = False
-        ending: ClusterError | None = None
-        try:
-            self._run(work)
-        except (Stopped, KeyboardInterrupt):
-            interrupted = True
-        except ClusterError as error:
-            ending = error
-        if self._throttles.ours:
-            self._tell_of_left_throttles()
-        # What a loss of the lock left running counts for more than what was to end it.
-        ending = self._lost or ending
-        outcomes = self._outcomes(work, ending, interrupted=interrupted)
-        if ending is not None and not any(outcomes.values()):
-            self._context.tell(
-                f"all replicas are in place; what comes after that was given up: {ending.message}"
-            )
-        return ReassignmentReport(outcomes, interrupted)
 
     def wait_in_sync(self, least: Mapping[ResourceRef, int]) -> ReassignmentReport:
         """Wait until all partitions of topics have so many replicas in sync, as acks=all writes need them.
@@ -122,30 +187,17 @@ class Reassigner:
         except ClusterError as error:
             return ReassignmentReport(dict.fromkeys(least, error))
 
-    def _run(self, work: Sequence[Reassign]) -> None:
-        self._sweep(recall=True)
-        layout = wait_until_clear(self._context, self._targets, self._done)
-        self._moves = {move.key: move for move in moves_of(work, layout, self._sizes())}
-        layout = self._without_strays(layout)
-        batches = self._batches(layout)
-        for number, batch in enumerate(batches, 1):
-            self._context.check()
-            left = tuple(move for move in batch if move.ref not in self._failed)
-            if left:
-                self._carry_out(left, number, len(batches))
-        self._elect()
-        self._sweep()
-
-    def _sweep(self, *, recall: bool = False) -> None:
-        """Take off what dead applies have left and nothing needs any more."""
-        if recall:
-            self._throttles.recall()
-        if self._throttles.recalls:
-            self._throttles.sweep(self._context.layout())
+    def _clear_leftovers(self, *, read: bool = False) -> None:
+        """Take off throttles that dead applies have left and nothing needs any more."""
+        if read:
+            self._throttles.read_leftovers()
+        if self._throttles.has_leftovers:
+            self._throttles.clear_leftovers(self._context.layout())
 
     def _without_strays(self, layout: Layout) -> Layout:
         """Leave topics alone as a whole if only one partition is not where it was when it was planned."""
         until = self._context.clock.now() + GRACE_S
+        # Asked again: a broker may show what was there before the change that the plan has seen.
         while strays := [m for m in self._moves.values() if status_of(m, layout) in _UNPLANNED]:
             if self._context.clock.now() >= until:
                 for move in strays:
@@ -165,63 +217,14 @@ class Reassigner:
 
     def _batches(self, layout: Layout) -> list[Batch]:
         """What is to be done, and what is running already as the first batch."""
-        places = {key: status_of(move, layout) for key, move in self._moves.items()}
-        self._done = {key for key, place in places.items() if place is MoveStatus.DONE}
-        running = [move for key, move in self._moves.items() if places[key] is MoveStatus.RUNNING]
+        statuses = {key: status_of(move, layout) for key, move in self._moves.items()}
+        self._done = {key for key, status in statuses.items() if status is MoveStatus.DONE}
+        running = [move for key, move in self._moves.items() if statuses[key] is MoveStatus.RUNNING]
         if running:
             partitions = counted(len(running), "partition")
             self._context.tell(f"going on with what is running already: {partitions}")
-        rest = [m for key, m in self._moves.items() if places[key] in _TO_BEGIN]
+        rest = [move for key, move in self._moves.items() if statuses[key] in _TO_BEGIN]
         return ([tuple(running)] if running else []) + cut(rest, self._context.options)
-
-    def _carry_out(self, moves: Batch, number: int, batches: int) -> None:
-        layout = wait_until_clear(self._context, self._targets, self._done)
-        run = BatchRun(
-            self._context,
-            moves,
-            lambda unfinished, sizes, stalled: self._context.observer.moving(
-                self._progress(number, batches, run, unfinished, sizes, stalled)
-            ),
-            self._throttles.recorded,
-        )
-        try:
-            self._throttles.throttle(moves, layout)
-            self._begun |= {move.ref for move in moves}
-            run.carry_out()
-        except LockLost as error:
-            self._lost = error
-            raise
-        finally:
-            if self._lost is None:
-                self._clean_up(run)
-            self._done |= run.done
-            for move in moves:
-                if move.key in run.failed:
-                    self._failed.setdefault(move.ref, run.failed[move.key])
-        if self._lost is not None:
-            raise self._lost  # or the next batch would be waited for, in vain
-
-    def _clean_up(self, run: BatchRun) -> None:
-        """Cancel what is not over and take throttles off; notes a lost lock, and tells what cannot be done."""
-        try:
-            run.cancel()
-        except LockLost as error:
-            self._lost = error
-            return
-        except ClusterError as error:
-            self._goes_on = True
-            self._context.tell(f"what is being moved could not be taken back, and may go on: {error.message}")
-        try:
-            self._throttles.clear()
-        except ClusterError as error:
-            self._lost = error if isinstance(error, LockLost) else None
-            self._context.tell(f"the throttles could not be taken off: {error.message}")
-
-    def _tell_of_left_throttles(self) -> None:
-        what = described(self._throttles.ours)
-        kept = self._context.throttle_journal.kept
-        end = "the next apply takes them off" if kept else "take them off by hand (kafka-configs)"
-        self._context.tell(f"still set: {what}; {end}")
 
     def _progress(
         self,
@@ -244,44 +247,61 @@ class Reassigner:
     def _elect(self) -> None:
         """Let preferred replicas lead what was moved, where they can."""
         layout = self._context.layout()
-        due = []
-        for key in sorted(self._done):
-            states = layout.topics.get(key[0], ())
-            if key[1] < len(states):
-                state, first = states[key[1]], self._targets[key][0]
-                if state.leader != first and first in state.isr:
-                    due.append(key)
-        if not due:
+        partitions = []
+        for topic, number in sorted(self._done):
+            states = layout.topics.get(topic, ())
+            if number < len(states):
+                state, preferred = states[number], self._targets[topic, number][0]
+                # One that has fallen out of sync by now would be refused (PREFERRED_LEADER_NOT_AVAILABLE).
+                if state.leader != preferred and preferred in state.isr:
+                    partitions.append((topic, number))
+        if not partitions:
             return
         try:
-            answers = self._context.cluster.elect_leaders(due, self._context.guard)
+            answers = self._context.cluster.elect_leaders(partitions, self._context.guard)
         except LockLost:
             raise
         except ClusterError as error:
-            answers = dict.fromkeys(due, error)
+            answers = dict.fromkeys(partitions, error)
         failed = {key: error for key, error in answers.items() if error is not None}
         if failed:
             names = listed([named(key) for key in sorted(failed)])
             why = failed[min(failed)].message
             self._context.tell(f"the preferred leader of {names} does not lead yet: {why}")
 
-    def _outcomes(
+    def _report(
         self, work: Sequence[Reassign], ending: ClusterError | None, *, interrupted: bool
-    ) -> dict[ResourceRef, ClusterError | None]:
+    ) -> ReassignmentReport:
+        """The results, and a line on what is left behind.
+
+        Args:
+            work: What was to be moved.
+            ending: What ended it early. A loss of the lock counts for more than what it was to end by, as a
+                stop or a timeout: nothing was cancelled.
+            interrupted: Whether somebody stopped it.
+        """
+        if self._throttles.ours:
+            left = described(self._throttles.ours)
+            kept = self._context.throttle_journal.kept
+            remedy = "the next apply takes them off" if kept else "take them off by hand (kafka-configs)"
+            self._context.tell(f"still set: {left}; {remedy}")
         outcomes: dict[ResourceRef, ClusterError | None] = {}
-        for one in work:
-            keys = {(one.ref.name, number) for number in one.after}
-            done = len(keys & self._done)
-            failure = self._failed.get(one.ref, ending)
-            if done == len(keys):
-                outcomes[one.ref] = None
+        for operation in work:
+            ref = operation.ref
+            partitions = {(ref.name, number) for number in operation.after}
+            done = len(partitions & self._done)
+            failure = self._failed.get(ref, ending)
+            if done == len(partitions):
+                outcomes[ref] = None
             elif failure is None and not interrupted:
-                outcomes[one.ref] = _half_way(None, done, len(keys), goes_on=self._goes_on)
-            elif one.ref in self._begun or one.ref in self._failed:
-                outcomes[one.ref] = _half_way(failure, done, len(keys), goes_on=self._goes_on)
+                outcomes[ref] = _half_way(None, done, len(partitions), goes_on=self._goes_on)
+            elif ref in self._begun or ref in self._failed:
+                outcomes[ref] = _half_way(failure, done, len(partitions), goes_on=self._goes_on)
             elif not interrupted:
-                outcomes[one.ref] = ending
-        return outcomes
+                outcomes[ref] = ending
+        if ending is not None and outcomes and not any(outcomes.values()):
+            self._context.tell(f"all replicas are in place; what follows was given up: {ending.message}")
+        return ReassignmentReport(outcomes, interrupted)
 
 
 def _unplanned(move: PartitionMove, layout: Layout) -> str:

@@ -155,29 +155,29 @@ class ThrottleManager:
     def __init__(self, context: MoveContext) -> None:
         self._context = context
         self._set: list[Announcement] = []
-        self._left: list[Announcement] = []
+        self._leftovers: list[Announcement] = []
         self._told: set[str] = set()
         self.recorded: frozenset[TopicPartition] = frozenset()
 
     @property
-    def recalls(self) -> bool:
+    def has_leftovers(self) -> bool:
         """Whether anything that dead applies have left may still be set."""
-        return bool(self._left)
+        return bool(self._leftovers)
 
     @property
     def ours(self) -> Throttles:
         """What this apply has set and not taken off."""
         return union(announcement.throttles for announcement in self._set)
 
-    def recall(self) -> None:
+    def read_leftovers(self) -> None:
         """Find out what dead applies have left."""
         try:
-            self._left = [*self._context.throttle_journal.left()]
-            self.recorded = frozenset().union(*(partitions(one.throttles) for one in self._left))
+            self._leftovers = [*self._context.throttle_journal.left()]
+            self.recorded = frozenset().union(*(partitions(one.throttles) for one in self._leftovers))
         except KafkaformError as error:
             self._context.tell(f"whether an earlier apply left throttles is not known: {error.message}")
 
-    def sweep(self, layout: Layout, joined: Collection[TopicPartition] = ()) -> None:
+    def clear_leftovers(self, layout: Layout, joined: Collection[TopicPartition] = ()) -> None:
         """Take off what dead applies have left, where nothing that it is for is running any more.
 
         Only what is as the record says is touched. What is for a partition that is still being moved stays
@@ -188,10 +188,10 @@ class ThrottleManager:
             joined: Partitions that are running and that this apply has throttles of its own for.
         """
         running = (layout.reassigning or {}).keys() - {*joined}
-        due = [one for one in self._left if running.isdisjoint(partitions(one.throttles))]
+        due = [one for one in self._leftovers if running.isdisjoint(partitions(one.throttles))]
         if not due:
             return
-        stays = [one for one in self._left if one not in due]
+        stays = [one for one in self._leftovers if one not in due]
         in_use = union([self.ours, *(one.throttles for one in stays)])
         topics = {topic for one in due for topic in one.throttles.replicas}
         cluster, guard = self._context.cluster, self._context.guard
@@ -204,7 +204,7 @@ class ThrottleManager:
         silent = [one for one in due if not alive.issuperset(one.throttles.rates)]
         for broker in sorted({b for one in silent for b in one.throttles.rates} - alive):
             self._tell_once(f"broker {broker} is down, and may keep the throttle of an earlier apply")
-        self._left = stays + silent
+        self._leftovers = stays + silent
         self._note_removed([one for one in due if one not in silent])
 
     def throttle(self, moves: Sequence[PartitionMove], layout: Layout) -> None:
@@ -217,7 +217,7 @@ class ThrottleManager:
         rate = self._context.options.throttle
         if rate is not None and any(move.adding for move in moves):
             self._set_throttles(moves, rate, layout, keys)
-        self.sweep(layout, keys)
+        self.clear_leftovers(layout, keys)
 
     def clear(self) -> None:
         """Take off all that this apply has set, and nothing else.
@@ -239,7 +239,7 @@ class ThrottleManager:
         cluster, guard = self._context.cluster, self._context.guard
         present = self._context.retry(lambda: cluster.throttles(asked.replicas))
         running = (layout.reassigning or {}).keys() - {*keys}
-        owned = [one for one in self._left if running.isdisjoint(partitions(one.throttles))] + self._set
+        owned = [one for one in self._leftovers if running.isdisjoint(partitions(one.throttles))] + self._set
         others = without(present, union(unchanged(one.throttles, present) for one in owned))
         for broker, kept in other_rates(asked, others).items():
             self._tell_once(f"broker {broker} keeps the throttle that somebody else has set: {_rates(kept)}")

@@ -399,7 +399,7 @@ def test_a_lock_that_is_lost_once_all_is_in_place_is_told(memory: MemoryCluster)
 
     crew = Crew(memory, guard=guard)
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    told = "all replicas are in place; what comes after that was given up: this apply lost the lock"
+    told = "all replicas are in place; what follows was given up: this apply lost the lock"
     assert any(line.startswith(told) for line in crew.notes.lines)
 
 

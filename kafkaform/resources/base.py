@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from kafkaform.core.model import CONFIG_PREFIX
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -65,6 +67,19 @@ class Shorthand:
     section: str
     field: str
     is_main: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NoWayBack:
+    """Why no manifest gives a field its earlier value again.
+
+    Attributes:
+        reason: The reason, and what to do instead.
+        is_needless: Whether nothing has to be done: the value follows from other fields.
+    """
+
+    reason: str
+    is_needless: bool = False
 
 
 class FieldOutcome(Enum):
@@ -237,6 +252,29 @@ class Kind(Protocol):
             after: The value afterwards.
         """
 
+    def undeclarable(self, path: str, value: FieldValue) -> str | None:
+        """Why no manifest can say that a field has a live value; None if one can."""
+
+    def no_way_back(self, ref: ResourceRef, field: FieldChange, declared: State | None) -> NoWayBack | None:
+        """Why a manifest cannot undo the change of a field; None if it can.
+
+        Args:
+            ref: The resource.
+            field: What was changed.
+            declared: What its manifest declares now; None if it declares nothing.
+        """
+
+    def restored(self, ref: ResourceRef, state: State) -> Observed:
+        """A deleted resource as its last state tells it, as far as a manifest can bring it back."""
+
+    def not_restored(self, state: State, record: str) -> str | None:
+        """What of a deleted resource no manifest brings back; None if there is nothing.
+
+        Args:
+            state: Its last state.
+            record: The command that shows it.
+        """
+
 
 def unclassified(name: str, *, known: bool) -> str:
     """The reason why a config that its kind neither judges nor lists as harmless is not safe to change.
@@ -258,3 +296,8 @@ def compared(kind: Kind, field: FieldChange, observed: Observed) -> FieldChange 
     if kind.equal(field.path, value, field.before):
         return field
     return FieldOutcome.MOVED
+
+
+def own_configs(state: State) -> State:
+    """The configs in a state."""
+    return {path: value for path, value in state.items() if path.startswith(CONFIG_PREFIX)}

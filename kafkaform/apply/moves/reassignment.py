@@ -87,8 +87,8 @@ class Reassigner:
         # 1. Clear throttles that dead applies have left. The record is read first: without it, what they set
         #    would be taken for somebody else's and kept, and what they started would never be cancelled.
         self._clear_leftovers(read=True)
-        # 2. Wait until nobody else moves replicas and all of them are in sync. A second target for a partition
-        #    that is on its way may never be reached: Kafka 4.3.1 waits for a broker that it adds and removes.
+        # 2. Wait until nobody else moves replicas and all of them are in sync. A second target may never be
+        #    reached: Kafka 4.3.1 waits for a broker that it both adds and removes.
         layout = wait_until_clear(self._context, self._targets, self._done)
         # 3. Compare with the plan; leave topics alone that have changed since.
         self._moves = {move.key: move for move in moves_of(work, layout, self._sizes())}

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kafkaform.cluster.kafka.facts import read_facts
 from kafkaform.cluster.kafka.prefetch import Ahead
-from kafkaform.cluster.kafka.topics import read
+from kafkaform.cluster.kafka.readers import read
+from kafkaform.cluster.kafka.topics import TopicReader
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.core.lock import unguarded
+from kafkaform.resources.topic import TopicKind
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -76,12 +78,12 @@ class KafkaCluster:
     ) -> Observation:
         """See `Cluster.observe`."""
         ahead, self._ahead = self._ahead, None  # read again, everything is asked for anew
-        source = ahead.source() if ahead is not None else None
-        return read(self._connection, refs, also, kinds, source)
+        prefetched = {TopicKind.name: TopicReader(ahead.source())} if ahead is not None else {}
+        return read(self._connection, refs, also, kinds, prefetched)
 
     def observe_fields(self, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
         """See `Cluster.observe_fields`."""
-        from kafkaform.cluster.kafka.topics import read_fields
+        from kafkaform.cluster.kafka.readers import read_fields
 
         return read_fields(self._connection, fields)
 

@@ -61,6 +61,7 @@ class ConsumerGroupKind:
     endings = "expired or deleted"
     shape: Shape = "box"
     nowhere: Layer = {"topics": []}  # noqa: RUF012 - read-only
+    config_resource = "GROUP"
     hazards = risk.HAZARDS
 
     def configs(self) -> Mapping[str, ConfigKey]:

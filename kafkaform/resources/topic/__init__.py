@@ -62,6 +62,7 @@ class TopicKind:
     endings = "deleted"
     shape: Shape = "cylinder"
     nowhere: Layer = {"partitions": 0, "replicationFactor": 0}  # noqa: RUF012 - read-only
+    config_resource = "TOPIC"
     hazards = risk.HAZARDS
 
     def configs(self) -> Mapping[str, ConfigKey]:

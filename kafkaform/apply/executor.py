@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kafkaform.apply.change_execution import Journal
     from kafkaform.apply.moves.reassignment import MoveReport
     from kafkaform.apply.moves.throttle_journal import ThrottleLedger
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ClusterWriter, ResourceWriter
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import Observation, Plan
 
@@ -56,7 +56,7 @@ _AS_USUAL = MoveOptions()
 
 def apply(
     plan: Plan,
-    cluster: Cluster,
+    cluster: ClusterWriter,
     *,
     observer: Observer | None = None,
     stop: Event | None = None,
@@ -92,7 +92,7 @@ def apply(
     """
     observer = observer or Observer()
     conduct = Conduct(cluster, moves, ledger, observer, guard, stop or Event(), clock or Clock())
-    run = _Run(plan, conduct, observer)
+    run = _Run(plan, cluster, conduct, observer)
     run.check(judge)
     run.announce(journal)
     run.execute()
@@ -103,8 +103,8 @@ def apply(
 class _Run:
     """One apply; its state is what became of each change so far."""
 
-    def __init__(self, plan: Plan, conduct: Conduct, observer: Observer) -> None:
-        self._cluster = conduct.cluster
+    def __init__(self, plan: Plan, cluster: ResourceWriter, conduct: Conduct, observer: Observer) -> None:
+        self._cluster = cluster
         self._guard = conduct.guard
         self._observer = observer
         self._stop = conduct.stop

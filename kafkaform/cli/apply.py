@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from kafkaform.apply.change_execution import Journal
     from kafkaform.apply.moves.throttle_journal import ThrottleLedger
     from kafkaform.cli.plan import Scope
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.kafka.cluster import KafkaCluster
+    from kafkaform.cluster.protocol import ClusterWriter, HealthReader, ResourceReader
     from kafkaform.core.apply_result import ApplyReport
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import Facts, Intent, ResourceRef
@@ -167,7 +168,7 @@ def apply(
 
 def _planned(
     session: Session,
-    cluster: Cluster,
+    cluster: KafkaCluster,
     scope: Scope,
     reviewed: tuple[Plan, PlanHeader] | None,
     trust: Trust,
@@ -237,7 +238,7 @@ def _known(config_file: Path | None, about: PlanHeader) -> str | None:
     return about.cluster_name if about.cluster_name in find_settings(config_file).clusters else None
 
 
-def _checked(plan: Plan, session: Session, cluster: Cluster) -> Plan:
+def _checked(plan: Plan, session: Session, cluster: HealthReader) -> Plan:
     """The plan without what must wait until the cluster is healthy."""
     if not any(moves_data(planned.change) for planned in plan.with_status(Status.PLANNED)):
         return plan
@@ -246,7 +247,7 @@ def _checked(plan: Plan, session: Session, cluster: Cluster) -> Plan:
     return hold_back(plan, critical_findings(cluster, session.settings, session.target))
 
 
-def _check_cluster(plan: Plan, about: PlanHeader, session: Session, cluster: Cluster) -> Facts:
+def _check_cluster(plan: Plan, about: PlanHeader, session: Session, cluster: ResourceReader) -> Facts:
     facts = cluster.facts()
     check_identity(facts, session.target)
     if facts.cluster_id != plan.cluster_id:
@@ -299,7 +300,7 @@ def _confirm(plan: Plan, session: Session) -> None:
 
 def _carry_out(
     plan: Plan,
-    cluster: Cluster,
+    cluster: ClusterWriter,
     guard: Guard,
     journal: Journal,
     moves: MoveOptions,

@@ -25,11 +25,12 @@ from kafkaform.core.wording import command, counted, listed
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from kafkaform.apply.earlier import Earlier
+    from kafkaform.apply.earlier import EarlierApplies
     from kafkaform.apply.moves.throttle_journal import ThrottleLedger
-    from kafkaform.audit.entries import Entry
+    from kafkaform.audit.entries import AuditEntry
     from kafkaform.audit.journal import AuditJournal
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.kafka.cluster import KafkaCluster
+    from kafkaform.cluster.protocol import AuditLog, AuditReader, Cluster, LockProvider, ResourceReader
     from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import Plan, ResourceRef
@@ -52,7 +53,9 @@ class Safeguards:
     audit: bool | None = None
     audit_file: Path | None = None
 
-    def held(self, cluster: Cluster, target: ClusterSettings, purpose: str) -> AbstractContextManager[Guard]:
+    def held(
+        self, cluster: LockProvider, target: ClusterSettings, purpose: str
+    ) -> AbstractContextManager[Guard]:
         """The lock of a cluster, waited for when it is entered; its guard lets everything through without."""
         if not (target.lock if self.lock is None else self.lock):
             return nullcontext(unguarded)
@@ -63,13 +66,13 @@ class Safeguards:
         holder = Holder(f"{author.who}@{author.host}", purpose, os.getpid())
         return cluster.lock(holder, timeout_s=self.lock_timeout / 1000, tell=tell)
 
-    def begin(self, cluster: Cluster, target: ClusterSettings) -> None:
+    def begin(self, cluster: KafkaCluster, target: ClusterSettings) -> None:
         """Begin to connect what the record of an apply needs, where one is kept in the cluster."""
         if self.kept(target).topic:
             cluster.begin_audit()
 
     def journal(
-        self, cluster: Cluster, target: ClusterSettings, plan: Plan, about: PlanHeader, digest: str
+        self, cluster: AuditLog, target: ClusterSettings, plan: Plan, about: PlanHeader, digest: str
     ) -> AuditJournal:
         """The record of an apply; nothing is written where none is kept."""
         from kafkaform.audit.journal import open_journal
@@ -78,7 +81,9 @@ class Safeguards:
         author = author_here(os.environ)
         return open_journal(cluster, self.kept(target), plan, about, digest, author)
 
-    def earlier(self, cluster: Cluster, target: ClusterSettings, cluster_id: str, *, saved: bool) -> Earlier:
+    def earlier(
+        self, cluster: AuditReader, target: ClusterSettings, cluster_id: str, *, saved: bool
+    ) -> EarlierApplies:
         """What is on record of earlier applies; nothing, and a note of it, where that cannot be read.
 
         Args:
@@ -87,7 +92,7 @@ class Safeguards:
             cluster_id: Its id.
             saved: Whether a saved plan is applied: for that, the record is also read where none is kept now.
         """
-        from kafkaform.apply.earlier import Earlier, read_earlier
+        from kafkaform.apply.earlier import EarlierApplies, read_earlier
 
         kept = self.kept(target)
         where = target.audit if saved and not kept.enabled else kept
@@ -95,9 +100,9 @@ class Safeguards:
             return read_earlier(cluster, where, cluster_id, kept)
         except AuditError as error:
             tell(f"what earlier applies did is not known: {error.message}")
-            return Earlier()
+            return EarlierApplies()
 
-    def ledger(self, cluster: Cluster, target: ClusterSettings, plan: Plan, run: str) -> ThrottleLedger:
+    def ledger(self, cluster: AuditLog, target: ClusterSettings, plan: Plan, run: str) -> ThrottleLedger:
         """The record of the throttles that an apply sets; it remembers nothing where none is kept.
 
         Args:
@@ -165,7 +170,7 @@ _WORD = 120
 
 
 def unspent(
-    plan: Plan, spent: Mapping[ResourceRef, Entry], cluster: Cluster
+    plan: Plan, spent: Mapping[ResourceRef, AuditEntry], cluster: ResourceReader
 ) -> tuple[Plan, Collection[ResourceRef]]:
     """A saved plan, in which changes are refused that an apply of it made before and that are undone.
 
@@ -210,12 +215,12 @@ def unspent(
     return replace(plan, changes=changes), there
 
 
-def _applied(entry: Entry) -> str:
+def _applied(entry: AuditEntry) -> str:
     when, who, run = (clipped(text, _WORD) for text in (entry.at[:16], entry.who, entry.run))
     return f"was applied on {when.replace('T', ' ')} UTC by {who} ({command('history', run)})"
 
 
-def settle(earlier: Earlier, cluster: Cluster, run: str) -> None:
+def settle(earlier: EarlierApplies, cluster: Cluster, run: str) -> None:
     """Write the results that earlier applies left open; what stands in the way of that stops no other."""
     try:
         settled = earlier.settle(cluster, run)

@@ -17,12 +17,12 @@ from kafkaform.resources.skew import limits_of
 from kafkaform.resources.topic import TopicKind, is_topic, topic_ref
 from kafkaform.rules.catalogue import Scene
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, groups
-from spark_validation.results import Limits
+from spark_validation.results import SkewLimits
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import PartitionReader, ResourceReader
     from kafkaform.core.groups import LogSpan
     from kafkaform.core.model import Desired, Observation, ResourceRef
 
@@ -35,7 +35,7 @@ DEFAULT_REMOTE_ASSIGNOR = "uniform"
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class DeclaredReader:
     """A declared group that reads a topic.
 
     Attributes:
@@ -77,7 +77,7 @@ def with_policy(desired: Sequence[Desired]) -> list[str]:
 
 
 def choose(
-    cluster: Cluster, asked: Sequence[str], desired: Sequence[Desired], ignore: Collection[str]
+    cluster: ResourceReader, asked: Sequence[str], desired: Sequence[Desired], ignore: Collection[str]
 ) -> Chosen:
     """Find the topics that are asked for.
 
@@ -144,12 +144,12 @@ def _missing(ref: ResourceRef, observation: Observation) -> KafkaformError:
     )
 
 
-def limits(desired: Sequence[Desired], topic: str) -> Limits:
+def limits(desired: Sequence[Desired], topic: str) -> SkewLimits:
     """The skew policy of a topic, as advice needs it."""
     for one in desired:
         if one.ref == topic_ref(topic) and one.state is not None:
-            return limits_of(one.intent) or Limits()
-    return Limits()
+            return limits_of(one.intent) or SkewLimits()
+    return SkewLimits()
 
 
 def declared_partitions(desired: Sequence[Desired], topic: str) -> int | None:
@@ -160,7 +160,7 @@ def declared_partitions(desired: Sequence[Desired], topic: str) -> int | None:
     return None
 
 
-def readers(desired: Sequence[Desired], topic: str) -> tuple[Reader, ...]:
+def readers(desired: Sequence[Desired], topic: str) -> tuple[DeclaredReader, ...]:
     """The declared groups that read a topic, where it is said how many members they have.
 
     Share and streams groups are left out: they do not give a partition to one member by an assignor that
@@ -172,10 +172,10 @@ def readers(desired: Sequence[Desired], topic: str) -> tuple[Reader, ...]:
         if topic not in group.topics or not members:
             continue
         if group.protocol == CLASSIC:
-            found.append(Reader(group.desired.ref.name, group.assignors[0], members))
+            found.append(DeclaredReader(group.desired.ref.name, group.assignors[0], members))
         elif group.protocol == CONSUMER:
             assignor = group.declared_client.get(REMOTE_ASSIGNOR, DEFAULT_REMOTE_ASSIGNOR)
-            found.append(Reader(group.desired.ref.name, assignor, members))
+            found.append(DeclaredReader(group.desired.ref.name, assignor, members))
     return tuple(found)
 
 
@@ -197,7 +197,7 @@ class PartitionLog:
 
 
 @dataclass(frozen=True, slots=True)
-class LogReading:
+class TopicLogs:
     """One reading of the logs of topics.
 
     Attributes:
@@ -211,7 +211,7 @@ class LogReading:
     notes: tuple[str, ...] = ()
 
 
-def read_logs(cluster: Cluster, topics: Mapping[str, int], since_ms: int | None = None) -> LogReading:
+def read_logs(cluster: PartitionReader, topics: Mapping[str, int], since_ms: int | None = None) -> TopicLogs:
     """Read how far logs reach, in a few requests however many partitions there are.
 
     They end before the first open transaction: a reader of committed records would wait there.
@@ -249,7 +249,7 @@ def read_logs(cluster: Cluster, topics: Mapping[str, int], since_ms: int | None 
         logs[name] = tuple(
             _log(number, spans[name, number], sizes.get((name, number))) for number in range(count)
         )
-    return LogReading(logs, failed, tuple(notes))
+    return TopicLogs(logs, failed, tuple(notes))
 
 
 def _log(number: int, span: LogSpan, size: int | None) -> PartitionLog:

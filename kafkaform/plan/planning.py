@@ -42,13 +42,13 @@ from kafkaform.rules.notes import idle_waivers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ClusterReader, GroupReader, ResourceReader
     from kafkaform.config.settings import ClusterSettings, Settings
     from kafkaform.core.groups import Group
     from kafkaform.core.model import Intent
     from kafkaform.core.operations import Operation
     from kafkaform.resources.consent import Grant
-    from spark_validation.results import Report
+    from spark_validation.results import SkewReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Request:
     prune: bool = False
     allow: tuple[Grant, ...] = ()
     environment: str | None = None
-    skew: Report | None = None
+    skew: SkewReport | None = None
     inventory: tuple[str, ...] = ("Topic",)
     reading: bool = False
 
@@ -91,7 +91,7 @@ def silent(_: str) -> None:
 
 def make_plan(
     request: Request,
-    cluster: Cluster,
+    cluster: ClusterReader,
     settings: Settings,
     target: ClusterSettings | None,
     *,
@@ -176,7 +176,7 @@ def make_plan(
 
 def judged_again(
     plan: Plan,
-    cluster: Cluster,
+    cluster: ClusterReader,
     settings: Settings,
     target: ClusterSettings | None,
     facts: Facts,
@@ -243,7 +243,7 @@ def _at_stake(plan: Plan) -> frozenset[ResourceRef]:
     return frozenset(refs.union(map(topic_of, topics)))
 
 
-def _with_skew(facts: Facts, report: Report) -> Facts:
+def _with_skew(facts: Facts, report: SkewReport) -> Facts:
     from kafkaform.plan import skew_report as in_plans
     from kafkaform.plan.skew_report import require_cluster
 
@@ -263,7 +263,7 @@ def wanted(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
 def judge_changes(
     plan: Plan,
     scene: Scene,
-    cluster: Cluster,
+    cluster: GroupReader,
     settings: Settings,
     tell: Callable[[str], None],
     *,
@@ -280,7 +280,7 @@ def judge_changes(
 
 
 def _groups_concerned(
-    plan: Plan, scene: Scene, cluster: Cluster, tell: Callable[[str], None], *, watch: bool
+    plan: Plan, scene: Scene, cluster: GroupReader, tell: Callable[[str], None], *, watch: bool
 ) -> tuple[Mapping[str, Group], tuple[Diagnostic, ...]]:
     """The groups that the changes of a plan may affect: to read all of them for nothing would take long."""
     changing = [change.change for change in plan.changes if change.status is not Status.REFUSED]
@@ -336,7 +336,7 @@ def _blocking(policy: Policy, findings: Iterable[tuple[ResourceRef | None, Diagn
     return replace(policy, blocked=blocked, brake=brake)
 
 
-def with_sizes(facts: Facts, plan: Plan, observation: Observation, cluster: Cluster) -> Facts:
+def with_sizes(facts: Facts, plan: Plan, observation: Observation, cluster: ResourceReader) -> Facts:
     """The facts with the sizes of what a risky change touches: asking for all would take far longer."""
     touched = [
         observation.resources[change.ref]
@@ -368,7 +368,7 @@ def check_identity(facts: Facts, target: ClusterSettings | None) -> None:
         )
 
 
-def validated(plan: Plan, cluster: Cluster) -> Plan:
+def validated(plan: Plan, cluster: ResourceReader) -> Plan:
     """Let the brokers check every change that is not refused yet; what they object to is refused.
 
     An account that may not alter may not have it checked either, and a check can go unanswered: the plan

@@ -18,7 +18,7 @@ from kafkaform.resources.topic.operations import PLACEMENT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ClusterReader, ResourceReader
     from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.groups import TopicPartition
     from kafkaform.core.layout import Assignment, Broker, Layout
@@ -71,7 +71,9 @@ def static_topics(declared: Iterable[Desired]) -> frozenset[str]:
     return frozenset(one.ref.name for one in declared if one.state is not None and PLACEMENT in one.state)
 
 
-def make_rebalance(request: RebalanceRequest, cluster: Cluster, target: ClusterSettings | None) -> Rebalance:
+def make_rebalance(
+    request: RebalanceRequest, cluster: ClusterReader, target: ClusterSettings | None
+) -> Rebalance:
     """Plan the moves that spread replicas and leaders evenly, or that empty brokers.
 
     Args:
@@ -136,7 +138,7 @@ def _partitions(topic: str, layout: Layout) -> Iterator[TopicPartition]:
 
 def _plan(
     request: RebalanceRequest,
-    cluster: Cluster,
+    cluster: ResourceReader,
     target: ClusterSettings | None,
     assignments: Mapping[str, Assignment],
     facts: Facts,

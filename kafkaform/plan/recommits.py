@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkaform.audit.trail import Trail
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import AuditReader
     from kafkaform.config.settings import AuditSettings
     from kafkaform.core.model import Change, Facts, Observation, Plan, Setting
 
 
 def with_recommits(
-    facts: Facts, plan: Plan, observation: Observation, cluster: Cluster, audit: AuditSettings | None
+    facts: Facts, plan: Plan, observation: Observation, cluster: AuditReader, audit: AuditSettings | None
 ) -> Facts:
     """The facts with what the record says of first offsets in a plan; it is read only if there are any.
 

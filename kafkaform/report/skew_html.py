@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         GroupResult,
         HotKeyResult,
         PartitionResult,
-        Report,
+        SkewReport,
         TopicResult,
     )
 
@@ -235,7 +235,7 @@ _WORDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IndexEntry:
     """A topic in the index; `detailed` if the page has a part of it under the anchor."""
 
     topic: TopicResult
@@ -243,7 +243,7 @@ class Entry:
     detailed: bool
 
 
-def render_skew_html(report: Report, history: Sequence[Report] = ()) -> str:
+def render_skew_html(report: SkewReport, history: Sequence[SkewReport] = ()) -> str:
     """The page of a report; earlier reports of the same cluster become each topic's trend.
 
     Topics come with the most skewed first, each in as much detail as fits for all of them into `LIMIT` bytes.
@@ -270,9 +270,10 @@ def render_skew_html(report: Report, history: Sequence[Report] = ()) -> str:
     return page(entries=_entries(topics, len(sections)), sections=sections, left_out=left_out)
 
 
-def _entries(topics: Sequence[TopicResult], detailed: int) -> list[Entry]:
+def _entries(topics: Sequence[TopicResult], detailed: int) -> list[IndexEntry]:
     return [
-        Entry(topic, _anchor(number), number < detailed) for number, topic in enumerate(topics[:_MOST_LISTED])
+        IndexEntry(topic, _anchor(number), number < detailed)
+        for number, topic in enumerate(topics[:_MOST_LISTED])
     ]
 
 

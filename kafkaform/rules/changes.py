@@ -30,7 +30,7 @@ from kafkaform.core.wording import (
     setting,
     spans,
 )
-from kafkaform.resources.consumer_group import ConsumerGroupKind, group_of, is_group
+from kafkaform.resources.consumer_group import ConsumerGroupKind, group_of
 from kafkaform.resources.topic import TopicKind, is_topic, topic_ref
 from kafkaform.resources.topic.operations import PLACEMENT
 from kafkaform.resources.topic.replication import MIN_ISR, REPLICATION_FACTOR
@@ -208,7 +208,7 @@ def moving_without_members(scene: Scene) -> Iterator[Finding]:
     for planned in scene.changes:
         observed, later = scene.live.get(planned.ref), scene.groups.get(planned.ref.name)
         group = group_of(observed) if observed is not None else None
-        if not is_group(planned.ref) or group is None or later is None:
+        if group is None or later is None:
             continue
         before, after = group.committed, later.committed
         moved = sorted(p for p, offset in after.items() if before.get(p, offset) != offset)

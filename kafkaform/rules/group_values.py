@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.model import Desired
 from kafkaform.resources.consumer_group import ConsumerGroupKind, group_of
 from kafkaform.resources.consumer_group.client import ASSIGNMENT, ASSIGNORS
 from kafkaform.resources.topic import topic_ref
@@ -101,7 +100,7 @@ class DeclaredGroup:
         if declared is not None:
             return declared
         facts = self.scene.facts
-        default = facts.config_default("ConsumerGroup", name) if facts is not None else None
+        default = facts.config_default(ConsumerGroupKind.name, name) if facts is not None else None
         return default if default is not None else kafka_configs.group_configs()[name].default or ""
 
     @property

@@ -55,6 +55,7 @@ def findings(call_json: dict[str, list[dict[str, str]]]) -> dict[str, str]:
 
 
 def test_a_stopped_broker_is_seen_and_waited_for(three: Project, kafka3: DevCluster) -> None:
+    three.config(rules={"KF310": "off"})  # how full this machine's disk is, is nothing to test
     three.run("doctor").needs(0)
     with stopped(kafka3, 3):
         call = three.run("doctor", "--format", "json").needs(2)

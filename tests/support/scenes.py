@@ -131,9 +131,6 @@ class Watched:
     after: Callable[[Sequence[Operation]], object] | None = None
     reading: Callable[[], object] | None = None
 
-    def begin(self) -> Callable[[ResourceRef], None]:
-        return self.cluster.begin()
-
     def facts(self) -> Facts:
         return self.cluster.facts()
 
@@ -214,9 +211,6 @@ class Watched:
     def clear_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
         self.cluster.clear_throttles(throttles, guard)
 
-    def begin_audit(self) -> None:
-        self.cluster.begin_audit()
-
     def append_audit(self, lines: Sequence[str]) -> None:
         self.cluster.append_audit(lines)
 
@@ -225,9 +219,6 @@ class Watched:
 
     def lock(self, holder: Holder, *, timeout_s: float, tell: Progress) -> AbstractContextManager[Guard]:
         return self.cluster.lock(holder, timeout_s=timeout_s, tell=tell)
-
-    def close(self) -> None:
-        self.cluster.close()
 
 
 VARIED: list[dict[str, str]] = [

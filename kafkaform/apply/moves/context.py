@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkaform.apply.moves.throttle_journal import ThrottleLedger
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ReplicaWriter
     from kafkaform.core.layout import Layout
     from kafkaform.core.lock import Guard
     from kafkaform.core.moves import MoveObserver, MoveOptions
@@ -61,7 +61,7 @@ class Conduct:
         deadline: When all must be over; None: never. Set by the first step.
     """
 
-    cluster: Cluster
+    cluster: ReplicaWriter
     options: MoveOptions
     ledger: ThrottleLedger
     observer: MoveObserver

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from kafkaform.audit.entries import ThrottleEntry
     from kafkaform.audit.journal import Sink
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import AuditLog
     from kafkaform.config.settings import AuditSettings
 
 
@@ -161,7 +161,7 @@ class AuditedThrottles:
         return dumped(document)
 
 
-def open_ledger(cluster: Cluster, audit: AuditSettings, run: str, cluster_id: str) -> AuditedThrottles:
+def open_ledger(cluster: AuditLog, audit: AuditSettings, run: str, cluster_id: str) -> AuditedThrottles:
     """The ledger of an apply.
 
     Args:

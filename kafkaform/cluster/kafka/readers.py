@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import ResourceRef
 
 
-class Reader(Protocol):
+class KindReader(Protocol):
     """Reads the resources of one kind."""
 
     def observe(
@@ -38,7 +38,7 @@ class _GroupReader:
     def observe(
         self, connection: Connection, refs: Collection[ResourceRef], also: Callable[[ResourceRef], bool]
     ) -> Observation:
-        """See `Reader.observe`."""
+        """See `KindReader.observe`."""
         from kafkaform.cluster.kafka.group_observer import observe_groups
 
         return observe_groups(connection, refs, also)
@@ -46,11 +46,11 @@ class _GroupReader:
     def observe_fields(
         self, connection: Connection, fields: Mapping[ResourceRef, Collection[str]]
     ) -> Observation:
-        """See `Reader.observe_fields`."""
+        """See `KindReader.observe_fields`."""
         return self.observe(connection, fields.keys(), none_besides)
 
 
-READERS: dict[str, Reader] = {TopicKind.name: TopicReader(), ConsumerGroupKind.name: _GroupReader()}
+READERS: dict[str, KindReader] = {TopicKind.name: TopicReader(), ConsumerGroupKind.name: _GroupReader()}
 """Who reads the resources of each kind."""
 
 
@@ -59,7 +59,7 @@ def read(
     refs: Collection[ResourceRef],
     also: Callable[[ResourceRef], bool],
     kinds: Collection[str],
-    prefetched: Mapping[str, Reader],
+    prefetched: Mapping[str, KindReader],
 ) -> Observation:
     """Read resources, kind by kind; see `Cluster.observe`.
 

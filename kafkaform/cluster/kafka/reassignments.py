@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
 
-from kafkaform.cluster.transport.api import READ_TIMEOUT_S, Api, Question
-from kafkaform.cluster.transport.controlled import retried
+from kafkaform.cluster.transport.api import READ_TIMEOUT_S, Api, RequestType
+from kafkaform.cluster.transport.kafka_python import retried
 from kafkaform.cluster.transport.translation import one_line, translate_code
 from kafkaform.cluster.wire import large_answers
 from kafkaform.cluster.wire.message_schema import INT16, INT32, NULLABLE_STRING, STRING, array, struct, whole
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _PARTITION = struct(index=INT32, replicas=array(INT32), adding=array(INT32), removing=array(INT32))
-_RUNNING = Question(
+_RUNNING = RequestType(
     Api(46, 0, flexible=True, name="ListPartitionReassignments"),
     whole(
         struct(

@@ -74,7 +74,7 @@ class TopicReader:
     def observe(
         self, connection: Connection, refs: Collection[ResourceRef], also: Callable[[ResourceRef], bool]
     ) -> Observation:
-        """See `Reader.observe`."""
+        """See `KindReader.observe`."""
         source = self._source or topic_source(connection)
         inventory = frozenset(map(topic_ref, source.names()))
         wanted = {*refs}
@@ -104,7 +104,7 @@ class TopicReader:
     def observe_fields(
         self, connection: Connection, fields: Mapping[ResourceRef, Collection[str]]
     ) -> Observation:
-        """See `Reader.observe_fields`."""
+        """See `KindReader.observe_fields`."""
         connection.reached  # noqa: B018 - raises in plain words if nobody is there
         if not WireReader.usable(connection):
             return self.observe(connection, fields.keys(), none_besides)

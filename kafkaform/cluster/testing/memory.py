@@ -87,13 +87,9 @@ class MemoryCluster(MovingReplicas):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        """Nothing is open."""
 
     # --- reading -----------------------------------------------------------------------------------
-
-    def begin(self) -> Callable[[ResourceRef], None]:
-        """See `Cluster.begin`."""
-        return lambda _: None  # all is at hand
 
     def facts(self) -> Facts:
         """See `Cluster.facts`."""
@@ -202,9 +198,6 @@ class MemoryCluster(MovingReplicas):
         """See `Cluster.lock`."""
         return self._lock.held(holder, timeout_s=timeout_s, tell=tell)
 
-    def begin_audit(self) -> None:
-        """See `Cluster.begin_audit`."""
-
     def append_audit(self, lines: Sequence[str]) -> None:
         """See `Cluster.append_audit`."""
         self._see_audit()
@@ -224,9 +217,6 @@ class MemoryCluster(MovingReplicas):
     def _see_audit(self) -> None:
         if TOPIC in self._hidden:
             raise denial(TOPIC)
-
-    def close(self) -> None:
-        """See `Cluster.close`."""
 
     def _answer(
         self,

@@ -57,7 +57,7 @@ class World:
 # --- reading ---------------------------------------------------------------------------------------
 
 
-class Reader(Protocol):
+class MemoryReader(Protocol):
     """Shows the resources of one kind."""
 
     def names(self, contents: Contents) -> Collection[str]:
@@ -67,15 +67,15 @@ class Reader(Protocol):
         """One of them."""
 
 
-class TopicReader:
+class _TopicReader:
     """Shows topics, with where their replicas are."""
 
     def names(self, contents: Contents) -> Collection[str]:
-        """See `Reader.names`."""
+        """See `MemoryReader.names`."""
         return contents.topics.keys()
 
     def observed(self, ref: ResourceRef, world: World) -> Observed:
-        """See `Reader.observed`."""
+        """See `MemoryReader.observed`."""
         topic = world.contents.topics[ref.name]
         own, inherited = _prefixed(topic.configs), _prefixed(world.defaults[ref.kind])
         moves = world.contents.moves.items()
@@ -96,22 +96,22 @@ class TopicReader:
         )
 
 
-class GroupReader:
+class _GroupReader:
     """Shows groups, those that have nothing but configs too."""
 
     def names(self, contents: Contents) -> Collection[str]:
-        """See `Reader.names`."""
+        """See `MemoryReader.names`."""
         return contents.groups.keys()
 
     def observed(self, ref: ResourceRef, world: World) -> Observed:
-        """See `Reader.observed`."""
+        """See `MemoryReader.observed`."""
         record = world.contents.groups[ref.name]
         group = coordinator.described(ref.name, record) if record.known else None
         effective = _prefixed({**world.defaults[ref.kind], **record.configs})
         return Observed(ref, None, observed_state(group, record.configs), effective, live=group)
 
 
-READERS: dict[str, Reader] = {TopicKind.name: TopicReader(), ConsumerGroupKind.name: GroupReader()}
+READERS: dict[str, MemoryReader] = {TopicKind.name: _TopicReader(), ConsumerGroupKind.name: _GroupReader()}
 """Who shows the resources of each kind."""
 
 

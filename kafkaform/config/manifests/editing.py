@@ -67,7 +67,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class TextLoader:
     """Has the loader read texts.
 
     Attributes:
@@ -161,7 +161,6 @@ def _by_ref(found: Iterable[Desired]) -> dict[ResourceRef, Desired]:
     return {desired.ref: replace(desired, location=None) for desired in found}
 
 
-_COUNTS = frozenset({"partitions", "replicationFactor"})
 _BOM = "\ufeff"
 _CHANGED = "its file has changed since it was read"
 
@@ -211,10 +210,9 @@ def edit(edits: Sequence[Edit], desired: Sequence[Desired], context: Context) ->
     values: dict[tuple[ResourceRef, str], FieldValue] = {}
     for one in dict.fromkeys(edits):
         resource = declared.get(one.ref)
-        reason = _objection(one)
         if resource is None or resource.location is None:
             refused[one] = "no manifest declares it"
-        elif reason is not None:
+        elif (reason := _objection(one)) is not None:
             refused[one] = reason
         elif values.setdefault((one.ref, one.path), one.value) != one.value:
             refused[one] = f"another value of {one.path} is wanted too: {values[one.ref, one.path]}"
@@ -251,10 +249,11 @@ def _objection(one: Edit) -> str | None:
         return None
     if one.path == "state":
         return None if one.value in {None, "absent"} else f"there is no state {one.value}"
-    if one.ref.kind != "Topic" or one.path not in _COUNTS:
+    kind = KINDS[one.ref.kind]
+    if one.path not in kind.counts:
         return f"{one.path} is not a value that a manifest holds"
     if one.value is None:
-        return f"a topic always has {one.path}"
+        return f"a {kind.noun} always has {one.path}"
     if isinstance(one.value, str):
         return f"{one.path} is {one.value}, which is no single number"
     return None
@@ -266,7 +265,7 @@ class _File:
 
     text: str
     context: Context
-    reader: Reader
+    reader: TextLoader
 
     @staticmethod
     def read(path: Path, loaded: Sequence[Desired], context: Context, folder: Path) -> _File:
@@ -279,12 +278,12 @@ class _File:
             text = raw.decode()
         except UnicodeDecodeError as error:
             raise Unproven(_CHANGED) from error
-        now = Reader(folder, context, ()).read(text).chosen
+        now = TextLoader(folder, context, ()).read(text).chosen
         if any(replace(resource, location=None) != now.get(resource.ref) for resource in loaded):
             raise Unproven(_CHANGED)
         names = {name for part in documents(text.removeprefix(_BOM)) for name in overridden(layout(part))}
         others = sorted(names.union(context.environments or ()) - {context.environment})
-        return _File(text, context, Reader(folder, context, tuple(others)))
+        return _File(text, context, TextLoader(folder, context, tuple(others)))
 
     def edited(self, edits: Sequence[Edit]) -> tuple[str, Mapping[Edit, str]]:
         """The text after edits, and why some of them are not in it."""

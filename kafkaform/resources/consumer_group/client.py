@@ -6,6 +6,7 @@ code, its secrets, its way to the brokers) is not taken.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
@@ -16,7 +17,8 @@ from kafkaform.resources.config_layer import BAD, canonical_value
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkaform.resources.base import Report
+    from kafkaform.core.config_values import ConfigKey
+    from kafkaform.resources.base import ReportProblem
 
 ASSIGNMENT = "partition.assignment.strategy"
 ASSIGNORS = {
@@ -43,7 +45,15 @@ def is_taken(name: str) -> bool:
     return key is not None and not key.internal and name not in _SAID_ELSEWHERE and not _is_own(name)
 
 
-def client_layer(given: Mapping[str, object], report: Report) -> dict[str, object]:
+def client_keys() -> dict[str, ConfigKey]:
+    """The properties that a manifest may set, with their defaults as its normal form writes them."""
+    found = {name: key for name, key in kafka_configs.consumer_configs().items() if is_taken(name)}
+    assignment = found[ASSIGNMENT]
+    names = [ASSIGNORS.get(name, name) for name in (assignment.default or "").split(",")]
+    return found | {ASSIGNMENT: replace(assignment, default=",".join(names))}
+
+
+def client_layer(given: Mapping[str, object], report: ReportProblem) -> dict[str, object]:
     """The properties in canonical spelling (None: what a layer below says is taken away)."""
     layer: dict[str, object] = {}
     for name, value in given.items():
@@ -65,7 +75,7 @@ def _is_own(name: str) -> bool:
     return loads or name in _OF_THE_APPLICATION or name.startswith(_SECURITY)
 
 
-def _refuse(name: str, report: Report) -> None:
+def _refuse(name: str, report: ReportProblem) -> None:
     if name in _SAID_ELSEWHERE:
         report(("client", name), f"{name} cannot stand in client", _SAID_ELSEWHERE[name], key=True)
         return
@@ -84,7 +94,7 @@ def _refuse(name: str, report: Report) -> None:
     report(("client", name), f"unknown consumer property {quoted(name)}", hint, key=True)
 
 
-def _assignors(text: str, report: Report) -> object:
+def _assignors(text: str, report: ReportProblem) -> object:
     """The assignors in order; Kafka's own by the short names, others by their class."""
     names = [ASSIGNORS.get(name, name) for name in text.split(",")]
     for name in names:

@@ -88,7 +88,9 @@ def test_a_group_that_expired_needs_consent_to_begin_anew(memory: MemoryCluster)
     assert planned.status is Status.NEEDS_CONSENT
     assert isinstance(planned.change, Create)
     judgement = planned.change.judgement
-    (setting,) = read_trail(memory, AuditSettings()).settings(planned.ref, "offsets.orders")
+    (setting,) = read_trail(memory, AuditSettings(), memory.facts().cluster_id).settings(
+        planned.ref, "offsets.orders"
+    )
     today = setting.at[:10]
     assert (judgement.risk, judgement.hazard) == (Risk.DESTRUCTIVE, HAZARD)
     assert judgement.reason == (

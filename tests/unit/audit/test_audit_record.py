@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from kafkaform.audit.entries import Log, merged, read_log
+from kafkaform.audit.entries import AuditRecord, merged, read_log
 from kafkaform.audit.record import (
     LONGEST_LINE,
     Author,
@@ -77,7 +77,7 @@ def result(
     return list(result_lines("run.1", AT, ResourceResult(planned, result, message, done=done)))
 
 
-def read(*lines: str) -> Log:
+def read(*lines: str) -> AuditRecord:
     return read_log(lines, "here")
 
 

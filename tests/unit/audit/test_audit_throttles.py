@@ -93,7 +93,7 @@ def test_throttles_are_no_entries_of_the_history(memory: MemoryCluster) -> None:
     ledger(memory, run).announce(SOME)
     log = read_record(memory, KEPT)
     assert (log.entries, log.problems) == (before.entries, ())
-    assert read_trail(memory, KEPT).settings(before.entries[0].ref, "partitions")
+    assert read_trail(memory, KEPT, memory.facts().cluster_id).settings(before.entries[0].ref, "partitions")
 
 
 def test_lines_that_are_damaged_are_told_and_left_out(memory: MemoryCluster) -> None:

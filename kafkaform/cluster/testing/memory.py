@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from kafkaform.cluster.testing.contents import Contents
-    from kafkaform.cluster.testing.registry import Effect, Step
+    from kafkaform.cluster.testing.registry import Effect, Accepted
     from kafkaform.core.groups import LogSpan, TopicPartition
     from kafkaform.core.health import Health
     from kafkaform.core.lock import Guard, Holder
@@ -244,7 +244,7 @@ class MemoryCluster(MovingReplicas):
     ) -> dict[int, ClusterError | None]:
         """One request: every operation in it is judged by what was there before it."""
         outcomes: dict[int, ClusterError | None] = dict.fromkeys(map(id, request))
-        accepted: list[tuple[Operation, Step]] = []
+        accepted: list[tuple[Operation, Accepted]] = []
         world = self._world(self._contents)
         for operation in request:
             try:

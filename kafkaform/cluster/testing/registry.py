@@ -122,7 +122,7 @@ def _prefixed(configs: Mapping[str, str | None]) -> dict[str, str | None]:
 # --- operations ------------------------------------------------------------------------------------
 
 
-class Step(NamedTuple):
+class Accepted(NamedTuple):
     """What an accepted operation makes of its resource.
 
     Attributes:
@@ -145,27 +145,27 @@ class Effect(NamedTuple):
         alone: Whether each takes a request of its own, to the coordinator of the group.
     """
 
-    step: Callable[[Any, World], Step]
+    step: Callable[[Any, World], Accepted]
     checked: bool = False
     alone: bool = False
 
 
-def _create(operation: CreateTopic, world: World) -> Step:
+def _create(operation: CreateTopic, world: World) -> Accepted:
     return _of_topic(operation, world, world.number())
 
 
-def _change(operation: AlterConfigs | AddPartitions | DeleteTopic, world: World) -> Step:
+def _change(operation: AlterConfigs | AddPartitions | DeleteTopic, world: World) -> Accepted:
     return _of_topic(operation, world)
 
 
-def _of_topic(operation: controller.TopicOperation, world: World, number: int = 0) -> Step:
+def _of_topic(operation: controller.TopicOperation, world: World, number: int = 0) -> Accepted:
     topics = world.contents.topics
     name, after = controller.result(topics, operation, brokers=world.brokers, number=number)
     records = controller.records(topics.get(name), after)
-    return Step(lambda contents: contents.put_topic(name, after), records)
+    return Accepted(lambda contents: contents.put_topic(name, after), records)
 
 
-def _of_group(operation: coordinator.GroupOperation, world: World) -> Step:
+def _of_group(operation: coordinator.GroupOperation, world: World) -> Accepted:
     contents, name = world.contents, operation.ref.name
     before = contents.groups.get(name, NO_GROUP)
     logs = {
@@ -175,17 +175,17 @@ def _of_group(operation: coordinator.GroupOperation, world: World) -> Step:
     }
     after, problem = coordinator.result(before, operation, logs=logs, now_ms=world.now_ms())
     records = coordinator.records(before, after)
-    return Step(lambda contents: contents.put_group(name, after), records, problem)
+    return Accepted(lambda contents: contents.put_group(name, after), records, problem)
 
 
-_CONFIGURED: dict[str, Callable[[AlterConfigs, World], Step]] = {
+_CONFIGURED: dict[str, Callable[[AlterConfigs, World], Accepted]] = {
     TopicKind.name: _change,
     ConsumerGroupKind.name: _of_group,
 }
 """What becomes of the configs of each kind."""
 
 
-def _alter(operation: AlterConfigs, world: World) -> Step:
+def _alter(operation: AlterConfigs, world: World) -> Accepted:
     return _CONFIGURED[operation.ref.kind](operation, world)
 
 

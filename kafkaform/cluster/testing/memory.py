@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from kafkaform.cluster.testing.contents import Contents
-    from kafkaform.cluster.testing.registry import Effect, Accepted
+    from kafkaform.cluster.testing.registry import Accepted, Effect
     from kafkaform.core.groups import LogSpan, TopicPartition
     from kafkaform.core.health import Health
     from kafkaform.core.lock import Guard, Holder

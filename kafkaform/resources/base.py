@@ -121,6 +121,8 @@ class Kind(Protocol):
         endings: How one may have gone that no apply deleted, for messages.
         shape: How one is drawn in a graph.
         nowhere: A spec with values that no manifest can have.
+        config_resource: Kafka's word for the resources that have its configs (ConfigResource.Type); empty
+            where Kafka has no configs of the kind.
         hazards: The names by which its changes can be consented to or forbidden.
         prunable: Whether `--prune` may delete one that nobody declares.
         placed: Whether it has replicas on brokers, and data of a size that they tell.
@@ -139,6 +141,7 @@ class Kind(Protocol):
     endings: str
     shape: Shape
     nowhere: Layer
+    config_resource: str
     hazards: frozenset[str]
     prunable: bool
     placed: bool

@@ -72,6 +72,7 @@ class ConsumerGroupKind:
     endings = "expired or deleted"
     shape: Shape = "box"
     nowhere: Layer = {"topics": []}  # noqa: RUF012 - read-only
+    config_resource = "GROUP"
     hazards = risk.HAZARDS
     prunable = False  # it is somebody's, and costs next to nothing
     placed = False

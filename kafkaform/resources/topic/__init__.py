@@ -64,6 +64,7 @@ class TopicKind:
     endings = "deleted"
     shape: Shape = "cylinder"
     nowhere: Layer = {"partitions": 0, "replicationFactor": 0}  # noqa: RUF012 - read-only
+    config_resource = "TOPIC"
     hazards = risk.HAZARDS
     prunable = True
     placed = True

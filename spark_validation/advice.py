@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_validation.imbalance import expected_ratio, keys_needed, likely_ratio, most_partitions
-from spark_validation.observation import LEAST_LIFT, STANDS_OUT, listed, percent, times_mean
+from spark_validation.sampled_topic import LEAST_LIFT, STANDS_OUT, listed, percent, times_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -333,8 +333,8 @@ def salting(
     """
     shares = [share_of(key, by) for key in keys]
     over = sum(1 for share in shares if key_share is not None and share > key_share)
-    spread = result.by_bytes if by == "bytes" else result.by_records
-    if not keys or (spread.max_mean_ratio.value <= ratio and not over):
+    imbalance = result.by_bytes if by == "bytes" else result.by_records
+    if not keys or (imbalance.max_mean_ratio.value <= ratio and not over):
         return
     aim = f"a ratio of {ratio:g} by {by}" + (f" and a key share of {percent(key_share)}" if key_share else "")
     best: Salts | None = None

@@ -11,7 +11,7 @@ from spark_validation.advice import advise
 from spark_validation.diagnosis import diagnose
 from spark_validation.estimates import distinct_keys
 from spark_validation.hashing import PARTITIONERS
-from spark_validation.imbalance import spread
+from spark_validation.imbalance import measure_imbalance
 from spark_validation.intervals import Weighting
 from spark_validation.results import (
     GroupResult,
@@ -27,7 +27,7 @@ from spark_validation.windows import FEWEST_PER_PARTITION
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from spark_validation.key_counts import Layout, Tally
+    from spark_validation.key_counts import CountsLayout, KeyCounts
     from spark_validation.windows import SamplePlan
 
 
@@ -35,12 +35,12 @@ _NAMED = 8
 """How many partitions are named one by one."""
 
 
-def remarks(tally: Tally, plan: SamplePlan) -> Iterator[str]:
+def sample_notes(counts: KeyCounts, plan: SamplePlan) -> Iterator[str]:
     """Partitions without records, offsets without a record, and too few windows."""
     without = [span.partition for span in plan.spans if not span.records]
     if without and len(without) < len(plan.spans):
         yield f"{_listed(without)} {'has' if len(without) == 1 else 'have'} no records."
-    read, found = plan.records, int(tally.records.sum())
+    read, found = plan.records, int(counts.records.sum())
     if found < read:
         part = 100.0 * (1.0 - found / read)
         of = "all" if found == 0 else "less than 0.1 %" if part < 0.1 else f"{part:.1f} %"
@@ -48,10 +48,10 @@ def remarks(tally: Tally, plan: SamplePlan) -> Iterator[str]:
             f"{of[0].upper()}{of[1:]} of the {read:,} offsets read have no record: compacted away, deleted, "
             "aborted, or the mark of a transaction's end."
         )
-    if found and not all(plan.census) and plan.slices <= FEWEST_PER_PARTITION:
+    if found and not all(plan.read_whole) and plan.replicates <= FEWEST_PER_PARTITION:
         yield (
-            f"Only {plan.slices} windows were read of each partition: intervals are wide, and a key that is "
-            "hot for a short time only may be missed."
+            f"Only {plan.replicates} windows were read of each partition: intervals are wide, and a key that "
+            "is hot for a short time only may be missed."
         )
 
 
@@ -65,18 +65,19 @@ def _listed(partitions: Sequence[int]) -> str:
 
 
 _RESERVE = 1.2
-"""A second sample is so much larger than the first one says: intervals of few slices are uncertain too."""
+"""A second sample is larger by this factor than the first one asks for: the width of an interval from few
+replicates is itself uncertain."""
 
 
 def analyse(
     name: str,
-    tally: Tally,
+    counts: KeyCounts,
     plan: SamplePlan,
-    layout: Layout,
+    layout: CountsLayout,
     *,
     mode: str,
     limits: Limits,
-    groups: Sequence[Group] = (),
+    groups: Sequence[ReaderGroup] = (),
     since_ms: int | None = None,
     precision: float | None = None,
     notes: Sequence[str] = (),
@@ -85,9 +86,9 @@ def analyse(
 
     Args:
         name: The topic.
-        tally: What was counted.
+        counts: What was counted.
         plan: What was read.
-        layout: The tally's.
+        layout: The layout of the counts.
         mode: `sample`, `full` or `file`.
         limits: Of the topic's skew policy; advice aims at them.
         groups: Declared groups that read the topic.
@@ -99,8 +100,8 @@ def analyse(
         ValueError: A group has an assignor that is not known, or no members.
     """
     weighting = Weighting.of(plan)
-    partitions = estimates.partitions(tally, plan, weighting)
-    hot = estimates.hot_keys(tally, weighting)
+    partitions = estimates.partitions(counts, plan, weighting)
+    hot = estimates.hot_keys(counts, weighting)
     shares = [partition.share.value for partition in partitions]
     result = TopicResult(
         name=name,
@@ -109,32 +110,32 @@ def analyse(
         advice=(),
         sample=SampleResult(
             mode=mode,
-            records=int(tally.records.sum()),
+            records=int(counts.records.sum()),
             offsets=plan.records,
             population=sum(span.records for span in plan.spans),
             windows=len(plan.windows),
-            slices=plan.slices,
+            slices=plan.replicates,
             since_ms=since_ms,
             seed=plan.seed,
             precision=precision,
             achieved=_widest(partitions, hot),
-            notes=(*notes, *remarks(tally, plan)),
+            notes=(*notes, *sample_notes(counts, plan)),
         ),
         partitions=partitions,
-        by_records=spread(weighting.by_partition(tally.records)),
-        by_bytes=spread(weighting.by_partition(tally.bytes)),
-        distinct_keys=distinct_keys(tally, weighting),
-        sampled_distinct_keys=tally.distinct,
-        null_key_share=estimates.null_share(tally, weighting),
-        partitioners=_partitioners(tally),
+        by_records=measure_imbalance(weighting.by_partition(counts.records)),
+        by_bytes=measure_imbalance(weighting.by_partition(counts.bytes)),
+        distinct_keys=distinct_keys(counts, weighting),
+        sampled_distinct_keys=counts.distinct,
+        null_key_share=estimates.null_share(counts, weighting),
+        partitioners=_partitioners(counts),
         hot_keys=hot,
         what_if=tuple(
-            estimates.what_if(count, placement, tally, weighting)
-            for count, placement in sorted(tally.placements.items())
+            estimates.what_if(count, placement, counts, weighting)
+            for count, placement in sorted(counts.placements.items())
         ),
         groups=tuple(assign(group, shares) for group in groups),
     )
-    causes = diagnose(result, tally, plan, layout)
+    causes = diagnose(result, counts, plan, layout)
     result = replace(result, causes=causes, diagnosis=causes[0].name)
     return replace(result, advice=advise(result, limits))
 
@@ -172,9 +173,9 @@ def _widest(partitions: Sequence[PartitionResult], hot: Sequence[HotKeyResult]) 
     return max(((share.high - share.low) / 2 for share in shares), default=None)
 
 
-def _partitioners(tally: Tally) -> dict[str, float]:
-    keyed = int((tally.records - tally.null_records).sum())
-    fits = [*tally.fits, tally.fits_none]
+def _partitioners(counts: KeyCounts) -> dict[str, float]:
+    keyed = int((counts.records - counts.null_records).sum())
+    fits = [*counts.fits, counts.fits_none]
     return {
         name: int(fit.sum()) / keyed if keyed else 0.0
         for name, fit in zip((*PARTITIONERS, "other"), fits, strict=True)
@@ -182,7 +183,7 @@ def _partitioners(tally: Tally) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ReaderGroup:
     """A declared group that reads the topic.
 
     Attributes:
@@ -218,7 +219,7 @@ ASSIGNORS: Mapping[str, Callable[[int, int], list[range]]] = {
 """As Kafka's assignors of these names give partitions to a new group; `uniform` is KIP-848's."""
 
 
-def assign(group: Group, shares: Sequence[float]) -> GroupResult:
+def assign(group: ReaderGroup, shares: Sequence[float]) -> GroupResult:
     """What the members would get.
 
     Args:

@@ -19,14 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_validation.key_counts import NEVER
-from spark_validation.observation import (
+from spark_validation.results import Cause
+from spark_validation.sampled_topic import (
     LEAST_LIFT,
     NULLS_WORTH_NAMING,
-    Observation,
+    SampledTopic,
     percent,
     utc,
 )
-from spark_validation.results import Cause
 
 if TYPE_CHECKING:
     from spark_validation.key_counts import Floats, HotKey
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 INTERVALS = 48
 """Intervals of time; a burst that is much shorter than one is not seen."""
 FEWEST_TIMES = 4
-"""Distinct timestamps for each slice, below which they are too coarse."""
+"""Distinct timestamps for each replicate, below which they are too coarse."""
 LEAST_MS = 60_000
 """A log that was written in less time shows the batches of its producers, and no bursts."""
 OUT_OF_ORDER = 0.1
@@ -43,20 +43,20 @@ OUT_OF_ORDER = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Curve:
+class OffsetCurve:
     """One partition: for each point its time, and the cell whose density holds up to the next point.
 
     Attributes:
         partition: The partition.
         times: In milliseconds since 1970, ascending.
         offsets: The offset at each.
-        slices: The windows to which the points belong.
+        replicates: The windows to which the points belong.
     """
 
     partition: int
     times: Floats
     offsets: Floats
-    slices: np.ndarray[tuple[int], np.dtype[np.int64]]
+    replicates: np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,89 +69,89 @@ class Timeline:
         edges: Where intervals of time begin and end, ascending; they hold equally many records.
     """
 
-    curves: tuple[Curve, ...]
+    curves: tuple[OffsetCurve, ...]
     partitions: int
     edges: Floats
 
-    def spread(self, density: Floats) -> Floats:
+    def by_interval(self, density: Floats) -> Floats:
         """How much of something falls into each interval, by partition and interval.
 
         Args:
-            density: How much of it each offset has, by partition and slice.
+            density: How much of it each offset has, by partition and replicate.
         """
-        return _spread(self.curves, self.partitions, self.edges, density)
+        return _by_interval(self.curves, self.partitions, self.edges, density)
 
 
-def timeline(seen: Observation) -> Timeline | None:
+def timeline(topic: SampledTopic) -> Timeline | None:
     """The timeline of a topic; None where timestamps are too coarse, or not in the order of the offsets."""
-    curves = [curve for number in range(seen.partitions) if (curve := _curve(seen, number)) is not None]
+    curves = [curve for number in range(topic.partitions) if (curve := _curve(topic, number)) is not None]
     if not curves:
         return None
     every = np.concatenate([curve.times for curve in curves])
     start, end = float(every.min()), float(every.max())
-    if end - start < LEAST_MS or len(np.unique(every)) < FEWEST_TIMES * seen.layout.slices:
+    if end - start < LEAST_MS or len(np.unique(every)) < FEWEST_TIMES * topic.layout.replicates:
         return None
-    if _out_of_order(seen, end - start):
+    if _out_of_order(topic, end - start):
         return None
-    most = (end - start) / seen.layout.slices
-    starts = [max(_start(seen, curve), start - most) for curve in curves]
-    low, high = min(starts), max(min(_end(seen, curve), end + most) for curve in curves)
+    most = (end - start) / topic.layout.replicates
+    starts = [max(_start(topic, curve), start - most) for curve in curves]
+    low, high = min(starts), max(min(_end(topic, curve), end + most) for curve in curves)
     # Where retention has removed the start of a partition, earlier times say nothing of it.
-    trimmed = [seen.plan.spans[curve.partition].start > 0 for curve in curves]
+    trimmed = [topic.plan.spans[curve.partition].start > 0 for curve in curves]
     whole = tuple(
-        _to_the_ends(seen, curve, first if cut else low, high)
+        _to_the_ends(topic, curve, first if cut else low, high)
         for curve, first, cut in zip(curves, starts, trimmed, strict=True)
     )
     low = max([low, *(first for first, cut in zip(starts, trimmed, strict=True) if cut)])
     if high <= low:
         return None
-    return Timeline(whole, seen.partitions, _edges(whole, seen, low, high))
+    return Timeline(whole, topic.partitions, _edges(whole, topic, low, high))
 
 
-def _curve(seen: Observation, partition: int) -> Curve | None:
+def _curve(topic: SampledTopic, partition: int) -> OffsetCurve | None:
     """The curve through the ends of windows."""
-    tally = seen.tally
+    counts = topic.counts
     times: list[float] = []
     offsets: list[float] = []
-    slices: list[int] = []
-    for window in seen.plan.windows:
+    replicates: list[int] = []
+    for window in topic.plan.windows:
         if window.partition != partition:
             continue
-        # A slice that was read whole may have records whose times are not known.
+        # A replicate that was read whole may have records whose times are not known.
         for at, offset in (
-            (int(tally.first_ms[partition, window.slice]), window.start),
-            (int(tally.last_ms[partition, window.slice]), window.end),
+            (int(counts.first_ms[partition, window.replicate]), window.start),
+            (int(counts.last_ms[partition, window.replicate]), window.end),
         ):
             if 0 <= at < NEVER:
                 times.append(at)
                 offsets.append(offset)
-                slices.append(window.slice)
+                replicates.append(window.replicate)
     if not times:
         return None
     ascending = np.maximum.accumulate(np.array(times, dtype=np.float64))
-    return Curve(partition, ascending, np.array(offsets, dtype=np.float64), np.array(slices))
+    return OffsetCurve(partition, ascending, np.array(offsets, dtype=np.float64), np.array(replicates))
 
 
-def _start(seen: Observation, curve: Curve) -> float:
+def _start(topic: SampledTopic, curve: OffsetCurve) -> float:
     """When the first offset was written, at the pace from the first window to the second."""
-    before = curve.offsets[0] - seen.plan.spans[curve.partition].start
+    before = curve.offsets[0] - topic.plan.spans[curve.partition].start
     return float(curve.times[0] - before * _pace(curve.times[:3:2], curve.offsets[:3:2]))
 
 
-def _end(seen: Observation, curve: Curve) -> float:
+def _end(topic: SampledTopic, curve: OffsetCurve) -> float:
     """When the last offset was written, at the pace from the last window but one to the last."""
-    after = seen.plan.spans[curve.partition].end - curve.offsets[-1]
+    after = topic.plan.spans[curve.partition].end - curve.offsets[-1]
     return float(curve.times[-1] + after * _pace(curve.times[-3::2], curve.offsets[-3::2]))
 
 
-def _to_the_ends(seen: Observation, curve: Curve, low: float, high: float) -> Curve:
+def _to_the_ends(topic: SampledTopic, curve: OffsetCurve, low: float, high: float) -> OffsetCurve:
     """The curve with the offsets before the first window, and after the last."""
-    span = seen.plan.spans[curve.partition]
-    return Curve(
+    span = topic.plan.spans[curve.partition]
+    return OffsetCurve(
         curve.partition,
         np.concatenate(([min(low, curve.times[0])], curve.times, [max(high, curve.times[-1])])),
         np.concatenate(([span.start], curve.offsets, [span.end])),
-        np.concatenate((curve.slices[:1], curve.slices, curve.slices[-1:])),
+        np.concatenate((curve.replicates[:1], curve.replicates, curve.replicates[-1:])),
     )
 
 
@@ -161,31 +161,31 @@ def _pace(times: Floats, offsets: Floats) -> float:
     return float(np.diff(times).sum()) / steps if steps else 0.0
 
 
-def _out_of_order(seen: Observation, whole: float) -> bool:
+def _out_of_order(topic: SampledTopic, whole: float) -> bool:
     """Whether windows begin clearly before the window before them has ended."""
     steps = early = 0
-    for partition in range(seen.partitions):
-        known = (seen.tally.last_ms[partition] >= 0) & (seen.tally.first_ms[partition] < NEVER)
+    for partition in range(topic.partitions):
+        known = (topic.counts.last_ms[partition] >= 0) & (topic.counts.first_ms[partition] < NEVER)
         held = np.flatnonzero(known)
-        first, last = seen.tally.first_ms[partition, held], seen.tally.last_ms[partition, held]
+        first, last = topic.counts.first_ms[partition, held], topic.counts.last_ms[partition, held]
         steps += max(0, len(held) - 1)
         early += int(np.count_nonzero(last[:-1] - first[1:] > OUT_OF_ORDER * whole))
     return early > OUT_OF_ORDER * steps
 
 
-def _edges(curves: tuple[Curve, ...], seen: Observation, low: float, high: float) -> Floats:
+def _edges(curves: tuple[OffsetCurve, ...], topic: SampledTopic, low: float, high: float) -> Floats:
     points = np.unique(np.concatenate([[low, high], *[curve.times for curve in curves]]).clip(low, high))
-    ones = np.ones((seen.partitions, seen.layout.slices))
-    in_each = _spread(curves, seen.partitions, points, ones).sum(axis=0)
+    ones = np.ones((topic.partitions, topic.layout.replicates))
+    in_each = _by_interval(curves, topic.partitions, points, ones).sum(axis=0)
     total = np.concatenate(([0.0], np.cumsum(in_each)))
     edges = np.interp(np.linspace(0, total[-1], INTERVALS + 1), total, points)
     return np.asarray(np.unique(edges), dtype=np.float64)
 
 
-def _spread(curves: tuple[Curve, ...], partitions: int, edges: Floats, density: Floats) -> Floats:
+def _by_interval(curves: tuple[OffsetCurve, ...], partitions: int, edges: Floats, density: Floats) -> Floats:
     found = np.zeros((partitions, len(edges) - 1))
     for curve in curves:
-        at = density[curve.partition, curve.slices]
+        at = density[curve.partition, curve.replicates]
         # Between two windows neither is nearer: the mean of both.
         steps = np.diff(curve.offsets) * (at[:-1] + at[1:]) / 2
         so_far = np.concatenate(([0.0], np.cumsum(steps)))
@@ -201,8 +201,9 @@ that simply began half-way has twice its overall odds or little more: that is no
 PEAK_RATIO = 1.5
 """And the partition must then have so many times the mean of all partitions."""
 KEY_PEAK_RATIO = 1.0
-"""Or, where only slices can be compared, the key alone as much as a partition has in the mean. Since slices
-are equal parts of a partition, a key cannot have more of one than its whole partition has of the topic."""
+"""Or, where only replicates can be compared, the key alone must have as much as the mean partition. A
+replicate holds an equal part of each partition, so that a key cannot have a larger share of a replicate than
+its partition has of the topic."""
 DEVIATIONS = 6.0
 """And be so many standard deviations above what chance gives (Poisson for records; for bytes by the median
 absolute deviation over all partitions and intervals): among thousands of intervals chance does not do it."""
@@ -237,37 +238,37 @@ class Burst:
     others: int = 0
 
 
-def burst(seen: Observation) -> Burst | None:
-    """Look for bursts by records, then by bytes, in time; then for keys that are hot in some slices."""
-    if seen.partitions < 2:
+def burst(topic: SampledTopic) -> Burst | None:
+    """Look for bursts by records, then by bytes, in time; then for keys that are hot in some replicates."""
+    if topic.partitions < 2:
         return None
-    line = timeline(seen)
+    line = timeline(topic)
     if line is not None:
-        found = _by_records(seen, line) or _by_bytes(seen, line)
+        found = _by_records(topic, line) or _by_bytes(topic, line)
         # Batches of records without a key come and go by themselves: then only a key makes a burst.
-        batches = seen.result.null_key_share.value >= NULLS_WORTH_NAMING
+        batches = topic.result.null_key_share.value >= NULLS_WORTH_NAMING
         if found is not None and (found.key is not None or not batches):
             return found
-    return _by_slice(seen)
+    return _by_replicate(topic)
 
 
-def _by_records(seen: Observation, line: Timeline) -> Burst | None:
+def _by_records(topic: SampledTopic, line: Timeline) -> Burst | None:
     """Records with a key only: the others are sent in batches, which are bursts of their own."""
-    read = np.maximum(seen.tally.records, 1)
-    mass = line.spread(seen.keyed / read)
+    read = np.maximum(topic.counts.records, 1)
+    mass = line.by_interval(topic.keyed / read)
     usual, in_all = _usual(mass)
     expected = usual[:, None] * in_all
     # When an offset was written is known; how many of them have a key only as far as windows tell it.
-    units = np.ones(seen.partitions) if seen.clumps is None else seen.weights * max(1.0, seen.clumps)
+    units = np.ones(topic.partitions) if topic.clumps is None else topic.weights * max(1.0, topic.clumps)
     surely = (mass - expected) > DEVIATIONS * np.sqrt(np.maximum(expected, 1.0) * units[:, None])
-    found = _strongest(seen, line, mass, surely, "records")
+    found = _strongest(topic, line, mass, surely, "records")
     if found is None:
         return None
     within = (line.edges[:-1] < found.end_ms) & (line.edges[1:] > found.start_ms)
     partition = found.partition
     surplus = float((mass - expected)[partition, within].sum())
-    for key in seen.tally.hot:
-        own = line.spread(key.records / read)[partition]
+    for key in topic.counts.hot:
+        own = line.by_interval(key.records / read)[partition]
         steady = float(own.sum()) * float(in_all[within].sum()) / float(in_all.sum())
         if float(own[within].sum()) - steady >= MOST_OF_IT * surplus:
             return Burst(
@@ -283,8 +284,8 @@ def _by_records(seen: Observation, line: Timeline) -> Burst | None:
     return found
 
 
-def _by_bytes(seen: Observation, line: Timeline) -> Burst | None:
-    mass = line.spread(seen.tally.bytes / np.maximum(seen.tally.records, 1))
+def _by_bytes(topic: SampledTopic, line: Timeline) -> Burst | None:
+    mass = line.by_interval(topic.counts.bytes / np.maximum(topic.counts.records, 1))
     usual, in_all = _usual(mass)
     expected = usual[:, None] * in_all
     there = (mass > 0) & (expected > 0)
@@ -292,7 +293,7 @@ def _by_bytes(seen: Observation, line: Timeline) -> Burst | None:
     middle = float(np.median(logs[there])) if there.any() else 0.0
     deviation = 1.4826 * float(np.median(np.abs(logs[there] - middle))) if there.any() else 0.0
     surely = there & (logs - middle > DEVIATIONS * max(deviation, 1e-9))
-    return _strongest(seen, line, mass, surely, "bytes")
+    return _strongest(topic, line, mass, surely, "bytes")
 
 
 def _usual(mass: Floats) -> tuple[Floats, Floats]:
@@ -301,11 +302,11 @@ def _usual(mass: Floats) -> tuple[Floats, Floats]:
     return mass.sum(axis=1) / total, mass.sum(axis=0)
 
 
-def _strongest(seen: Observation, line: Timeline, mass: Floats, surely: Bools, by: str) -> Burst | None:
+def _strongest(topic: SampledTopic, line: Timeline, mass: Floats, surely: Bools, by: str) -> Burst | None:
     usual, in_all = _usual(mass)
     share = mass / np.maximum(in_all, 1e-12)
     odds = _odds(share) / np.maximum(_odds(usual)[:, None], 1e-12)
-    high = (odds >= ODDS) & (share * seen.partitions >= PEAK_RATIO) & surely & (usual[:, None] > 0)
+    high = (odds >= ODDS) & (share * topic.partitions >= PEAK_RATIO) & surely & (usual[:, None] > 0)
     if not high.any():
         return None
     partition, peak = np.unravel_index(int(np.argmax(np.where(high, share, 0.0))), share.shape)
@@ -329,17 +330,17 @@ def _odds(share: Floats) -> Floats:
     return np.asarray(share / np.maximum(1 - share, 1e-9), dtype=np.float64)
 
 
-def _by_slice(seen: Observation) -> Burst | None:
+def _by_replicate(topic: SampledTopic) -> Burst | None:
     """Keys by replicate: for logs whose timestamps are of no use."""
-    totals = (seen.tally.records * seen.weights[:, None]).sum(axis=0)
-    read = seen.tally.records.sum(axis=0)
+    totals = (topic.counts.records * topic.weights[:, None]).sum(axis=0)
+    read = topic.counts.records.sum(axis=0)
     best: Burst | None = None
-    for key in seen.tally.hot:
-        own = (key.records * seen.weights[:, None]).sum(axis=0)
+    for key in topic.counts.hot:
+        own = (key.records * topic.weights[:, None]).sum(axis=0)
         usual = float(own.sum()) / max(float(totals.sum()), 1e-12)
         share = own / np.maximum(totals, 1e-12)
         peak = int(np.argmax(share))
-        if usual * seen.partitions < LEAST_LIFT or share[peak] * seen.partitions < KEY_PEAK_RATIO:
+        if usual * topic.partitions < LEAST_LIFT or share[peak] * topic.partitions < KEY_PEAK_RATIO:
             continue
         expected = usual * float(read[peak])
         surely = key.records[:, peak].sum() - expected > DEVIATIONS * np.sqrt(max(expected, 1.0))
@@ -353,10 +354,10 @@ def _by_slice(seen: Observation) -> Burst | None:
     return best
 
 
-def burst_cause(seen: Observation, found: Burst) -> Cause:
+def burst_cause(topic: SampledTopic, found: Burst) -> Cause:
     """In words; a key that bursts explains the part of the overall skew that goes with it."""
-    explains = seen.explained(seen.of_key(found.key, "records"), "records") if found.key else None
-    if not seen.skewed("records"):
+    explains = topic.explained(topic.of_key(found.key, "records"), "records") if found.key else None
+    if not topic.skewed("records"):
         explains = None
     if found.partition is None and found.key is not None:
         return Cause(
@@ -366,7 +367,7 @@ def burst_cause(seen: Observation, found: Burst) -> Cause:
             explains,
         )
     start, end = found.start_ms, found.end_ms
-    ratio = found.share * seen.partitions
+    ratio = found.share * topic.partitions
     who = f"; key {found.key.digest[:12]} makes it" if found.key else ""
     others = (
         f" {found.others} other partition{'s' if found.others > 1 else ''} had bursts too."

@@ -82,7 +82,7 @@ class PartitionResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Imbalance:
     """How unevenly partitions are filled.
 
     Attributes:
@@ -255,8 +255,8 @@ class TopicResult:
         advice: What to do, in sentences computed from the data.
         sample: What was read.
         partitions: By number.
-        by_records: The spread of records.
-        by_bytes: The spread of bytes.
+        by_records: The imbalance of records.
+        by_bytes: The imbalance of bytes.
         distinct_keys: Of the topic.
         sampled_distinct_keys: In the sample.
         null_key_share: Records without a key, 0 to 1.
@@ -275,8 +275,8 @@ class TopicResult:
     advice: tuple[str, ...]
     sample: SampleResult
     partitions: tuple[PartitionResult, ...]
-    by_records: Spread
-    by_bytes: Spread
+    by_records: Imbalance
+    by_bytes: Imbalance
     distinct_keys: Estimate
     sampled_distinct_keys: int
     null_key_share: Estimate

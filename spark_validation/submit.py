@@ -29,7 +29,7 @@ from py4j.protocol import Py4JJavaError
 from spark_validation import __version__
 from spark_validation.admin import admin, java_properties
 from spark_validation.configuration import is_local, secrets, session_settings, zipped
-from spark_validation.errors import JobFailed, SkewError, chain, translated
+from spark_validation.errors import JobFailed, SkewError, java_causes, translated
 from spark_validation.job import RECORDS, JobSettings, run_topic
 from spark_validation.results import Limits, Report, to_json
 
@@ -147,7 +147,7 @@ def _replace(spark: SparkSession, system: Any, source: Any, target: Any) -> None
         context = fs.FileContext.getFileContext(target.toUri(), system.getConf())
         context.rename(source, target, options)
     except Py4JJavaError as error:
-        if not any(_NO_CONTEXT in cause.names for cause in chain(error)):
+        if not any(_NO_CONTEXT in cause.names for cause in java_causes(error)):
             raise
         system.delete(target, False)
         if not system.rename(source, target):
@@ -233,7 +233,7 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> None:
     try:
         write(spark, given.output, to_json(report))
     except Exception as error:
-        if not (causes := chain(error)):
+        if not (causes := java_causes(error)):
             raise
         raise JobFailed(
             f"the report cannot be written to {given.output}: {causes[0].line}",

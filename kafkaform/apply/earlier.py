@@ -17,7 +17,7 @@ from kafkaform.resources import KINDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kafkaform.audit.entries import Entry
+    from kafkaform.audit.entries import AuditEntry
     from kafkaform.cluster.protocol import AuditReader, Cluster, ResourceReader
     from kafkaform.core.model import Change, Plan, ResourceRef
 
@@ -25,7 +25,7 @@ _NOWHERE = AuditSettings(topic=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class EarlierApplies:
     """The applies to a cluster, as the next one finds them.
 
     Attributes:
@@ -33,10 +33,10 @@ class Earlier:
         kept: Where the next one is recorded.
     """
 
-    entries: Sequence[Entry] = ()
+    entries: Sequence[AuditEntry] = ()
     kept: AuditSettings = _NOWHERE
 
-    def settle(self, cluster: Cluster, run: str) -> tuple[Entry, ...]:
+    def settle(self, cluster: Cluster, run: str) -> tuple[AuditEntry, ...]:
         """Write the result of every change that is in doubt, and that the cluster shows as carried out.
 
         A change that the cluster does not show, or only a part of it, stays open: it may have been made and
@@ -67,7 +67,7 @@ class Earlier:
             sink.append(lines)
         return tuple(found)
 
-    def spent(self, digest: str, created_at: str) -> dict[ResourceRef, Entry]:
+    def spent(self, digest: str, created_at: str) -> dict[ResourceRef, AuditEntry]:
         """The changes of a plan that an apply has carried out as a whole, each with the latest of these.
 
         Plans with the same content have the same digest. One that was made after an apply had ended is a new
@@ -87,14 +87,14 @@ class Earlier:
             and not _is_after(made, _moment(entry.outcome.at))
         }
 
-    def _unsettled(self) -> list[Entry]:
+    def _unsettled(self) -> list[AuditEntry]:
         """Changes that are in doubt, less what later applies have dealt with; oldest first.
 
         A later apply was about to change a field as the cluster did not have it as it was wanted, and to
         create a resource as there was none: whatever this one had made of them, it is not there any more. So
         each field of each resource is left in doubt by one change at most, the latest.
         """
-        found: list[Entry] = []
+        found: list[AuditEntry] = []
         later: dict[ResourceRef, set[str]] = {}
         uids: dict[ResourceRef, str] = {}
         replaced: set[ResourceRef] = set()
@@ -112,14 +112,14 @@ class Earlier:
         return found[::-1]
 
 
-def _is_comparable(entry: Entry) -> bool:
+def _is_comparable(entry: AuditEntry) -> bool:
     """Whether all of a change is on record, and means something to this version."""
     return entry.whole and entry.ref.kind in KINDS and not any(field.cut for field in entry.fields)
 
 
 def read_earlier(
     cluster: AuditReader, audit: AuditSettings, cluster_id: str, kept: AuditSettings | None = None
-) -> Earlier:
+) -> EarlierApplies:
     """The applies to a cluster, as far as a record was kept.
 
     Args:
@@ -133,9 +133,9 @@ def read_earlier(
     """
     kept = audit if kept is None else kept
     if not audit.enabled:
-        return Earlier((), kept)
+        return EarlierApplies((), kept)
     entries = read_record(cluster, audit).entries
-    return Earlier([entry for entry in entries if entry.cluster_id == cluster_id], kept)
+    return EarlierApplies([entry for entry in entries if entry.cluster_id == cluster_id], kept)
 
 
 def already_there(plan: Plan, refs: Iterable[ResourceRef], cluster: ResourceReader) -> frozenset[ResourceRef]:
@@ -168,7 +168,7 @@ def _is_after(one: datetime | None, other: datetime | None) -> bool:
     return one is not None and other is not None and one > other
 
 
-def _change(entry: Entry) -> Change:
+def _change(entry: AuditEntry) -> Change:
     """A recorded change as it was planned."""
     match entry.action:
         case "create":

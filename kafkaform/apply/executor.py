@@ -10,7 +10,7 @@ from threading import Event
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.apply.batches import batches
-from kafkaform.apply.change_execution import NO_JOURNAL, Observer, Pending, Sort, sort_of
+from kafkaform.apply.change_execution import NO_JOURNAL, Observer, Pending
 from kafkaform.apply.moves.context import Conduct
 from kafkaform.apply.moves.reassignment import Mover
 from kafkaform.apply.moves.throttle_journal import NO_LEDGER
@@ -28,17 +28,7 @@ from kafkaform.core.errors import (
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import Status
 from kafkaform.core.moves import MoveOptions
-from kafkaform.core.operations import (
-    AddPartitions,
-    AlterConfigs,
-    CommitInitialOffsets,
-    CreateTopic,
-    DeleteGroup,
-    DeleteTopic,
-    Operation,
-    Reassign,
-    ResetOffsets,
-)
+from kafkaform.core.operations import AlterConfigs, Operation, Phase, Reassign
 from kafkaform.core.progress import Clock
 
 if TYPE_CHECKING:
@@ -60,23 +50,6 @@ LONGEST_PAUSE_S = 1.0
 
 Judge: TypeAlias = "Callable[[Plan, Observation], Plan]"
 """Judges a plan by a reading of its resources with all of their configs, and says what may be done of it."""
-
-STAGES: tuple[Sort, ...] = (
-    Sort(CreateTopic),
-    Sort(AlterConfigs),
-    Sort(AddPartitions),
-    Sort(Reassign),
-    Sort(AlterConfigs, in_sync=True),
-    Sort(CommitInitialOffsets),
-    Sort(ResetOffsets),
-    Sort(DeleteGroup),
-    Sort(DeleteTopic),
-)
-"""The order of work: what can be taken back comes before what cannot.
-
-min.insync.replicas is lowered before replicas are dropped, and raised once the new ones are in sync: the
-other way round, producers with acks=all would stop meanwhile.
-"""
 
 _AS_USUAL = MoveOptions()
 
@@ -169,7 +142,7 @@ class _Run:
             journal.intend(due)
 
     def execute(self) -> None:
-        """Send the operations, stage by stage and batch by batch."""
+        """Send the operations, phase by phase and batch by batch."""
         self._observer.started(sum(len(pending.operations) for pending in self._open()))
         try:
             self._send_all()
@@ -203,34 +176,34 @@ class _Run:
         return [pending for pending in self._changes.values() if pending.result is None]
 
     def _send_all(self) -> None:
-        for stage, batch in self._batches():
+        for phase, batch in self._batches():
             if self._stop.is_set():
                 self._interrupted = True
             if self._interrupted:
                 return
-            if stage == Sort(CommitInitialOffsets):
+            if phase is Phase.COMMIT_OFFSETS:
                 self._read_back(self._sent_whole)  # or a partition that was just made would be left out
-            if stage == Sort(Reassign):
+            if phase is Phase.MOVE_REPLICAS:
                 self._move([operation for operation in batch if isinstance(operation, Reassign)])
-            elif stage == Sort(AlterConfigs, in_sync=True):
+            elif phase is Phase.CONFIGURE_IN_SYNC:
                 self._send_once_in_sync([o for o in batch if isinstance(o, AlterConfigs)])
             else:
                 self._send(batch)
             if self._lost is not None:
                 return
 
-    def _batches(self) -> Iterator[tuple[Sort, Sequence[Operation]]]:
+    def _batches(self) -> Iterator[tuple[Phase, Sequence[Operation]]]:
         """The requests still to be sent; what comes after an error of the same resource is left out."""
-        work: dict[Sort, list[tuple[Pending, Operation]]] = {stage: [] for stage in STAGES}
+        work: dict[Phase, list[tuple[Pending, Operation]]] = {phase: [] for phase in Phase}
         for pending in self._open():
             for operation in pending.operations:
-                work[sort_of(operation)].append((pending, operation))
-        for stage in STAGES:
-            due = [o for pending, o in work[stage] if pending.result is None and pending.error is None]
-            if stage == Sort(Reassign):
-                yield from [(stage, due)] if due else []  # the mover has batches of its own
+                work[operation.phase].append((pending, operation))
+        for phase in Phase:
+            due = [o for pending, o in work[phase] if pending.result is None and pending.error is None]
+            if phase is Phase.MOVE_REPLICAS:
+                yield from [(phase, due)] if due else []  # the mover has batches of its own
             else:
-                yield from ((stage, batch) for batch in batches(due))
+                yield from ((phase, batch) for batch in batches(due))
 
     def _sent_whole(self) -> list[Pending]:
         """What is open and has nothing left to be sent."""

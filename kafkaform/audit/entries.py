@@ -29,7 +29,7 @@ class RecordedField:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AuditResult:
     """What became of a recorded change.
 
     Attributes:
@@ -48,7 +48,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AuditEntry:
     """One change of one apply; all text in it may have been written by anybody who may write to the record.
 
     Attributes:
@@ -92,7 +92,7 @@ class Entry:
     risk: str
     fields: tuple[RecordedField, ...]
     consents: tuple[tuple[str, str], ...] = ()
-    outcome: Outcome | None = None
+    outcome: AuditResult | None = None
     whole: bool = True
 
     def settled(self, at: str, by: str) -> Iterator[str]:
@@ -156,7 +156,7 @@ class ThrottleEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class AuditRecord:
     """A reading of the record.
 
     Attributes:
@@ -165,12 +165,12 @@ class Log:
         throttles: What applies throttled, oldest first.
     """
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[AuditEntry, ...] = ()
     problems: tuple[str, ...] = ()
     throttles: tuple[ThrottleEntry, ...] = ()
 
 
-def read_log(lines: Iterable[str], where: str) -> Log:
+def read_log(lines: Iterable[str], where: str) -> AuditRecord:
     """Read lines of the record; of two that say the same of a change, the first counts.
 
     Of what the first result was unsure of, a later one can say that it was carried out.
@@ -207,10 +207,10 @@ def read_log(lines: Iterable[str], where: str) -> Log:
         f"{where}: {counted(len(orphans), 'result')} without an intent" if orphans else "",
         *(f"{where}: a part of {entry.id} is missing" for entry in entries if not entry.whole),
     ]
-    return Log(entries, tuple(filter(None, problems)), tuple(throttles.values()))
+    return AuditRecord(entries, tuple(filter(None, problems)), tuple(throttles.values()))
 
 
-def merged(first: Log, second: Log) -> Log:
+def merged(first: AuditRecord, second: AuditRecord) -> AuditRecord:
     """Two readings of what was written down twice, by time; what both have, the first has right."""
     known = {entry.id for entry in first.entries}
     more = [entry for entry in second.entries if entry.id not in known]
@@ -222,7 +222,7 @@ def merged(first: Log, second: Log) -> Log:
         known_one = throttles.get(entry.id, entry)
         throttles[entry.id] = replace(known_one, removed=known_one.removed or entry.removed)
     in_order = sorted(throttles.values(), key=lambda entry: entry.at)
-    return Log(entries, (*first.problems, *second.problems), tuple(in_order))
+    return AuditRecord(entries, (*first.problems, *second.problems), tuple(in_order))
 
 
 def _parsed(line: str) -> dict[str, Any] | None:
@@ -241,7 +241,7 @@ def _problem(numbers: Sequence[int], where: str, what: str) -> str:
     return f"{where}: record {numbers[0]}{more}: left out, as {what}"
 
 
-def _entry(parts: Mapping[int, Any], results: Mapping[int, Any] | None, later: Sequence[Any]) -> Entry:
+def _entry(parts: Mapping[int, Any], results: Mapping[int, Any] | None, later: Sequence[Any]) -> AuditEntry:
     first = parts[min(parts)]
     ci = first["ci"] or {}
     fields = tuple(
@@ -249,7 +249,7 @@ def _entry(parts: Mapping[int, Any], results: Mapping[int, Any] | None, later: S
         for number in sorted(parts)
         for field in parts[number]["fields"]
     )
-    return Entry(
+    return AuditEntry(
         id=first["id"],
         run=first["run"],
         at=first["at"],
@@ -293,14 +293,14 @@ def _throttles(document: Mapping[str, Any]) -> Throttles:
     )
 
 
-def _outcome(parts: Mapping[int, Any]) -> Outcome:
+def _outcome(parts: Mapping[int, Any]) -> AuditResult:
     first = parts[min(parts)]
     done = frozenset[str]().union(*(part["done"] for part in parts.values()))
     unsure = frozenset[str]().union(*(part.get("unsure", ()) for part in parts.values()))
-    return Outcome(first["result"], first["at"], first["message"] or "", done, unsure - done)
+    return AuditResult(first["result"], first["at"], first["message"] or "", done, unsure - done)
 
 
-def _settled(outcome: Outcome, later: Sequence[Any], fields: Sequence[RecordedField]) -> Outcome:
+def _settled(outcome: AuditResult, later: Sequence[Any], fields: Sequence[RecordedField]) -> AuditResult:
     """An outcome with what later results say of the fields that it was unsure of."""
     for document in later:
         found = outcome.unsure.intersection(document["done"])
@@ -309,5 +309,5 @@ def _settled(outcome: Outcome, later: Sequence[Any], fields: Sequence[RecordedFi
             whole = all(field.path in done for field in fields)
             message = "; ".join(filter(None, (outcome.message, document["message"])))
             result = document["result"] if whole else outcome.result
-            outcome = Outcome(result, outcome.at, message, done, outcome.unsure - found)
+            outcome = AuditResult(result, outcome.at, message, done, outcome.unsure - found)
     return outcome

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 _OTHERWISE = "or apply without a record: --no-audit"
 
 
-class Origin(Protocol):
+class PlanProvenance(Protocol):
     """Where a plan is from; see `PlanHeader`."""
 
     @property
@@ -216,7 +216,7 @@ def sinks_of(cluster: AuditLog, audit: AuditSettings) -> Sequence[Sink]:
 
 
 def open_journal(
-    cluster: AuditLog, audit: AuditSettings, plan: Plan, origin: Origin, digest: str, author: Author
+    cluster: AuditLog, audit: AuditSettings, plan: Plan, origin: PlanProvenance, digest: str, author: Author
 ) -> AuditJournal:
     """The journal of an apply.
 

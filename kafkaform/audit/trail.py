@@ -6,7 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from kafkaform.audit.entries import Log, merged, read_log
+from kafkaform.audit.entries import AuditRecord, merged, read_log
 from kafkaform.audit.record import read_file
 from kafkaform.cluster.record_topic import TOPIC
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from kafkaform.audit.entries import Entry
+    from kafkaform.audit.entries import AuditEntry
     from kafkaform.cluster.protocol import AuditReader
     from kafkaform.config.settings import AuditSettings
     from kafkaform.core.model import FieldValue, ResourceRef
@@ -31,8 +31,8 @@ class Trail:
         entries: Of one cluster, oldest first.
     """
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self._entries: dict[ResourceRef, list[Entry]] = {}
+    def __init__(self, entries: Iterable[AuditEntry] = ()) -> None:
+        self._entries: dict[ResourceRef, list[AuditEntry]] = {}
         for entry in entries:
             if entry.may_have_taken_place:
                 self._entries.setdefault(entry.ref, []).append(entry)
@@ -72,7 +72,7 @@ class Trail:
                 return
 
 
-def _setting(entry: Entry, value: FieldValue, *, certain: bool) -> Setting:
+def _setting(entry: AuditEntry, value: FieldValue, *, certain: bool) -> Setting:
     return Setting(value, entry.at, entry.who, entry.commit, entry.run, certain)
 
 
@@ -94,13 +94,13 @@ def read_trail(cluster: AuditReader, audit: AuditSettings, cluster_id: str) -> T
     return Trail(entry for entry in entries if entry.cluster_id == cluster_id)
 
 
-def read_record(cluster: AuditReader, audit: AuditSettings) -> Log:
+def read_record(cluster: AuditReader, audit: AuditSettings) -> AuditRecord:
     """The record of a cluster, whether in its topic, in a file or in both; none is an empty one.
 
     Raises:
         AuditError: There is a record, and it cannot be read.
     """
-    log = Log()
+    log = AuditRecord()
     if audit.topic:
         log = _read_topic(cluster)
     if audit.file is not None:
@@ -108,7 +108,7 @@ def read_record(cluster: AuditReader, audit: AuditSettings) -> Log:
     return log
 
 
-def read_record_file(file: Path) -> Log:
+def read_record_file(file: Path) -> AuditRecord:
     """The record in a file; one that does not exist is an empty one.
 
     Raises:
@@ -118,13 +118,13 @@ def read_record_file(file: Path) -> Log:
     return _read(read_file(file), str(file), begun)
 
 
-def _read(lines: Sequence[str], where: str, begun: float) -> Log:
+def _read(lines: Sequence[str], where: str, begun: float) -> AuditRecord:
     log = read_log(lines, where)
     _log.debug("audit: read %d lines from %s in %d ms", len(lines), where, (time.monotonic() - begun) * 1000)
     return log
 
 
-def _read_topic(cluster: AuditReader) -> Log:
+def _read_topic(cluster: AuditReader) -> AuditRecord:
     begun = time.monotonic()
     try:
         lines = cluster.read_audit()

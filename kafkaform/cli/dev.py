@@ -105,7 +105,7 @@ def down(directory: Path, wipe: bool) -> None:
 @click.pass_context
 def status(context: click.Context, directory: Path, form: str) -> None:
     """Show the nodes; the exit code is 0 if all of them run and answer, else 1."""
-    from kafkaform.devcluster.state import Health
+    from kafkaform.devcluster.state import DevClusterStatus
 
     cluster = _load(directory)
     found = cluster.status() if cluster else None
@@ -115,7 +115,7 @@ def status(context: click.Context, directory: Path, form: str) -> None:
         click.echo(f"there is no cluster in {directory}")
     else:
         click.echo(_as_text(found))
-    context.exit(0 if found is not None and found.health is Health.RUNNING else 1)
+    context.exit(0 if found is not None and found.health is DevClusterStatus.RUNNING else 1)
 
 
 @dev.command("logs")
@@ -242,11 +242,11 @@ def _load(directory: Path) -> DevCluster | None:
 
 def _require_as_asked(cluster: DevCluster, brokers: int | None, port: int | None) -> None:
     """Refuse a running cluster that is not whole, or not the one that was asked for."""
-    from kafkaform.devcluster.state import Health
+    from kafkaform.devcluster.state import DevClusterStatus
 
     found = cluster.status()
     advice = "`kafkaform dev down`, then `kafkaform dev up` again"
-    if found.health is not Health.RUNNING:
+    if found.health is not DevClusterStatus.RUNNING:
         ailing = [str(node.id) for node in found.nodes if not node.answers]
         raise DevClusterError(
             f"the cluster in {cluster.directory} is {found.health}: node {', '.join(ailing)} does not answer",

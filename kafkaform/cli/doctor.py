@@ -26,7 +26,13 @@ from kafkaform.core.model import Desired, Severity
 from kafkaform.core.printable import printable
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import nearest
-from kafkaform.inspect.health_check import Checkup, Examination, Verdict, await_health, health_rules
+from kafkaform.inspect.health_check import (
+    Examination,
+    HealthReport,
+    HealthVerdict,
+    await_health,
+    health_rules,
+)
 from kafkaform.report.doctor import headline
 from kafkaform.rules import plugins
 
@@ -36,7 +42,7 @@ if TYPE_CHECKING:
 
     from kafkaform.config.settings import Settings
 
-_CODES = {Verdict.HEALTHY: 0, Verdict.UNKNOWN: 1, Verdict.UNHEALTHY: 2}
+_CODES = {HealthVerdict.HEALTHY: 0, HealthVerdict.UNKNOWN: 1, HealthVerdict.UNHEALTHY: 2}
 
 
 @click.command(cls=SectionedCommand)
@@ -101,18 +107,18 @@ def doctor(
         session.is_subset(paths, ()),
     )
 
-    def examine() -> Checkup:
+    def examine() -> HealthReport:
         with session.cluster() as cluster:
             return examination.examine(cluster)
 
     with failure_as_metrics("doctor", output_format, target.name, out):
         if timeout_s is None:
-            checkup = examine()
+            report = examine()
         else:
             with _progress(target.name, timeout_s) as tell:
-                checkup = await_health(examine, timeout_s, tell)
-    show("doctor", output_format, checkup, out=out, name=target.name, verbose=verbose)
-    return _CODES[checkup.verdict]
+                report = await_health(examine, timeout_s, tell)
+    show("doctor", output_format, report, out=out, name=target.name, verbose=verbose)
+    return _CODES[report.verdict]
 
 
 def _declared(session: Session, paths: tuple[Path, ...]) -> list[Desired]:
@@ -136,7 +142,7 @@ def _chosen(codes: tuple[str, ...], settings: Settings) -> frozenset[str]:
 
 
 @contextmanager
-def _progress(name: str, timeout_s: float) -> Iterator[Callable[[Checkup | ClusterError], None]]:
+def _progress(name: str, timeout_s: float) -> Iterator[Callable[[HealthReport | ClusterError], None]]:
     """What tells of the readings before the last, on stderr: one line that changes, or a line a change."""
     until = time.monotonic() + timeout_s
     if is_animated(sys.stderr):
@@ -145,7 +151,7 @@ def _progress(name: str, timeout_s: float) -> Iterator[Callable[[Checkup | Clust
 
         with Console(stderr=True, highlight=False).status("Reading") as status:
 
-            def show(outcome: Checkup | ClusterError) -> None:
+            def show(outcome: HealthReport | ClusterError) -> None:
                 left = format_duration(max(0, round(until - time.monotonic())) * 1000)
                 status.update(escape(f"{_told(outcome, name)}, {left} left"))
 
@@ -153,7 +159,7 @@ def _progress(name: str, timeout_s: float) -> Iterator[Callable[[Checkup | Clust
         return
     said: list[str] = []
 
-    def follow(outcome: Checkup | ClusterError) -> None:
+    def follow(outcome: HealthReport | ClusterError) -> None:
         line = _told(outcome, name)
         if said[-1:] != [line]:
             said.append(line)
@@ -162,7 +168,7 @@ def _progress(name: str, timeout_s: float) -> Iterator[Callable[[Checkup | Clust
     yield follow
 
 
-def _told(outcome: Checkup | ClusterError, name: str) -> str:
+def _told(outcome: HealthReport | ClusterError, name: str) -> str:
     if isinstance(outcome, ClusterError):
         return printable(f"not read: {outcome.message}")
     codes = ", ".join(dict.fromkeys(finding.code for finding in outcome.findings))

@@ -26,7 +26,7 @@ from kafkaform.cli.output import (
 )
 from kafkaform.cli.session import Session
 from kafkaform.core.errors import AuditError, UsageError
-from kafkaform.inspect.drift import Drift, Unmanaged, Verdict, find_drift, has_drift
+from kafkaform.inspect.drift import Drift, DriftVerdict, Unmanaged, find_drift, has_drift
 from kafkaform.plan.planning import Request, make_plan
 from kafkaform.report.drift_ways import Reach
 from kafkaform.resources import KINDS
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.model import Desired, Plan
 
-_CODES = {Verdict.CLEAN: 0, Verdict.UNKNOWN: 1, Verdict.DRIFT: 2}
+_CODES = {DriftVerdict.CLEAN: 0, DriftVerdict.UNKNOWN: 1, DriftVerdict.DRIFT: 2}
 
 
 @click.command(cls=SectionedCommand)

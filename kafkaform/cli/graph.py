@@ -14,7 +14,7 @@ from kafkaform.config.manifests.loader import load_all
 from kafkaform.config.settings import find_settings
 from kafkaform.core.printable import printable
 from kafkaform.plan.planning import check_identity
-from kafkaform.report.graph import Live, graph_of
+from kafkaform.report.graph import LiveGraph, graph_of
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _any_environment(paths: Sequence[Path], settings: Settings, environment: str
     return [desired for one in loaded for desired in one]
 
 
-def _read(session: Session) -> Live:
+def _read(session: Session) -> LiveGraph:
     target = session.require_cluster()
     with session.cluster() as cluster:
         if target.cluster_id is not None:
@@ -72,4 +72,4 @@ def _read(session: Session) -> Live:
         reading = cluster.groups()
     for name, reason in sorted(reading.denied.items()):
         click.echo(printable(f"not read: group {name}: {reason}"), err=True)
-    return Live(inventory, reading.groups)
+    return LiveGraph(inventory, reading.groups)

@@ -19,7 +19,7 @@ from kafkaform.core.errors import AuditError
 from kafkaform.core.printable import clipped
 
 if TYPE_CHECKING:
-    from kafkaform.audit.entries import Entry, Log
+    from kafkaform.audit.entries import AuditEntry, AuditRecord
 
 _LONGEST = 400
 
@@ -77,7 +77,7 @@ def history(
     return 0
 
 
-def record_of(where: Where, file: Path | None, *, tells: bool) -> Log:
+def record_of(where: Where, file: Path | None, *, tells: bool) -> AuditRecord:
     """The record in a file, or that of the cluster that the command line names.
 
     Args:
@@ -105,13 +105,13 @@ def record_of(where: Where, file: Path | None, *, tells: bool) -> Log:
         return read_record(cluster, target.audit)
 
 
-def tell_problems(log: Log) -> None:
+def tell_problems(log: AuditRecord) -> None:
     """Say on stderr what of the record could not be read."""
     for problem in log.problems:
         click.echo(f"warning: {clipped(problem, _LONGEST)}", err=True)
 
 
-def _matches(entry: Entry, wanted: str) -> bool:
+def _matches(entry: AuditEntry, wanted: str) -> bool:
     if wanted in {entry.id, entry.run}:
         return True
     return fnmatchcase(str(entry.ref) if "/" in wanted else entry.ref.name, wanted)

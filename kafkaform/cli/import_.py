@@ -25,7 +25,7 @@ from kafkaform.core.files import write_files
 from kafkaform.core.model import Location
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import command, nearest
-from kafkaform.inspect.importing import By, ImportedFile, Layout, make_import
+from kafkaform.inspect.importing import By, ImportedFile, ImportLayout, make_import
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import is_own
@@ -97,7 +97,7 @@ def import_(
             (), lambda ref: selection.takes(ref) and not is_own(ref), kinds=selection.kinds
         )
     _require_matches(observation, selection)
-    layout = Layout(folder, By(by), _schemas(session.settings.file), overwrite)
+    layout = ImportLayout(folder, By(by), _schemas(session.settings.file), overwrite)
     made = make_import(observation, selection, declared, context, layout)
     _check_files(made.files, context, overwrite=overwrite)
     if not dry_run:

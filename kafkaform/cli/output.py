@@ -54,7 +54,7 @@ RENDERERS: Mapping[str, Mapping[str, str]] = {
         "text": "kafkaform.report.drift_text:render_drift",
         "json": "kafkaform.report.drift_json:drift_to_json",
         "markdown": "kafkaform.report.drift_markdown:render_drift_markdown",
-        "prometheus": "kafkaform.report.drift_prometheus:drift_metrics",
+        "prometheus": "kafkaform.report.prometheus:drift_metrics",
         "github": "kafkaform.report.drift_json:drift_to_github",
     },
     "adoption": {"text": "kafkaform.report.edits:render_adoption"},
@@ -74,8 +74,8 @@ RENDERERS: Mapping[str, Mapping[str, str]] = {
         "json": "kafkaform.report.rules:rule_to_json",
     },
     "doctor": {
-        "text": "kafkaform.report.doctor:render_checkup",
-        "json": "kafkaform.report.doctor:checkup_to_json",
+        "text": "kafkaform.report.doctor:render_health",
+        "json": "kafkaform.report.doctor:health_to_json",
         "prometheus": "kafkaform.report.prometheus:doctor_metrics",
     },
     "status": {

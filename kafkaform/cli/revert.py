@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from kafkaform.audit.entries import Entry, Log
+    from kafkaform.audit.entries import AuditEntry, AuditRecord
     from kafkaform.config.manifests.edit_files import EditedFile
     from kafkaform.config.manifests.loader import Context
     from kafkaform.core.model import Observed
@@ -89,7 +89,7 @@ def revert(
     return 1 if refused else 0
 
 
-def _chosen(log: Log, change_id: str) -> list[Entry]:
+def _chosen(log: AuditRecord, change_id: str) -> list[AuditEntry]:
     """The change of that id, or all of the apply of that id, the latest first."""
     wanted = change_id.lower()
     chosen = [entry for entry in reversed(log.entries) if wanted in {entry.id, entry.run}]
@@ -102,7 +102,7 @@ def _chosen(log: Log, change_id: str) -> list[Entry]:
     return chosen
 
 
-def _there(where: Where, changes: Sequence[Entry]) -> Where:
+def _there(where: Where, changes: Sequence[AuditEntry]) -> Where:
     """The same, in the environment in which the changes were made."""
     made_in = changes[0].environment
     if where.environment is not None and made_in is not None and where.environment != made_in:

@@ -25,9 +25,9 @@ from kafkaform.core.wording import command, counted, listed
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from kafkaform.apply.earlier import Earlier
+    from kafkaform.apply.earlier import EarlierApplies
     from kafkaform.apply.moves.throttle_journal import ThrottleLedger
-    from kafkaform.audit.entries import Entry
+    from kafkaform.audit.entries import AuditEntry
     from kafkaform.audit.journal import AuditJournal
     from kafkaform.cluster.kafka.cluster import KafkaCluster
     from kafkaform.cluster.protocol import AuditLog, AuditReader, Cluster, LockProvider, ResourceReader
@@ -83,7 +83,7 @@ class Safeguards:
 
     def earlier(
         self, cluster: AuditReader, target: ClusterSettings, cluster_id: str, *, saved: bool
-    ) -> Earlier:
+    ) -> EarlierApplies:
         """What is on record of earlier applies; nothing, and a note of it, where that cannot be read.
 
         Args:
@@ -92,7 +92,7 @@ class Safeguards:
             cluster_id: Its id.
             saved: Whether a saved plan is applied: for that, the record is also read where none is kept now.
         """
-        from kafkaform.apply.earlier import Earlier, read_earlier
+        from kafkaform.apply.earlier import EarlierApplies, read_earlier
 
         kept = self.kept(target)
         where = target.audit if saved and not kept.enabled else kept
@@ -100,7 +100,7 @@ class Safeguards:
             return read_earlier(cluster, where, cluster_id, kept)
         except AuditError as error:
             tell(f"what earlier applies did is not known: {error.message}")
-            return Earlier()
+            return EarlierApplies()
 
     def ledger(self, cluster: AuditLog, target: ClusterSettings, plan: Plan, run: str) -> ThrottleLedger:
         """The record of the throttles that an apply sets; it remembers nothing where none is kept.
@@ -170,7 +170,7 @@ _WORD = 120
 
 
 def unspent(
-    plan: Plan, spent: Mapping[ResourceRef, Entry], cluster: ResourceReader
+    plan: Plan, spent: Mapping[ResourceRef, AuditEntry], cluster: ResourceReader
 ) -> tuple[Plan, Collection[ResourceRef]]:
     """A saved plan, in which changes are refused that an apply of it made before and that are undone.
 
@@ -215,12 +215,12 @@ def unspent(
     return replace(plan, changes=changes), there
 
 
-def _applied(entry: Entry) -> str:
+def _applied(entry: AuditEntry) -> str:
     when, who, run = (clipped(text, _WORD) for text in (entry.at[:16], entry.who, entry.run))
     return f"was applied on {when.replace('T', ' ')} UTC by {who} ({command('history', run)})"
 
 
-def settle(earlier: Earlier, cluster: Cluster, run: str) -> None:
+def settle(earlier: EarlierApplies, cluster: Cluster, run: str) -> None:
     """Write the results that earlier applies left open; what stands in the way of that stops no other."""
     try:
         settled = earlier.settle(cluster, run)

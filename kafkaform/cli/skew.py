@@ -26,7 +26,7 @@ from kafkaform.plan.planning import check_identity
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kafkaform.cli.skew_run import Analysis, Outcome, Tell
+    from kafkaform.cli.skew_run import Analysis, AnalysisResults, Tell
     from kafkaform.cluster.protocol import LogReader
     from kafkaform.core.model import Desired
     from kafkaform.inspect.skew import PartitionLog
@@ -91,9 +91,9 @@ def _declared(session: Session, topics: Sequence[str]) -> list[Desired]:
 
 def _of_cluster(
     session: Session, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
-) -> tuple[str, Outcome]:
+) -> tuple[str, AnalysisResults]:
     """The cluster's id, and the analysis of records that are read from it."""
-    from kafkaform.cli.skew_run import Analysis, Outcome, run
+    from kafkaform.cli.skew_run import Analysis, AnalysisResults, run
     from kafkaform.config.client_properties.java import to_java
     from spark_validation.configuration import secrets
     from spark_validation.job import run_topic
@@ -107,7 +107,7 @@ def _of_cluster(
         reading = read_logs(cluster, chosen.topics, options.since_ms)
         for note in reading.notes:
             click.echo(printable(f"not read: {note}"), err=True)
-        outcome = Outcome(failed={**chosen.failed, **reading.failed})
+        outcome = AnalysisResults(failed={**chosen.failed, **reading.failed})
         if not reading.logs:
             return facts.cluster_id, outcome
 
@@ -120,27 +120,27 @@ def _of_cluster(
                 job,
                 limits=limits(desired, name),
                 groups=_groups(desired, name),
-                tell=tell,
+                on_progress=tell,
                 spans_now=lambda: _spans_now(cluster, name, len(logs)),
             )
 
         planned = [Analysis(name, partial(analyse, name, logs)) for name, logs in reading.logs.items()]
         settings = _spark(options, max(map(len, reading.logs.values())))
         ran = run(lambda _: planned, settings, secrets(kafka))
-    return facts.cluster_id, Outcome(ran.results, {**outcome.failed, **ran.failed})
+    return facts.cluster_id, AnalysisResults(ran.results, {**outcome.failed, **ran.failed})
 
 
 def _of_files(
     source: str, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
-) -> Outcome:
+) -> AnalysisResults:
     """The analysis of records that lie in files."""
     from kafkaform.cli.skew_run import Analysis, run
-    from spark_validation.files import opened, run_file
+    from spark_validation.files import open_files, run_file
 
     job, place = _job(options), _place(source, options)
 
     def analyses(spark: Any) -> Iterator[Analysis]:
-        files = opened(spark, place, topics, called=source)
+        files = open_files(spark, place, topics, called=source)
         return (Analysis(name, partial(analyse, files, name)) for name in files.topics)
 
     def analyse(files: RecordFiles, name: str, spark: Any, tell: Tell | None) -> TopicResult:
@@ -153,7 +153,7 @@ def _of_files(
             declared=declared_partitions(desired, name),
             limits=limits(desired, name),
             groups=_groups(desired, name),
-            tell=tell,
+            on_progress=tell,
         )
 
     return run(analyses, _spark(options))
@@ -238,10 +238,10 @@ def _spans_now(cluster: LogReader, topic: str, count: int) -> list[Span]:
 
 def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:
     """The groups whose assignor is known; of others nobody can say what a member gets."""
-    from spark_validation.analysis import ASSIGNORS, Group
+    from spark_validation.analysis import ASSIGNORS, ReaderGroup
 
     return tuple(
-        Group(one.name, one.assignor, one.members)
+        ReaderGroup(one.name, one.assignor, one.members)
         for one in readers(desired, topic)
         if one.assignor in ASSIGNORS
     )
@@ -264,7 +264,7 @@ def _judged(
     return judged(report, desired, session.settings, session.environment)
 
 
-def _tell_failures(outcome: Outcome) -> None:
+def _tell_failures(outcome: AnalysisResults) -> None:
     """Say why topics have no result; raises where none has one."""
     failures: Mapping[str, KafkaformError] = outcome.failed
     if not outcome.results and len(failures) == 1:

@@ -54,7 +54,7 @@ class Analysis:
 
 
 @dataclass(slots=True)
-class Outcome:
+class AnalysisResults:
     """What became of analyses.
 
     Attributes:
@@ -83,7 +83,7 @@ def require_spark() -> None:
 
 def run(
     plan: Callable[[Any], Iterable[Analysis]], settings: SessionSettings, secrets: Iterable[str] = ()
-) -> Outcome:
+) -> AnalysisResults:
     """Start Spark, and run analyses one after the other; one that fails does not keep the others.
 
     Args:
@@ -97,7 +97,7 @@ def run(
     from spark_validation.errors import SkewError, translated
     from spark_validation.session import start
 
-    outcome = Outcome()
+    outcome = AnalysisResults()
     with _progress() as progress:
         try:
             with start(settings) as spark:

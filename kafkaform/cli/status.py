@@ -28,7 +28,7 @@ from kafkaform.core.printable import printable
 from kafkaform.inspect.resource_status import (
     SHOWN,
     Selection,
-    read_standing,
+    read_status,
 )
 from kafkaform.plan.planning import check_identity
 from kafkaform.report.status import render_status, status_to_json
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.protocol import ClusterReader
     from kafkaform.core.model import Desired
-    from kafkaform.inspect.resource_status import Standing
+    from kafkaform.inspect.resource_status import StatusReport
 
 
 _DEFAULT_PAUSE_S = 2.0
@@ -178,13 +178,13 @@ def status(
         if target.cluster_id is not None:
             check_identity(cluster.facts(), target)
 
-        def read() -> Standing:
+        def read() -> StatusReport:
             return _read(cluster, desired, selection)
 
         if pause_s is None:
-            standing = read()
-            show("status", output_format, standing, globs=globs)
-            for line in _remarks(standing):
+            report = read()
+            show("status", output_format, report, globs=globs)
+            for line in _remarks(report):
                 click.echo(line, err=True)
         elif output_format == "json":
             watch(lambda: Text(status_to_json(read(), indent=None)), pause_s, redraw=False)
@@ -211,29 +211,29 @@ def declared_if_any(session: Session) -> list[Desired] | None:
         return None
 
 
-def _read(cluster: ClusterReader, desired: Sequence[Desired] | None, selection: Selection) -> Standing:
-    standing = read_standing(cluster, desired, selection)
-    for glob, near in (standing.missed or {}).items():
+def _read(cluster: ClusterReader, desired: Sequence[Desired] | None, selection: Selection) -> StatusReport:
+    report = read_status(cluster, desired, selection)
+    for glob, near in (report.missed or {}).items():
         hint = (
             f"did you mean {near}?"
             if near
             else "kafkaform get topics and kafkaform get groups list the names"
         )
-        if standing.hidden:
+        if report.hidden:
             hint = "ignore: of kafkaform.yaml leaves some out; --all shows them"
         what = " or ".join(KINDS[kind].noun for kind in selection.kinds)
         raise KafkaformError(f"no {what} matches {glob!r}", hint=hint)
-    return standing
+    return report
 
 
-def _text(standing: Standing, selection: Selection) -> Text:
+def _text(report: StatusReport, selection: Selection) -> Text:
     """The text that is watched, with its notes below."""
-    text = render_status(standing, selection.globs, width=table_width(sys.stdout))
-    for line in _remarks(standing):
+    text = render_status(report, selection.globs, width=table_width(sys.stdout))
+    for line in _remarks(report):
         text.append(f"\n{line}", "yellow")
     return text
 
 
-def _remarks(standing: Standing) -> list[str]:
-    said = [*(f"not read: {line}" for line in standing.unread), *(f"note: {line}" for line in standing.notes)]
+def _remarks(report: StatusReport) -> list[str]:
+    said = [*(f"not read: {line}" for line in report.unread), *(f"note: {line}" for line in report.notes)]
     return [printable(line) for line in said]

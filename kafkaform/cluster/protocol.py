@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkaform.core.errors import ClusterError, RequestRejected, Unreachable
 from kafkaform.core.lock import unguarded
-from kafkaform.core.operations import DeleteTopic, Reassign
+from kafkaform.core.operations import Reassign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -37,14 +37,14 @@ def repeated(request: Sequence[Operation]) -> dict[int, RequestRejected]:
 
     Brokers refuse these too (INVALID_REQUEST), but librdkafka then fails the whole request, or crashes.
     """
-    times = Counter(map(_subject, request))
+    times = Counter(operation.subject for operation in request)
     return {
         id(operation): RequestRejected(
-            f"{operation.ref} comes {times[_subject(operation)]} times in one request (INVALID_REQUEST)",
+            f"{operation.ref} comes {times[operation.subject]} times in one request (INVALID_REQUEST)",
             code="INVALID_REQUEST",
         )
         for operation in request
-        if times[_subject(operation)] > 1
+        if times[operation.subject] > 1
     }
 
 
@@ -60,10 +60,6 @@ def broker_down(broker: int) -> Unreachable:
         f"broker {broker} is down: it keeps the replication rates that it has",
         hint="they hold nothing back while no topic names its replicas; start it and run this again",
     )
-
-
-def _subject(operation: Operation) -> object:
-    return (isinstance(operation, DeleteTopic) and operation.uid) or operation.ref
 
 
 SETTLE_TIMEOUT_S = 30.0

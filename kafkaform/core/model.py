@@ -393,7 +393,7 @@ class Consent:
     reason: str
 
 
-class Origin(StrEnum):
+class ChangeOrigin(StrEnum):
     """Where a change comes from, as seen from a branch."""
 
     BRANCH = "branch"
@@ -423,7 +423,7 @@ class PlannedChange:
     location: Location | None = None
     reason: str | None = None
     remedy: str | None = None
-    origin: Origin | None = None
+    origin: ChangeOrigin | None = None
     earlier: tuple[str, ...] = ()
     keyed: bool | None = None
     team: str = ""

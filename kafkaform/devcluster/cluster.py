@@ -27,7 +27,7 @@ from kafkaform.devcluster.state import (
     LOCK_FILE,
     ClusterState,
     ClusterStatus,
-    Node,
+    DevBroker,
     NodeStatus,
     clear,
     make,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 def place(
     kept: ClusterState | None, *, brokers: int | None, port: int | None, sasl: bool
-) -> tuple[Node, ...]:
+) -> tuple[DevBroker, ...]:
     """The nodes of a start.
 
     Args:
@@ -73,7 +73,7 @@ def place(
         clients = free_ports(count)
     others = free_ports(2 * count, avoid=frozenset(clients))
     return tuple(
-        Node(
+        DevBroker(
             id=index + 1,
             port=clients[index],
             controller_port=others[index],
@@ -194,7 +194,7 @@ class DevCluster:
         return self._state.cluster_id
 
     @property
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[DevBroker, ...]:
         """All nodes, running or not, by id."""
         return self._state.nodes
 
@@ -308,7 +308,9 @@ class DevCluster:
         self._state = dataclasses.replace(self._state, formatted=True)
         state.write(self.directory, self._state)
 
-    def _launch(self, nodes: Sequence[Node], java: Java, classpath: Sequence[Path], timeout_s: float) -> None:
+    def _launch(
+        self, nodes: Sequence[DevBroker], java: Java, classpath: Sequence[Path], timeout_s: float
+    ) -> None:
         marked = self._set_tokens({node.id: uuid.uuid4().hex for node in nodes})
         try:
             started = {
@@ -335,13 +337,13 @@ class DevCluster:
             self._end(marked, grace_s=0)
             raise
 
-    def _end(self, nodes: Collection[Node], *, grace_s: float) -> bool:
+    def _end(self, nodes: Collection[DevBroker], *, grace_s: float) -> bool:
         running = [process for found in _running(nodes).values() for process in found]
         processes.end(running, grace_s=grace_s)
         self._set_tokens({node.id: None for node in nodes})
         return bool(running)
 
-    def _set_tokens(self, tokens: Mapping[int, str | None]) -> list[Node]:
+    def _set_tokens(self, tokens: Mapping[int, str | None]) -> list[DevBroker]:
         nodes = tuple(
             dataclasses.replace(node, token=tokens[node.id]) if node.id in tokens else node
             for node in self.nodes
@@ -350,16 +352,16 @@ class DevCluster:
         state.write(self.directory, self._state)
         return [node for node in nodes if node.id in tokens]
 
-    def _node(self, node_id: int) -> Node:
+    def _node(self, node_id: int) -> DevBroker:
         for node in self.nodes:
             if node.id == node_id:
                 return node
         raise DevClusterError(f"there is no node {node_id}", hint=f"the nodes are 1 to {len(self.nodes)}")
 
-    def _home(self, node: Node) -> Path:
+    def _home(self, node: DevBroker) -> Path:
         return self.directory / node.name
 
 
-def _running(nodes: Collection[Node]) -> dict[Node, list[psutil.Process]]:
+def _running(nodes: Collection[DevBroker]) -> dict[DevBroker, list[psutil.Process]]:
     found = processes.find({node.token for node in nodes if node.token})
     return {node: found[node.token] if node.token else [] for node in nodes}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from kafkaform.devcluster.state import Node
+    from kafkaform.devcluster.state import DevBroker
 
 SERVER_FILE = "server.properties"
 LOGGING_FILE = "log4j2.properties"
@@ -37,8 +37,8 @@ _JAAS_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 def write(
     directory: Path,
-    node: Node,
-    nodes: Sequence[Node],
+    node: DevBroker,
+    nodes: Sequence[DevBroker],
     *,
     properties: Mapping[str, str],
     sasl_users: Mapping[str, str] | None,
@@ -52,7 +52,11 @@ def write(
 
 
 def server_properties(
-    node: Node, nodes: Sequence[Node], *, properties: Mapping[str, str], sasl_users: Mapping[str, str] | None
+    node: DevBroker,
+    nodes: Sequence[DevBroker],
+    *,
+    properties: Mapping[str, str],
+    sasl_users: Mapping[str, str] | None,
 ) -> dict[str, str]:
     """The properties that a node starts with.
 
@@ -111,7 +115,7 @@ def server_properties(
     return result
 
 
-def _add_sasl(result: dict[str, str], node: Node, users: Mapping[str, str]) -> None:
+def _add_sasl(result: dict[str, str], node: DevBroker, users: Mapping[str, str]) -> None:
     listener = f"SASL://{HOST}:{node.sasl_port}"
     result["listeners"] += f",{listener}"
     result["advertised.listeners"] += f",{listener}"

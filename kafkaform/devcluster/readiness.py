@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import psutil
 
-    from kafkaform.devcluster.state import Node
+    from kafkaform.devcluster.state import DevBroker
 
 
 _API_KEY = 60
@@ -37,14 +37,14 @@ class BadAnswer(ValueError):  # noqa: N818
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class BrokersInService:
     """The cluster's id, and the ids of the brokers that are in service."""
 
     cluster_id: str
     broker_ids: frozenset[int]
 
 
-def membership(host: str, port: int, *, timeout_s: float) -> Membership:
+def membership(host: str, port: int, *, timeout_s: float) -> BrokersInService:
     """What the broker behind this plaintext listener says about its cluster.
 
     Raises:
@@ -73,7 +73,7 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     return received
 
 
-def _parse(answer: _Reader) -> Membership:
+def _parse(answer: _Reader) -> BrokersInService:
     answer.number("i")  # correlation id
     answer.tags()
     answer.number("i")  # throttle time
@@ -90,7 +90,7 @@ def _parse(answer: _Reader) -> Membership:
         answer.number("i")  # port
         answer.text()  # rack
         answer.tags()
-    return Membership(cluster_id, frozenset(brokers))
+    return BrokersInService(cluster_id, frozenset(brokers))
 
 
 class _Reader:
@@ -135,7 +135,7 @@ _POLL_S = 0.1
 _ANSWER_S = 2.0
 
 
-def answers(node: Node, cluster_id: str, *, expected: Collection[int]) -> bool:
+def answers(node: DevBroker, cluster_id: str, *, expected: Collection[int]) -> bool:
     """Whether a node answers as a member of this cluster, and sees all the expected brokers in service."""
     try:
         found = membership(HOST, node.port, timeout_s=_ANSWER_S)
@@ -145,11 +145,11 @@ def answers(node: Node, cluster_id: str, *, expected: Collection[int]) -> bool:
 
 
 def await_nodes(
-    started: Mapping[Node, psutil.Process],
+    started: Mapping[DevBroker, psutil.Process],
     *,
     cluster_id: str,
     expected: Collection[int],
-    log_files: Mapping[Node, Path],
+    log_files: Mapping[DevBroker, Path],
     timeout_s: float,
 ) -> None:
     """Wait until each node that was started answers and sees all the expected brokers.

@@ -27,7 +27,7 @@ _FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class DevBroker:
     """One broker and controller.
 
     Attributes:
@@ -75,7 +75,7 @@ class ClusterState:
     cluster_id: str
     heap_mb: int
     formatted: bool
-    nodes: tuple[Node, ...]
+    nodes: tuple[DevBroker, ...]
     full_jit: bool = False
 
 
@@ -102,7 +102,7 @@ def read(directory: Path) -> ClusterState | None:
 def _parse(content: dict[str, Any]) -> ClusterState:
     if content.pop("format_version") != _FORMAT_VERSION:
         raise ValueError("another format version")
-    nodes = tuple(Node(**node) for node in content.pop("nodes"))
+    nodes = tuple(DevBroker(**node) for node in content.pop("nodes"))
     return ClusterState(nodes=nodes, **content)
 
 
@@ -134,7 +134,7 @@ def make(directory: Path) -> None:
         ) from error
 
 
-def refuse_strangers(directory: Path, kept: ClusterState | None, nodes: Sequence[Node]) -> None:
+def refuse_strangers(directory: Path, kept: ClusterState | None, nodes: Sequence[DevBroker]) -> None:
     """Refuse a directory whose parts were not made by a start that is known.
 
     Raises:
@@ -148,7 +148,7 @@ def refuse_strangers(directory: Path, kept: ClusterState | None, nodes: Sequence
             )
 
 
-def clear(directory: Path, nodes: Sequence[Node]) -> None:
+def clear(directory: Path, nodes: Sequence[DevBroker]) -> None:
     """Remove what a cluster's start has put here, and the directory itself if nothing else is in it."""
     for node in nodes:
         if (home := directory / node.name).exists():
@@ -162,7 +162,7 @@ def clear(directory: Path, nodes: Sequence[Node]) -> None:
         directory.rmdir()
 
 
-class Health(StrEnum):
+class DevClusterStatus(StrEnum):
     """The state of a cluster as a whole."""
 
     RUNNING = "running"
@@ -192,11 +192,13 @@ class ClusterStatus:
     nodes: tuple[NodeStatus, ...]
 
     @property
-    def health(self) -> Health:
+    def health(self) -> DevClusterStatus:
         """Running only if every node has a process and answers."""
         alive = [node for node in self.nodes if node.pid is not None]
         if not alive:
-            return Health.STOPPED
+            return DevClusterStatus.STOPPED
         if len(alive) < len(self.nodes):
-            return Health.PARTIAL
-        return Health.RUNNING if all(node.answers for node in alive) else Health.UNRESPONSIVE
+            return DevClusterStatus.PARTIAL
+        return (
+            DevClusterStatus.RUNNING if all(node.answers for node in alive) else DevClusterStatus.UNRESPONSIVE
+        )

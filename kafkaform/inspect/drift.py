@@ -52,7 +52,7 @@ class Form(StrEnum):
     PRESENT = "present"
 
 
-class Cause(StrEnum):
+class DriftCause(StrEnum):
     """Which side changed since the last apply that is on record."""
 
     UNRECORDED = "unrecorded"
@@ -61,7 +61,7 @@ class Cause(StrEnum):
     BOTH = "both_changed"
 
 
-class Verdict(StrEnum):
+class DriftVerdict(StrEnum):
     """What a run came to."""
 
     CLEAN = "clean"
@@ -88,7 +88,7 @@ class Past:
         source: The latest apply that set it to the live value, if that was an earlier one.
     """
 
-    cause: Cause
+    cause: DriftCause
     last: Setting | None = None
     source: Setting | None = None
 
@@ -174,13 +174,13 @@ class Drift:
         return self.plan.unchanged - sum(resource.planned is None for resource in self.resources)
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> DriftVerdict:
         """Whether there is drift: what could not be seen may have drifted, whatever else did."""
         if self.unknown:
-            return Verdict.UNKNOWN
+            return DriftVerdict.UNKNOWN
         if self.resources or (self.unmanaged_counts and self.unmanaged):
-            return Verdict.DRIFT
-        return Verdict.CLEAN
+            return DriftVerdict.DRIFT
+        return DriftVerdict.CLEAN
 
 
 def has_drift(plan: Plan) -> bool:
@@ -266,12 +266,12 @@ def past_of(ref: ResourceRef, change: FieldChange, trail: Trail) -> Past:
     recorded = trail.settings(ref, change.path)
     settings = [one for one in recorded if one.certain or equal(one.value, change.before)]
     if not settings:
-        return Past(Cause.UNRECORDED)
+        return Past(DriftCause.UNRECORDED)
     last = settings[0]
     if equal(last.value, change.before):
-        return Past(Cause.MANIFEST, last)
+        return Past(DriftCause.MANIFEST, last)
     source = next((one for one in settings if one.certain and equal(one.value, change.before)), None)
-    return Past(Cause.CLUSTER if equal(last.value, change.after) else Cause.BOTH, last, source)
+    return Past(DriftCause.CLUSTER if equal(last.value, change.after) else DriftCause.BOTH, last, source)
 
 
 def _past_of_whole(ref: ResourceRef, state: State, trail: Trail | None, *, live: bool) -> Past | None:
@@ -279,13 +279,15 @@ def _past_of_whole(ref: ResourceRef, state: State, trail: Trail | None, *, live:
     if trail is None:
         return None
     if not live and (deletion := trail.open_deletion(ref)) is not None:
-        return Past(Cause.MANIFEST, deletion)
+        return Past(DriftCause.MANIFEST, deletion)
     recorded = [one for path in state for one in trail.settings(ref, path) if live or one.certain]
     if recorded:
-        return Past(Cause.MANIFEST if live else Cause.CLUSTER, max(recorded, key=lambda one: one.at))
+        return Past(
+            DriftCause.MANIFEST if live else DriftCause.CLUSTER, max(recorded, key=lambda one: one.at)
+        )
     if trail.replaced_since(ref, ""):  # and what was set before the last deletion is not told
-        return Past(Cause.CLUSTER if live else Cause.MANIFEST)
-    return Past(Cause.UNRECORDED)
+        return Past(DriftCause.CLUSTER if live else DriftCause.MANIFEST)
+    return Past(DriftCause.UNRECORDED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A checkup of a live cluster: what rules say of its health, and what could not be told."""
+"""A health report of a live cluster: what rules say of its health, and what could not be told."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ _ABOUT: dict[Part, tuple[str, ...]] = {
 }
 
 
-class Verdict(StrEnum):
-    """What a checkup comes to."""
+class HealthVerdict(StrEnum):
+    """What a health report comes to."""
 
     HEALTHY = "healthy"
     UNHEALTHY = "unhealthy"
@@ -55,7 +55,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Untold:
+class UncheckedRule:
     """What a rule would have to know and could not be read.
 
     Attributes:
@@ -70,31 +70,31 @@ class Untold:
 
 
 @dataclass(frozen=True, slots=True)
-class Checkup:
+class HealthReport:
     """What was found.
 
     Attributes:
         health: The reading of the brokers.
         findings: What rules say of it, the loudest first.
-        untold: What they could not look at.
+        unchecked: What they could not look at.
         groups: The groups that were read, with their lag.
         fail_on: The least severity by which a finding makes the cluster unhealthy.
     """
 
     health: Health
     findings: tuple[Diagnostic, ...] = ()
-    untold: tuple[Untold, ...] = ()
+    unchecked: tuple[UncheckedRule, ...] = ()
     groups: Mapping[str, Group] = field(default_factory=dict)
     fail_on: Severity = Severity.WARNING
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> HealthVerdict:
         """Unhealthy is known as soon as one finding says so, healthy only once everything was told."""
         if any(f.waived is None and LOUDNESS[f.severity] >= LOUDNESS[self.fail_on] for f in self.findings):
-            return Verdict.UNHEALTHY
-        if any(untold.matters for untold in self.untold):
-            return Verdict.UNKNOWN
-        return Verdict.HEALTHY
+            return HealthVerdict.UNHEALTHY
+        if any(rule.matters for rule in self.unchecked):
+            return HealthVerdict.UNKNOWN
+        return HealthVerdict.HEALTHY
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +130,11 @@ class Examination:
                 del chosen[code]
         return chosen
 
-    def examine(self, cluster: ClusterReader) -> Checkup:
+    def examine(self, cluster: ClusterReader) -> HealthReport:
         """Read a cluster and run the rules.
 
         Raises:
-            ClusterError: It cannot be read at all. What is missing besides is in `Checkup.untold`.
+            ClusterError: It cannot be read at all. What is missing besides is in `HealthReport.unchecked`.
             KafkaformError: It is not the cluster that the configuration expects.
         """
         health = cluster.health()
@@ -143,21 +143,21 @@ class Examination:
             check_identity(facts, self.target)
         severities = self.severities
         active = {code for code in health_rules(self.settings) if severities.get(code) != "off"}
-        untold: dict[str, list[str]] = defaultdict(list)
+        unchecked: dict[str, list[str]] = defaultdict(list)
         for part, why in health.unread.items():
             for code in _ABOUT[part]:
-                untold[code].append(f"{part}: {why}")
+                unchecked[code].append(f"{part}: {why}")
         desired = self.desired
         live: Mapping[ResourceRef, Observed] = {}
         groups: Mapping[str, Group] = {}
         if health.quorum is not None and health.quorum.leader is None:
             # Half of what is asked then would be answered by nobody, after half a minute each.
             for code in sorted(active - _OF_BROKERS):
-                untold[code].append("not asked for while no active controller answers")
+                unchecked[code].append("not asked for while no active controller answers")
             desired = ()
         elif active - _OF_BROKERS:
-            live, unseen = _live_topics(cluster, desired, untold)
-            groups, denied = _live_groups(cluster, desired, self.settings, untold)
+            live, unseen = _live_topics(cluster, desired, unchecked)
+            groups, denied = _live_groups(cluster, desired, self.settings, unchecked)
             desired = tuple(one for one in desired if one.ref not in unseen | denied)
         scene = Scene(
             desired,
@@ -174,13 +174,13 @@ class Examination:
         found = rules.check(scene, severities, (Stage.HEALTH,), more=self.settings.policies)
         about = (replace(one, ref=ref) for ref, one in found)
         findings = sorted(about, key=lambda one: (-LOUDNESS[one.severity], one.code))
-        return Checkup(
+        return HealthReport(
             health,
             tuple(findings),
             tuple(
-                Untold(code, what, self._matters(code, severities))
-                for code in sorted(untold.keys() & active)
-                for what in untold[code]
+                UncheckedRule(code, what, self._matters(code, severities))
+                for code in sorted(unchecked.keys() & active)
+                for what in unchecked[code]
             ),
             groups,
             self.fail_on,
@@ -213,11 +213,11 @@ def critical_findings(
 
 
 def await_health(
-    examine: Callable[[], Checkup],
+    examine: Callable[[], HealthReport],
     timeout_s: float,
-    tell: Callable[[Checkup | ClusterError], object],
+    tell: Callable[[HealthReport | ClusterError], object],
     clock: Clock | None = None,
-) -> Checkup:
+) -> HealthReport:
     """Examine again and again until the cluster is healthy, or the time is over.
 
     A cluster that cannot be read is one that is not healthy yet: its brokers may be restarting.
@@ -238,24 +238,24 @@ def await_health(
     deadline = clock.now() + timeout_s
     pause = _FIRST_PAUSE_S
     while True:
-        outcome: Checkup | ClusterError
+        outcome: HealthReport | ClusterError
         try:
-            checkup = examine()
+            report = examine()
         except ClusterError as error:
             if clock.now() >= deadline:
                 raise
             outcome = error
         else:
-            if checkup.verdict is Verdict.HEALTHY or clock.now() >= deadline:
-                return checkup
-            outcome = checkup
+            if report.verdict is HealthVerdict.HEALTHY or clock.now() >= deadline:
+                return report
+            outcome = report
         tell(outcome)
         clock.sleep(max(0.0, min(pause, deadline - clock.now())))
         pause = min(pause * 1.5, _LONGEST_PAUSE_S)
 
 
 def _live_topics(
-    cluster: ResourceReader, desired: Collection[Desired], untold: dict[str, list[str]]
+    cluster: ResourceReader, desired: Collection[Desired], unchecked: dict[str, list[str]]
 ) -> tuple[Mapping[ResourceRef, Observed], frozenset[ResourceRef]]:
     """The declared topics that exist, and those of which it is not known."""
     wanted = frozenset(one.ref for one in desired if is_topic(one.ref) and one.state is not None)
@@ -264,17 +264,17 @@ def _live_topics(
     try:
         observation = cluster.observe(wanted)
     except ClusterError as error:
-        untold[_TOPICS].append(f"topics: {error.message}")
+        unchecked[_TOPICS].append(f"topics: {error.message}")
         return {}, wanted
     unseen = sorted(observation.invisible.items())
     if unseen:
         ref, why = unseen[0]
-        untold[_TOPICS].append(f"{len(unseen):,} declared topics, such as {ref.name}: {why}")
+        unchecked[_TOPICS].append(f"{len(unseen):,} declared topics, such as {ref.name}: {why}")
     return observation.resources, frozenset(observation.invisible)
 
 
 def _live_groups(
-    cluster: GroupReader, desired: Collection[Desired], settings: Settings, untold: dict[str, list[str]]
+    cluster: GroupReader, desired: Collection[Desired], settings: Settings, unchecked: dict[str, list[str]]
 ) -> tuple[Mapping[str, Group], frozenset[ResourceRef]]:
     """The groups, without undeclared ones that are ignored, and the declared ones that are not known."""
     declared = {one.ref for one in desired if is_group(one.ref)}
@@ -287,19 +287,19 @@ def _live_groups(
                 {**reading.groups, **asked.groups}, {**reading.denied, **asked.denied}, reading.unread
             )
     except ClusterError as error:
-        untold[_GROUPS].append(f"groups: {error.message}")
+        unchecked[_GROUPS].append(f"groups: {error.message}")
         return {}, frozenset(declared)
     denied = {ref: reading.denied[ref.name] for ref in sorted(declared) if ref.name in reading.denied}
     for ref, why in [*denied.items()][:1]:
-        untold[_GROUPS].append(f"{len(denied):,} declared groups, such as {ref.name}: {why}")
+        unchecked[_GROUPS].append(f"{len(denied):,} declared groups, such as {ref.name}: {why}")
     groups = {
         name: group
         for name, group in sorted(reading.groups.items())
         if group_ref(name) in declared or not matches(name, settings.ignore)
     }
     if reading.unread:
-        untold[_GROUPS].append(f"groups: {reading.unread}")
+        unchecked[_GROUPS].append(f"groups: {reading.unread}")
     partly = [group for group in groups.values() if group.unread]
     for group in partly[:1]:
-        untold[_GROUPS].append(f"a part of {len(partly):,} groups, such as {group.name}: {group.unread}")
+        unchecked[_GROUPS].append(f"a part of {len(partly):,} groups, such as {group.name}: {group.unread}")
     return groups, frozenset(denied)

@@ -45,7 +45,7 @@ class By(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ImportLayout:
     """How files are to be laid out.
 
     Attributes:
@@ -107,7 +107,7 @@ def make_import(
     selection: Selection,
     declared: Mapping[ResourceRef, Location | None],
     context: Context,
-    layout: Layout,
+    layout: ImportLayout,
 ) -> Import:
     """Make manifest files of live resources.
 
@@ -171,7 +171,7 @@ def _unread(ref: ResourceRef, observation: Observation) -> str | None:
     return observed.live.unread or None if observed.live is not None else None
 
 
-def _stays(place: Location | None, path: Path, layout: Layout) -> bool:
+def _stays(place: Location | None, path: Path, layout: ImportLayout) -> bool:
     """Whether a manifest that exists is left as it is, rather than written anew in its own file."""
     return not (layout.overwrite and place is not None and _same(Path(place.file), path))
 
@@ -183,7 +183,7 @@ def _same(one: Path, other: Path) -> bool:
 # --- files -----------------------------------------------------------------------------------------
 
 
-def _paths(refs: Collection[ResourceRef], layout: Layout) -> dict[ResourceRef, Path]:
+def _paths(refs: Collection[ResourceRef], layout: ImportLayout) -> dict[ResourceRef, Path]:
     """The file of each resource; the same whatever is declared already."""
     name_of: Callable[[str], str] = prefix if layout.by is By.PREFIX else str
     paths: dict[ResourceRef, Path] = {}
@@ -196,7 +196,7 @@ def _paths(refs: Collection[ResourceRef], layout: Layout) -> dict[ResourceRef, P
 
 
 def _files(
-    manifests: Mapping[ResourceRef, LiveManifest], paths: Mapping[ResourceRef, Path], layout: Layout
+    manifests: Mapping[ResourceRef, LiveManifest], paths: Mapping[ResourceRef, Path], layout: ImportLayout
 ) -> tuple[ImportedFile, ...]:
     together: dict[Path, list[ResourceRef]] = defaultdict(list)
     for ref in manifests:

@@ -58,7 +58,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicStanding:
+class TopicStatus:
     """A topic.
 
     Attributes:
@@ -89,7 +89,7 @@ class TopicStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupStanding:
+class GroupStatus:
     """A group.
 
     Attributes:
@@ -112,7 +112,7 @@ class GroupStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StatusReport:
     """One reading of what was selected, by name.
 
     Attributes:
@@ -124,8 +124,8 @@ class Standing:
         missed: The globs that nothing fits, each with the nearest name that there is.
     """
 
-    topics: tuple[TopicStanding, ...] = ()
-    groups: tuple[GroupStanding, ...] = ()
+    topics: tuple[TopicStatus, ...] = ()
+    groups: tuple[GroupStatus, ...] = ()
     unread: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     hidden: int = 0
@@ -139,9 +139,9 @@ def members_of(intent: Intent) -> int | None:
     return expected if isinstance(expected, int) else None
 
 
-def read_standing(
+def read_status(
     cluster: ClusterReader, desired: Sequence[Desired] | None, selection: Selection
-) -> Standing:
+) -> StatusReport:
     """Read what is selected from a cluster, in a few calls.
 
     Args:
@@ -150,7 +150,7 @@ def read_standing(
         selection: What is looked at.
 
     Raises:
-        ClusterError: It cannot be read at all. What is missing besides is told in `Standing.unread`.
+        ClusterError: It cannot be read at all. What is missing besides is told in `StatusReport.unread`.
     """
     declared = {one.ref for one in desired or () if one.state is not None}
     wanted = [ref for ref in sorted(declared) if is_topic(ref) and selection.takes(ref, declared)]
@@ -205,7 +205,7 @@ def assemble(
     desired: Sequence[Desired] | None,
     selection: Selection,
     unread: Iterable[str] = (),
-) -> Standing:
+) -> StatusReport:
     """Put what was read of a cluster beside what manifests declare."""
     declared = {one.ref: one.intent for one in desired or () if one.state is not None}
     live = {
@@ -218,7 +218,7 @@ def assemble(
     everything = Selection(selection.globs, selection.kinds)
     readers = _readers(reading.groups.values())
     topics = tuple(
-        TopicStanding(
+        TopicStatus(
             ref.name,
             observation.resources.get(ref),
             None if desired is None else ref in declared,
@@ -230,7 +230,7 @@ def assemble(
         if is_topic(ref) and (ref in observation.resources or ref not in observation.invisible)
     )
     groups = tuple(
-        GroupStanding(
+        GroupStatus(
             ref.name,
             reading.groups.get(ref.name),
             ref in live and ref.name not in reading.groups and ref.name not in reading.denied,
@@ -243,7 +243,7 @@ def assemble(
         if is_group(ref)
     )
     names = [ref.name for ref in chosen]
-    return Standing(
+    return StatusReport(
         topics,
         groups,
         (*unread, *_unread(observation, reading, chosen)),

@@ -14,7 +14,7 @@ from kafkaform.resources.values import label, single
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkaform.audit.entries import Entry, RecordedField
+    from kafkaform.audit.entries import AuditEntry, RecordedField
     from kafkaform.core.model import Desired, FieldValue, Observed, ResourceRef
     from kafkaform.resources.base import Kind
 
@@ -39,8 +39,8 @@ class Reversal:
 
 
 def reversal(
-    changes: Sequence[Entry],
-    record: Sequence[Entry],
+    changes: Sequence[AuditEntry],
+    record: Sequence[AuditEntry],
     desired: Mapping[ResourceRef, Desired],
     *,
     force: bool = False,
@@ -70,8 +70,8 @@ def reversal(
 class _Undoing:
     """One change on its way back."""
 
-    entry: Entry
-    later: Sequence[Entry]
+    entry: AuditEntry
+    later: Sequence[AuditEntry]
     declared: Desired | None
     force: bool
     found: Reversal
@@ -187,7 +187,7 @@ class _Undoing:
         self.found.notes.append(f"{self.entry.id} {self.entry.ref}: {what}")
 
 
-def _did(entry: Entry, *, certain: bool | None = None) -> str:
+def _did(entry: AuditEntry, *, certain: bool | None = None) -> str:
     """`run1 changed`, or `run1 may have changed` where that is not known."""
     done = {"create": "created", "update": "changed", "delete": "deleted"}[entry.action]
     sure = entry.took_place if certain is None else certain

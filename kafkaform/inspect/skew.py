@@ -35,7 +35,7 @@ DEFAULT_REMOTE_ASSIGNOR = "uniform"
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class DeclaredReader:
     """A declared group that reads a topic.
 
     Attributes:
@@ -160,7 +160,7 @@ def declared_partitions(desired: Sequence[Desired], topic: str) -> int | None:
     return None
 
 
-def readers(desired: Sequence[Desired], topic: str) -> tuple[Reader, ...]:
+def readers(desired: Sequence[Desired], topic: str) -> tuple[DeclaredReader, ...]:
     """The declared groups that read a topic, where it is said how many members they have.
 
     Share and streams groups are left out: they do not give a partition to one member by an assignor that
@@ -172,10 +172,10 @@ def readers(desired: Sequence[Desired], topic: str) -> tuple[Reader, ...]:
         if topic not in group.topics or not members:
             continue
         if group.protocol == CLASSIC:
-            found.append(Reader(group.desired.ref.name, group.assignors[0], members))
+            found.append(DeclaredReader(group.desired.ref.name, group.assignors[0], members))
         elif group.protocol == CONSUMER:
             assignor = group.declared_client.get(REMOTE_ASSIGNOR, DEFAULT_REMOTE_ASSIGNOR)
-            found.append(Reader(group.desired.ref.name, assignor, members))
+            found.append(DeclaredReader(group.desired.ref.name, assignor, members))
     return tuple(found)
 
 
@@ -197,7 +197,7 @@ class PartitionLog:
 
 
 @dataclass(frozen=True, slots=True)
-class LogReading:
+class TopicLogs:
     """One reading of the logs of topics.
 
     Attributes:
@@ -211,7 +211,7 @@ class LogReading:
     notes: tuple[str, ...] = ()
 
 
-def read_logs(cluster: LogReader, topics: Mapping[str, int], since_ms: int | None = None) -> LogReading:
+def read_logs(cluster: LogReader, topics: Mapping[str, int], since_ms: int | None = None) -> TopicLogs:
     """Read how far logs reach, in a few requests however many partitions there are.
 
     They end before the first open transaction: a reader of committed records would wait there.
@@ -249,7 +249,7 @@ def read_logs(cluster: LogReader, topics: Mapping[str, int], since_ms: int | Non
         logs[name] = tuple(
             _log(number, spans[name, number], sizes.get((name, number))) for number in range(count)
         )
-    return LogReading(logs, failed, tuple(notes))
+    return TopicLogs(logs, failed, tuple(notes))
 
 
 def _log(number: int, span: LogSpan, size: int | None) -> PartitionLog:

@@ -21,7 +21,7 @@ _MOST_OF_ONE_SECOND = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class EarlierReports:
     """What a folder has of earlier reports.
 
     Attributes:
@@ -33,7 +33,7 @@ class Earlier:
     damaged: tuple[str, ...] = ()
 
 
-def earlier(folder: Path, report: Report, read: Callable[[Path], Report]) -> Earlier:
+def earlier(folder: Path, report: Report, read: Callable[[Path], Report]) -> EarlierReports:
     """The reports of a folder that a trend of this report can be drawn with.
 
     Args:
@@ -56,7 +56,7 @@ def earlier(folder: Path, report: Report, read: Callable[[Path], Report]) -> Ear
         same = one.cluster_id == report.cluster_id
         if same and not topics.isdisjoint(topic.name for topic in one.topics):
             found.append(one)
-    return Earlier(tuple(sorted(found, key=lambda one: one.created_at)), tuple(damaged))
+    return EarlierReports(tuple(sorted(found, key=lambda one: one.created_at)), tuple(damaged))
 
 
 def keep(folder: Path, report: Report, text: str, write: Callable[[Path, str], None]) -> Path:

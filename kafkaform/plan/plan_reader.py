@@ -9,6 +9,7 @@ from kafkaform.core.errors import PlanFileError
 from kafkaform.core.layout import format_assignment, parse_assignment
 from kafkaform.core.model import (
     Change,
+    ChangeOrigin,
     Consent,
     Create,
     Delete,
@@ -16,7 +17,6 @@ from kafkaform.core.model import (
     FieldChange,
     FieldValue,
     Location,
-    Origin,
     Plan,
     PlannedChange,
     Reader,
@@ -210,9 +210,11 @@ def _partitions_of(value: FieldValue) -> int:
     return len(assignment) if known and format_assignment(assignment) == value else 0
 
 
-def _origin(item: Object, at: str, fields: tuple[FieldChange, ...]) -> tuple[Origin, tuple[str, ...]]:
-    origin, earlier = Origin(item["from"]), tuple(item["earlier"])
-    if bool(earlier) != (origin is Origin.MIXED) or not {field.path for field in fields}.issuperset(earlier):
+def _origin(item: Object, at: str, fields: tuple[FieldChange, ...]) -> tuple[ChangeOrigin, tuple[str, ...]]:
+    origin, earlier = ChangeOrigin(item["from"]), tuple(item["earlier"])
+    if bool(earlier) != (origin is ChangeOrigin.MIXED) or not {field.path for field in fields}.issuperset(
+        earlier
+    ):
         _fail(f"{at}.origin.earlier", "not the fields that a mixed change has of its own")
     return origin, earlier
 

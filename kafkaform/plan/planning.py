@@ -27,7 +27,7 @@ from kafkaform.core.model import (
     risk_of,
 )
 from kafkaform.core.moves import MoveOptions
-from kafkaform.core.operations import AlterConfigs, Reassign
+from kafkaform.core.operations import Phase, Reassign
 from kafkaform.plan.placement_planning import with_copies, with_placements
 from kafkaform.plan.planner import diff, readers_of
 from kafkaform.plan.policy import PRUNED, Policy, is_own, matches
@@ -400,8 +400,8 @@ def validated(plan: Plan, cluster: ResourceReader) -> Plan:
 
 def _requests(asked: Sequence[Operation]) -> Iterator[Sequence[Operation]]:
     """What is checked at a time: a resource whose configs are altered in two steps comes in two requests."""
-    late = [o for o in asked if isinstance(o, AlterConfigs) and o.least_in_sync]
-    yield from batches(o for o in asked if not (isinstance(o, AlterConfigs) and o.least_in_sync))
+    late = [o for o in asked if o.phase is Phase.CONFIGURE_IN_SYNC]
+    yield from batches(o for o in asked if o.phase is not Phase.CONFIGURE_IN_SYNC)
     yield from batches(late)
 
 

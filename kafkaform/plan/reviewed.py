@@ -29,7 +29,7 @@ _WAITS = {Status.NEEDS_CONSENT: "needs consent", Status.REFUSED: "is refused"}
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ReviewComparison:
     """How a plan made now stands to the one that was reviewed; each entry is one printable line.
 
     Attributes:
@@ -44,7 +44,7 @@ class Comparison:
     beyond: bool = False
 
 
-def compare(reviewed: Made, now: Made, desired: Iterable[Desired]) -> Comparison:
+def compare(reviewed: Made, now: Made, desired: Iterable[Desired]) -> ReviewComparison:
     """Compare what two plans would do.
 
     Args:
@@ -62,7 +62,7 @@ def compare(reviewed: Made, now: Made, desired: Iterable[Desired]) -> Comparison
         of_one = _resource(changes.get(ref), changes_now.get(ref), declared.get(ref), plan_now)
         found += (replace(finding, text=f"{_named(ref)} {finding.text}") for finding in of_one)
     found += (_Finding(said) for said in _consents(plan, plan_now))
-    return Comparison(
+    return ReviewComparison(
         tuple(finding.text for finding in found if finding.stops),
         tuple(finding.text for finding in found if not finding.stops),
         any(finding.beyond for finding in found if finding.stops),

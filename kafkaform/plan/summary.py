@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import Origin, Severity, Status
+from kafkaform.core.model import ChangeOrigin, Severity, Status
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import counted, listed
 from kafkaform.resources.topic.copying import TOGETHER
@@ -91,7 +91,7 @@ def summary_sentence(plan: Plan, words: Callable[[str], str] = printable) -> str
     if s.refused:
         parts.append(f"{s.refused:,} refused")
     also = f" Also {', '.join(opened)}." if opened else ""
-    foreign = sum(c.origin in {Origin.DRIFT, Origin.MIXED} for c in plan.changes)
+    foreign = sum(c.origin in {ChangeOrigin.DRIFT, ChangeOrigin.MIXED} for c in plan.changes)
     if foreign:
         also += f" {foreign:,} of them {'is' if foreign == 1 else 'are'} not from this branch, or not only."
     also += "".join(f" {words(found.message)}." for found in plan.diagnostics if found.code == TOGETHER)

@@ -1,4 +1,4 @@
-"""A checkup as text for people and as JSON for programs."""
+"""A health report as text for people and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import Severity
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import counted
-from kafkaform.inspect.health_check import Verdict
+from kafkaform.inspect.health_check import HealthVerdict
 from kafkaform.report import notes
 from kafkaform.report.diagnostics import as_json
 from kafkaform.report.findings import Reported, abridged
@@ -19,16 +19,20 @@ from kafkaform.rules.health import offline, under_min_isr, under_replicated
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from kafkaform.inspect.health_check import Checkup
+    from kafkaform.inspect.health_check import HealthReport
 
-_VERDICTS = {Verdict.HEALTHY: "bold green", Verdict.UNHEALTHY: "bold red", Verdict.UNKNOWN: "bold yellow"}
+_VERDICTS = {
+    HealthVerdict.HEALTHY: "bold green",
+    HealthVerdict.UNHEALTHY: "bold red",
+    HealthVerdict.UNKNOWN: "bold yellow",
+}
 _WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 _NAME = 80
 
 
-def figures(checkup: Checkup) -> dict[str, int | None]:
-    """A checkup in numbers; None where it is not known."""
-    health = checkup.health
+def figures(report: HealthReport) -> dict[str, int | None]:
+    """A health report in numbers; None where it is not known."""
+    health = report.health
     return {
         "brokers": len(health.brokers),
         "topics": len(health.topics),
@@ -37,71 +41,72 @@ def figures(checkup: Checkup) -> dict[str, int | None]:
         "under_replicated_partitions": len(under_replicated(health)),
         "under_min_isr_partitions": len(under_min_isr(health)),
         "reassigning_partitions": None if health.reassigning is None else len(health.reassigning),
-        "groups": len(checkup.groups),
+        "groups": len(report.groups),
     }
 
 
-def headline(checkup: Checkup, name: str) -> str:
+def headline(report: HealthReport, name: str) -> str:
     """What was looked at, and the verdict: `cluster prod: 3 brokers, 90 topics, 270 partitions: healthy`."""
-    health = checkup.health
+    health = report.health
     looked_at = {
         "broker": health.brokers,
         "topic": health.topics,
         "partition": health.partitions,
-        **({"group": checkup.groups} if checkup.groups else {}),
+        **({"group": report.groups} if report.groups else {}),
     }
     seen = ", ".join(counted(len(things), noun) for noun, things in looked_at.items())
-    return f"cluster {clipped(name, _NAME)}: {seen}: {checkup.verdict}{_tally(checkup)}"
+    return f"cluster {clipped(name, _NAME)}: {seen}: {report.verdict}{_tally(report)}"
 
 
-def render_checkup(checkup: Checkup, name: str, *, verbose: bool = False, width: int | None = None) -> Text:
-    """Word a checkup.
+def render_health(
+    report: HealthReport, name: str, *, verbose: bool = False, width: int | None = None
+) -> Text:
+    """Word a health report.
 
     Args:
-        checkup: What was found.
+        report: What was found.
         name: What the reader calls the cluster.
         verbose: List every finding, also where one rule has many.
         width: Where to wrap prose, in columns; None leaves it in whole lines.
     """
     page = Page(width)
-    lead, _, verdict = headline(checkup, name).rpartition(": ")
+    lead, _, verdict = headline(report, name).rpartition(": ")
     if page.fits(f"{lead}: {verdict}"):
-        page.line(f"{lead}: ", (verdict, _VERDICTS[checkup.verdict]))
+        page.line(f"{lead}: ", (verdict, _VERDICTS[report.verdict]))
     else:
         page.note("", f"{lead}:", indent=0)
-        page.line((verdict, _VERDICTS[checkup.verdict]), indent=2)
-    notes.listing(page, checkup.findings if verbose else abridged(checkup.findings))
-    for untold in checkup.untold:
-        style = "yellow" if untold.matters else "dim"
-        what = clipped(untold.what, PROSE)
-        if page.fits(f"  not told {untold.code}  {what}"):
-            page.line((f"not told {untold.code}", style), f"  {what}", indent=2)
+        page.line((verdict, _VERDICTS[report.verdict]), indent=2)
+    notes.listing(page, report.findings if verbose else abridged(report.findings))
+    for rule in report.unchecked:
+        style = "yellow" if rule.matters else "dim"
+        what = clipped(rule.what, PROSE)
+        if page.fits(f"  not told {rule.code}  {what}"):
+            page.line((f"not told {rule.code}", style), f"  {what}", indent=2)
         else:
-            page.line((f"not told {untold.code}", style), indent=2)
+            page.line((f"not told {rule.code}", style), indent=2)
             page.note("", what, indent=FIELD_INDENT)
     return page.text
 
 
-def checkup_to_json(checkup: Checkup, name: str) -> str:
-    """A checkup for programs, with a line break at the end; `healthy` is null where it could not be told."""
-    quorum = checkup.health.quorum
-    healthy = {Verdict.HEALTHY: True, Verdict.UNHEALTHY: False, Verdict.UNKNOWN: None}
+def health_to_json(report: HealthReport, name: str) -> str:
+    """Write a health report for programs; `healthy` is null where that is not known."""
+    quorum = report.health.quorum
+    healthy = {HealthVerdict.HEALTHY: True, HealthVerdict.UNHEALTHY: False, HealthVerdict.UNKNOWN: None}
     content = {
-        "cluster": {"id": checkup.health.cluster_id or None, "name": name},
-        "healthy": healthy[checkup.verdict],
-        "fail_on": checkup.fail_on.value,
-        "controller": quorum.leader if quorum is not None else checkup.health.controller,
-        "summary": figures(checkup),
-        "diagnostics": [as_json(Reported(finding)) for finding in checkup.findings],
+        "cluster": {"id": report.health.cluster_id or None, "name": name},
+        "healthy": healthy[report.verdict],
+        "fail_on": report.fail_on.value,
+        "controller": quorum.leader if quorum is not None else report.health.controller,
+        "summary": figures(report),
+        "diagnostics": [as_json(Reported(finding)) for finding in report.findings],
         "unread": [
-            {"code": untold.code, "reason": untold.what, "matters": untold.matters}
-            for untold in checkup.untold
+            {"code": rule.code, "reason": rule.what, "matters": rule.matters} for rule in report.unchecked
         ],
     }
     return json.dumps(content, indent=2) + "\n"
 
 
-def _tally(checkup: Checkup) -> str:
-    counts = Counter(finding.severity for finding in checkup.findings if finding.waived is None)
+def _tally(report: HealthReport) -> str:
+    counts = Counter(finding.severity for finding in report.findings if finding.waived is None)
     parts = [counted(counts[severity], word) for severity, word in _WORDS.items() if counts[severity]]
     return f" ({', '.join(parts)})" if parts else ""

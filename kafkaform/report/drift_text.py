@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from kafkaform.core.printable import clipped
-from kafkaform.inspect.drift import Form, Verdict
+from kafkaform.inspect.drift import DriftVerdict, Form
 from kafkaform.plan.plan_header import ADDRESSES, provenance
 from kafkaform.report import notes
 from kafkaform.report.drift_ways import BY_HAND, UNDECLARED_FIRST, accepting, line_words, restoring
@@ -34,7 +34,11 @@ if TYPE_CHECKING:
     from kafkaform.report.page import Part
 
 
-_STYLES = {Verdict.CLEAN: "bold green", Verdict.DRIFT: "bold red", Verdict.UNKNOWN: "bold yellow"}
+_STYLES = {
+    DriftVerdict.CLEAN: "bold green",
+    DriftVerdict.DRIFT: "bold red",
+    DriftVerdict.UNKNOWN: "bold yellow",
+}
 _WIDEST_NAME = 36
 
 

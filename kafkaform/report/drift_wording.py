@@ -11,7 +11,7 @@ from kafkaform.core.groups import OFFSETS_PREFIX
 from kafkaform.core.model import Risk, Update, judgements
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import command, counted, short_commit
-from kafkaform.inspect.drift import Cause, Form, Verdict
+from kafkaform.inspect.drift import DriftCause, DriftVerdict, Form
 from kafkaform.resources import KINDS
 from kafkaform.resources.values import Worded, single, worded
 
@@ -25,7 +25,7 @@ _WORD = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class DriftCounts:
     """A drift in numbers.
 
     Attributes:
@@ -51,10 +51,10 @@ class Tally:
     unknown: int
 
 
-def tally(drift: Drift) -> Tally:
+def tally(drift: Drift) -> DriftCounts:
     """Count what drifted."""
     forms = Counter(drifted.form for drifted in drift.resources)
-    return Tally(
+    return DriftCounts(
         drifted=len(drift.resources),
         differs=forms[Form.DIFFERS],
         missing=forms[Form.MISSING],
@@ -106,11 +106,11 @@ def summary_sentence(drift: Drift) -> str:
 
 def _lead(drift: Drift) -> str:
     match drift.verdict:
-        case Verdict.UNKNOWN:
+        case DriftVerdict.UNKNOWN:
             return "Could not tell"
-        case Verdict.DRIFT:
+        case DriftVerdict.DRIFT:
             return "Drift"
-        case Verdict.CLEAN:
+        case DriftVerdict.CLEAN:
             return "No drift"
 
 
@@ -158,13 +158,13 @@ def since_field(ref: ResourceRef, one: FieldDrift) -> str | None:
         return "not known: no apply on record is known to have set it"
     when = _maybe(past.last)
     manifest = "the manifest says otherwise" if one.declared else "the manifest does not declare it"
-    if past.cause is Cause.MANIFEST:
+    if past.cause is DriftCause.MANIFEST:
         return f"{when} set the live value; {manifest}"
     value = _set(ref, one, past.last)
     away = f"{_gone(one.change.path)} since, {_OTHERWISE}"
     if one.change.before is not None:
         away = f"changed since, {_OTHERWISE}"
-    both = f"; {manifest}, too" if past.cause is Cause.BOTH else ""
+    both = f"; {manifest}, too" if past.cause is DriftCause.BOTH else ""
     source = f"; the live value is the one that {apply_words(past.source)} set" if past.source else ""
     return f"{when} {value}; {away}{both}{source}"
 
@@ -175,12 +175,12 @@ def since_whole(drifted: ResourceDrift) -> str | None:
     if past is None:
         return None
     missing = drifted.form is Form.MISSING
-    if past.cause is Cause.UNRECORDED:
+    if past.cause is DriftCause.UNRECORDED:
         return "not known: no apply on record is known to have made it"
     if past.last is None:
         deleted = f"an apply deleted it ({printable(command('history', str(drifted.ref)))})"
         return f"{deleted}; {'the manifest declares it' if missing else f'made again since, {_OTHERWISE}'}"
-    if past.cause is Cause.CLUSTER:
+    if past.cause is DriftCause.CLUSTER:
         gone = KINDS[drifted.ref.kind].endings
         return f"{apply_words(past.last)} made or changed it; {gone} since, {_OTHERWISE}"
     when = _maybe(past.last)

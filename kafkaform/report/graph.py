@@ -24,7 +24,7 @@ _BY_NOBODY = "declared by nobody"
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class GraphNode:
     """A resource.
 
     Attributes:
@@ -41,7 +41,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class GraphEdge:
     """A resource that reads a topic.
 
     Attributes:
@@ -63,19 +63,19 @@ class Edge:
 class Graph:
     """Resources, and which of them read which topics, in a stable order."""
 
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveGraph:
     """What a cluster has: every resource by name, and what is known of the groups."""
 
     inventory: frozenset[ResourceRef]
     groups: Mapping[str, Group]
 
 
-def graph_of(desired: Iterable[Desired], live: Live | None = None, ignore: Sequence[str] = ()) -> Graph:
+def graph_of(desired: Iterable[Desired], live: LiveGraph | None = None, ignore: Sequence[str] = ()) -> Graph:
     """The graph of what manifests declare, and of what a cluster has besides.
 
     Args:
@@ -104,11 +104,11 @@ def graph_of(desired: Iterable[Desired], live: Live | None = None, ignore: Seque
     }
     return Graph(
         tuple(
-            Node(ref, declared.get(ref, ""), ref in declared, None if live is None else ref in present)
+            GraphNode(ref, declared.get(ref, ""), ref in declared, None if live is None else ref in present)
             for ref in sorted({*declared, *present, *named}, key=lambda ref: (kind_order(ref.kind), ref.name))
         ),
         tuple(
-            Edge(*pair, pair in edges, None if live is None else pair in reading, reading.get(pair))
+            GraphEdge(*pair, pair in edges, None if live is None else pair in reading, reading.get(pair))
             for pair in sorted({*edges, *reading})
         ),
     )
@@ -197,7 +197,7 @@ def render_dot(graph: Graph) -> str:
     return "\n".join([*lines, "}"])
 
 
-def _dashed(edge: Edge) -> list[str]:
+def _dashed(edge: GraphEdge) -> list[str]:
     return [] if edge.declared else ["style=dashed"]
 
 
@@ -209,7 +209,7 @@ def _dot_text(text: str) -> str:
 # --- both ------------------------------------------------------------------------------------------
 
 
-def _ids(nodes: Iterable[Node]) -> dict[ResourceRef, str]:
+def _ids(nodes: Iterable[GraphNode]) -> dict[ResourceRef, str]:
     """An id for each node that its name alone decides as far as possible: then diagrams compare well."""
     ids: dict[ResourceRef, str] = {}
     taken: set[str] = set()
@@ -224,7 +224,7 @@ def _ids(nodes: Iterable[Node]) -> dict[ResourceRef, str]:
     return ids
 
 
-def _lines(node: Node) -> Iterator[str]:
+def _lines(node: GraphNode) -> Iterator[str]:
     yield node.ref.name
     if node.team:
         yield node.team
@@ -234,7 +234,7 @@ def _lines(node: Node) -> Iterator[str]:
         yield "does not exist"
 
 
-def _note(edge: Edge) -> str:
+def _note(edge: GraphEdge) -> str:
     if edge.live is False:
         return "reads nothing"
     return f"lag {edge.lag:,}" if edge.lag is not None else ""

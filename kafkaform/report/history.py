@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from kafkaform.audit.entries import Entry, Log, RecordedField
+    from kafkaform.audit.entries import AuditEntry, AuditRecord, RecordedField
 
 FORMAT_VERSION = 1
 UNKNOWN = "result unknown (killed, or still running)"
@@ -37,7 +37,7 @@ _NAME = 280
 
 
 def render_history(
-    entries: Sequence[Entry], earlier: int, *, verbose: bool = True, width: int | None = None
+    entries: Sequence[AuditEntry], earlier: int, *, verbose: bool = True, width: int | None = None
 ) -> Text:
     """Word changes apply by apply, in the order in which they are given.
 
@@ -68,7 +68,7 @@ def render_history(
     return page.text
 
 
-def history_to_json(entries: Sequence[Entry], log: Log) -> str:
+def history_to_json(entries: Sequence[AuditEntry], log: AuditRecord) -> str:
     """The same for programs, with a line break at the end."""
     content = {
         "format_version": FORMAT_VERSION,
@@ -78,7 +78,7 @@ def history_to_json(entries: Sequence[Entry], log: Log) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
-def result_of(entry: Entry) -> str:
+def result_of(entry: AuditEntry) -> str:
     """How a change ended, in a few words."""
     if entry.outcome is None:
         return f"{entry.action}: {UNKNOWN}"
@@ -91,7 +91,7 @@ def _number(change_id: str) -> int:
     return int(change_id.rpartition(".")[2])
 
 
-def _apply(page: Page, entry: Entry, *, named: bool) -> None:
+def _apply(page: Page, entry: AuditEntry, *, named: bool) -> None:
     time = entry.at[:19].replace("T", " ")
     parts = [f"{time} UTC", f"{clipped(entry.who, _WORD)} on {clipped(entry.host, _WORD)}"]
     if entry.commit:
@@ -110,7 +110,7 @@ def _apply(page: Page, entry: Entry, *, named: bool) -> None:
         page.line((clipped(entry.url, PROSE), "dim"), indent=2)
 
 
-def _change(page: Page, entry: Entry, *, verbose: bool) -> None:
+def _change(page: Page, entry: AuditEntry, *, verbose: bool) -> None:
     fine = entry.outcome is not None and entry.outcome.result in {"applied", "already"}
     symbol, style = SYMBOLS[entry.action] if fine else ("?" if entry.outcome is None else "!", "red")
     title = f"{entry.id}  ", clipped(str(entry.ref), _NAME), f"  {result_of(entry)}"
@@ -137,7 +137,7 @@ def _change(page: Page, entry: Entry, *, verbose: bool) -> None:
         _details(page, entry, "  (was so already)" if fine else "  (not done)", unsure)
 
 
-def _brief(entry: Entry) -> str:
+def _brief(entry: AuditEntry) -> str:
     """What a line says of the fields of a change: values of the few of an update, else how many there are."""
     consents = ", ".join(hazard for hazard, _ in entry.consents)
     consented = f" (with consent to {consents})" if consents else ""
@@ -148,7 +148,7 @@ def _brief(entry: Entry) -> str:
     return f"{count}{consented}"
 
 
-def _short(entry: Entry, field: RecordedField) -> str:
+def _short(entry: AuditEntry, field: RecordedField) -> str:
     """What an update made of a field, without raw values."""
     told = _transition(entry, field)
     if isinstance(told, Transition) and told.told:
@@ -157,7 +157,7 @@ def _short(entry: Entry, field: RecordedField) -> str:
     return " → ".join(sides)
 
 
-def _details(page: Page, entry: Entry, apart: str, unsure: Collection[str]) -> None:
+def _details(page: Page, entry: AuditEntry, apart: str, unsure: Collection[str]) -> None:
     """Every field and consent of a change; `apart` is said of fields that were not carried out."""
     done = {field.path for field in entry.carried_out}
     for field in entry.fields[:_MOST_FIELDS]:
@@ -176,7 +176,7 @@ def _details(page: Page, entry: Entry, apart: str, unsure: Collection[str]) -> N
         page.note("consent: ", f"{hazard}: {clipped(reason, PROSE)}", "dim", indent=FIELD_INDENT)
 
 
-def _transition(entry: Entry, field: RecordedField) -> Transition | str:
+def _transition(entry: AuditEntry, field: RecordedField) -> Transition | str:
     before, after = (single(entry.ref.kind, field.path, value) for value in (field.before, field.after))
     match entry.action:
         case "create":
@@ -193,7 +193,7 @@ def _transition(entry: Entry, field: RecordedField) -> Transition | str:
             return Transition(before, after)
 
 
-def _document(entry: Entry) -> dict[str, Any]:
+def _document(entry: AuditEntry) -> dict[str, Any]:
     outcome = entry.outcome
     done = {field.path for field in entry.carried_out}
     unsure = {field.path for field in entry.in_doubt}

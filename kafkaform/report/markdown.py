@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.model import (
+    ChangeOrigin,
     Create,
     Delete,
     Diagnostic,
-    Origin,
     Risk,
     Severity,
     Status,
@@ -67,7 +67,11 @@ _FOREIGN = (
     "\n### Not from this branch\n\nThe manifests asked for these before it, and the cluster differs: "
     "somebody changed it, or an apply is due. Whoever approves this plan approves them too.\n\n"
 )
-_ORIGINS = {Origin.BRANCH: "this branch", Origin.DRIFT: "**before it**", Origin.MIXED: "**both**"}
+_ORIGINS = {
+    ChangeOrigin.BRANCH: "this branch",
+    ChangeOrigin.DRIFT: "**before it**",
+    ChangeOrigin.MIXED: "**both**",
+}
 
 _FEW_UNMANAGED = 30
 """A reviewer wants to see what sort of topics nobody declares, not all of them."""
@@ -107,7 +111,7 @@ def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
     ledger = Ledger(plan)
     found = of_plan(plan)
     ordered = [c for status in reversed(Status) for c in plan.with_status(status)]
-    foreign = [c for c in ordered if c.origin in {Origin.DRIFT, Origin.MIXED}]
+    foreign = [c for c in ordered if c.origin in {ChangeOrigin.DRIFT, ChangeOrigin.MIXED}]
     told = any(c.origin is not None for c in ordered)
     held = [c for c in ordered if c.status is not Status.PLANNED]
     planned = plan.with_status(Status.PLANNED)
@@ -269,7 +273,7 @@ def _consent(consent: Consent) -> str:
 
 def _foreign(planned: PlannedChange) -> str:
     what = f"{action_of(planned.change)} {code(str(planned.ref))}"
-    if planned.origin is Origin.MIXED:
+    if planned.origin is ChangeOrigin.MIXED:
         what += f": {', '.join(code(label(path)) for path in planned.earlier)}"
     return f"- {what}\n"
 

@@ -216,6 +216,8 @@ def _folded(row: Sequence[Cell], widths: Sequence[int]) -> Iterator[list[Cell]]:
 
 def _pieces(text: str, width: int) -> Iterator[str]:
     """Lines, broken at blanks only."""
+    if cell_len(text) > width:
+        text = text.strip(" ")
     while cell_len(text) > width:
         end = len(text)
         while end and cell_len(text[:end]) > width:

@@ -1,4 +1,4 @@
-"""Metrics in Prometheus' text format, for the textfile collector of node_exporter, and those of a checkup."""
+"""The results of `doctor` and `drift` as metrics, for the textfile collector of node_exporter."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
-from kafkaform.inspect.health_check import Verdict
+from kafkaform.inspect.drift import DriftVerdict
+from kafkaform.inspect.health_check import HealthVerdict
 from kafkaform.report.doctor import figures
+from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kafkaform.inspect.health_check import Checkup
+    from kafkaform.core.model import ResourceRef
+    from kafkaform.inspect.drift import Drift
+    from kafkaform.inspect.health_check import HealthReport
 
 
 class Gauges:
@@ -67,44 +71,103 @@ _FIGURES = {
 }
 
 
-def doctor_metrics(checkup: Checkup | None, name: str, at: float) -> str:
-    """The metrics of a checkup.
+def doctor_metrics(report: HealthReport | None, name: str, at: float) -> str:
+    """The metrics of a health report.
 
     Args:
-        checkup: What was found; None where the cluster could not be read: it then counts as not healthy.
+        report: What was found; None where the cluster could not be read: it then counts as not healthy.
         name: What the configuration calls the cluster.
         at: When, in seconds since 1970.
     """
     gauges = Gauges(name)
-    verdict = checkup.verdict if checkup is not None else Verdict.UNKNOWN
-    gauges.add("kafkaform_healthy", "Whether the cluster is known to be healthy.", verdict is Verdict.HEALTHY)
+    verdict = report.verdict if report is not None else HealthVerdict.UNKNOWN
+    gauges.add(
+        "kafkaform_healthy", "Whether the cluster is known to be healthy.", verdict is HealthVerdict.HEALTHY
+    )
     gauges.add(
         "kafkaform_doctor_success",
         "Whether the last run could tell if the cluster is healthy.",
-        verdict is not Verdict.UNKNOWN,
+        verdict is not HealthVerdict.UNKNOWN,
     )
     gauges.add("kafkaform_doctor_last_run_timestamp_seconds", "When the last run ended.", at)
-    if checkup is not None:
-        _add_figures(gauges, checkup)
+    if report is not None:
+        _add_figures(gauges, report)
     return gauges.exposition()
 
 
-def _add_figures(gauges: Gauges, checkup: Checkup) -> None:
-    numbers = figures(checkup)
+def _add_figures(gauges: Gauges, report: HealthReport) -> None:
+    numbers = figures(report)
     for name, documentation in _FIGURES.items():
         if (number := numbers[name]) is not None:
             gauges.add(f"kafkaform_{name}", documentation, number)
-    counts = Counter((f.code, f.severity.value) for f in checkup.findings if f.waived is None)
+    counts = Counter((f.code, f.severity.value) for f in report.findings if f.waived is None)
     gauges.add_each(
         "kafkaform_finding",
         "Findings by rule and severity, without those that manifests waive.",
         ("code", "severity"),
         sorted(counts.items()),
     )
-    lags = ((name, group.lag) for name, group in sorted(checkup.groups.items()))
+    lags = ((name, group.lag) for name, group in sorted(report.groups.items()))
     gauges.add_each(
         "kafkaform_group_lag",
         "Records from a group's committed offsets to the ends of the logs.",
         ("group",),
         (((name,), lag) for name, lag in lags if lag is not None),
     )
+
+
+def drift_metrics(drift: Drift | None, name: str, at: float) -> str:
+    """The metrics of drift.
+
+    Args:
+        drift: What drifted; None where the cluster or the manifests could not be read.
+        name: What the configuration calls the cluster.
+        at: When, in seconds since 1970.
+    """
+    gauges = Gauges(name)
+    told = drift is not None and drift.verdict is not DriftVerdict.UNKNOWN
+    gauges.add(
+        "kafkaform_drift_success",
+        "Whether the last run could tell if the cluster is as declared.",
+        told,
+    )
+    gauges.add("kafkaform_drift_last_run_timestamp_seconds", "When the last run ended.", at)
+    if drift is not None:
+        _add_drift(gauges, drift)
+    return gauges.exposition()
+
+
+def _add_drift(gauges: Gauges, drift: Drift) -> None:
+    gauges.add_each(
+        "kafkaform_drift_resources",
+        "Declared resources that are not as declared.",
+        ("kind",),
+        _by_kind(drifted.ref for drifted in drift.resources),
+    )
+    gauges.add_each(
+        "kafkaform_drift_fields",
+        "Fields that are not as declared; 1 for a resource that is missing, or should not be there.",
+        ("kind", *(kind.noun for kind in KINDS.values()), "drift"),
+        (
+            ((drifted.ref.kind, *_named(drifted.ref), drifted.form.value), drifted.size)
+            for drifted in drift.resources
+        ),
+    )
+    if drift.unmanaged is not None:
+        gauges.add_each(
+            "kafkaform_unmanaged",
+            "Resources on the cluster that no manifest declares.",
+            ("kind",),
+            _by_kind(drift.unmanaged),
+        )
+
+
+def _by_kind(refs: Iterable[ResourceRef]) -> list[tuple[tuple[str], int]]:
+    """A number for every kind: a metric that goes away is taken for one that does not change."""
+    counts = Counter(ref.kind for ref in refs)
+    return [((kind,), counts[kind]) for kind in KINDS]
+
+
+def _named(ref: ResourceRef) -> list[str]:
+    """The name under the label of its kind, which exporters of Kafka's own metrics call the same."""
+    return [ref.name if kind == ref.kind else "" for kind in KINDS]

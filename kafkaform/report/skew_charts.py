@@ -10,7 +10,7 @@ from kafkaform.core.wording import counted
 from kafkaform.report.skew_marks import (
     Bar,
     Chart,
-    Curve,
+    ChartPath,
     Dot,
     Label,
     anchor,
@@ -42,7 +42,7 @@ _GAP = 0.24
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ChartColumn:
     """What one column stands for: an item, or neighbours of which the fullest has this share.
 
     Attributes:
@@ -58,7 +58,7 @@ class Column:
     mean: float
 
 
-def columns(items: Sequence[tuple[int, Estimate]], most: int = MOST_COLUMNS) -> list[Column]:
+def columns(items: Sequence[tuple[int, Estimate]], most: int = MOST_COLUMNS) -> list[ChartColumn]:
     """At most `most` columns for numbered shares, in their order."""
     size = -(-len(items) // most)
     found = []
@@ -67,7 +67,9 @@ def columns(items: Sequence[tuple[int, Estimate]], most: int = MOST_COLUMNS) -> 
         fullest = max((share for _, share in part), key=lambda share: share.value)
         first, last = part[0][0], part[-1][0]
         name = str(first) if first == last else f"{first}-{last}"
-        found.append(Column(name, str(first), fullest, sum(share.value for _, share in part) / len(part)))
+        found.append(
+            ChartColumn(name, str(first), fullest, sum(share.value for _, share in part) / len(part))
+        )
     return found
 
 
@@ -164,9 +166,9 @@ def lorenz_chart(shares: Sequence[float], *, title: str, text: str) -> Chart:
         y_ticks=tuple(Label(0, 100 - tick, f"{tick} %") for tick in ticks),
         x_ticks=tuple(Label(tick, 100, f"{tick} %", anchor(tick)) for tick in ticks),
         curves=(
-            Curve("gap", f"{path}L0 1000Z"),
-            Curve("even", "M0 1000L1000 0"),
-            Curve("line", path),
+            ChartPath("gap", f"{path}L0 1000Z"),
+            ChartPath("even", "M0 1000L1000 0"),
+            ChartPath("line", path),
         ),
     )
 
@@ -243,8 +245,8 @@ def curve_chart(
         y_ticks=tuple(Label(0, down(tick), tick_words(tick)) for tick in scale.ticks),
         x_ticks=tuple(Label(across(at), 100, name, anchor(across(at))) for at, name in x_ticks),
         curves=(
-            *((Curve("band", line([*upper, *reversed(lower)]) + "Z"),) if len(points) > 1 else ()),
-            *((Curve("line", line(middle)),) if len(points) > 1 else ()),
+            *((ChartPath("band", line([*upper, *reversed(lower)]) + "Z"),) if len(points) > 1 else ()),
+            *((ChartPath("line", line(middle)),) if len(points) > 1 else ()),
             *whiskers(
                 [
                     (across(point.at), scale.place(point.value.high), scale.place(point.value.low))

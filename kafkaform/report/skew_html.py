@@ -235,7 +235,7 @@ _WORDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IndexEntry:
     """A topic in the index; `detailed` if the page has a part of it under the anchor."""
 
     topic: TopicResult
@@ -270,9 +270,10 @@ def render_skew_html(report: Report, history: Sequence[Report] = ()) -> str:
     return page(entries=_entries(topics, len(sections)), sections=sections, left_out=left_out)
 
 
-def _entries(topics: Sequence[TopicResult], detailed: int) -> list[Entry]:
+def _entries(topics: Sequence[TopicResult], detailed: int) -> list[IndexEntry]:
     return [
-        Entry(topic, _anchor(number), number < detailed) for number, topic in enumerate(topics[:_MOST_LISTED])
+        IndexEntry(topic, _anchor(number), number < detailed)
+        for number, topic in enumerate(topics[:_MOST_LISTED])
     ]
 
 

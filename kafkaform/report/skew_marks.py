@@ -47,7 +47,7 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class ChartPath:
     """A path in a square of 1000 by 1000; `kind` is its class."""
 
     kind: str
@@ -76,7 +76,7 @@ class Chart:
     y_ticks: tuple[Label, ...]
     x_ticks: tuple[Label, ...]
     bars: tuple[Bar, ...] = ()
-    curves: tuple[Curve, ...] = ()
+    curves: tuple[ChartPath, ...] = ()
     dots: tuple[Dot, ...] = ()
     levels: tuple[float, ...] = ()
     marks: tuple[float, ...] = ()
@@ -84,12 +84,12 @@ class Chart:
     note: str = ""
 
 
-def whiskers(intervals: Sequence[tuple[float, float, float]]) -> tuple[Curve, ...]:
+def whiskers(intervals: Sequence[tuple[float, float, float]]) -> tuple[ChartPath, ...]:
     """Intervals as one path: x in percent, then both ends as parts of the height."""
     path = "".join(
         f"M{10 * x:.0f} {1000 - 1000 * high:.0f}V{1000 - 1000 * low:.0f}" for x, high, low in intervals
     )
-    return (Curve("whisker", path),) if path else ()
+    return (ChartPath("whisker", path),) if path else ()
 
 
 def line(points: Sequence[tuple[float, float]]) -> str:

@@ -325,7 +325,7 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection(Generic[_T]):
+class Excerpt(Generic[_T]):
     """What is shown of many things, in order, and what is only summed up between the two parts."""
 
     first: tuple[_T, ...]
@@ -335,11 +335,11 @@ class Selection(Generic[_T]):
 
 def selected(
     things: Iterable[_T], size: Callable[[_T], float], *, most: int | None, last: int
-) -> Selection[_T]:
+) -> Excerpt[_T]:
     """All things as they come if there are at most `most`; else the largest ones and the `last` smallest."""
     given = tuple(things)
     if most is None or len(given) <= most:
-        return Selection(given)
+        return Excerpt(given)
     ordered = tuple(sorted(given, key=size, reverse=True))
     first = most // 2 - last
-    return Selection(ordered[:first], ordered[first : len(ordered) - last], ordered[len(ordered) - last :])
+    return Excerpt(ordered[:first], ordered[first : len(ordered) - last], ordered[len(ordered) - last :])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from kafkaform.core.groups import Group, Member
-    from kafkaform.inspect.resource_status import GroupStanding, Standing, TopicStanding
+    from kafkaform.inspect.resource_status import GroupStatus, StatusReport, TopicStatus
     from kafkaform.report.page import Row
 
 _NOTHING = "-"
@@ -57,39 +57,39 @@ _PARTITION_COLUMNS = (
 _IDLE_COLUMNS = (Column("IDLE MEMBER", least=11), Column("HOST", least=10), Column("ID", least=10))
 
 
-def render_status(standing: Standing, globs: Collection[str] = (), *, width: int | None = None) -> Text:
+def render_status(report: StatusReport, globs: Collection[str] = (), *, width: int | None = None) -> Text:
     """Word a reading for people.
 
     Args:
-        standing: What was read.
+        report: What was read.
         globs: The names that were asked for: where one of them is the only group, its partitions are shown.
         width: The characters of a line of the terminal; None where no terminal reads it: then no name is
             folded, and none is left out.
     """
     parts = []
-    if standing.topics:
-        rows = [_topic_row(topic, width) for topic in standing.topics]
+    if report.topics:
+        rows = [_topic_row(topic, width) for topic in report.topics]
         parts.append(_without_empty_teams(_TOPIC_COLUMNS, rows, width))
-    if standing.groups:
-        rows = [_group_row(one) for one in standing.groups]
+    if report.groups:
+        rows = [_group_row(one) for one in report.groups]
         parts.append(_without_empty_teams(_GROUP_COLUMNS, rows, width))
-    if len({group.name for group in standing.groups}.intersection(globs)) == 1:
-        parts += [part for one in standing.groups if one.group for part in _partitions(one.group, width)]
+    if len({group.name for group in report.groups}.intersection(globs)) == 1:
+        parts += [part for one in report.groups if one.group for part in _partitions(one.group, width)]
     if not parts:
         parts.append(Text("There is nothing to show."))
-    if standing.hidden:
-        hidden = counted(standing.hidden, "name")
+    if report.hidden:
+        hidden = counted(report.hidden, "name")
         parts.append(Text(f"{hidden} hidden by ignore patterns; --all shows all", "dim"))
     return Text("\n\n").join(parts)
 
 
-def status_to_json(standing: Standing, *, indent: int | None = 2) -> str:
+def status_to_json(report: StatusReport, *, indent: int | None = 2) -> str:
     """A reading for programs; what is not known is null."""
     data = {
-        "topics": [_topic_json(topic) for topic in standing.topics],
-        "groups": [_group_json(group) for group in standing.groups],
-        "unread": list(standing.unread),
-        "notes": list(standing.notes),
+        "topics": [_topic_json(topic) for topic in report.topics],
+        "groups": [_group_json(group) for group in report.groups],
+        "unread": list(report.unread),
+        "notes": list(report.notes),
     }
     return json.dumps(data, indent=indent)
 
@@ -103,7 +103,7 @@ def _without_empty_teams(columns: Sequence[Column], rows: Sequence[Row], width: 
 # --- topics ----------------------------------------------------------------------------------------
 
 
-def _topic_row(topic: TopicStanding, width: int | None) -> Row:
+def _topic_row(topic: TopicStatus, width: int | None) -> Row:
     team = _team(topic)
     groups = _names(topic.groups, width)
     if topic.observed is None:
@@ -114,7 +114,7 @@ def _topic_row(topic: TopicStanding, width: int | None) -> Row:
     return (topic.name, *counts, _retention(topic), size, groups, team)
 
 
-def _retention(topic: TopicStanding) -> str:
+def _retention(topic: TopicStatus) -> str:
     """By time and by size, as far as each limits anything; a topic that is only compacted has neither."""
     policies = (topic.config("cleanup.policy") or "").split(",")
     if "delete" not in policies and policies != [""]:
@@ -130,7 +130,7 @@ def _retention(topic: TopicStanding) -> str:
     return " or ".join(limits) or "unlimited"
 
 
-def _topic_json(topic: TopicStanding) -> dict[str, Any]:
+def _topic_json(topic: TopicStatus) -> dict[str, Any]:
     state = topic.observed.state if topic.observed is not None else {}
     return {
         "name": topic.name,
@@ -150,7 +150,7 @@ def _topic_json(topic: TopicStanding) -> dict[str, Any]:
 # --- groups ----------------------------------------------------------------------------------------
 
 
-def _group_row(one: GroupStanding) -> Row:
+def _group_row(one: GroupStatus) -> Row:
     team = _team(one)
     group = one.group
     if group is None:
@@ -171,13 +171,13 @@ def _group_row(one: GroupStanding) -> Row:
     )
 
 
-def _state_style(one: GroupStanding, group: Group) -> str:
+def _state_style(one: GroupStatus, group: Group) -> str:
     if group.state == "Stable":
         return "green"
     return "yellow" if group.state in _BUSY or one.expected else ""
 
 
-def _members(one: GroupStanding, group: Group) -> Cell:
+def _members(one: GroupStatus, group: Group) -> Cell:
     idle = len(group.idle_members)
     text = f"{len(group.members):,}"
     if one.expected is not None:
@@ -231,7 +231,7 @@ def _holder(member: Member | None) -> tuple[str, str]:
     return member.instance_id or member.client_id or member.id, member.host.removeprefix("/") or _NOTHING
 
 
-def _group_json(one: GroupStanding) -> dict[str, Any]:
+def _group_json(one: GroupStatus) -> dict[str, Any]:
     group = one.group
     return {
         "name": one.name,
@@ -275,7 +275,7 @@ def _member_json(member: Member) -> dict[str, Any]:
 # --- both ------------------------------------------------------------------------------------------
 
 
-def _team(one: TopicStanding | GroupStanding) -> str | Cell:
+def _team(one: TopicStatus | GroupStatus) -> str | Cell:
     return _UNDECLARED if one.declared is False else one.team or _NOTHING
 
 

@@ -14,9 +14,9 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from kafkaform.core.model import (
+    ChangeOrigin,
     Create,
     Delete,
-    Origin,
     Risk,
     Status,
     Update,
@@ -160,11 +160,11 @@ def _verdict(page: Page, planned: PlannedChange, action: str) -> None:
 
 def _origin(page: Page, planned: PlannedChange) -> None:
     match planned.origin:
-        case Origin.DRIFT:
+        case ChangeOrigin.DRIFT:
             told = "not from this branch: it would be here without it"
-        case Origin.MIXED:
+        case ChangeOrigin.MIXED:
             told = f"not from this branch: {', '.join(map(label, planned.earlier))}"
-        case Origin.BRANCH | None:
+        case ChangeOrigin.BRANCH | None:
             return
     page.note("", clipped(told, PROSE), "magenta", indent=FIELD_INDENT)
 

@@ -32,7 +32,7 @@ Layer: TypeAlias = dict[str, object]
 """A manifest's spec, or a part of one, in the kind's normal form: one spelling for each setting."""
 
 
-class Report(Protocol):
+class ReportProblem(Protocol):
     """Takes a problem of a spec."""
 
     def __call__(
@@ -148,7 +148,7 @@ class Kind(Protocol):
     def inherited(self, broker_configs: Mapping[str, str | None]) -> Mapping[str, str | None]:
         """The value that a resource without an own one has, for every config, by what a broker is set to."""
 
-    def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
+    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
         """Bring a spec that fits the schema into normal form; settings with bad values are reported."""
 
     def written(
@@ -170,7 +170,7 @@ class Kind(Protocol):
     def idle(self, observed: Observed) -> bool:
         """Whether a live resource has nothing yet that a manifest must say of it."""
 
-    def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
+    def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
         """Split a merged, normalised spec into the state to reach (None: absent) and the intent."""
 
     def field_order(self, path: str) -> tuple[int, str]:

@@ -9,14 +9,14 @@ from kafkaform.core.kafka_configs import ConfigType
 
 if TYPE_CHECKING:
     from kafkaform.core.kafka_configs import ConfigKey
-    from kafkaform.resources.base import Report
+    from kafkaform.resources.base import ReportProblem
 
 BAD = object()
 """What stands for a value that has been reported."""
 
 
 def canonical_value(
-    key: ConfigKey | None, name: str, value: object, path: tuple[str, ...], report: Report
+    key: ConfigKey | None, name: str, value: object, path: tuple[str, ...], report: ReportProblem
 ) -> object:
     """The canonical text of a value, None for null, or BAD for one that has been reported.
 

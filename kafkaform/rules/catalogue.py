@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.core.model import Desired, Diagnostic, Facts, Observed, PlannedChange, ResourceRef, Severity
-from kafkaform.rules.limits import DEFAULT_LIMITS, Limits
+from kafkaform.rules.limits import DEFAULT_LIMITS, ProjectLimits
 
 if TYPE_CHECKING:
     from kafkaform.core.groups import Group
@@ -64,7 +64,7 @@ class Scene:
     desired: tuple[Desired, ...]
     facts: Facts | None = None
     inventory: frozenset[ResourceRef] = frozenset()
-    limits: Limits = DEFAULT_LIMITS
+    limits: ProjectLimits = DEFAULT_LIMITS
     environment: str | None = None
     brokers: int | None = None
     live: Mapping[ResourceRef, Observed] = field(default_factory=dict)

@@ -12,11 +12,11 @@ from kafkaform.core.wording import quoted
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from kafkaform.resources.base import Report
+    from kafkaform.resources.base import ReportProblem
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProjectLimits:
     """The `limits:` of kafkaform.yaml.
 
     Attributes:
@@ -37,12 +37,12 @@ class Limits:
     leader_imbalance: int = 30
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = ProjectLimits()
 
 _PERCENT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s?%", re.ASCII)
 
 
-def read_limits(data: Mapping[str, Any], report: Report) -> Limits:
+def read_limits(data: Mapping[str, Any], report: ReportProblem) -> ProjectLimits:
     """Read `limits:`; what is wrong in it is reported, and the default stands in its place."""
     given: dict[str, Any] = {}
     for name, (field, read) in _READERS.items():
@@ -51,7 +51,7 @@ def read_limits(data: Mapping[str, Any], report: Report) -> Limits:
                 given[field] = read(data[name])
             except ValueError as error:
                 report((name,), f"limits.{name}: {error}", None)
-    return Limits(**given)
+    return ProjectLimits(**given)
 
 
 def _pattern(value: str) -> str:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     )
 
     from kafkaform.core.model import Desired
-    from kafkaform.resources.base import Report
+    from kafkaform.resources.base import ReportProblem
     from kafkaform.rules import Scene
 
 
@@ -47,7 +47,7 @@ PLACEHOLDER = re.compile(r"\{([A-Za-z][^{}]*)\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class ProjectPolicy:
     """A policy of kafkaform.yaml.
 
     Attributes:
@@ -155,7 +155,7 @@ CODE_PREFIX = "policy/"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 
 
-def read_policies(policies: Sequence[Mapping[str, Any]], report: Report) -> tuple[Rule, ...]:
+def read_policies(policies: Sequence[Mapping[str, Any]], report: ReportProblem) -> tuple[Rule, ...]:
     """Read policies that fit the schema; what is wrong in them is reported.
 
     Args:
@@ -183,14 +183,14 @@ def _sound(given: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: value for name, value in (given or {}).items() if value is not None}
 
 
-def _below(report: Report, index: int) -> Report:
+def _below(report: ReportProblem, index: int) -> ReportProblem:
     def below(path: tuple[str | int, ...], message: str, hint: str | None, /, *, key: bool = False) -> None:
         report((index, *path), message, hint, key=key)
 
     return below
 
 
-def _rule(code: str, severity: Severity, policy: Policy) -> Rule:
+def _rule(code: str, severity: Severity, policy: ProjectPolicy) -> Rule:
     def check(scene: Scene) -> Iterator[Finding]:
         return policy.check(scene)
 
@@ -198,13 +198,13 @@ def _rule(code: str, severity: Severity, policy: Policy) -> Rule:
     return Rule(code, severity, check)
 
 
-def _policy(given: Mapping[str, Any], report: Report) -> Policy:
+def _policy(given: Mapping[str, Any], report: ReportProblem) -> ProjectPolicy:
     kind = given.get("kind", TopicKind.name)
     match, require = _sound(given.get("match")), _sound(given["require"])
     pattern = require.get("name")
     if pattern is not None:
         _check_pattern(pattern, report)
-    return Policy(
+    return ProjectPolicy(
         kind,
         " ".join(given["message"].split()),
         match.get("name", "*"),
@@ -216,7 +216,7 @@ def _policy(given: Mapping[str, Any], report: Report) -> Policy:
     )
 
 
-def _check_pattern(pattern: str, report: Report) -> None:
+def _check_pattern(pattern: str, report: ReportProblem) -> None:
     place = ("require", "name")
     for name in PLACEHOLDER.findall(pattern):
         label = name.removeprefix(LABEL_PREFIX)
@@ -229,7 +229,9 @@ def _check_pattern(pattern: str, report: Report) -> None:
         report(place, f"{quoted(pattern)} is not a regular expression: {error}", None)
 
 
-def _constraints(kind: str, fields: Mapping[str, Mapping[str, Any]], report: Report) -> Iterator[Constraint]:
+def _constraints(
+    kind: str, fields: Mapping[str, Mapping[str, Any]], report: ReportProblem
+) -> Iterator[Constraint]:
     for path, bounds in fields.items():
         place = ("require", "fields", path)
         key = field_key(kind, path)
@@ -243,7 +245,7 @@ def _constraints(kind: str, fields: Mapping[str, Mapping[str, Any]], report: Rep
         yield read_constraint(path, key, _sound(bounds), tell)
 
 
-def check_severities(codes: Collection[str], policies: Iterable[Rule], report: Report) -> None:
+def check_severities(codes: Collection[str], policies: Iterable[Rule], report: ReportProblem) -> None:
     """Report every code that no rule has: a severity for it would never hold, and nobody would be told.
 
     Plug-ins are loaded only where a code may be one of theirs.

@@ -25,7 +25,7 @@ _KEPT = 4_096
 """How many values are kept: thousands of topics have few different ones, and every rule asks anew."""
 
 
-class Origin(StrEnum):
+class ValueSource(StrEnum):
     """Who says a value, as messages put it."""
 
     DECLARED = ""
@@ -46,7 +46,7 @@ class Value:
 
     name: str
     text: str
-    origin: Origin
+    origin: ValueSource
 
     @property
     def number(self) -> int | None:
@@ -56,7 +56,7 @@ class Value:
     @property
     def declared(self) -> bool:
         """Whether the manifest says it."""
-        return self.origin is Origin.DECLARED
+        return self.origin is ValueSource.DECLARED
 
     @property
     def shown(self) -> str:
@@ -83,7 +83,7 @@ def live_count(topic: Desired, path: str, scene: Scene) -> int | None:
 def declared(topic: Desired, name: str) -> Value | None:
     """The value of a config that the manifest, or a default of kafkaform.yaml, sets."""
     value = topic.state.get(CONFIG_PREFIX + name) if topic.state else None
-    return None if value is None else _value(name, value, Origin.DECLARED)
+    return None if value is None else _value(name, value, ValueSource.DECLARED)
 
 
 def in_force(topic: Desired, name: str, scene: Scene, *, kafka: bool = False) -> Value | None:
@@ -101,10 +101,10 @@ def in_force(topic: Desired, name: str, scene: Scene, *, kafka: bool = False) ->
     path, live = CONFIG_PREFIX + name, scene.live.get(topic.ref)
     own = live.state.get(path) if live is not None else None
     if own is not None and _is_kept(topic, path):
-        return _value(name, own, Origin.LIVE)
-    default, origin = _cluster_default(name, scene, live if own is None else None), Origin.CLUSTER
+        return _value(name, own, ValueSource.LIVE)
+    default, origin = _cluster_default(name, scene, live if own is None else None), ValueSource.CLUSTER
     if default is None and kafka:
-        default, origin = _kafka_defaults().get(name), Origin.KAFKA
+        default, origin = _kafka_defaults().get(name), ValueSource.KAFKA
     return None if default is None else _value(name, default, origin)
 
 
@@ -151,7 +151,7 @@ def _listed(text: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=_KEPT)
-def _value(name: str, value: FieldValue, origin: Origin) -> Value:
+def _value(name: str, value: FieldValue, origin: ValueSource) -> Value:
     key = kafka_configs.topic_configs().get(name)
     return Value(name, kafka_configs.observed(key, str(value)), origin)
 

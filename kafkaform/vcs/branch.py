@@ -18,10 +18,10 @@ from kafkaform.config.manifests.loader import load
 from kafkaform.config.settings import read_settings
 from kafkaform.core.errors import InvalidInput
 from kafkaform.core.model import (
+    ChangeOrigin,
     Create,
     Delete,
     Diagnostic,
-    Origin,
     Severity,
     Undeclared,
     Update,
@@ -106,10 +106,10 @@ def _places(declared: Desired) -> object:
 
 def _from(planned: PlannedChange, same: list[str], *, whole: bool) -> PlannedChange:
     if whole:
-        return replace(planned, origin=Origin.DRIFT)
+        return replace(planned, origin=ChangeOrigin.DRIFT)
     if same:
-        return replace(planned, origin=Origin.MIXED, earlier=tuple(same))
-    return replace(planned, origin=Origin.BRANCH)
+        return replace(planned, origin=ChangeOrigin.MIXED, earlier=tuple(same))
+    return replace(planned, origin=ChangeOrigin.BRANCH)
 
 
 def _dropped(ref: ResourceRef) -> Diagnostic:

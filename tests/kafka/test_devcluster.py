@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafkaform.core.errors import DevClusterError
 from kafkaform.devcluster import processes, readiness
 from kafkaform.devcluster.cluster import AlreadyRunning, DevCluster
-from kafkaform.devcluster.state import Health
+from kafkaform.devcluster.state import DevClusterStatus
 from tests.unit.devcluster.test_devcluster import CLI, cli, processes_in, wait_for
 
 
@@ -68,7 +68,10 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with monkeypatch.context() as patch:
             patch.setattr(readiness, "_ANSWER_S", 0.3)
             frozen = cli("status", "--data", directory, "--format", "json")
-            assert (frozen.code, json.loads(frozen.stdout)["state"]) == (1, Health.UNRESPONSIVE.value)
+            assert (frozen.code, json.loads(frozen.stdout)["state"]) == (
+                1,
+                DevClusterStatus.UNRESPONSIVE.value,
+            )
             with pytest.raises(DevClusterError, match="unresponsive: node 1"):
                 cli("up", "--data", directory)
         process.resume()
@@ -104,7 +107,7 @@ def test_a_crash_is_noticed_and_no_stranger_is_stopped(tmp_path: Path) -> None:
         (process,) = processes_in(cluster.directory)
         process.kill()
         process.wait(10)
-        assert cluster.status().health is Health.STOPPED
+        assert cluster.status().health is DevClusterStatus.STOPPED
 
         mention = f"-Dkafkaform.dev.node={node.token}"
         stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", mention, "Kafka"])
@@ -134,14 +137,14 @@ def test_three_brokers_lose_one_and_get_it_back(tmp_path: Path) -> None:
         create_topic(cluster.bootstrap_servers, "spread", replicas=3)
 
         cluster.stop_node(2)
-        assert cluster.status().health is Health.PARTIAL
+        assert cluster.status().health is DevClusterStatus.PARTIAL
         assert len(processes_in(cluster.directory)) == 2
         with pytest.raises(DevClusterError, match="node 2 does not answer"):
             cli("up", "--data", cluster.directory)
         create_topic(cluster.bootstrap_servers, "meanwhile", replicas=2)
         before = cluster.bootstrap_servers
         cluster.start_node(2)
-        assert (cluster.status().health, cluster.bootstrap_servers) == (Health.RUNNING, before)
+        assert (cluster.status().health, cluster.bootstrap_servers) == (DevClusterStatus.RUNNING, before)
         with pytest.raises(DevClusterError, match="running already"):
             cluster.start_node(2)
         with pytest.raises(DevClusterError, match="no node 4"):

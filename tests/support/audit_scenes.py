@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kafkaform.apply.executor import apply
-from kafkaform.audit.entries import Entry, Outcome, RecordedField
+from kafkaform.audit.entries import AuditEntry, AuditResult, RecordedField
 from kafkaform.audit.journal import open_journal
 from kafkaform.audit.record import Author, about
 from kafkaform.audit.trail import read_record
@@ -45,13 +45,13 @@ def recorded_apply(
     return journal.run, report
 
 
-def entries_of(cluster: Cluster, run: str) -> dict[str, Entry]:
+def entries_of(cluster: Cluster, run: str) -> dict[str, AuditEntry]:
     """What the record holds of an apply, by the name of the resource."""
     log = read_record(cluster, TOPIC_ONLY)
     return {entry.ref.name: entry for entry in log.entries if entry.run == run}
 
 
-def ends(entries: Mapping[str, Entry]) -> dict[str, str | None]:
+def ends(entries: Mapping[str, AuditEntry]) -> dict[str, str | None]:
     """The result of each entry; None where none was written."""
     return {name: entry.outcome.result if entry.outcome else None for name, entry in entries.items()}
 
@@ -60,7 +60,7 @@ def ends(entries: Mapping[str, Entry]) -> dict[str, str | None]:
 class Story:
     """A record that is written entry by entry, a minute apart."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[AuditEntry] = field(default_factory=list)
 
     def add(
         self,
@@ -74,7 +74,7 @@ class Story:
         unsure: Sequence[str] = (),
         message: str = "",
         **more: Any,
-    ) -> Entry:
+    ) -> AuditEntry:
         """One change, an apply of its own; unless said otherwise all of it was carried out."""
         number = len(self.entries)
         at = f"2026-11-03T12:{number:02}:00.000Z"
@@ -82,8 +82,8 @@ class Story:
         outcome = None
         if result is not None:
             carried_out = frozenset(gone if done is None else done)
-            outcome = Outcome(result, at, message, carried_out, frozenset(unsure))
-        entry = Entry(
+            outcome = AuditResult(result, at, message, carried_out, frozenset(unsure))
+        entry = AuditEntry(
             id=f"run{number}.1",
             run=f"run{number}",
             at=at,

@@ -13,11 +13,11 @@ from spark_validation.results import (
     Finding,
     GroupResult,
     HotKeyResult,
+    Imbalance,
     MemberShare,
     PartitionResult,
     Report,
     SampleResult,
-    Spread,
     TopicResult,
     Verdict,
     WhatIf,
@@ -53,7 +53,7 @@ def key(
     peak: float = 1.1,
     half_width: float = 0.004,
 ) -> HotKeyResult:
-    """A frequent key of a sample of 10 slices."""
+    """A frequent key of a sample of 10 replicates."""
     return HotKeyResult(
         key_hash=sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12],
         key_length=len(name.encode("utf-8", "surrogatepass")),
@@ -109,8 +109,8 @@ def topic(
             achieved=None if full else max(shares) * relative,
         ),
         partitions=partitions,
-        by_records=spread(shares, relative),
-        by_bytes=spread(shares, relative),
+        by_records=imbalance(shares, relative),
+        by_bytes=imbalance(shares, relative),
         distinct_keys=Estimate.exact(keys)
         if full or keys < FEW_KEYS
         else Estimate(keys, keys * 0.98, keys * 1.03),
@@ -123,7 +123,7 @@ def topic(
     )
 
 
-def spread(shares: Sequence[float], relative: float = 0.0) -> Spread:
+def imbalance(shares: Sequence[float], relative: float = 0.0) -> Imbalance:
     """The spread of these shares, by its definitions."""
     size = len(shares)
     mean = 1 / size
@@ -132,7 +132,7 @@ def spread(shares: Sequence[float], relative: float = 0.0) -> Spread:
     gini = math.fsum((2 * rank - size - 1) * one for rank, one in enumerate(ordered, 1)) / size
     chaos = -math.fsum(one * math.log(one) for one in shares if one) / math.log(size) if size > 1 else 1.0
     figures = (max(shares) / mean, cv, gini, chaos, 1 / max(shares))
-    made = Spread(*(estimate(value, value * relative) for value in figures))
+    made = Imbalance(*(estimate(value, value * relative) for value in figures))
     return replace(made, entropy=replace(made.entropy, high=min(1.0, made.entropy.high)))
 
 
@@ -270,7 +270,7 @@ def empty(name: str = "audit.v1", partitions: int = 3) -> TopicResult:
     nothing = Estimate.exact(0.0)
     made = topic(name, [1] * partitions, "empty", population=0, read=0, keys=0)
     blank = tuple(replace(one, share=nothing, byte_share=nothing, log_bytes=0) for one in made.partitions)
-    none = Spread(nothing, nothing, nothing, nothing, nothing)
+    none = Imbalance(nothing, nothing, nothing, nothing, nothing)
     causes = (Cause("empty", "No partition has a record."),)
     return replace(made, partitions=blank, by_records=none, by_bytes=none, causes=causes, partitioners={})
 

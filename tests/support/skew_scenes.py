@@ -13,11 +13,11 @@ from spark_validation.results import (
     Estimate,
     GroupResult,
     HotKeyResult,
+    Imbalance,
     MemberShare,
     PartitionResult,
     Report,
     SampleResult,
-    Spread,
     TopicResult,
     WhatIf,
 )
@@ -33,9 +33,9 @@ UNSURE = Estimate(2.1, 1.9, 2.3)
 FINE = Estimate(1.2, 1.1, 1.3)
 
 
-def spread(ratio: Estimate) -> Spread:
+def imbalance(ratio: Estimate) -> Imbalance:
     some = Estimate(0.5, 0.4, 0.6)
-    return Spread(ratio, some, some, some, some)
+    return Imbalance(ratio, some, some, some, some)
 
 
 def partition(number: int, of: int, *, null_records: int = 0) -> PartitionResult:
@@ -81,8 +81,8 @@ def measured(
         tuple(advice),
         sample,
         tuple(partition(number, partitions) for number in range(partitions)),
-        spread(ratio),
-        spread(byte_ratio or ratio),
+        imbalance(ratio),
+        imbalance(byte_ratio or ratio),
         distinct or Estimate(5000.0, 4500.0, 5600.0),
         1800,
         Estimate.exact(null_share),
@@ -97,8 +97,8 @@ def empty(name: str = "a", partitions: int = 3) -> TopicResult:
     nothing = Estimate.exact(0.0)
     return replace(
         measured(name, partitions, diagnosis="empty"),
-        by_records=spread(nothing),
-        by_bytes=spread(nothing),
+        by_records=imbalance(nothing),
+        by_bytes=imbalance(nothing),
         distinct_keys=nothing,
         sampled_distinct_keys=0,
         partitioners={},

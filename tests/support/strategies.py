@@ -21,6 +21,7 @@ from kafkaform.core.model import (
     CONFIG_PREFIX,
     SAFE,
     Change,
+    ChangeOrigin,
     Consent,
     Create,
     Delete,
@@ -28,7 +29,6 @@ from kafkaform.core.model import (
     FieldChange,
     FieldValue,
     Location,
-    Origin,
     Plan,
     PlannedChange,
     Reader,
@@ -170,7 +170,7 @@ _configs = (st.sampled_from(CONFIG_KEYS) | _hostile_something).map(lambda key: C
 _paths = st.sampled_from(("partitions", "replicationFactor")) | _configs
 _values = st.none() | st.integers(-(2**63), 2**63) | st.integers().map(str) | _hostile
 _risks = st.sampled_from(Risk)
-_origins = st.sampled_from((None, Origin.BRANCH, Origin.DRIFT, Origin.MIXED))
+_origins = st.sampled_from((None, ChangeOrigin.BRANCH, ChangeOrigin.DRIFT, ChangeOrigin.MIXED))
 _hazards = st.sampled_from(HAZARDS) | _hostile
 
 
@@ -261,7 +261,7 @@ def planned_changes(*, legal: bool = False, columns: bool = False) -> SearchStra
 def _with_origin(draw: DrawFn, planned: PlannedChange) -> PlannedChange:
     fields = [field.path for field in fields_of(planned.change)]
     origin = draw(_origins)
-    if origin is not Origin.MIXED:
+    if origin is not ChangeOrigin.MIXED:
         return replace(planned, origin=origin)
     if not fields:
         return planned

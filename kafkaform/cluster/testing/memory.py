@@ -37,7 +37,6 @@ from kafkaform.core.operations import (
     DeleteGroup,
     DeleteTopic,
     Operation,
-    Reassign,
     ResetOffsets,
 )
 from kafkaform.resources.topic.placement import TopicLive
@@ -65,7 +64,7 @@ _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_gro
 _VALIDATED: tuple[type[Operation], ...] = (CreateTopic, AlterConfigs, AddPartitions)
 _ALONE: tuple[type[Operation], ...] = (CommitInitialOffsets, ResetOffsets, DeleteGroup)
 """What takes a request of its own, to the coordinator of the group."""
-_EXECUTED = (*_VALIDATED, *_ALONE, DeleteTopic)
+_EXECUTED: tuple[type[Operation], ...] = (*_VALIDATED, *_ALONE, DeleteTopic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,13 +316,13 @@ class MemoryCluster(MovingReplicas):
                 return self._group_step(operation)
             case AlterConfigs(ref=ResourceRef(kind="ConsumerGroup")):
                 return self._group_step(operation)
-            case Reassign():  # neither validated nor executed
-                raise TypeError(operation)
-            case _:
+            case CreateTopic() | AlterConfigs() | AddPartitions() | DeleteTopic():
                 self._made += isinstance(operation, CreateTopic)
                 topics, brokers = self._contents.topics, [broker.id for broker in self._brokers]
                 name, after = controller.result(topics, operation, brokers=brokers, number=self._made)
                 return _Step(operation, name, after, controller.records(topics.get(name), after))
+            case _:  # neither validated nor executed
+                raise TypeError(operation)
 
     def _group_step(self, operation: coordinator.GroupOperation) -> _Step:
         name = operation.ref.name

@@ -19,7 +19,7 @@ from kafkaform.config.client_properties.java import (
     SCRAM_MODULE,
 )
 from kafkaform.config.client_properties.other_names import LOADS_CODE_OR_RUNS_COMMANDS, reason
-from kafkaform.config.client_properties.template import escape
+from kafkaform.config.client_properties.properties import escape
 from kafkaform.core.errors import Problem
 from kafkaform.core.model import Location
 from kafkaform.core.wording import nearest, quoted
@@ -43,7 +43,7 @@ class Flaw:
 
 
 @dataclass(slots=True)
-class Outcome:
+class JavaTranslation:
     """What a translation found: values under our names, each with the Java name it came from."""
 
     values: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -59,9 +59,9 @@ class Outcome:
         self.flaws.append(Flaw(name, message, hint))
 
 
-def tls(written: Mapping[str, str]) -> Outcome:
+def tls(written: Mapping[str, str]) -> JavaTranslation:
     """Translate everything about TLS; without TLS in `security.protocol` Java reads none of it."""
-    outcome = Outcome()
+    outcome = JavaTranslation()
     if "SSL" not in written.get("security.protocol", "").upper():
         return outcome
     truststore(written, outcome, "ssl.ca")
@@ -85,7 +85,9 @@ def tls(written: Mapping[str, str]) -> Outcome:
     return outcome
 
 
-def truststore(written: Mapping[str, str], outcome: Outcome, prefix: str, source: str | None = None) -> None:
+def truststore(
+    written: Mapping[str, str], outcome: JavaTranslation, prefix: str, source: str | None = None
+) -> None:
     """Translate a trust store into `PREFIX.location` or `PREFIX.pem`; `source` is where it was written."""
     location, certificates = "ssl.truststore.location", "ssl.truststore.certificates"
     kind = written.get("ssl.truststore.type", _JKS).strip().upper()
@@ -107,7 +109,7 @@ def truststore(written: Mapping[str, str], outcome: Outcome, prefix: str, source
     )
 
 
-def _keystore(written: Mapping[str, str], outcome: Outcome) -> None:
+def _keystore(written: Mapping[str, str], outcome: JavaTranslation) -> None:
     location, chain, key = "ssl.keystore.location", "ssl.keystore.certificate.chain", "ssl.keystore.key"
     kind = written.get("ssl.keystore.type", _JKS).strip().upper()
     if chain in written or key in written:
@@ -137,9 +139,9 @@ def _keystore(written: Mapping[str, str], outcome: Outcome) -> None:
 _OLD_OAUTH_HANDLER = OAUTH_HANDLER.replace("oauthbearer.", "oauthbearer.secured.")
 
 
-def login(written: Mapping[str, str]) -> Outcome:
+def login(written: Mapping[str, str]) -> JavaTranslation:
     """Translate `sasl.jaas.config` and what belongs to it."""
-    outcome = Outcome()
+    outcome = JavaTranslation()
     handler = written.get("sasl.login.callback.handler.class", "").strip()
     if handler and handler not in (OAUTH_HANDLER, _OLD_OAUTH_HANDLER):
         outcome.refuse(
@@ -167,7 +169,7 @@ def login(written: Mapping[str, str]) -> Outcome:
     return outcome
 
 
-def _login_module(module: LoginModule, outcome: Outcome) -> None:
+def _login_module(module: LoginModule, outcome: JavaTranslation) -> None:
     source = "sasl.jaas.config"
     options = module.options
     taken: dict[str, str]
@@ -212,7 +214,7 @@ def _login_module(module: LoginModule, outcome: Outcome) -> None:
             outcome.refuse(source, said, f"known options: {', '.join(taken)}")
 
 
-def _oauth_options(options: Mapping[str, str], outcome: Outcome) -> dict[str, str]:
+def _oauth_options(options: Mapping[str, str], outcome: JavaTranslation) -> dict[str, str]:
     """Take the options that are not one property each; give back the rest."""
     rest: dict[str, str] = {}
     extensions: list[str] = []

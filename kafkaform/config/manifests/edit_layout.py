@@ -52,7 +52,7 @@ class Collection:
     start: int
     end: int
     flow: bool
-    entries: tuple[Entry, ...]
+    entries: tuple[CollectionEntry, ...]
     anchor: str | None = None
 
 
@@ -60,7 +60,7 @@ Node: TypeAlias = Scalar | Alias | Collection
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CollectionEntry:
     """One entry of a collection."""
 
     key: Node | None
@@ -102,7 +102,7 @@ def documents(text: str) -> list[str]:
     return [text[start:end] for start, end in pairwise(bounds)]
 
 
-def entry(node: Node | None, name: str) -> Entry | None:
+def entry(node: Node | None, name: str) -> CollectionEntry | None:
     """The entry of a mapping by its key."""
     if not isinstance(node, Collection):
         return None
@@ -129,7 +129,7 @@ def within(node: Node) -> Iterator[Node]:
             yield from within(below.value)
 
 
-def comments(text: str, node: Entry, start: int, end: int) -> list[str]:
+def comments(text: str, node: CollectionEntry, start: int, end: int) -> list[str]:
     """The comments between two positions, between which there is just one entry."""
     leaves = [
         leaf
@@ -189,11 +189,15 @@ def _node(event: yaml.Event, events: Iterator[yaml.Event], text: str) -> Node:
     return Collection(start, last if flow else entries[-1].end, flow, tuple(entries), anchor)
 
 
-def _entries(event: yaml.Event, events: Iterator[yaml.Event], text: str) -> tuple[list[Entry], int]:
+def _entries(event: yaml.Event, events: Iterator[yaml.Event], text: str) -> tuple[list[CollectionEntry], int]:
     """The entries of a collection, and where it ends."""
     mapping = isinstance(event, yaml.MappingStartEvent)
     entries = []
     while not isinstance(below := next(events), yaml.CollectionEndEvent):
         first = _node(below, events, text)
-        entries.append(Entry(first, _node(next(events), events, text)) if mapping else Entry(None, first))
+        entries.append(
+            CollectionEntry(first, _node(next(events), events, text))
+            if mapping
+            else CollectionEntry(None, first)
+        )
     return entries, _end(below)

@@ -29,7 +29,7 @@ from kafkaform.resources import KINDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kafkaform.config.manifests.edit_layout import Entry, Steps
+    from kafkaform.config.manifests.edit_layout import CollectionEntry, Steps
     from kafkaform.config.manifests.scalars import Plain
 
     Spell = Callable[[str | None], Plain]
@@ -51,13 +51,15 @@ def splice(text: str, start: int, end: int, new: str) -> str:
     return text[:start] + new + text[end:]
 
 
-def indentation(text: str, entry: Entry) -> int:
+def indentation(text: str, entry: CollectionEntry) -> int:
     """The column, from 0, in which an entry of a block mapping begins."""
     before = text[line_start(text, entry.start) : entry.start].rstrip(" \t")
     return len(before) - 1 if before.endswith("?") else entry.start - line_start(text, entry.start)
 
 
-def add_lines(text: str, mapping: Collection, parent: Entry, index: int, lines: Sequence[str]) -> str:
+def add_lines(
+    text: str, mapping: Collection, parent: CollectionEntry, index: int, lines: Sequence[str]
+) -> str:
     """Add lines to a block collection, before the entry of an index.
 
     Before the first entry they stand right below the key of the collection: comments above an entry stay
@@ -102,7 +104,7 @@ def cut(text: str, collection: Collection, index: int) -> str:
     return (_cut_piece if collection.flow else _cut_lines)(text, collection, index)
 
 
-def supplant(text: str, parent: Entry, collection: Collection, new: str) -> str:
+def supplant(text: str, parent: CollectionEntry, collection: Collection, new: str) -> str:
     """Put something short in the place of a whole collection; its comments stay."""
     if collection.flow:
         _check_comments(text, parent, collection.start, collection.end)
@@ -148,7 +150,7 @@ def _check_rest(text: str, start: int, end: int) -> None:
         raise Uneditable("something else stands in its line")
 
 
-def _check_comments(text: str, entry: Entry, start: int, end: int) -> None:
+def _check_comments(text: str, entry: CollectionEntry, start: int, end: int) -> None:
     if comments(text, entry, start, end):
         raise Uneditable("a comment stands beside it, between brackets")
 
@@ -173,11 +175,11 @@ class _Level:
     """A mapping on the way to a value: where it stands, and which of its entries leads on."""
 
     mapping: Collection
-    parent: Entry | None
+    parent: CollectionEntry | None
     index: int | None
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> CollectionEntry:
         return self.mapping.entries[self.index or 0]
 
 
@@ -293,11 +295,11 @@ def _way(text: str, steps: Steps) -> _Way:
     return _Way(text, steps, tuple(levels), shared, json)
 
 
-def _name(entry: Entry | None) -> str:
+def _name(entry: CollectionEntry | None) -> str:
     return (entry.name if entry is not None else None) or "the document"
 
 
-def _filled(text: str, entry: Entry, new: str) -> str:
+def _filled(text: str, entry: CollectionEntry, new: str) -> str:
     """Put a value where a key has none."""
     at = entry.value.start
     key_end = entry.start if entry.key is None else entry.key.end

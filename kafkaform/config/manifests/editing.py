@@ -67,7 +67,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class TextLoader:
     """Has the loader read texts.
 
     Attributes:
@@ -265,7 +265,7 @@ class _File:
 
     text: str
     context: Context
-    reader: Reader
+    reader: TextLoader
 
     @staticmethod
     def read(path: Path, loaded: Sequence[Desired], context: Context, folder: Path) -> _File:
@@ -278,12 +278,12 @@ class _File:
             text = raw.decode()
         except UnicodeDecodeError as error:
             raise Unproven(_CHANGED) from error
-        now = Reader(folder, context, ()).read(text).chosen
+        now = TextLoader(folder, context, ()).read(text).chosen
         if any(replace(resource, location=None) != now.get(resource.ref) for resource in loaded):
             raise Unproven(_CHANGED)
         names = {name for part in documents(text.removeprefix(_BOM)) for name in overridden(layout(part))}
         others = sorted(names.union(context.environments or ()) - {context.environment})
-        return _File(text, context, Reader(folder, context, tuple(others)))
+        return _File(text, context, TextLoader(folder, context, tuple(others)))
 
     def edited(self, edits: Sequence[Edit]) -> tuple[str, Mapping[Edit, str]]:
         """The text after edits, and why some of them are not in it."""

@@ -37,7 +37,7 @@ from kafkaform.core.model import Location
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kafkaform.resources.base import Report
+    from kafkaform.resources.base import ReportProblem
 
 Data: TypeAlias = "dict[str, Data] | list[Data] | str | int | float | bool | None"
 Path: TypeAlias = Sequence[str | int]
@@ -106,7 +106,7 @@ class Document:
             if isinstance(value, str):
                 yield self._place(at), value
 
-    def reporter(self, prefix: Path, problems: list[Problem]) -> Report:
+    def reporter(self, prefix: Path, problems: list[Problem]) -> ReportProblem:
         """A function that adds problems of the values below a path, with their places."""
 
         def report(path: Path, message: str, hint: str | None, /, *, key: bool = False) -> None:

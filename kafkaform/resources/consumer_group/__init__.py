@@ -32,7 +32,15 @@ if TYPE_CHECKING:
 
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Binding, FieldOutcome, Layer, Report, Shape, Shorthand, UpdateContext
+    from kafkaform.resources.base import (
+        Binding,
+        FieldOutcome,
+        Layer,
+        ReportProblem,
+        Shape,
+        Shorthand,
+        UpdateContext,
+    )
 
 
 def group_ref(name: str) -> ResourceRef:
@@ -79,7 +87,7 @@ class ConsumerGroupKind:
             defaults[name] = None if value is None else kafka_configs.observed(key, value)
         return defaults
 
-    def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
+    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
         """See `Kind.normalise`."""
         return spec.normalise(layer, report)
 
@@ -98,7 +106,7 @@ class ConsumerGroupKind:
         group = group_of(observed)
         return group is None or not group.topics
 
-    def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
+    def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
         """See `Kind.resolve`."""
         return spec.resolve(layer, report)
 

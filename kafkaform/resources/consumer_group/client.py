@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.core.config_values import ConfigKey
-    from kafkaform.resources.base import Report
+    from kafkaform.resources.base import ReportProblem
 
 ASSIGNMENT = "partition.assignment.strategy"
 ASSIGNORS = {
@@ -53,7 +53,7 @@ def client_keys() -> dict[str, ConfigKey]:
     return found | {ASSIGNMENT: replace(assignment, default=",".join(names))}
 
 
-def client_layer(given: Mapping[str, object], report: Report) -> dict[str, object]:
+def client_layer(given: Mapping[str, object], report: ReportProblem) -> dict[str, object]:
     """The properties in canonical spelling (None: what a layer below says is taken away)."""
     layer: dict[str, object] = {}
     for name, value in given.items():
@@ -75,7 +75,7 @@ def _is_own(name: str) -> bool:
     return loads or name in _OF_THE_APPLICATION or name.startswith(_SECURITY)
 
 
-def _refuse(name: str, report: Report) -> None:
+def _refuse(name: str, report: ReportProblem) -> None:
     if name in _SAID_ELSEWHERE:
         report(("client", name), f"{name} cannot stand in client", _SAID_ELSEWHERE[name], key=True)
         return
@@ -94,7 +94,7 @@ def _refuse(name: str, report: Report) -> None:
     report(("client", name), f"unknown consumer property {quoted(name)}", hint, key=True)
 
 
-def _assignors(text: str, report: Report) -> object:
+def _assignors(text: str, report: ReportProblem) -> object:
     """The assignors in order; Kafka's own by the short names, others by their class."""
     names = [ASSIGNORS.get(name, name) for name in text.split(",")]
     for name in names:

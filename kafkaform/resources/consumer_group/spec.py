@@ -39,7 +39,7 @@ from kafkaform.resources.consumer_group.client import client_layer
 
 if TYPE_CHECKING:
     from kafkaform.core.groups import Group
-    from kafkaform.resources.base import Layer, Report
+    from kafkaform.resources.base import Layer, ReportProblem
 
 DEFAULT_PROTOCOL = "classic"
 
@@ -69,7 +69,7 @@ _READERS: Mapping[str, Mapping[str, Callable[[object], int | str]]] = {
 }
 
 
-def normalise(layer: Mapping[str, object], report: Report) -> Layer:
+def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
     """Bring a ConsumerGroup spec that fits the schema into normal form, as the module describes it.
 
     What is null stays so: it takes away what a layer below says.
@@ -93,7 +93,7 @@ def normalise(layer: Mapping[str, object], report: Report) -> Layer:
 
 
 def _read(
-    reader: Callable[[object], int | str], value: object, path: tuple[str, ...], report: Report
+    reader: Callable[[object], int | str], value: object, path: tuple[str, ...], report: ReportProblem
 ) -> object:
     if value is None:
         return None
@@ -104,14 +104,14 @@ def _read(
         return BAD
 
 
-def _check_topics(topics: list[str], report: Report) -> None:
+def _check_topics(topics: list[str], report: ReportProblem) -> None:
     for index, topic in enumerate(topics):
         if not _TOPIC.fullmatch(topic):
             hint = "list each topic by its name; patterns are not expanded"
             report(("topics", index), f"{quoted(topic)} is no name of a topic", hint)
 
 
-def _config(given: _Part, report: Report) -> dict[str, object]:
+def _config(given: _Part, report: ReportProblem) -> dict[str, object]:
     known = kafka_configs.group_configs()
     return {
         name: text
@@ -121,7 +121,7 @@ def _config(given: _Part, report: Report) -> dict[str, object]:
     }
 
 
-def _is_known(name: str, report: Report) -> bool:
+def _is_known(name: str, report: ReportProblem) -> bool:
     known = kafka_configs.group_configs()
     if name in known or name.startswith(kafka_configs.VENDOR_PREFIXES):
         return True
@@ -136,7 +136,7 @@ def _is_known(name: str, report: Report) -> bool:
     return False
 
 
-def resolve(layer: Layer, report: Report) -> tuple[State | None, Intent]:
+def resolve(layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
     """Split a merged, normalised ConsumerGroup spec into the state to reach (None: absent) and the intent."""
     spec: Layer = {"protocol": DEFAULT_PROTOCOL}
     for name, value in layer.items():
@@ -164,7 +164,7 @@ def _without_nulls(part: _Part) -> dict[str, object]:
     return {name: value for name, value in part.items() if value is not None}
 
 
-def _check(spec: Layer, report: Report) -> None:
+def _check(spec: Layer, report: ReportProblem) -> None:
     """Report what only the layers together show."""
     if "topics" not in spec:
         report((), "spec.topics is missing", "list the topics that the group reads")

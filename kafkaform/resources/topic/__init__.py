@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Layer, Report, Shape, Shorthand, UpdateContext
+    from kafkaform.resources.base import Layer, ReportProblem, Shape, Shorthand, UpdateContext
 
 _FIRST_FIELDS = ("partitions", REPLICATION_FACTOR, PLACEMENT)
 
@@ -75,7 +75,7 @@ class TopicKind:
         """See `kafka_configs.cluster_defaults`."""
         return kafka_configs.cluster_defaults(broker_configs)
 
-    def normalise(self, layer: Mapping[str, object], report: Report) -> Layer:
+    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
         """See `Kind.normalise`."""
         return spec.normalise(layer, report)
 
@@ -93,7 +93,7 @@ class TopicKind:
         """Never: a topic has partitions."""
         return False
 
-    def resolve(self, layer: Layer, report: Report) -> tuple[State | None, Intent]:
+    def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
         """See `Kind.resolve`."""
         return spec.resolve(layer, report)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         Observed,
         State,
     )
-    from kafkaform.resources.base import Layer, Report, UpdateContext
+    from kafkaform.resources.base import Layer, ReportProblem, UpdateContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def strategy_of(intent: Intent) -> Strategy:
     return Strategy(placement.get("strategy", Strategy.BALANCED))
 
 
-def normal_placement(given: Mapping[str, object], report: Report) -> Layer:
+def normal_placement(given: Mapping[str, object], report: ReportProblem) -> Layer:
     """The normal form: always both keys, so that a later layer replaces the whole of it."""
     strategy, lists = given.get("strategy"), given.get("replicas")
     normal: Layer = {"strategy": strategy, "replicas": None}
@@ -171,7 +171,7 @@ def normal_placement(given: Mapping[str, object], report: Report) -> Layer:
     return normal
 
 
-def checked_placement(placement: Mapping[str, str | None], state: State, report: Report) -> str | None:
+def checked_placement(placement: Mapping[str, str | None], state: State, report: ReportProblem) -> str | None:
     """The static placement, once it fits the counts beside it; None if there is none, or it does not fit."""
     text = placement.get("replicas")
     if text is None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafkaform.core.model import Observed
-    from kafkaform.resources.base import Layer, Report
+    from kafkaform.resources.base import Layer, ReportProblem
 
 RETENTION = "retention"
 _LIMITS = {"time": "retention.ms", "bytes": "retention.bytes"}
@@ -35,7 +35,7 @@ _SPEC_FIELDS = {"num.partitions": ("partitions", 1), "default.replication.factor
 _PLAIN = ("keyed", "state", "deletionProtection", "undeclared", "skew")
 
 
-def normalise(layer: Mapping[str, object], report: Report) -> Layer:
+def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
     """Bring a Topic spec that fits the schema into normal form.
 
     `retention` is folded into `config`, whose values become canonical strings (None: unset).
@@ -71,7 +71,7 @@ def _retention(value: object) -> Iterator[tuple[str, tuple[str, ...], object]]:
         yield _LIMITS["time"], (RETENTION,), value
 
 
-def _known(name: str, value: object, report: Report) -> bool:
+def _known(name: str, value: object, report: ReportProblem) -> bool:
     if name in kafka_configs.REASSIGNMENT_KEYS:
         message = f"{name} belongs to running reassignments and cannot be declared"
         report(("config", name), message, "remove it", key=True)
@@ -109,11 +109,11 @@ def _of_a_topic(name: str, value: object) -> str:
     return f"write {setting(path, text)} in spec"
 
 
-def _canonical(name: str, value: object, path: tuple[str, ...], report: Report) -> object:
+def _canonical(name: str, value: object, path: tuple[str, ...], report: ReportProblem) -> object:
     return canonical_value(kafka_configs.topic_configs().get(name), name, value, path, report)
 
 
-def resolve(layer: Layer, report: Report) -> tuple[State | None, Intent]:
+def resolve(layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
     """Split a merged, normalised Topic spec into the state to reach (None: absent) and the intent."""
     intent = Intent(
         keyed=cast("bool | None", layer.get("keyed")),

@@ -9,7 +9,7 @@ import requests
 from github import Auth, BadAttributeException, Github, GithubException
 
 from kafkaform import __version__
-from kafkaform.vcs.forge.failures import Patience, Purpose, Trouble, passing_trouble, refusal
+from kafkaform.vcs.forge.failures import Patience, RequestPurpose, Trouble, passing_trouble, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +80,7 @@ class GitHub:
     ) -> None:
         self._client.close()
 
-    def ask(self, purpose: Purpose, call: Callable[[], _T]) -> _T:
+    def ask(self, purpose: RequestPurpose, call: Callable[[], _T]) -> _T:
         """What the call returns; it is repeated while GitHub has trouble that passes.
 
         Raises:
@@ -92,7 +92,7 @@ class GitHub:
             except _FAILURES as error:
                 self._wait_or_raise(error, purpose)
 
-    def attempt(self, purpose: Purpose, call: Callable[[], _T]) -> _T | None:
+    def attempt(self, purpose: RequestPurpose, call: Callable[[], _T]) -> _T | None:
         """What one call returns; None if GitHub had trouble, and nobody knows whether it was carried out.
 
         By then the trouble was waited for: look whether the thing is there before trying again.
@@ -110,7 +110,7 @@ class GitHub:
         """Wait for something else that passes, out of the same patience."""
         self._patience.wait(trouble)
 
-    def is_mine(self, author: NamedUser | Organization | None, purpose: Purpose) -> bool:
+    def is_mine(self, author: NamedUser | Organization | None, purpose: RequestPurpose) -> bool:
         """Whether the account of the token wrote this; never true of an author who was deleted.
 
         The token of a job is an app's: it may not ask the REST API who it is, but it may ask GraphQL.
@@ -126,7 +126,7 @@ class GitHub:
             raise TypeError("GitHub does not say whose token this is")
         return account
 
-    def _wait_or_raise(self, error: Exception, purpose: Purpose) -> None:
+    def _wait_or_raise(self, error: Exception, purpose: RequestPurpose) -> None:
         trouble = passing_trouble(error, time.time())
         if trouble is None:
             raise refusal(error, purpose) from error

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from github import UnknownObjectException
 
 from kafkaform.core.errors import ForgeError
-from kafkaform.vcs.forge.failures import Purpose
+from kafkaform.vcs.forge.failures import RequestPurpose
 from kafkaform.vcs.forge.marked import is_same
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def keep_comment(
     Raises:
         ForgeError: GitHub refuses, or does not answer.
     """
-    purpose = Purpose(f"comment on #{number}", permission)
+    purpose = RequestPurpose(f"comment on #{number}", permission)
     body = marker.body(text)
     issue = hub.repository.get_issue(number)
 
@@ -109,7 +109,7 @@ def keep_comment(
     return Kept("created" if is_new else "updated" if is_changed else "unchanged", oldest.html_url)
 
 
-def moved(hub: GitHub, purpose: Purpose) -> ForgeError:
+def moved(hub: GitHub, purpose: RequestPurpose) -> ForgeError:
     """What to say where GitHub only redirected a request that was to create something."""
     return ForgeError(
         f"cannot {purpose.doing}: {hub.address.repository} has moved", hint="give its new name (--repository)"
@@ -140,7 +140,7 @@ def keep_issue(hub: GitHub, marker: Marker, title: str, text: str, labels: Seque
     Raises:
         ForgeError: GitHub refuses, or does not answer.
     """
-    purpose = Purpose(f"keep the issue {title!r}", _PERMISSION)
+    purpose = RequestPurpose(f"keep the issue {title!r}", _PERMISSION)
     body = marker.body(text)
 
     def create() -> Issue | None:
@@ -167,11 +167,11 @@ def close_issues(hub: GitHub, marker: Marker, text: str) -> list[Kept]:
     Raises:
         ForgeError: GitHub refuses, or does not answer.
     """
-    purpose = Purpose("look for open issues", _PERMISSION)
+    purpose = RequestPurpose("look for open issues", _PERMISSION)
     return [_close(hub, issue, marker, text, "completed") for issue in _open(hub, marker, purpose)]
 
 
-def _open(hub: GitHub, marker: Marker, purpose: Purpose) -> list[Issue]:
+def _open(hub: GitHub, marker: Marker, purpose: RequestPurpose) -> list[Issue]:
     def marked() -> list[Issue]:
         listed = [i for i in hub.repository.get_issues(state="open") if marker.marks(i.body)]
         return [issue for issue in listed if issue.pull_request is None]
@@ -182,6 +182,6 @@ def _open(hub: GitHub, marker: Marker, purpose: Purpose) -> list[Issue]:
 def _close(hub: GitHub, issue: Issue, marker: Marker, text: str, reason: str) -> Kept:
     # The comment first: if the second request is lost, the issue is still open and the next run does both.
     keep_comment(hub, issue.number, replace(marker, part="closed"), text, permission=_PERMISSION)
-    purpose = Purpose(f"close #{issue.number}", _PERMISSION)
+    purpose = RequestPurpose(f"close #{issue.number}", _PERMISSION)
     hub.ask(purpose, lambda: issue.edit(state="closed", state_reason=reason))
     return Kept("closed", issue.html_url)

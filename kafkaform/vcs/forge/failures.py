@@ -76,7 +76,7 @@ _SERVER_ERROR = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Purpose:
+class RequestPurpose:
     """What a request is for.
 
     Attributes:
@@ -142,7 +142,7 @@ def _number(text: str | None) -> float | None:
     return value if value is not None and value >= 0 else None
 
 
-def refusal(error: Exception, purpose: Purpose) -> ForgeError:
+def refusal(error: Exception, purpose: RequestPurpose) -> ForgeError:
     """What to tell the user of a request that GitHub will not carry out."""
     if not isinstance(error, GithubException):
         return _no_answer(error, purpose)
@@ -171,7 +171,7 @@ def refusal(error: Exception, purpose: Purpose) -> ForgeError:
     return ForgeError(f"cannot {purpose.doing}: GitHub answers {error.status} ({said})")
 
 
-def _no_answer(error: Exception, purpose: Purpose) -> ForgeError:
+def _no_answer(error: Exception, purpose: RequestPurpose) -> ForgeError:
     match error:
         case requests.exceptions.SSLError():
             return ForgeError(

@@ -20,7 +20,7 @@ from github import GithubException
 
 from kafkaform.core.errors import ForgeError
 from kafkaform.vcs.forge.address import is_safe
-from kafkaform.vcs.forge.failures import Purpose, Trouble
+from kafkaform.vcs.forge.failures import RequestPurpose, Trouble
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -102,7 +102,7 @@ def merged_as(hub: GitHub, commit: str, branch: str | None) -> Merged:
     Raises:
         ForgeError: There is none, or GitHub does not say.
     """
-    purpose = Purpose(f"find the pull request of {commit[:12]}", _PULLS_PERMISSION)
+    purpose = RequestPurpose(f"find the pull request of {commit[:12]}", _PULLS_PERMISSION)
     into = branch or hub.ask(purpose, lambda: hub.repository.default_branch)
     for look in range(_LOOKS):
         if look:
@@ -182,7 +182,7 @@ def reviewed_plan(hub: GitHub, commit: str, prefix: str, workflow: str, branch: 
         ForgeError: Nothing was reviewed, or it cannot be had any more; each case in words of its own.
     """
     merged = merged_as(hub, commit, branch)
-    purpose = Purpose(f"fetch the plan of #{merged.number}", _PERMISSION)
+    purpose = RequestPurpose(f"fetch the plan of #{merged.number}", _PERMISSION)
     name = artefact_name(prefix, merged.number, merged.head)
     found = hub.ask(purpose, lambda: _artefacts(hub, name))
     objections: list[str] = []
@@ -227,7 +227,7 @@ def _artefacts(hub: GitHub, name: str) -> list[_Artefact]:
 
 
 def _judge(
-    hub: GitHub, purpose: Purpose, artefact: _Artefact, merged: Merged, workflow: str
+    hub: GitHub, purpose: RequestPurpose, artefact: _Artefact, merged: Merged, workflow: str
 ) -> tuple[str, str | None]:
     """The page of the run that made an artefact, and what speaks against using it."""
     if artefact.is_expired:

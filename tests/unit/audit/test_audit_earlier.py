@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.apply.earlier import Earlier, read_earlier
+from kafkaform.apply.earlier import EarlierApplies, read_earlier
 from kafkaform.apply.executor import apply
-from kafkaform.audit.entries import Entry
+from kafkaform.audit.entries import AuditEntry
 from kafkaform.audit.journal import open_journal
 from kafkaform.audit.trail import read_record
 from kafkaform.cli.safeguards import Safeguards, settle
@@ -103,13 +103,13 @@ def test_what_a_later_apply_did_is_not_put_down_to_an_earlier_one(memory: Memory
     )
     uid = memory.observe([lost.ref], kinds=["Topic"]).resources[lost.ref].uid
     story.entries[0] = replace(lost, uid=uid)
-    (found,) = Earlier(story.entries, KEPT).settle(memory, "later")
+    (found,) = EarlierApplies(story.entries, KEPT).settle(memory, "later")
     assert [field.path for field in found.fields] == ["partitions"]
     story.add("update", "a", {"partitions": (1, 3)})
-    assert Earlier(story.entries, KEPT).settle(memory, "later") == ()
+    assert EarlierApplies(story.entries, KEPT).settle(memory, "later") == ()
     story.entries[2:] = []
     story.add("create", "a", {})
-    assert Earlier(story.entries, KEPT).settle(memory, "later") == ()
+    assert EarlierApplies(story.entries, KEPT).settle(memory, "later") == ()
 
 
 def test_what_no_answer_came_for_is_settled_as_well(memory: MemoryCluster) -> None:
@@ -150,8 +150,8 @@ def test_a_field_is_in_doubt_by_the_latest_change_alone(memory: MemoryCluster) -
     made(memory, "a", retention_ms=DAY)
     (live,) = memory.observe([topic("a")]).resources.values()
 
-    def looked_at(*entries: Entry) -> list[tuple[str, list[str]]]:
-        found = Earlier(entries, KEPT)._unsettled()
+    def looked_at(*entries: AuditEntry) -> list[tuple[str, list[str]]]:
+        found = EarlierApplies(entries, KEPT)._unsettled()
         return [(entry.run, [field.path for field in entry.fields]) for entry in found]
 
     story = Story()
@@ -196,10 +196,12 @@ def test_what_is_not_on_record_in_full_stays_open(memory: MemoryCluster) -> None
     cut = story.add("create", "a", {RETENTION: (None, DAY)}, result=None)
     story.entries[1] = replace(cut, fields=tuple(replace(field, cut=True) for field in cut.fields))
     story.add("create", "a", {RETENTION: (None, DAY)}, result=None, kind="Unheard")
-    assert Earlier(story.entries, KEPT).settle(memory, "later") == ()
+    assert EarlierApplies(story.entries, KEPT).settle(memory, "later") == ()
     story.add("create", "a", {RETENTION: (None, DAY)}, result=None)
-    assert len(Earlier(story.entries, KEPT).settle(memory, "later")) == 1
-    assert Earlier(story.entries).settle(memory, "later") == (), "nothing is written where no record is kept"
+    assert len(EarlierApplies(story.entries, KEPT).settle(memory, "later")) == 1
+    assert EarlierApplies(story.entries).settle(memory, "later") == (), (
+        "nothing is written where no record is kept"
+    )
 
 
 # --- spent plans -----------------------------------------------------------------------------------
@@ -218,7 +220,7 @@ def test_what_is_not_on_record_in_full_stays_open(memory: MemoryCluster) -> None
 def test_a_change_is_spent_once_all_of_it_was_carried_out(more: dict[str, object], spent: bool) -> None:
     story = Story()
     entry = story.add("update", "a", {RETENTION: (WEEK, DAY), "partitions": (1, 3)}, **more)  # type: ignore[arg-type]
-    found = Earlier(story.entries).spent("sha256:0", "2026-11-03T11:00:00.000Z")
+    found = EarlierApplies(story.entries).spent("sha256:0", "2026-11-03T11:00:00.000Z")
     assert found == ({entry.ref: entry} if spent else {})
 
 
@@ -236,7 +238,7 @@ def test_a_plan_that_was_made_after_an_apply_is_another_one(created_at: str, spe
     """Its digest is the same, as that is over content without times."""
     story = Story()
     story.add("update", "a", {RETENTION: (WEEK, DAY)})
-    assert bool(Earlier(story.entries).spent("sha256:0", created_at)) == spent
+    assert bool(EarlierApplies(story.entries).spent("sha256:0", created_at)) == spent
 
 
 def test_a_record_that_cannot_be_read_is_a_note_and_stops_no_apply(
@@ -247,7 +249,7 @@ def test_a_record_that_cannot_be_read_is_a_note_and_stops_no_apply(
     killed(plan_for(memory, declared("a", 6, retention_ms=WEEK)), memory)
     memory.hide(TOPIC)
     earlier = Safeguards().earlier(memory, target, "memory", saved=True)
-    assert earlier == Earlier()
+    assert earlier == EarlierApplies()
     told = capsys.readouterr().err
     assert told.startswith("what earlier applies did is not known: the record in the topic ")
     assert Safeguards(audit=False).earlier(memory, target, "memory", saved=False).entries == ()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.audit.entries import Entry
+from kafkaform.audit.entries import AuditEntry
 from kafkaform.config.manifest_text import live_manifest
 from kafkaform.config.manifests.editing import Edit
 from kafkaform.core.model import Desired, Intent, ResourceRef
@@ -24,7 +24,9 @@ def story() -> Story:
     return Story()
 
 
-def undo(story: Story, *changes: Entry, desired: tuple[Desired, ...] = (), force: bool = False) -> Reversal:
+def undo(
+    story: Story, *changes: AuditEntry, desired: tuple[Desired, ...] = (), force: bool = False
+) -> Reversal:
     return reversal(changes, story.entries, {one.ref: one for one in desired}, force=force)
 
 

@@ -15,7 +15,7 @@ from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.model import Undeclared
 from kafkaform.core.moves import MoveOptions, WhenBusy
 from kafkaform.rules import Scene
-from kafkaform.rules.limits import DEFAULT_LIMITS, Limits
+from kafkaform.rules.limits import DEFAULT_LIMITS, ProjectLimits
 
 HEAD = "apiVersion: kafkaform/v1\nkind: Config\n"
 CLUSTER = "client: {bootstrap.servers: 'h:9092'}"
@@ -81,7 +81,7 @@ policies:
     assert found.undeclared is Undeclared.KEEP
     assert (found.owns, found.protected, found.ignore) == (("orders.*",), ("*.audit",), ("_*",))
     assert found.rules == {"KF101": "off", "KF102": "warning", "policy/named": "info"}
-    assert found.limits == Limits("^[a-z.]+$", 10, 200, 3 * 86_400_000, 0.2, 25)
+    assert found.limits == ProjectLimits("^[a-z.]+$", 10, 200, 3 * 86_400_000, 0.2, 25)
     assert [policy.code for policy in found.policies] == ["policy/named"]
     prod = found.clusters["prod"]
     assert (prod.environment, prod.cluster_id, prod.forbid) == ("prod", "abc", ("partition-*",))

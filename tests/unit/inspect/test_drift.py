@@ -12,11 +12,11 @@ from kafkaform.audit.trail import Trail
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.model import Desired, Diagnostic, FieldChange, Plan, ResourceRef, Severity, Undeclared
 from kafkaform.inspect.drift import (
-    Cause,
     Drift,
+    DriftCause,
+    DriftVerdict,
     Form,
     Unmanaged,
-    Verdict,
     adoption,
     find_drift,
     has_drift,
@@ -41,7 +41,7 @@ def forms(drift: Drift) -> dict[str, Form]:
 def test_what_is_as_declared_is_no_drift(memory: MemoryCluster) -> None:
     made(memory, "a", retention_ms=WEEK)
     drift = drift_in(memory, declared("a", retention_ms=WEEK), absent("b"))
-    assert (drift.resources, drift.unchanged, drift.verdict) == ((), 2, Verdict.CLEAN)
+    assert (drift.resources, drift.unchanged, drift.verdict) == ((), 2, DriftVerdict.CLEAN)
     assert drift.unrecorded is None
 
 
@@ -79,10 +79,10 @@ def test_a_config_that_nothing_declares_is_drift_and_left_alone(memory: MemoryCl
 
 
 @pytest.mark.parametrize(
-    ("undeclared", "verdict"), [(Undeclared.RESET, Verdict.DRIFT), (Undeclared.KEEP, Verdict.CLEAN)]
+    ("undeclared", "verdict"), [(Undeclared.RESET, DriftVerdict.DRIFT), (Undeclared.KEEP, DriftVerdict.CLEAN)]
 )
 def test_undeclared_configs_by_what_the_manifest_says_of_them(
-    memory: MemoryCluster, undeclared: Undeclared, verdict: Verdict
+    memory: MemoryCluster, undeclared: Undeclared, verdict: DriftVerdict
 ) -> None:
     made(memory, "a", segment_ms=DAY)
     drift = drift_in(memory, declared("a", undeclared=undeclared))
@@ -103,7 +103,7 @@ def test_what_cannot_be_applied_is_drift_all_the_same(memory: MemoryCluster) -> 
         "moved": "planned",
         "shrunk": "refused",
     }
-    assert drift.verdict is Verdict.DRIFT
+    assert drift.verdict is DriftVerdict.DRIFT
 
 
 def test_brokers_are_asked_for_readings_alone(memory: MemoryCluster) -> None:
@@ -135,26 +135,26 @@ def test_verdicts(
     plan = Plan("memory", unknown=(REF,) if unknown else ())
     verdict = Drift(plan, resources, unmanaged, counts).verdict
     if unknown:
-        assert verdict is Verdict.UNKNOWN
+        assert verdict is DriftVerdict.UNKNOWN
     elif drifted or (counts and unmanaged):
-        assert verdict is Verdict.DRIFT
+        assert verdict is DriftVerdict.DRIFT
     else:
-        assert verdict is Verdict.CLEAN
+        assert verdict is DriftVerdict.CLEAN
 
 
 @pytest.mark.parametrize(
     ("unmanaged", "told", "verdict"),
     [
-        (Unmanaged.IGNORE, None, Verdict.CLEAN),
-        (Unmanaged.REPORT, (topic("mine"),), Verdict.CLEAN),
-        (Unmanaged.ERROR, (topic("mine"),), Verdict.DRIFT),
+        (Unmanaged.IGNORE, None, DriftVerdict.CLEAN),
+        (Unmanaged.REPORT, (topic("mine"),), DriftVerdict.CLEAN),
+        (Unmanaged.ERROR, (topic("mine"),), DriftVerdict.DRIFT),
     ],
 )
 def test_resources_that_nobody_declares(
     memory: MemoryCluster,
     unmanaged: Unmanaged,
     told: tuple[ResourceRef, ...] | None,
-    verdict: Verdict,
+    verdict: DriftVerdict,
 ) -> None:
     made(memory, "mine")
     drift = drift_in(memory, unmanaged=unmanaged)
@@ -165,7 +165,7 @@ def test_a_resource_that_cannot_be_seen_is_not_told_as_missing(memory: MemoryClu
     made(memory, "a")
     memory.hide(topic("a"))
     drift = drift_in(memory, declared("a"))
-    assert (drift.unknown, drift.resources, drift.verdict) == ((topic("a"),), (), Verdict.UNKNOWN)
+    assert (drift.unknown, drift.resources, drift.verdict) == ((topic("a"),), (), DriftVerdict.UNKNOWN)
 
 
 def test_findings_about_manifests_are_left_to_the_plan() -> None:
@@ -188,7 +188,7 @@ def test_what_was_made_as_declared_has_not_drifted(topics: dict[str, tuple[int, 
         made(cluster, name, partitions, retention_ms=retention)
         desired.append(declared(name, partitions, undeclared=undeclared, retention_ms=retention))
     drift = drift_in(cluster, *desired)
-    assert (drift.verdict, drift.resources, drift.unchanged) == (Verdict.CLEAN, (), len(topics))
+    assert (drift.verdict, drift.resources, drift.unchanged) == (DriftVerdict.CLEAN, (), len(topics))
 
 
 @given(strategies.plans())
@@ -217,17 +217,17 @@ def test_all_that_drifted_is_adopted_or_refused(drift: Drift) -> None:
 @pytest.mark.parametrize(
     ("set_to", "cause", "source"),
     [
-        ([], Cause.UNRECORDED, None),
-        ([WEEK], Cause.CLUSTER, None),
-        ([DAY], Cause.MANIFEST, None),
-        ([MONTH], Cause.BOTH, None),
-        ([DAY, WEEK], Cause.CLUSTER, "run0"),
-        ([WEEK, DAY], Cause.MANIFEST, None),
-        ([DAY, MONTH], Cause.BOTH, "run0"),
-        ([None], Cause.BOTH, None),
+        ([], DriftCause.UNRECORDED, None),
+        ([WEEK], DriftCause.CLUSTER, None),
+        ([DAY], DriftCause.MANIFEST, None),
+        ([MONTH], DriftCause.BOTH, None),
+        ([DAY, WEEK], DriftCause.CLUSTER, "run0"),
+        ([WEEK, DAY], DriftCause.MANIFEST, None),
+        ([DAY, MONTH], DriftCause.BOTH, "run0"),
+        ([None], DriftCause.BOTH, None),
     ],
 )
-def test_which_side_changed(set_to: list[str | None], cause: Cause, source: str | None) -> None:
+def test_which_side_changed(set_to: list[str | None], cause: DriftCause, source: str | None) -> None:
     """The live value is 1d, the declared one 7d."""
     story = Story()
     for value in set_to:
@@ -242,23 +242,23 @@ def test_values_are_compared_as_kafka_does() -> None:
     story = Story()
     story.add("update", "a", {"config.cleanup.policy": (None, "delete,compact")})
     change = FieldChange("config.cleanup.policy", "compact,delete", "delete")
-    assert past_of(topic("a"), change, Trail(story.entries)).cause is Cause.MANIFEST
+    assert past_of(topic("a"), change, Trail(story.entries)).cause is DriftCause.MANIFEST
 
 
 @pytest.mark.parametrize(
     ("actions", "live", "cause"),
     [
-        ([], False, Cause.UNRECORDED),
-        (["create"], False, Cause.CLUSTER),
-        (["create", "delete"], False, Cause.MANIFEST),
-        (["create", "delete", "create"], False, Cause.CLUSTER),
-        ([], True, Cause.UNRECORDED),
-        (["create"], True, Cause.MANIFEST),
-        (["create", "delete"], True, Cause.CLUSTER),
+        ([], False, DriftCause.UNRECORDED),
+        (["create"], False, DriftCause.CLUSTER),
+        (["create", "delete"], False, DriftCause.MANIFEST),
+        (["create", "delete", "create"], False, DriftCause.CLUSTER),
+        ([], True, DriftCause.UNRECORDED),
+        (["create"], True, DriftCause.MANIFEST),
+        (["create", "delete"], True, DriftCause.CLUSTER),
     ],
 )
 def test_which_side_changed_of_a_whole_resource(
-    memory: MemoryCluster, actions: list[str], live: bool, cause: Cause
+    memory: MemoryCluster, actions: list[str], live: bool, cause: DriftCause
 ) -> None:
     story = Story()
     for action in actions:
@@ -311,8 +311,10 @@ def test_no_manifest_says_what_differs_by_partition_or_is_committed(memory: Memo
     assert [(ref.name, why) for ref, why in wanted.refused] == [
         (
             "a",
-            "replicationFactor: it is 1-3 by now, from one partition to the next, "
-            "and a manifest says one number",
+            (
+                "replicationFactor: it is 1-3 by now, from one partition to the next, "
+                "and a manifest says one number"
+            ),
         ),
         ("g", "offsets.orders: what a group has committed is nothing that a manifest says"),
     ]

@@ -1,4 +1,4 @@
-"""What a checkup reads, what it says where it could not read, and how it waits."""
+"""What a health report reads, what it says where it could not read, and how it waits."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kafkaform.core.groups import GroupReading
 from kafkaform.core.health import Health, Part, Quorum
 from kafkaform.core.model import Desired, Diagnostic, Intent, ResourceRef, Severity
 from kafkaform.inspect.health_check import (
-    Checkup,
     Examination,
-    Untold,
-    Verdict,
+    HealthReport,
+    HealthVerdict,
+    UncheckedRule,
     await_health,
     critical_findings,
     health_rules,
@@ -63,8 +63,8 @@ def group(name: str, **spec: object) -> Desired:
     return Desired(ResourceRef("ConsumerGroup", name), {}, Intent(spec=spec))
 
 
-def codes(checkup: Checkup) -> list[str]:
-    return [finding.code for finding in checkup.findings]
+def codes(report: HealthReport) -> list[str]:
+    return [finding.code for finding in report.findings]
 
 
 # --- verdicts --------------------------------------------------------------------------------------
@@ -73,23 +73,23 @@ def codes(checkup: Checkup) -> list[str]:
 @pytest.mark.parametrize(
     ("findings", "matters", "fail_on", "verdict"),
     [
-        ((), None, Severity.WARNING, Verdict.HEALTHY),
-        ((NOTE,), None, Severity.WARNING, Verdict.HEALTHY),
-        ((NOTE,), None, Severity.INFO, Verdict.UNHEALTHY),
-        ((WARNING,), None, Severity.WARNING, Verdict.UNHEALTHY),
-        ((WARNING,), None, Severity.ERROR, Verdict.HEALTHY),
-        ((replace(SICK, waived="meant"),), None, Severity.INFO, Verdict.HEALTHY),
-        ((), False, Severity.WARNING, Verdict.HEALTHY),
-        ((), True, Severity.WARNING, Verdict.UNKNOWN),
-        ((NOTE,), True, Severity.WARNING, Verdict.UNKNOWN),
-        ((SICK,), True, Severity.WARNING, Verdict.UNHEALTHY),
+        ((), None, Severity.WARNING, HealthVerdict.HEALTHY),
+        ((NOTE,), None, Severity.WARNING, HealthVerdict.HEALTHY),
+        ((NOTE,), None, Severity.INFO, HealthVerdict.UNHEALTHY),
+        ((WARNING,), None, Severity.WARNING, HealthVerdict.UNHEALTHY),
+        ((WARNING,), None, Severity.ERROR, HealthVerdict.HEALTHY),
+        ((replace(SICK, waived="meant"),), None, Severity.INFO, HealthVerdict.HEALTHY),
+        ((), False, Severity.WARNING, HealthVerdict.HEALTHY),
+        ((), True, Severity.WARNING, HealthVerdict.UNKNOWN),
+        ((NOTE,), True, Severity.WARNING, HealthVerdict.UNKNOWN),
+        ((SICK,), True, Severity.WARNING, HealthVerdict.UNHEALTHY),
     ],
 )
 def test_verdicts(
-    findings: tuple[Diagnostic, ...], matters: bool | None, fail_on: Severity, verdict: Verdict
+    findings: tuple[Diagnostic, ...], matters: bool | None, fail_on: Severity, verdict: HealthVerdict
 ) -> None:
-    untold = () if matters is None else (Untold("KF301", "x", matters),)
-    assert Checkup(Health(1, ()), findings, untold, fail_on=fail_on).verdict is verdict
+    untold = () if matters is None else (UncheckedRule("KF301", "x", matters),)
+    assert HealthReport(Health(1, ()), findings, untold, fail_on=fail_on).verdict is verdict
 
 
 # --- reading ---------------------------------------------------------------------------------------
@@ -97,17 +97,17 @@ def test_verdicts(
 
 def test_a_sound_cluster_is_healthy(memory: MemoryCluster) -> None:
     memory.commit("g", {("orders", 0): 0})
-    checkup = Examination((declared("orders", 3, 3),), target=target(brokers=3)).examine(memory)
-    assert (checkup.verdict, checkup.findings, checkup.untold) == (Verdict.HEALTHY, (), ())
-    assert list(checkup.groups) == ["g"]
+    report = Examination((declared("orders", 3, 3),), target=target(brokers=3)).examine(memory)
+    assert (report.verdict, report.findings, report.unchecked) == (HealthVerdict.HEALTHY, (), ())
+    assert list(report.groups) == ["g"]
 
 
 def test_a_stopped_broker_is_seen_and_the_loudest_comes_first(memory: MemoryCluster) -> None:
     memory.stop_broker(3)
     wanted = (declared("orders", 6, 3), group("g", members={"expected": 1}))
-    checkup = Examination(wanted, target=target(brokers=3)).examine(memory)
-    assert codes(checkup) == ["KF302", "KF303", "KF306", "KF307"]
-    assert checkup.verdict is Verdict.UNHEALTHY
+    report = Examination(wanted, target=target(brokers=3)).examine(memory)
+    assert codes(report) == ["KF302", "KF303", "KF306", "KF307"]
+    assert report.verdict is HealthVerdict.UNHEALTHY
 
 
 def test_only_the_chosen_rules_run_and_only_what_they_need_is_read(memory: MemoryCluster) -> None:
@@ -126,9 +126,9 @@ def test_severities_of_the_project_hold_but_a_chosen_rule_is_never_off(
     memory.stop_broker(3)
     settings = Settings(rules={"KF302": "off", "KF303": "info"})
     examination = Examination(settings=settings, target=target(3))
-    checkup = examination.examine(memory)
-    assert [(f.code, f.severity) for f in checkup.findings] == [("KF303", Severity.INFO)]
-    assert checkup.verdict is Verdict.HEALTHY
+    report = examination.examine(memory)
+    assert [(f.code, f.severity) for f in report.findings] == [("KF303", Severity.INFO)]
+    assert report.verdict is HealthVerdict.HEALTHY
     assert codes(replace(examination, only=frozenset({"KF302"})).examine(memory)) == ["KF302"]
 
 
@@ -140,8 +140,8 @@ def test_another_cluster_than_the_configured_one(memory: MemoryCluster) -> None:
 def test_groups_that_nobody_declares_may_be_ignored(memory: MemoryCluster) -> None:
     for name in ("__mine", "__theirs", "g"):
         memory.commit(name, {("orders", 0): 0})
-    checkup = Examination((group("__mine"), absent("orders"))).examine(memory)
-    assert list(checkup.groups) == ["__mine", "g"]
+    report = Examination((group("__mine"), absent("orders"))).examine(memory)
+    assert list(report.groups) == ["__mine", "g"]
 
 
 # --- what could not be read ------------------------------------------------------------------------
@@ -161,37 +161,37 @@ def test_a_part_that_is_not_told_matters_if_its_rule_would(
     memory: MemoryCluster, part: Part, told: dict[str, bool]
 ) -> None:
     cluster = Saying(memory, changes={"unread": {part: "denied"}})
-    checkup = Examination().examine(cluster)
-    assert {untold.code: untold.matters for untold in checkup.untold} == told
-    assert {untold.what for untold in checkup.untold} == {f"{part}: denied"}
-    assert checkup.verdict is (Verdict.UNKNOWN if any(told.values()) else Verdict.HEALTHY)
+    report = Examination().examine(cluster)
+    assert {untold.code: untold.matters for untold in report.unchecked} == told
+    assert {untold.what for untold in report.unchecked} == {f"{part}: denied"}
+    assert report.verdict is (HealthVerdict.UNKNOWN if any(told.values()) else HealthVerdict.HEALTHY)
     # Whoever has not asked for the rule need not know.
     other = Examination(only=frozenset({"KF302"})).examine(cluster)
-    assert (other.untold, other.verdict) == ((), Verdict.HEALTHY)
+    assert (other.unchecked, other.verdict) == ((), HealthVerdict.HEALTHY)
 
 
 def test_declared_resources_that_are_not_shown_are_not_taken_for_missing(memory: MemoryCluster) -> None:
     wanted = (declared("hidden"), group("g", members={"expected": 2}))
     for one in wanted:
         memory.hide(one.ref)
-    checkup = Examination(wanted).examine(memory)
-    assert checkup.findings == ()
-    assert [untold.code for untold in checkup.untold] == ["KF306", "KF307"]
-    assert checkup.verdict is Verdict.UNKNOWN
+    report = Examination(wanted).examine(memory)
+    assert report.findings == ()
+    assert [untold.code for untold in report.unchecked] == ["KF306", "KF307"]
+    assert report.verdict is HealthVerdict.UNKNOWN
 
 
 def test_groups_that_cannot_be_read_at_all(memory: MemoryCluster) -> None:
     cluster = Saying(memory, groupless=PermissionDenied("not authorised"))
-    checkup = Examination((group("g", members={"expected": 2}),)).examine(cluster)
-    assert checkup.findings == ()
-    assert checkup.untold == (Untold("KF307", "groups: not authorised", matters=True),)
+    report = Examination((group("g", members={"expected": 2}),)).examine(cluster)
+    assert report.findings == ()
+    assert report.unchecked == (UncheckedRule("KF307", "groups: not authorised", matters=True),)
 
 
 def test_nobody_is_asked_for_groups_while_no_controller_answers(memory: MemoryCluster) -> None:
     cluster = Saying(memory, changes={"quorum": Quorum(None)}, groupless=Unreachable("asked"))
-    checkup = Examination((declared("orders", 9), group("g", members={"expected": 2}))).examine(cluster)
-    assert codes(checkup) == ["KF301"]
-    assert {untold.code for untold in checkup.untold} == {"KF306", "KF307"}
+    report = Examination((declared("orders", 9), group("g", members={"expected": 2}))).examine(cluster)
+    assert codes(report) == ["KF301"]
+    assert {untold.code for untold in report.unchecked} == {"KF306", "KF307"}
     assert cluster.readings == []
 
 
@@ -219,17 +219,17 @@ def test_the_rules_about_health() -> None:
 
 # --- waiting ---------------------------------------------------------------------------------------
 
-WELL, ILL = Checkup(Health(1, ())), Checkup(Health(1, ()), (SICK,))
+WELL, ILL = HealthReport(Health(1, ())), HealthReport(Health(1, ()), (SICK,))
 DOWN = Unreachable("no broker answered")
 
 
 def waited(
-    *outcomes: Checkup | ClusterError, timeout_s: float = 300
-) -> tuple[Checkup, list[object], FakeClock]:
+    *outcomes: HealthReport | ClusterError, timeout_s: float = 300
+) -> tuple[HealthReport, list[object], FakeClock]:
     """Wait for a cluster that answers so, the last answer again and again."""
     left, told, clock = list(outcomes), list[object](), FakeClock()
 
-    def examine() -> Checkup:
+    def examine() -> HealthReport:
         outcome = left.pop(0) if len(left) > 1 else left[0]
         if isinstance(outcome, ClusterError):
             raise outcome
@@ -263,7 +263,7 @@ def test_a_wait_of_no_time_is_one_reading() -> None:
 
 
 def test_another_error_is_not_waited_out() -> None:
-    def examine() -> Checkup:
+    def examine() -> HealthReport:
         raise KafkaformError("another cluster")
 
     with pytest.raises(KafkaformError, match="another cluster"):

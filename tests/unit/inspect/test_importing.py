@@ -16,7 +16,7 @@ from kafkaform.core.errors import KafkaformError
 from kafkaform.core.groups import Group, Position
 from kafkaform.core.model import FieldValue, Location, Observation, Observed, Plan, ResourceRef, Undeclared
 from kafkaform.core.operations import AlterConfigs, CreateTopic
-from kafkaform.inspect.importing import By, Import, Layout, make_import
+from kafkaform.inspect.importing import By, Import, ImportLayout, make_import
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planner import diff
 from kafkaform.report.imports import problems_of
@@ -118,7 +118,7 @@ def test_the_plan_of_an_import_is_empty(
                 cluster.join(ref.name, ["t.0"], 1, protocol="consumer")
             assert not configs or cluster.execute([AlterConfigs(ref, configs)]) == [None]
         read = reading(cluster)
-        made = make_import(read, EVERYTHING, {}, context, Layout(tmp_path_factory.mktemp("live"), by))
+        made = make_import(read, EVERYTHING, {}, context, ImportLayout(tmp_path_factory.mktemp("live"), by))
         plan = plan_of(made, read, context, cluster)
     assert (plan.changes, plan.undeclared) == ((), ())
     assert plan.unchanged == len(made.refs) == len(topics) + len(groups)
@@ -129,7 +129,7 @@ def test_a_share_group_takes_the_default_start_away(tmp_path: Path) -> None:
     context = Context(defaults={"ConsumerGroup": (layer("ConsumerGroup", offsets={"initial": "latest"}),)})
     share = Group("g", "share", "Empty", positions=(Position("t", 0, 5),))
     read = observation(Observed(group("g"), None, {}, live=share))
-    made = make_import(read, EVERYTHING, {}, context, Layout(tmp_path))
+    made = make_import(read, EVERYTHING, {}, context, ImportLayout(tmp_path))
     with MemoryCluster() as cluster:
         assert plan_of(made, read, context, cluster).unchanged == 1
     assert "initial: null" in made.files[0].text
@@ -138,7 +138,7 @@ def test_a_share_group_takes_the_default_start_away(tmp_path: Path) -> None:
 def test_a_default_tombstone_does_not_delete_what_was_imported(tmp_path: Path) -> None:
     context = Context(defaults={"Topic": (layer("Topic", state="absent"),)})
     read = observation(seen("a"))
-    made = make_import(read, EVERYTHING, {}, context, Layout(tmp_path))
+    made = make_import(read, EVERYTHING, {}, context, ImportLayout(tmp_path))
     with MemoryCluster() as cluster:
         assert plan_of(made, read, context, cluster).unchanged == 1
 
@@ -148,7 +148,7 @@ def test_what_a_manifest_cannot_say_is_told_and_survives_a_reset(
 ) -> None:
     context = Context(undeclared=Undeclared.RESET)
     read = observation(seen("a", config_future_config="7", config_retention_ms="5"))
-    made = make_import(read, EVERYTHING, {}, context, Layout(tmp_path))
+    made = make_import(read, EVERYTHING, {}, context, ImportLayout(tmp_path))
     with MemoryCluster() as cluster:
         plan = plan_of(made, read, context, cluster)
     assert (plan.changes, [one.path for one in plan.undeclared]) == ((), ["config.future.config"])
@@ -163,7 +163,7 @@ def test_what_a_plan_will_change_all_the_same_is_told() -> None:
     context = Context(defaults={"Topic": (hidden,)})
     uneven = Observed(topic("uneven"), "id", {"partitions": 2, "replicationFactor": "1-3"})
     read = observation(seen("secret", config_segment_ms=None), uneven, seen("plain"))
-    made = make_import(read, EVERYTHING, {}, context, Layout(Path("live")))
+    made = make_import(read, EVERYTHING, {}, context, ImportLayout(Path("live")))
     assert {ref.name: why for ref, why in made.unlike.items()} == {
         "secret": "a plan will change segment.ms",
         "uneven": "a plan will change replicationFactor",
@@ -185,7 +185,7 @@ def test_a_group_that_could_not_be_read_in_full_is_not_written() -> None:
     read = observation(
         Observed(group("g"), None, {}, live=half), Observed(group(""), None, {}, live=nameless)
     )
-    made = make_import(read, EVERYTHING, {}, Context(), Layout(Path("live")))
+    made = make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live")))
     assert made.files == ()
     assert {ref.name: why for ref, why in made.unread.items()} == {
         "g": "no committed offsets",
@@ -199,7 +199,7 @@ def test_kafkas_and_kafkaforms_own_are_left_out_even_when_asked_for() -> None:
     )
     read = observation(internal, seen("__kafkaform_audit"), also=[group("__kafkaform_lock")])
     for selection in (Selection(), Selection(tuple(ref.name for ref in read.inventory), ignore=("__*",))):
-        made = make_import(read, selection, {}, Context(), Layout(Path("live")))
+        made = make_import(read, selection, {}, Context(), ImportLayout(Path("live")))
         assert made.files == ()
         assert [ref.name for ref in made.internal] == [
             "__kafkaform_lock",
@@ -213,7 +213,7 @@ def test_what_is_declared_is_written_anew_only_in_its_own_file() -> None:
     declared = {topic("a.1"): Location("live/a.1.yaml"), topic("b"): Location("live/team/b.yaml")}
 
     def names(*, overwrite: bool) -> list[str]:
-        layout = Layout(Path("live"), overwrite=overwrite)
+        layout = ImportLayout(Path("live"), overwrite=overwrite)
         return [ref.name for ref in make_import(read, EVERYTHING, declared, Context(), layout).refs]
 
     assert names(overwrite=False) == ["a.2"]
@@ -221,7 +221,9 @@ def test_what_is_declared_is_written_anew_only_in_its_own_file() -> None:
 
 
 def test_a_topic_that_is_gone_meanwhile_is_no_problem() -> None:
-    made = make_import(observation(also=[topic("gone")]), EVERYTHING, {}, Context(), Layout(Path("live")))
+    made = make_import(
+        observation(also=[topic("gone")]), EVERYTHING, {}, Context(), ImportLayout(Path("live"))
+    )
     assert (made.files, made.unread) == ((), {})
 
 
@@ -229,6 +231,6 @@ def test_no_file_is_larger_than_can_be_read_back(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("kafkaform.inspect.importing.MAX_BYTES", 300)
     assert yaml12.MAX_BYTES > 300
     read = observation(*(seen(f"orders.v{n}") for n in range(5)))
-    assert len(make_import(read, EVERYTHING, {}, Context(), Layout(Path("live"))).files) == 5
+    assert len(make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"))).files) == 5
     with pytest.raises(KafkaformError, match=r"live/orders.yaml would be larger .* with 5 resources"):
-        make_import(read, EVERYTHING, {}, Context(), Layout(Path("live"), By.PREFIX))
+        make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"), By.PREFIX))

@@ -11,7 +11,7 @@ from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.errors import PermissionDenied, Unreachable
 from kafkaform.core.groups import Group, GroupReading, Position
 from kafkaform.core.model import Desired, Diagnostic, Intent, Observation, Observed, ResourceRef, Severity
-from kafkaform.inspect.resource_status import Selection, assemble, members_of, read_standing
+from kafkaform.inspect.resource_status import Selection, assemble, members_of, read_status
 from tests.support.scenes import topic
 
 IGNORED = ("__*", "*-changelog")
@@ -178,28 +178,28 @@ def test_what_could_not_be_read_is_told_in_a_line_for_each_reason() -> None:
 
 def test_sizes_that_nobody_tells_are_said_and_do_not_stop_the_reading() -> None:
     seen = live("a", "b")
-    made = read_standing(Answers(seen, reading(), PermissionDenied("not authorised")), None, Selection())
+    made = read_status(Answers(seen, reading(), PermissionDenied("not authorised")), None, Selection())
     assert made.unread == ("the sizes of topics: not authorised",)
     assert [one.size for one in made.topics] == [None, None]
-    made = read_standing(Answers(seen, reading(), None), None, Selection())
+    made = read_status(Answers(seen, reading(), None), None, Selection())
     assert made.unread == ("the size of 2 topics (a, b): the brokers tell this account nothing",)
-    assert [one.size for one in read_standing(Answers(seen, reading()), None, Selection()).topics] == [7, 7]
+    assert [one.size for one in read_status(Answers(seen, reading()), None, Selection()).topics] == [7, 7]
 
 
 def test_groups_that_cannot_be_read_are_said_unless_they_were_all_that_was_asked_for() -> None:
     cluster = Answers(live("a"), Unreachable("nobody answered"))
-    assert read_standing(cluster, None, Selection()).unread == ("groups: nobody answered",)
+    assert read_status(cluster, None, Selection()).unread == ("groups: nobody answered",)
     with pytest.raises(Unreachable):
-        read_standing(cluster, None, Selection(kinds=("ConsumerGroup",)))
+        read_status(cluster, None, Selection(kinds=("ConsumerGroup",)))
 
 
 def test_only_as_many_groups_are_asked_for_as_are_needed() -> None:
     cluster = Answers(live("a", "@x.a", "@y"), reading())
     desired = [declared(group("x.b"))]
-    read_standing(cluster, desired, Selection(("x.*", "a")))
-    read_standing(cluster, desired, Selection(("a",)))
-    read_standing(cluster, desired, Selection(("x.*",), ("ConsumerGroup",)))
-    read_standing(cluster, desired, Selection(("a",), ("Topic",)))
+    read_status(cluster, desired, Selection(("x.*", "a")))
+    read_status(cluster, desired, Selection(("a",)))
+    read_status(cluster, desired, Selection(("x.*",), ("ConsumerGroup",)))
+    read_status(cluster, desired, Selection(("a",), ("Topic",)))
     assert cluster.asked == [["x.a", "x.b", "y"], ["x.a", "y"], ["x.a", "x.b"], None]
 
 

@@ -73,7 +73,7 @@ def test_what_is_damaged_is_told_and_left_out(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_has_no_reports(tmp_path: Path) -> None:
-    assert skew_history.earlier(tmp_path / "none", report(1, "a"), read) == skew_history.Earlier()
+    assert skew_history.earlier(tmp_path / "none", report(1, "a"), read) == skew_history.EarlierReports()
     assert not (tmp_path / "none").exists()
 
 

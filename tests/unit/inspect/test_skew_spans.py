@@ -12,8 +12,8 @@ from kafkaform.core.groups import TopicPartition
 from kafkaform.core.layout import Broker
 from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.inspect.skew import (
+    DeclaredReader,
     PartitionLog,
-    Reader,
     choose,
     declared_partitions,
     limits,
@@ -204,8 +204,8 @@ def test_readers_are_groups_whose_members_are_known() -> None:
         Desired(ResourceRef("ConsumerGroup", "gone"), None, Intent(spec={"topics": ["orders"]})),
     ]
     assert readers(desired, "orders") == (
-        Reader("classic", "range", 3),
-        Reader("sticky", "sticky", 4),
-        Reader("next", "uniform", 2),
-        Reader("ranged", "range", 5),
+        DeclaredReader("classic", "range", 3),
+        DeclaredReader("sticky", "sticky", 4),
+        DeclaredReader("next", "uniform", 2),
+        DeclaredReader("ranged", "range", 5),
     )

@@ -17,6 +17,7 @@ from kafkaform.config.manifests.files import NO_CONFIG_FILE
 from kafkaform.core import schema_files
 from kafkaform.core.errors import KafkaformError, PlanFileError
 from kafkaform.core.model import (
+    ChangeOrigin,
     Consent,
     Create,
     Delete,
@@ -24,7 +25,6 @@ from kafkaform.core.model import (
     FieldChange,
     FieldValue,
     Location,
-    Origin,
     Plan,
     PlannedChange,
     Reader,
@@ -305,7 +305,7 @@ def full_document() -> dict[str, Any]:
         PLAN,
         changes=(
             create,
-            replace(update, origin=Origin.MIXED, earlier=("partitions",), keyed=False, team="orders"),
+            replace(update, origin=ChangeOrigin.MIXED, earlier=("partitions",), keyed=False, team="orders"),
             delete,
         ),
         diagnostics=(replace(PLAN.diagnostics[0], ref=topic("a")),),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.apply.batches import MAX_WEIGHT, weight
+from kafkaform.apply.batches import MAX_WEIGHT
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config import client_properties
 from kafkaform.config.settings import ClusterSettings, Settings
@@ -196,7 +196,7 @@ def test_validation_is_cut_into_what_a_controller_takes(memory: MemoryCluster) -
     plan = plan_for(watched, *(declared(f"t{n:03}", 100) for n in range(200)))
     assert set(statuses(plan).values()) == {Status.PLANNED}
     assert len(watched.checks) == 5
-    assert all(sum(map(weight, batch)) <= MAX_WEIGHT for batch in watched.checks)
+    assert all(sum(operation.weight for operation in batch) <= MAX_WEIGHT for batch in watched.checks)
 
 
 def test_deletions_are_not_held_up_by_the_brokers(memory: MemoryCluster) -> None:

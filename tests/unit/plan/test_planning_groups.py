@@ -35,7 +35,7 @@ from kafkaform.core.operations import (
 )
 from kafkaform.plan.planning import Request, make_plan
 from kafkaform.resources.consent import Grant
-from kafkaform.rules.limits import Limits
+from kafkaform.rules.limits import ProjectLimits
 from tests.support.scenes import DAY, QUIET, WEEK, FakeClock, Watched, absent, declared, made, topic
 
 GROUP = ResourceRef("ConsumerGroup", "g")
@@ -348,7 +348,7 @@ def test_too_many_risky_changes_at_once_are_refused_and_safe_ones_are_not(memory
     assert {change.ref.name for change in plan.with_status(Status.REFUSED)} == set(names[:5])
     assert all("KF404" in (change.reason or "") for change in plan.with_status(Status.REFUSED))
     assert {change.ref.name for change in plan.with_status(Status.PLANNED)} == set(names[5:])
-    wider = plan_for(memory, *cut, *grown, limits=Limits(blast_radius=0.5))
+    wider = plan_for(memory, *cut, *grown, limits=ProjectLimits(blast_radius=0.5))
     assert wider.with_status(Status.REFUSED) == ()
     warned = make_plan(Request([*cut, *grown]), memory, Settings(rules={**QUIET, "KF404": "warning"}), None)
     assert warned.with_status(Status.REFUSED) == ()

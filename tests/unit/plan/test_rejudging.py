@@ -35,7 +35,7 @@ from kafkaform.plan.planning import Request, judged_again, make_plan
 from kafkaform.plan.rejudging import Grounds, rejudged
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
-from kafkaform.rules.limits import Limits
+from kafkaform.rules.limits import ProjectLimits
 from tests.support.scenes import DAY, QUIET, WEEK, Watched, absent, declared, made, plan_for, state_of, topic
 
 HEADER = PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z")
@@ -245,7 +245,7 @@ def test_the_brake_holds_for_a_plan_of_everything_and_not_for_a_part(memory: Mem
     for name in names:
         made(memory, name, retention_ms=WEEK)
     desired = [declared(name, retention_ms=DAY if n < 6 else WEEK) for n, name in enumerate(names)]
-    wide = Settings(rules=QUIET, limits=Limits(blast_radius=0.5))
+    wide = Settings(rules=QUIET, limits=ProjectLimits(blast_radius=0.5))
     grants = (Grant.parse("destructive"),)
     plan = saved(make_plan(Request(desired, allow=grants), memory, wide, None))
     assert {c.status for c in taken(plan, memory, settings=wide)[0].changes} == {Status.PLANNED}

@@ -31,7 +31,7 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.plan.reviewed import Comparison, compare
+from kafkaform.plan.reviewed import ReviewComparison, compare
 from kafkaform.resources.values import fields_of
 from tests.support import strategies
 from tests.support.scenes import topic
@@ -61,7 +61,7 @@ def declared(name: str = "a", /, **state: FieldValue) -> Desired:
     return Desired(topic(name), {key.replace("_", "."): value for key, value in state.items()})
 
 
-def compared(reviewed: Plan, now: Plan, *desired: Desired) -> Comparison:
+def compared(reviewed: Plan, now: Plan, *desired: Desired) -> ReviewComparison:
     return compare((reviewed, HEADER), (now, LATER), desired)
 
 
@@ -81,7 +81,7 @@ DELETE = Delete(topic("a"), "id-a", {"partitions": 3}, LOSS)
 
 @given(strategies.plans(max_changes=3), strategies.headers())
 def test_a_plan_does_what_it_does(made: Plan, header: PlanHeader) -> None:
-    assert compare((made, header), (made, header), ()) == Comparison()
+    assert compare((made, header), (made, header), ()) == ReviewComparison()
 
 
 @given(strategies.plans(max_changes=3), strategies.headers(), st.data())
@@ -101,7 +101,7 @@ def test_wording_sizes_places_and_findings_do_not_count(
         broker_validated=not made.broker_validated,
     )
     later = replace(data.draw(strategies.headers()), environment=header.environment)
-    assert compare((made, header), (other, later), ()) == Comparison()
+    assert compare((made, header), (other, later), ()) == ReviewComparison()
 
 
 def _reworded(change: Change) -> Change:
@@ -204,7 +204,7 @@ def test_what_another_branch_asks_for_is_told_from_what_is_otherwise_than_review
 
 def test_a_resource_more_that_is_left_alone_does_not_stop() -> None:
     new = plan(planned(DELETE, Status.NEEDS_CONSENT))
-    assert compared(plan(), new) == Comparison(
+    assert compared(plan(), new) == ReviewComparison(
         (),
         ("Topic/a is not in the reviewed plan: now an apply leaves it alone, as the delete needs consent",),
     )
@@ -227,8 +227,8 @@ def test_another_status() -> None:
 def test_what_neither_plan_does_does_not_count() -> None:
     one = plan(planned(update(PARTITIONS), Status.REFUSED))
     other = plan(planned(DELETE, Status.NEEDS_CONSENT))
-    assert compared(one, other) == Comparison()
-    assert compared(one, plan()) == Comparison()
+    assert compared(one, other) == ReviewComparison()
+    assert compared(one, plan()) == ReviewComparison()
 
 
 def test_made_again() -> None:
@@ -258,7 +258,7 @@ def test_another_cluster_and_another_environment() -> None:
 
 def test_a_deferred_field_is_not_carried_out_and_does_not_count() -> None:
     deferred = FieldChange("replicationFactor", 1, 3, deferred="later")
-    assert compared(plan(update(PARTITIONS, deferred)), plan(update(PARTITIONS))) == Comparison()
+    assert compared(plan(update(PARTITIONS, deferred)), plan(update(PARTITIONS))) == ReviewComparison()
     due = plan(update(PARTITIONS, replace(deferred, deferred=None)))
     assert differences(plan(update(PARTITIONS, deferred)), due) == (
         "Topic/a would get replicationFactor 3: the reviewed plan leaves that field alone",
@@ -288,14 +288,14 @@ def test_hostile_names_stay_in_their_line() -> None:
 def test_what_is_done_already_is_a_note(change: Change) -> None:
     wanted = declared(partitions=3, config_retention_ms=WEEK)
     reviewed = replace(plan(change), consents=(Consent("Topic/a", "h", "TICKET-1"),))
-    assert compared(reviewed, plan(), wanted) == Comparison(
+    assert compared(reviewed, plan(), wanted) == ReviewComparison(
         (), ("Topic/a is as the reviewed plan would have it already",)
     )
 
 
 def test_half_of_a_resource_done_already_is_a_note() -> None:
     wanted = declared(partitions=6, config_retention_ms=WEEK)
-    assert compared(BOTH, plan(update(RETENTION)), wanted) == Comparison(
+    assert compared(BOTH, plan(update(RETENTION)), wanted) == ReviewComparison(
         (), ("Topic/a has partitions 6 already",)
     )
 
@@ -371,7 +371,7 @@ def test_other_brokers_than_reviewed_are_told_and_do_not_stop() -> None:
     one = plan(update(FACTOR, PLACED))
     other = plan(update(FACTOR, replace(PLACED, after="1:3:2,2:1:3")))
     found = compared(one, other, declared(replicationFactor=3))
-    assert found == Comparison(
+    assert found == ReviewComparison(
         (),
         ("Topic/a gets its replicas on other brokers than the reviewed plan says, as the cluster is by now",),
     )

@@ -1,4 +1,4 @@
-"""A checkup as people, programs and Prometheus read it."""
+"""A health report as people, programs and Prometheus read it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kafkaform.core.groups import Group, Position
 from kafkaform.core.health import Health, Quorum
 from kafkaform.core.layout import Broker, PartitionState
 from kafkaform.core.model import Diagnostic, Location, ResourceRef, Severity
-from kafkaform.inspect.health_check import Checkup, Untold
-from kafkaform.report.doctor import checkup_to_json, headline, render_checkup
+from kafkaform.inspect.health_check import HealthReport, UncheckedRule
+from kafkaform.report.doctor import headline, health_to_json, render_health
 from kafkaform.report.prometheus import doctor_metrics
 
 PARTITIONS = (
@@ -27,11 +27,11 @@ HEALTH = Health(
 )
 SICK = Diagnostic("KF303", Severity.ERROR, "one is missing", suggestion="start it")
 LAGS = Diagnostic("KF307", Severity.WARNING, "g lags", Location("g.yaml", 7, 3))
-WELL = Checkup(replace(HEALTH, partitions=PARTITIONS[:1]))
-ILL = Checkup(
+WELL = HealthReport(replace(HEALTH, partitions=PARTITIONS[:1]))
+ILL = HealthReport(
     HEALTH,
     (SICK, LAGS, replace(LAGS, severity=Severity.INFO, waived="on holiday")),
-    (Untold("KF301", "the controller quorum: denied", matters=True),),
+    (UncheckedRule("KF301", "the controller quorum: denied", matters=True),),
     {
         "g": Group("g", "classic", "Empty", positions=(Position("a", 0, 5, 0, 12),)),
         "h": Group("h", "classic", "Empty"),
@@ -43,11 +43,11 @@ ILL = Checkup(
 
 
 def test_a_healthy_cluster_is_one_line() -> None:
-    assert render_checkup(WELL, "prod").plain == "cluster prod: 1 broker, 1 topic, 1 partition: healthy"
+    assert render_health(WELL, "prod").plain == "cluster prod: 1 broker, 1 topic, 1 partition: healthy"
 
 
 def test_findings_come_with_what_to_do() -> None:
-    assert render_checkup(ILL, "prod").plain.splitlines() == [
+    assert render_health(ILL, "prod").plain.splitlines() == [
         "cluster prod: 1 broker, 2 topics, 3 partitions, 2 groups: unhealthy (1 error, 1 warning)",
         "  error KF303  one is missing",
         "      start it",
@@ -64,7 +64,7 @@ def test_what_could_not_be_told() -> None:
 
 def test_prose_is_wrapped_at_the_width_of_a_terminal() -> None:
     long = replace(ILL, findings=(replace(SICK, message="word " * 40, suggestion="do " * 60),))
-    lines = render_checkup(long, "c", width=60).plain.splitlines()
+    lines = render_health(long, "c", width=60).plain.splitlines()
     assert max(map(len, lines)) <= 60
     assert " ".join(" ".join(lines).split()).count("word") == 40
     assert lines[2:4] == ["  error KF303", "      " + "word " * 10 + "word"]
@@ -81,8 +81,8 @@ def test_many_findings_of_a_rule_are_summed_up() -> None:
         )
         for n in range(19)
     ]
-    many = replace(ILL, findings=(SICK, *found), untold=())
-    assert render_checkup(many, "prod").plain.splitlines()[3:] == [
+    many = replace(ILL, findings=(SICK, *found), unchecked=())
+    assert render_health(many, "prod").plain.splitlines()[3:] == [
         "  warning KF307  g0 lags",
         "      start it",
         "  warning KF307  g1 lags",
@@ -90,19 +90,19 @@ def test_many_findings_of_a_rule_are_summed_up() -> None:
         "  warning KF307",
         f"      17 more: {', '.join(f'ConsumerGroup/g{n}' for n in range(2, 7))}, … (--verbose lists them)",
     ]
-    assert render_checkup(many, "prod", verbose=True).plain.count("start it") == 20
-    assert len(json.loads(checkup_to_json(many, "prod"))["diagnostics"]) == 20
+    assert render_health(many, "prod", verbose=True).plain.count("start it") == 20
+    assert len(json.loads(health_to_json(many, "prod"))["diagnostics"]) == 20
 
 
 @pytest.mark.parametrize("width", [None, 60])
 def test_hostile_names_do_nothing_to_a_terminal(width: int | None) -> None:
     bad = "\x1b[31m\n\u202e"
-    hostile = Checkup(
+    hostile = HealthReport(
         HEALTH,
         (Diagnostic("KF307", Severity.INFO, bad, Location(bad), bad), replace(SICK, waived=bad)),
-        (Untold("KF301", bad, matters=False),),
+        (UncheckedRule("KF301", bad, matters=False),),
     )
-    text = render_checkup(hostile, bad, width=width).plain
+    text = render_health(hostile, bad, width=width).plain
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert all(line.isprintable() for line in text.splitlines())
@@ -112,7 +112,7 @@ def test_hostile_names_do_nothing_to_a_terminal(width: int | None) -> None:
 
 
 def test_json_has_all_of_it() -> None:
-    content = json.loads(checkup_to_json(ILL, "prod"))
+    content = json.loads(health_to_json(ILL, "prod"))
     assert content["cluster"] == {"id": "id-1", "name": "prod"}
     assert (content["healthy"], content["fail_on"], content["controller"]) == (False, "warning", 11)
     assert content["summary"] == {
@@ -137,12 +137,12 @@ def test_json_has_all_of_it() -> None:
 
 def test_json_says_null_where_it_is_not_known() -> None:
     unknown = replace(ILL, findings=(), health=replace(HEALTH, reassigning=None, cluster_id="", quorum=None))
-    content = json.loads(checkup_to_json(unknown, "c"))
+    content = json.loads(health_to_json(unknown, "c"))
     assert content["healthy"] is None
     assert content["cluster"]["id"] is None
     assert content["controller"] == 1
     assert content["summary"]["reassigning_partitions"] is None
-    assert json.loads(checkup_to_json(WELL, "c"))["healthy"] is True
+    assert json.loads(health_to_json(WELL, "c"))["healthy"] is True
 
 
 # --- Prometheus ------------------------------------------------------------------------------------

@@ -23,12 +23,12 @@ from kafkaform.inspect.drift import Drift, Unmanaged, find_drift
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.report.drift_json import drift_to_github, drift_to_json
 from kafkaform.report.drift_markdown import render_drift_markdown
-from kafkaform.report.drift_prometheus import drift_metrics
 from kafkaform.report.drift_text import render_drift
 from kafkaform.report.drift_ways import Reach, accepting, restoring
 from kafkaform.report.drift_wording import since_field, since_whole, summary_sentence
 from kafkaform.report.findings import Workspace
 from kafkaform.report.markdown import LEAST, LIMIT
+from kafkaform.report.prometheus import drift_metrics
 from tests.support.audit_scenes import Story
 from tests.support.drift_scenes import ELSEWHERE, HERE, NO_RECORD, drift_in, drifts
 from tests.support.scenes import DAY, WEEK, absent, declared, made, topic

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kafkaform.core.groups import Group, Position
 from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.core.printable import printable
-from kafkaform.report.graph import Graph, Live, graph_of, graph_to_json, render_dot, render_mermaid
+from kafkaform.report.graph import Graph, LiveGraph, graph_of, graph_to_json, render_dot, render_mermaid
 from tests.support.scenes import topic
 from tests.support.strategies import hostile_text
 
@@ -27,9 +27,9 @@ def declared(ref: ResourceRef, *topics: str, team: str = "") -> Desired:
     return Desired(ref, {}, Intent(labels=labels, spec={"topics": list(topics)} if topics else {}))
 
 
-def live(groups: Iterable[Group], *topics: str) -> Live:
+def live(groups: Iterable[Group], *topics: str) -> LiveGraph:
     by_name = {one.name: one for one in groups}
-    return Live(frozenset([*map(topic, topics), *map(group, by_name)]), by_name)
+    return LiveGraph(frozenset([*map(topic, topics), *map(group, by_name)]), by_name)
 
 
 def reader(name: str, *lags: tuple[str, int | None]) -> Group:

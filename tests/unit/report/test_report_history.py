@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.audit.entries import Log
+from kafkaform.audit.entries import AuditRecord
 from kafkaform.audit.trail import Trail
 from kafkaform.core.model import FieldValue, ResourceRef
 from kafkaform.report.drift_wording import apply_words
@@ -151,7 +151,7 @@ def test_what_no_answer_came_for_is_not_called_undone(story: Story) -> None:
     ]
     assert "      partitions: 1 → 2  (not done)" in shown
     assert "      retention.ms: 7d → 1d (604800000 → 86400000)  (not known)" in shown
-    document = json.loads(history_to_json(story.entries, Log(tuple(story.entries))))
+    document = json.loads(history_to_json(story.entries, AuditRecord(tuple(story.entries))))
     assert [field["in_doubt"] for field in document["changes"][0]["fields"]] == [False, True, False]
 
 
@@ -176,7 +176,9 @@ def test_clusters_are_named_where_there_are_several(story: Story) -> None:
 def test_programs_get_all_of_it(story: Story) -> None:
     story.add("update", "orders", {RETENTION: (WEEK, DAY), "partitions": (1, 2)}, done=[RETENTION])
     story.add("create", "killed", {"partitions": (None, 2)}, result=None)
-    document = json.loads(history_to_json(story.entries, Log(tuple(story.entries), ("line 3 is damaged",))))
+    document = json.loads(
+        history_to_json(story.entries, AuditRecord(tuple(story.entries), ("line 3 is damaged",)))
+    )
     assert document["format_version"] == 1
     assert document["problems"] == ["line 3 is damaged"]
     first, second = document["changes"]
@@ -211,5 +213,5 @@ def test_no_text_in_the_record_reaches_a_terminal(data: st.DataObject) -> None:
     for width in (None, 80):
         lines = render_history([entry, replace(entry, cluster_id="b")], 1, width=width).plain.split("\n")
         assert all(line.isprintable() for line in lines), lines
-    for line in history_to_json([entry], Log()).splitlines():
+    for line in history_to_json([entry], AuditRecord()).splitlines():
         assert line.isascii()

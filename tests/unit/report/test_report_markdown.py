@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from kafkaform.core.model import (
+    ChangeOrigin,
     Consent,
     Create,
     Delete,
@@ -17,7 +18,6 @@ from kafkaform.core.model import (
     FieldChange,
     FieldValue,
     Location,
-    Origin,
     Plan,
     PlannedChange,
     Reader,
@@ -456,9 +456,9 @@ def test_consents_stand_at_the_top_with_their_reasons() -> None:
 
 
 def test_what_is_not_from_the_branch_is_named_before_the_changes() -> None:
-    own = replace(planned("own"), origin=Origin.BRANCH)
-    drift = replace(planned("drifted"), origin=Origin.DRIFT)
-    mixed = replace(planned("mixed"), origin=Origin.MIXED, earlier=("partitions",))
+    own = replace(planned("own"), origin=ChangeOrigin.BRANCH)
+    drift = replace(planned("drifted"), origin=ChangeOrigin.DRIFT)
+    mixed = replace(planned("mixed"), origin=ChangeOrigin.MIXED, earlier=("partitions",))
     markdown = render_markdown(Plan("c", (drift, mixed, own)))
     foreign = section(markdown, "Not from this branch")
     assert "`Topic/drifted`" in foreign

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafkaform.core.groups import Group, Member, Position
 from kafkaform.core.model import FieldValue, Observed
 from kafkaform.core.printable import printable
-from kafkaform.inspect.resource_status import GroupStanding, Standing, TopicStanding
+from kafkaform.inspect.resource_status import GroupStatus, StatusReport, TopicStatus
 from kafkaform.report.status import render_status, status_to_json
 from tests.support.scenes import topic
 from tests.support.strategies import hostile_text
@@ -46,21 +46,21 @@ GROUP = Group(
 )
 
 
-def text(*ones: TopicStanding | GroupStanding, width: int | None = None, globs: tuple[str, ...] = ()) -> str:
-    standing = Standing(
-        tuple(one for one in ones if isinstance(one, TopicStanding)),
-        tuple(one for one in ones if isinstance(one, GroupStanding)),
+def text(*ones: TopicStatus | GroupStatus, width: int | None = None, globs: tuple[str, ...] = ()) -> str:
+    report = StatusReport(
+        tuple(one for one in ones if isinstance(one, TopicStatus)),
+        tuple(one for one in ones if isinstance(one, GroupStatus)),
     )
-    return render_status(standing, globs, width=width).plain
+    return render_status(report, globs, width=width).plain
 
 
-def row(one: TopicStanding | GroupStanding) -> str:
+def row(one: TopicStatus | GroupStatus) -> str:
     return " ".join(text(one).split("\n")[1].split())
 
 
 def test_a_topic() -> None:
-    standing = TopicStanding("orders.v1", observed(), True, "checkout", 1395864371, ("a", "b"))
-    assert text(standing).split("\n") == [
+    report = TopicStatus("orders.v1", observed(), True, "checkout", 1395864371, ("a", "b"))
+    assert text(report).split("\n") == [
         "TOPIC      PARTITIONS  RF  RETENTION     SIZE  GROUPS  TEAM",
         "orders.v1          12   3  7d         1.3 GiB  a, b    checkout",
     ]
@@ -81,45 +81,45 @@ def test_a_topic() -> None:
     ],
 )
 def test_retention_is_what_is_in_force(configs: dict[str, str], shown: str) -> None:
-    assert row(TopicStanding("t", observed(**configs))) == f"t 12 3 {shown} - -"
+    assert row(TopicStatus("t", observed(**configs))) == f"t 12 3 {shown} - -"
 
 
 def test_a_topic_whose_configs_nobody_tells_has_no_retention() -> None:
     bare = Observed(topic("t"), "id", {"partitions": 1, "replicationFactor": "1-3"})
-    assert row(TopicStanding("t", bare, size=0)) == "t 1 1-3 - no data -"
+    assert row(TopicStatus("t", bare, size=0)) == "t 1 1-3 - no data -"
 
 
 def test_a_topic_that_is_declared_and_not_there() -> None:
-    assert row(TopicStanding("t", None, True)) == "t - - does not exist - -"
+    assert row(TopicStatus("t", None, True)) == "t - - does not exist - -"
 
 
 def test_a_group() -> None:
-    assert text(GroupStanding("shop", GROUP, declared=True, team="checkout", expected=4)).split("\n") == [
+    assert text(GroupStatus("shop", GROUP, declared=True, team="checkout", expected=4)).split("\n") == [
         "GROUP  PROTOCOL  STATE   MEMBERS         PARTITIONS              LAG  TEAM",
         "shop   consumer  Stable  3 of 4, 1 idle           3  1,000 in 2 of 3  checkout",
     ]
 
 
 def test_groups_that_are_not_there_are_not_shown_as_if_they_were() -> None:
-    assert row(GroupStanding("g", None, declared=True)) == "g - does not exist - - -"
-    assert row(GroupStanding("g", None, declared=True, expected=2)) == "g - does not exist 0 of 2 - -"
-    assert row(GroupStanding("g", None, only_configs=True)) == "g - only configs - - -"
-    assert row(GroupStanding("g", None, expected=2, denied="no")) == "g - not visible - - -"
+    assert row(GroupStatus("g", None, declared=True)) == "g - does not exist - - -"
+    assert row(GroupStatus("g", None, declared=True, expected=2)) == "g - does not exist 0 of 2 - -"
+    assert row(GroupStatus("g", None, only_configs=True)) == "g - only configs - - -"
+    assert row(GroupStatus("g", None, expected=2, denied="no")) == "g - not visible - - -"
 
 
 def test_a_group_whose_lag_nobody_knows_has_none() -> None:
     group = Group("g", "share", "Empty", positions=(Position("t", 0, None, 0, 9),))
-    assert row(GroupStanding("g", group)) == "g share Empty 0 1 -"
+    assert row(GroupStatus("g", group)) == "g share Empty 0 1 -"
 
 
 def test_what_nobody_declares_is_marked_only_where_manifests_were_read() -> None:
-    assert "undeclared" in text(TopicStanding("t", observed(), declared=False))
-    assert "TEAM" not in text(TopicStanding("t", observed(), declared=None))
-    assert "TEAM" not in text(TopicStanding("t", observed(), declared=True))
+    assert "undeclared" in text(TopicStatus("t", observed(), declared=False))
+    assert "TEAM" not in text(TopicStatus("t", observed(), declared=None))
+    assert "TEAM" not in text(TopicStatus("t", observed(), declared=True))
 
 
 def test_the_partitions_of_a_group_and_who_has_them() -> None:
-    shown = text(GroupStanding("shop", GROUP), globs=("shop", "x*")).split("\n\n", 1)[1]
+    shown = text(GroupStatus("shop", GROUP), globs=("shop", "x*")).split("\n\n", 1)[1]
     assert shown.split("\n") == [
         "shop: assignor uniform, coordinator broker 2",
         "TOPIC      PARTITION  COMMITTED    END    LAG  MEMBER  HOST",
@@ -133,49 +133,49 @@ def test_the_partitions_of_a_group_and_who_has_them() -> None:
 
 
 def test_a_group_without_any_partition() -> None:
-    shown = text(GroupStanding("g", Group("g", "classic", "Empty")), globs=("g",))
+    shown = text(GroupStatus("g", Group("g", "classic", "Empty")), globs=("g",))
     assert shown.endswith("\n\ng\nno partition has an offset or a member")
 
 
 def test_names_are_whole_in_a_pipe_and_on_a_narrow_terminal() -> None:
     readers = tuple(f"{LONG}.reader-{i}" for i in range(5))
-    standing = TopicStanding(LONG, observed(LONG), True, "", 1, readers)
-    assert f"{LONG}  " in text(standing)
-    assert ", ".join(readers) in text(standing)
-    narrow = text(standing, width=80).split("\n")
+    report = TopicStatus(LONG, observed(LONG), True, "", 1, readers)
+    assert f"{LONG}  " in text(report)
+    assert ", ".join(readers) in text(report)
+    narrow = text(report, width=80).split("\n")
     assert max(map(len, narrow)) <= 80
     assert narrow[1] == LONG
     assert sum(reader in line for line in narrow for reader in readers) == 2
-    assert "3 more" in text(standing, width=300)
+    assert "3 more" in text(report, width=300)
 
 
 def test_eighty_columns_are_enough_for_every_table() -> None:
-    group = GroupStanding("shop." + LONG, GROUP, declared=False, expected=12_000)
-    missing = GroupStanding("none", None, declared=True, team="customer-care")
-    shown = text(TopicStanding(LONG, observed(), False, "", 1), group, missing, width=80, globs=(group.name,))
+    group = GroupStatus("shop." + LONG, GROUP, declared=False, expected=12_000)
+    missing = GroupStatus("none", None, declared=True, team="customer-care")
+    shown = text(TopicStatus(LONG, observed(), False, "", 1), group, missing, width=80, globs=(group.name,))
     assert max(map(len, shown.split("\n"))) <= 80
 
 
 def test_what_is_hidden_is_counted_and_nothing_is_said_to_be_nothing() -> None:
-    assert render_status(Standing()).plain == "There is nothing to show."
-    assert render_status(Standing(hidden=2)).plain.endswith(
+    assert render_status(StatusReport()).plain == "There is nothing to show."
+    assert render_status(StatusReport(hidden=2)).plain.endswith(
         "2 names hidden by ignore patterns; --all shows all"
     )
 
 
 def test_json_has_everything_and_null_for_what_is_not_known() -> None:
-    standing = Standing(
+    report = StatusReport(
         (
-            TopicStanding("orders.v1", observed(), True, "checkout", 12, ("shop",)),
-            TopicStanding("gone", None, True),
+            TopicStatus("orders.v1", observed(), True, "checkout", 12, ("shop",)),
+            TopicStatus("gone", None, True),
         ),
         (
-            GroupStanding("shop", GROUP, declared=False, expected=4),
-            GroupStanding("secret", None, denied="no"),
+            GroupStatus("shop", GROUP, declared=False, expected=4),
+            GroupStatus("secret", None, denied="no"),
         ),
         ("group secret: no",),
     )
-    data = json.loads(status_to_json(standing))
+    data = json.loads(status_to_json(report))
     assert data["unread"] == ["group secret: no"]
     assert data["topics"] == [
         {
@@ -244,14 +244,14 @@ def test_no_name_reaches_the_terminal_as_it_is(name: str, client: str, width: in
     group = Group(name, "classic", name, members=(Member("m", client, client),), assignor=name)
     held = (Position(name, 0, 1, 0, 2),)
     shown = text(
-        TopicStanding(name, observed(), True, client, 1, (name,)),
-        GroupStanding(name, Group(name, "classic", name, members=group.members, positions=held)),
-        GroupStanding(name, group, team=client),
+        TopicStatus(name, observed(), True, client, 1, (name,)),
+        GroupStatus(name, Group(name, "classic", name, members=group.members, positions=held)),
+        GroupStatus(name, group, team=client),
         width=width,
         globs=(name,),
     )
     assert all(printable(line) == line for line in shown.split("\n"))
     assert (
-        json.loads(status_to_json(Standing(groups=(GroupStanding(name, group),))))["groups"][0]["name"]
+        json.loads(status_to_json(StatusReport(groups=(GroupStatus(name, group),))))["groups"][0]["name"]
         == name
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -79,6 +79,7 @@ def test_a_table_without_rows_is_its_header(width: int | None) -> None:
     st.lists(st.tuples(hostile_text(), st.integers().map(str), hostile_text()), max_size=6),
     st.integers(20, 120),
 )
+@example([("x" * 14, "-10000000", " " + "y" * 30)], 52)
 def test_whatever_the_texts_all_of_them_is_shown_within_the_width(
     rows: list[tuple[str, str, str]], width: int
 ) -> None:

@@ -26,7 +26,7 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.rules import Scene, Stage
-from kafkaform.rules.limits import Limits
+from kafkaform.rules.limits import ProjectLimits
 from tests.support.scenes import declared, topic
 
 RISKY = RiskAssessment(Risk.DISRUPTIVE, "partition-increase", "50 % of keys move", "declare keyed: false")
@@ -128,8 +128,8 @@ def test_up_to_the_share_or_with_few_topics_it_is_none(present: int, risky: int)
 
 
 def test_the_limit_is_the_project_s() -> None:
-    assert radius(scene_of(10, 4, limits=Limits(blast_radius=0.4))) == []
-    assert radius(scene_of(10, 2, limits=Limits(blast_radius=0.1))) != []
+    assert radius(scene_of(10, 4, limits=ProjectLimits(blast_radius=0.4))) == []
+    assert radius(scene_of(10, 2, limits=ProjectLimits(blast_radius=0.1))) != []
 
 
 @pytest.mark.parametrize("judgement", [RISKY, CUT], ids=["disruptive", "destructive"])

@@ -24,7 +24,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.rules import Scene, Stage
 from kafkaform.rules.health import CRITICAL
-from kafkaform.rules.limits import Limits
+from kafkaform.rules.limits import ProjectLimits
 from tests.support.rule_scenes import PathAsPlace
 from tests.support.scenes import absent, declared, topic
 
@@ -345,7 +345,7 @@ def test_uneven_leaders() -> None:
         "leaders are uneven over 3 brokers: broker 1 leads 14, the mean is 10.0"
     ]
     assert messages(leaders(13, 9, 8), "KF308") == []
-    assert messages(leaders(14, 8, 8), "KF308", limits=Limits(leader_imbalance=40)) == []
+    assert messages(leaders(14, 8, 8), "KF308", limits=ProjectLimits(leader_imbalance=40)) == []
     assert len(messages(leaders(30, 0, 0), "KF308")) == 1
 
 

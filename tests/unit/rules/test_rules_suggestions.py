@@ -43,7 +43,7 @@ from kafkaform.resources import KINDS
 from kafkaform.resources.consent import ANNOTATION, Grant, parse_annotation
 from kafkaform.resources.consumer_group.risk import judge_delete
 from kafkaform.rules import Scene
-from kafkaform.rules.limits import Limits
+from kafkaform.rules.limits import ProjectLimits
 from kafkaform.rules.notes import idle_waivers
 from tests.support.rule_scenes import configured, living, observed
 from tests.support.rule_scenes import group as reading
@@ -255,12 +255,12 @@ SCENES: dict[str, list[Scene]] = {
         offline(declared("a.b"), declared("a_b")),
         offline(declared("a.b"), absent("a_b"), inventory=frozenset({topic("a_b")})),
     ],
-    "KF103": [offline(declared("a"), limits=Limits(topic_name="b"))],
+    "KF103": [offline(declared("a"), limits=ProjectLimits(topic_name="b"))],
     "KF104": [of_topic(10), offline(declared("a", 10), live=LIVE)],
     "KF105": [offline(declared("a", 10), brokers=3), offline(declared("a", 10), brokers=3, live=LIVE)],
     "KF106": [
-        offline(declared("a", 10), limits=Limits(partitions=9)),
-        offline(declared("a", 5), declared("b", 5), limits=Limits(partitions=9)),
+        offline(declared("a", 10), limits=ProjectLimits(partitions=9)),
+        offline(declared("a", 5), declared("b", 5), limits=ProjectLimits(partitions=9)),
     ],
     "KF107": [offline(declared("a", 1), reading("g", expected=6))],
     "KF108": [
@@ -271,7 +271,7 @@ SCENES: dict[str, list[Scene]] = {
     ],
     "KF109": [of_topic(12, 3, min_insync_replicas=n) for n in ("1", "3", "4")],
     "KF110": [
-        offline(declared("a", retention_ms="60000"), limits=Limits(recovery_window_ms=n))
+        offline(declared("a", retention_ms="60000"), limits=ProjectLimits(recovery_window_ms=n))
         for n in (7 * DAY, 90_061_001)
     ],
     "KF111": [
@@ -280,7 +280,7 @@ SCENES: dict[str, list[Scene]] = {
     ],
     "KF112": [offline(KEYED), of_topic(cleanup_policy="compact", retention_ms="1", retention_bytes="1")],
     "KF113": [of_topic(unclean_leader_election_enable="true")],
-    "KF114": [offline(declared("a"), limits=Limits(topics=0))],
+    "KF114": [offline(declared("a"), limits=ProjectLimits(topics=0))],
     "KF115": [of_topic(retention_ms="7"), of_topic(message_format_version="2.8")],
     "KF116": [of_topic(2_000)],
     "KF201": [offline(ORDERS, group(members={"expected": 13}))],
@@ -509,7 +509,7 @@ spec:
 )
 @pytest.mark.parametrize("code", ["KF110", "KF115"])
 def test_a_setting_takes_the_place_of_the_one_that_is_there(tmp_path: Path, line: str, code: str) -> None:
-    limits, file = Limits(recovery_window_ms=7 * DAY), tmp_path / "a.yaml"
+    limits, file = ProjectLimits(recovery_window_ms=7 * DAY), tmp_path / "a.yaml"
     for text, trips in ((line, True), (None, False)):
         if text is not None:
             file.write_text(MANIFEST.format(line=text))

@@ -11,7 +11,7 @@ from kafkaform.config.manifests.loader import Context, load, load_all
 from kafkaform.config.settings import read_settings
 from kafkaform.core.model import Diagnostic
 from kafkaform.rules import Scene
-from kafkaform.rules.limits import Limits
+from kafkaform.rules.limits import ProjectLimits
 from tests.support.cli_helpers import ROOT
 from tests.support.rule_scenes import only
 
@@ -42,10 +42,10 @@ spec:
 
 
 def found(
-    file: Path, environment: str | None, brokers: int | None = None, limits: Limits | None = None
+    file: Path, environment: str | None, brokers: int | None = None, limits: ProjectLimits | None = None
 ) -> list[Diagnostic]:
     desired = load([file], Context(ENVIRONMENTS, environment))
-    scene = Scene(tuple(desired), environment=environment, brokers=brokers, limits=limits or Limits())
+    scene = Scene(tuple(desired), environment=environment, brokers=brokers, limits=limits or ProjectLimits())
     return [diagnostic for _, diagnostic in rules.check(scene, only("KF1"))]
 
 
@@ -73,7 +73,7 @@ def test_each_environment_is_judged_by_its_own_values(orders: Path) -> None:
 
 
 def test_what_the_cluster_is_like_adds_to_it(orders: Path) -> None:
-    limits = Limits(topic_name=r"[a-z]+\.v[0-9]+", recovery_window_ms=3 * 86_400_000)
+    limits = ProjectLimits(topic_name=r"[a-z]+\.v[0-9]+", recovery_window_ms=3 * 86_400_000)
     assert lines(found(orders, "prod", brokers=3, limits=limits)) == {
         "KF103": ("warning", 4),
         "KF104": ("info", 8),

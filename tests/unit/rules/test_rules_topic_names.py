@@ -8,11 +8,11 @@ import pytest
 
 from kafkaform.core.model import ResourceRef
 from kafkaform.rules import RULES, Scene
-from kafkaform.rules.limits import Limits
+from kafkaform.rules.limits import ProjectLimits
 from tests.support.rule_scenes import Said, diagnostics, said, silent
 from tests.support.scenes import absent, declared, topic
 
-NAMES = Limits(topic_name=r"[a-z]+(\.[a-z]+)*\.v[0-9]+")
+NAMES = ProjectLimits(topic_name=r"[a-z]+(\.[a-z]+)*\.v[0-9]+")
 
 
 # --- KF101: legal names ----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from kafkaform.core.model import Desired, Severity
 from kafkaform.rules import Scene
-from kafkaform.rules.limits import Limits
+from kafkaform.rules.limits import ProjectLimits
 from kafkaform.rules.topic_partitions import EVEN_COUNTS
 from tests.support.rule_scenes import Said, diagnostics, group, living, observed, said, silent
 from tests.support.scenes import absent, declared
@@ -135,7 +135,7 @@ def test_when_leaders_are_uneven(partitions: int, brokers: int | None, trips: bo
 
 def test_more_partitions_than_the_project_allows() -> None:
     desired = [declared("c", 20), declared("b", 60), declared("a", 20), declared("d", 1)]
-    assert said("KF106", Scene(tuple(desired), limits=Limits(partitions=100))) == [
+    assert said("KF106", Scene(tuple(desired), limits=ProjectLimits(partitions=100))) == [
         Said(
             None,
             "warning",
@@ -145,8 +145,8 @@ def test_more_partitions_than_the_project_allows() -> None:
             None,
         )
     ]
-    assert silent("KF106", Scene(tuple(desired), limits=Limits(partitions=101)))
-    assert silent("KF106", Scene((*desired[:3], absent("d")), limits=Limits(partitions=100)))
+    assert silent("KF106", Scene(tuple(desired), limits=ProjectLimits(partitions=101)))
+    assert silent("KF106", Scene((*desired[:3], absent("d")), limits=ProjectLimits(partitions=100)))
 
 
 def test_a_hundred_thousand_partitions_are_the_limit_where_nobody_says_another() -> None:
@@ -159,12 +159,12 @@ def test_a_hundred_thousand_partitions_are_the_limit_where_nobody_says_another()
 def test_a_part_of_the_manifests_says_nothing_of_the_total() -> None:
     desired = declared("a", 60), declared("b", 60)
     for limit in (100, 60):
-        assert silent("KF106", Scene(desired, limits=Limits(partitions=limit), subset=True))
+        assert silent("KF106", Scene(desired, limits=ProjectLimits(partitions=limit), subset=True))
 
 
 @pytest.mark.parametrize("subset", [False, True])
 def test_one_topic_above_the_limit_of_all(subset: bool) -> None:
-    scene = Scene((declared("a", 1500), declared("b")), limits=Limits(partitions=1499), subset=subset)
+    scene = Scene((declared("a", 1500), declared("b")), limits=ProjectLimits(partitions=1499), subset=subset)
     assert said("KF106", scene) == [
         Said(
             "a",
@@ -201,7 +201,7 @@ def test_more_topics_than_the_project_allows() -> None:
         )
     ]
     assert silent("KF114", Scene(desired[1:]))
-    assert silent("KF114", Scene(desired, limits=Limits(topics=3001)))
+    assert silent("KF114", Scene(desired, limits=ProjectLimits(topics=3001)))
     assert silent("KF114", Scene(desired, subset=True))
     assert silent("KF114", Scene((*desired[1:], absent("gone"), group("readers"))))
 

@@ -8,12 +8,12 @@ import pytest
 
 from kafkaform.core.model import Facts
 from kafkaform.rules import Scene
-from kafkaform.rules.limits import Limits
+from kafkaform.rules.limits import ProjectLimits
 from tests.support.rule_scenes import Said, configured, living, observed, said, silent
 from tests.support.scenes import DAY, WEEK, absent, declared
 
 DAY_MS = int(DAY)
-THREE_DAYS = Limits(recovery_window_ms=3 * DAY_MS)
+THREE_DAYS = ProjectLimits(recovery_window_ms=3 * DAY_MS)
 LONG_MAX = str(2**63 - 1)
 
 
@@ -49,7 +49,7 @@ def test_where_the_recovery_window_ends(retention: str, trips: bool) -> None:
 
 def test_an_undeclared_retention_counts_where_the_cluster_is_known() -> None:
     desired = (declared("a"),)
-    assert silent("KF110", Scene(desired, limits=Limits(recovery_window_ms=8 * DAY_MS)))
+    assert silent("KF110", Scene(desired, limits=ProjectLimits(recovery_window_ms=8 * DAY_MS)))
     (found,) = said("KF110", Scene(desired, facts(retention_ms=DAY), limits=THREE_DAYS))
     assert found.message.startswith("retention.ms is 1d (the cluster's default), shorter")
     assert silent("KF110", Scene(desired, facts(retention_ms=WEEK), limits=THREE_DAYS))

@@ -32,9 +32,9 @@ KEYS = 10_000
 
 def analysed(topic: SimulatedTopic, limits: Limits | None = None, records: int = 10**9) -> TopicResult:
     count = topic.partitions
-    tally, plan, layout = drawn(topic, records=records, candidates=(count, 2 * count, 4 * count))
+    counts, plan, layout = drawn(topic, records=records, candidates=(count, 2 * count, 4 * count))
     mode = "full" if plan.full else "sample"
-    return analyse("orders", tally, plan, layout, mode=mode, limits=limits or Limits())
+    return analyse("orders", counts, plan, layout, mode=mode, limits=limits or Limits())
 
 
 def said(result: TopicResult, about: str) -> str:

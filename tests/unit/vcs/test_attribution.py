@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.cluster.testing.memory import MemoryCluster
-from kafkaform.core.model import Desired, Origin, Plan, Undeclared
+from kafkaform.core.model import ChangeOrigin, Desired, Plan, Undeclared
 from kafkaform.vcs.branch import attributed
 from tests.support.scenes import DAY, WEEK, absent, declared, made, plan_for
 
@@ -22,7 +22,7 @@ TOPICS = st.builds(
 SETS = st.lists(st.one_of(TOPICS, NAMES.map(absent)), max_size=3, unique_by=lambda one: one.ref)
 
 
-def origins(plan: Plan) -> dict[str, tuple[Origin | None, tuple[str, ...]]]:
+def origins(plan: Plan) -> dict[str, tuple[ChangeOrigin | None, tuple[str, ...]]]:
     return {change.ref.name: (change.origin, change.earlier) for change in plan.changes}
 
 
@@ -49,14 +49,14 @@ def test_each_sort_of_change_is_told_apart(memory: MemoryCluster) -> None:
         declared("new"),
     ]
     assert origins(attributed(plan_for(memory, *now), earlier, now)) == {
-        "drifted": (Origin.DRIFT, ()),
-        "edited": (Origin.BRANCH, ()),
-        "both": (Origin.MIXED, ("config.retention.ms",)),
-        "doomed": (Origin.BRANCH, ()),
-        "doomed-before": (Origin.DRIFT, ()),
-        "missing": (Origin.DRIFT, ()),
-        "missing-and-edited": (Origin.MIXED, ("replicationFactor",)),
-        "new": (Origin.BRANCH, ()),
+        "drifted": (ChangeOrigin.DRIFT, ()),
+        "edited": (ChangeOrigin.BRANCH, ()),
+        "both": (ChangeOrigin.MIXED, ("config.retention.ms",)),
+        "doomed": (ChangeOrigin.BRANCH, ()),
+        "doomed-before": (ChangeOrigin.DRIFT, ()),
+        "missing": (ChangeOrigin.DRIFT, ()),
+        "missing-and-edited": (ChangeOrigin.MIXED, ("replicationFactor",)),
+        "new": (ChangeOrigin.BRANCH, ()),
     }
 
 
@@ -66,8 +66,8 @@ def test_replicas_move_on_behalf_of_whoever_asked_for_them(memory: MemoryCluster
     earlier = [declared("drifted", 2, 3, retention_ms=DAY), declared("edited", 2, 1, retention_ms=WEEK)]
     now = [declared("drifted", 2, 3, retention_ms=DAY), declared("edited", 2, 3, retention_ms=WEEK)]
     assert origins(attributed(plan_for(memory, *now), earlier, now)) == {
-        "drifted": (Origin.DRIFT, ()),
-        "edited": (Origin.MIXED, ("config.retention.ms",)),
+        "drifted": (ChangeOrigin.DRIFT, ()),
+        "edited": (ChangeOrigin.MIXED, ("config.retention.ms",)),
     }
 
 
@@ -80,7 +80,7 @@ def test_a_config_that_a_manifest_gives_up_is_the_branchs_where_it_is_reset_only
     earlier = [declared("given-up", retention_ms=DAY), declared("stray", undeclared=reset)]
     now = [declared("given-up", undeclared=reset), declared("stray", undeclared=reset)]
     found = origins(attributed(plan_for(memory, *now), earlier, now))
-    assert found == {"given-up": (Origin.BRANCH, ()), "stray": (Origin.DRIFT, ())}
+    assert found == {"given-up": (ChangeOrigin.BRANCH, ()), "stray": (ChangeOrigin.DRIFT, ())}
 
 
 def test_a_manifest_that_is_taken_away_is_told(memory: MemoryCluster) -> None:
@@ -96,7 +96,7 @@ def test_without_edits_all_is_drift(live: list[object], declared_: list[object])
     memory = _living(live)
     plan = plan_for(memory, *declared_)  # type: ignore[arg-type]
     told = attributed(plan, declared_, declared_)  # type: ignore[arg-type]
-    assert all(change.origin is Origin.DRIFT for change in told.changes)
+    assert all(change.origin is ChangeOrigin.DRIFT for change in told.changes)
     assert [change.change for change in told.changes] == [change.change for change in plan.changes]
 
 
@@ -106,7 +106,7 @@ def test_on_a_cluster_as_it_was_declared_all_is_the_branchs(
 ) -> None:
     memory = _living(before)
     told = attributed(plan_for(memory, *declared_), before, declared_)  # type: ignore[arg-type]
-    assert all(change.origin is Origin.BRANCH for change in told.changes)
+    assert all(change.origin is ChangeOrigin.BRANCH for change in told.changes)
 
 
 def _living(wanted: list[object]) -> MemoryCluster:

@@ -11,7 +11,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from spark_validation.hashing import Int64s
-    from spark_validation.key_counts import Floats, HotKey, Layout, Tally
+    from spark_validation.key_counts import CountsLayout, Floats, HotKey, KeyCounts
     from spark_validation.results import Estimate, TopicResult
     from spark_validation.windows import SamplePlan
 
@@ -32,20 +32,20 @@ MEASURES = ("records", "bytes")
 
 
 @dataclass(frozen=True, eq=False)
-class Observation:
+class SampledTopic:
     """One topic, as seen.
 
     Attributes:
         result: The estimates.
-        tally: The counts.
+        counts: The counts.
         plan: What was read.
         layout: How the counts are laid out.
     """
 
     result: TopicResult
-    tally: Tally
+    counts: KeyCounts
     plan: SamplePlan
-    layout: Layout
+    layout: CountsLayout
 
     @property
     def partitions(self) -> int:
@@ -59,8 +59,8 @@ class Observation:
 
     @cached_property
     def keyed(self) -> Floats:
-        """Sampled records with a key, by partition and slice."""
-        return (self.tally.records - self.tally.null_records).astype(np.float64)
+        """Sampled records with a key, by partition and replicate."""
+        return (self.counts.records - self.counts.null_records).astype(np.float64)
 
     def loads(self, by: str) -> Floats:
         """Estimated records or bytes of the topic, by partition."""
@@ -70,20 +70,20 @@ class Observation:
 
     def nulls(self, by: str) -> Floats:
         """What of these has no key."""
-        return self.weighted(self.tally.null_records if by == "records" else self.tally.null_bytes)
+        return self.weighted(self.counts.null_records if by == "records" else self.counts.null_bytes)
 
     def of_key(self, key: HotKey, by: str) -> Floats:
         """What of these belongs to a key."""
         return self.weighted(key.records if by == "records" else key.bytes)
 
     def weighted(self, counts: Floats | Int64s) -> Floats:
-        """Counts by partition and slice as estimates for the topic by partition."""
+        """Counts by partition and replicate as estimates for the topic by partition."""
         return np.asarray(counts.sum(axis=1) * self.weights, dtype=np.float64)
 
     def ratio(self, by: str) -> Estimate:
         """The fullest partition over the mean."""
-        spread = self.result.by_records if by == "records" else self.result.by_bytes
-        return spread.max_mean_ratio
+        imbalance = self.result.by_records if by == "records" else self.result.by_bytes
+        return imbalance.max_mean_ratio
 
     def skewed(self, by: str) -> bool:
         """Whether the fullest partition is above the mean by more than a small bound, and surely above it."""
@@ -96,7 +96,7 @@ class Observation:
 
         Producers send them in batches to one partition after another. None where all, or none, have a key.
         """
-        read, nulls = self.tally.records, self.tally.null_records
+        read, nulls = self.counts.records, self.counts.null_records
         there = read > 0
         share = nulls.sum() / read.sum()
         if not 0 < share < 1 or np.count_nonzero(there) < 2:

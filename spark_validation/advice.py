@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spark_validation.results import (
-        Cause,
         Estimate,
         GroupResult,
         HotKeyResult,
-        Limits,
+        SkewCause,
+        SkewLimits,
         TopicResult,
         WhatIf,
     )
@@ -31,7 +31,7 @@ _STRAYS = 0.001
 _TWO = 2
 
 
-def advise(result: TopicResult, limits: Limits) -> tuple[str, ...]:
+def advise(result: TopicResult, limits: SkewLimits) -> tuple[str, ...]:
     """Sentences that follow from a result, the most telling cause's first.
 
     Args:
@@ -52,7 +52,7 @@ def advise(result: TopicResult, limits: Limits) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _of(result: TopicResult, cause: Cause, limits: Limits, partitions: list[str]) -> Iterator[str]:
+def _of(result: TopicResult, cause: SkewCause, limits: SkewLimits, partitions: list[str]) -> Iterator[str]:
     """What one cause asks for; `partitions` is what is said of other partition counts."""
     match cause.name:
         case "hot_keys":
@@ -75,11 +75,11 @@ def _ratio(result: TopicResult, by: str) -> Estimate:
     return (result.by_bytes if by == "bytes" else result.by_records).max_mean_ratio
 
 
-def _target(limits: Limits) -> float:
+def _target(limits: SkewLimits) -> float:
     return limits.max_partition_ratio or REACHABLE_RATIO
 
 
-def _hot(result: TopicResult, limits: Limits, partitions: list[str]) -> Iterator[str]:
+def _hot(result: TopicResult, limits: SkewLimits, partitions: list[str]) -> Iterator[str]:
     by, target = limits.by, _target(limits)
     if _ratio(result, by).value <= target < _ratio(result, "bytes").value:
         by = "bytes"
@@ -90,14 +90,14 @@ def _hot(result: TopicResult, limits: Limits, partitions: list[str]) -> Iterator
         yield from no_help(result, keys[0], by, ratio=target)
 
 
-def _over_policy(result: TopicResult, limits: Limits) -> Iterator[str]:
+def _over_policy(result: TopicResult, limits: SkewLimits) -> Iterator[str]:
     """Keys that make no skew, and yet have more than the policy allows."""
     most = limits.max_key_share or 1.0
     over = [key for key in hottest(result, limits.by) if share_of(key, limits.by) > most]
     yield from salting(result, over, limits.by, ratio=_target(limits), key_share=most)
 
 
-def _few(result: TopicResult, limits: Limits) -> Iterator[str]:
+def _few(result: TopicResult, limits: SkewLimits) -> Iterator[str]:
     keys, count, target = result.distinct_keys.value, len(result.partitions), _target(limits)
     fit = most_partitions(keys, target, count)
     if fit < count:
@@ -175,7 +175,7 @@ def _repartitioned(result: TopicResult) -> Iterator[str]:
     )
 
 
-def _partitions(result: TopicResult, limits: Limits) -> Iterator[str]:
+def _partitions(result: TopicResult, limits: SkewLimits) -> Iterator[str]:
     """The count with the least predicted ratio, if that is lower than the present one for sure.
 
     Where earlier placements made the present ratio, the prediction for the present count is what another
@@ -310,7 +310,7 @@ def share_of(key: HotKeyResult, by: str) -> float:
     return key.byte_share.value if by == "bytes" else key.share.value
 
 
-def bursting(result: TopicResult, cause: Cause) -> Iterator[str]:
+def bursting(result: TopicResult, cause: SkewCause) -> Iterator[str]:
     """What to look at, by the key that the evidence names, if it names one."""
     for key in result.hot_keys:
         if key.key_hash in cause.evidence:

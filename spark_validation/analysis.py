@@ -16,10 +16,10 @@ from spark_validation.intervals import Weighting
 from spark_validation.results import (
     GroupResult,
     HotKeyResult,
-    Limits,
     MemberShare,
     PartitionResult,
     SampleResult,
+    SkewLimits,
     TopicResult,
 )
 from spark_validation.windows import FEWEST_PER_PARTITION
@@ -76,7 +76,7 @@ def analyse(
     layout: CountsLayout,
     *,
     mode: str,
-    limits: Limits,
+    limits: SkewLimits,
     groups: Sequence[ReaderGroup] = (),
     since_ms: int | None = None,
     precision: float | None = None,

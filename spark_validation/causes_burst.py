@@ -13,13 +13,12 @@ intervals of time that each hold the same number of the topic's records.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from spark_validation.key_counts import NEVER
-from spark_validation.results import Cause
+from spark_validation.results import SkewCause
 from spark_validation.sampled_topic import (
     LEAST_LIFT,
     NULLS_WORTH_NAMING,
@@ -29,7 +28,7 @@ from spark_validation.sampled_topic import (
 )
 
 if TYPE_CHECKING:
-    from spark_validation.key_counts import Floats, HotKey
+    from spark_validation.key_counts import Bools, Floats, HotKey
 
 
 INTERVALS = 48
@@ -193,8 +192,6 @@ def _by_interval(curves: tuple[OffsetCurve, ...], partitions: int, edges: Floats
     return found
 
 
-Bools: TypeAlias = npt.NDArray[np.bool_]
-
 ODDS = 2.5
 """So many times its usual odds (share over the rest's share) a partition or key must have at its peak. A key
 that simply began half-way has twice its overall odds or little more: that is no burst."""
@@ -354,13 +351,13 @@ def _by_replicate(topic: SampledTopic) -> Burst | None:
     return best
 
 
-def burst_cause(topic: SampledTopic, found: Burst) -> Cause:
+def burst_cause(topic: SampledTopic, found: Burst) -> SkewCause:
     """In words; a key that bursts explains the part of the overall skew that goes with it."""
     explains = topic.explained(topic.of_key(found.key, "records"), "records") if found.key else None
     if not topic.skewed("records"):
         explains = None
     if found.partition is None and found.key is not None:
-        return Cause(
+        return SkewCause(
             "bursty",
             f"Key {found.key.digest[:12]} has {percent(found.share)} of the records {found.where}, "
             f"and {percent(found.usual)} of all.",
@@ -374,7 +371,7 @@ def burst_cause(topic: SampledTopic, found: Burst) -> Cause:
         if found.others
         else ""
     )
-    return Cause(
+    return SkewCause(
         "bursty",
         f"Partition {found.partition} got {percent(found.share)} of the {found.by} from "
         f"{utc(start, within=end - start)} to {utc(end, within=end - start)} ({ratio:.2f} times the mean), "

@@ -9,7 +9,7 @@ import numpy as np
 
 from spark_validation.hashing import PARTITIONERS, Int64s
 from spark_validation.key_counts import NEVER
-from spark_validation.results import Cause
+from spark_validation.results import SkewCause
 from spark_validation.sampled_topic import SampledTopic, listed, percent, utc
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _effective_keys(topic: SampledTopic) -> Floats:
     return np.asarray(1 / np.maximum(squares, 1e-12), dtype=np.float64)
 
 
-def mixed_cause(topic: SampledTopic, found: PartitionerMix) -> Cause | None:
+def mixed_cause(topic: SampledTopic, found: PartitionerMix) -> SkewCause | None:
     """The cause, if records were placed by more than one partitioner."""
     if found.one:
         return None
@@ -150,7 +150,7 @@ def mixed_cause(topic: SampledTopic, found: PartitionerMix) -> Cause | None:
     if found.unknown:
         if found.shared < SHARED_RECORDS:
             return None
-        return Cause(
+        return SkewCause(
             "mixed_partitioners",
             f"No partitioner explains where the records lie: murmur2, CRC32 and FNV-1a each fit no more of "
             f"them than chance ({chance}), and {shared}, which have {percent(found.shared)} of the records "
@@ -160,7 +160,7 @@ def mixed_cause(topic: SampledTopic, found: PartitionerMix) -> Cause | None:
         f"{NAMES[name]} {percent(share)}" if name in NAMES else f"none of these {percent(share)}"
         for name, share in found.shares.items()
     ]
-    return Cause(
+    return SkewCause(
         "mixed_partitioners",
         f"{percent(found.misplaced)} of the records with a key do not lie where "
         f"{NAMES[found.main]} puts them; corrected for chance ({chance}), the records were placed by: "
@@ -330,7 +330,7 @@ def _steps(topic: SampledTopic, earlier: int, misplaced: Int64s) -> tuple[Step, 
     return tuple(steps) if ended > going_on else None
 
 
-def partition_increase_cause(topic: SampledTopic, found: PartitionIncrease) -> Cause:
+def partition_increase_cause(topic: SampledTopic, found: PartitionIncrease) -> SkewCause:
     """In words."""
     now = topic.partitions
     part = "all" if found.explains == 1 else percent(found.explains)
@@ -351,7 +351,7 @@ def partition_increase_cause(topic: SampledTopic, found: PartitionIncrease) -> C
         )
     else:
         evidence += "; the next record of such a key goes to another partition, and its order breaks there"
-    return Cause("repartitioned", evidence + ".", _explains(topic))
+    return SkewCause("repartitioned", evidence + ".", _explains(topic))
 
 
 def _when(found: PartitionIncrease) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,7 @@ from spark_validation.key_counts import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-
-Bools: TypeAlias = npt.NDArray[np.bool_]
+    from spark_validation.key_counts import Bools
 
 
 def count_rows(rows: Rows | None, layout: CountsLayout) -> KeyCounts:

@@ -9,7 +9,7 @@ import numpy as np
 
 from spark_validation import causes_burst, causes_placement
 from spark_validation.imbalance import expected_ratio
-from spark_validation.results import Cause, TopicResult
+from spark_validation.results import SkewCause, TopicResult
 from spark_validation.sampled_topic import (
     BALANCED_RATIO,
     LEAST_LIFT,
@@ -40,7 +40,7 @@ FULL = 1.0
 
 def diagnose(
     result: TopicResult, counts: KeyCounts, plan: SamplePlan, layout: CountsLayout
-) -> tuple[Cause, ...]:
+) -> tuple[SkewCause, ...]:
     """What explains how the keys lie, the most telling first; `balanced` or `empty` alone if nothing does.
 
     The order: keys placed in two ways, by partitioners or partition counts, come first where they concern
@@ -55,7 +55,7 @@ def diagnose(
         layout: The layout of the counts.
     """
     if not int(counts.records.sum()):
-        return (Cause("empty", "There is no record" + (" in the sample." if plan.records else ".")),)
+        return (SkewCause("empty", "There is no record" + (" in the sample." if plan.records else ".")),)
     topic = SampledTopic(result, counts, plan, layout)
     mix = causes_placement.partitioner_mix(topic)
     ranked = _placed(topic, mix)
@@ -73,10 +73,12 @@ def diagnose(
     ranked.sort(key=lambda one: -one[0])
     causes = [cause for _, cause in ranked]
     first = causes[0]
-    return (Cause(first.name, first.evidence + note, first.explains), *causes[1:])
+    return (SkewCause(first.name, first.evidence + note, first.explains), *causes[1:])
 
 
-def _placed(topic: SampledTopic, mix: causes_placement.PartitionerMix | None) -> list[tuple[float, Cause]]:
+def _placed(
+    topic: SampledTopic, mix: causes_placement.PartitionerMix | None
+) -> list[tuple[float, SkewCause]]:
     """Keys placed in two ways; with a rank above that of a cause that explains all, if it matters."""
     if mix is None or (mix.one and mix.main != "murmur2"):
         return []
@@ -90,9 +92,9 @@ def _placed(topic: SampledTopic, mix: causes_placement.PartitionerMix | None) ->
     return [(2 * FULL if mix.misplaced >= SERIOUS else mix.misplaced, mixed)]
 
 
-def _skewing(topic: SampledTopic, *, repartitioned: bool) -> list[tuple[float, Cause]]:
+def _skewing(topic: SampledTopic, *, repartitioned: bool) -> list[tuple[float, SkewCause]]:
     """Causes of skew, overall or at times, with their ranks: equal ones stay in this order."""
-    ranked: list[tuple[float, Cause]] = []
+    ranked: list[tuple[float, SkewCause]] = []
     hot = hot_keys(topic)
     # A partition increase changes all shares at one time, which is no burst.
     burst = None if repartitioned else causes_burst.burst(topic)
@@ -111,7 +113,7 @@ def _skewing(topic: SampledTopic, *, repartitioned: bool) -> list[tuple[float, C
     return ranked
 
 
-def few_cause(topic: SampledTopic) -> Cause | None:
+def few_cause(topic: SampledTopic) -> SkewCause | None:
     """Too few keys: so few, if all were alike, would be expected to explain the skew by chance."""
     distinct = topic.result.distinct_keys.value
     ratio = topic.ratio("records").value
@@ -127,7 +129,7 @@ def few_cause(topic: SampledTopic) -> Cause | None:
         ", and one partition has none" if keyless else ""
     )  # fmt: skip
     keys = f"{distinct:,.0f} distinct keys are" if round(distinct) > 1 else "One distinct key is"
-    return Cause(
+    return SkewCause(
         "few_keys",
         f"{keys} too few for {topic.partitions} partitions{without}: even equal keys would by chance give "
         f"the fullest partition {times_mean(expected)}, and it has {ratio:.2f}.",
@@ -135,7 +137,7 @@ def few_cause(topic: SampledTopic) -> Cause | None:
     )
 
 
-def null_cause(topic: SampledTopic) -> Cause | None:
+def null_cause(topic: SampledTopic) -> SkewCause | None:
     """Records without a key, if they are more than strays."""
     share = topic.result.null_key_share.value
     if share < NULLS_WORTH_NAMING:
@@ -151,7 +153,7 @@ def null_cause(topic: SampledTopic) -> Cause | None:
         how = "unevenly"
     explains = topic.explained(nulls, "records") if topic.skewed("records") else None
     whole = "No record has a key" if share == 1 else f"{percent(share)} of the records have no key"
-    return Cause(
+    return SkewCause(
         "null_keys",
         f"{whole}; they are spread {how}, {ratio:.2f} times their mean on the fullest partition, and have no "
         f"order among each other.",
@@ -159,7 +161,7 @@ def null_cause(topic: SampledTopic) -> Cause | None:
     )
 
 
-def _unexplained(topic: SampledTopic, mix: causes_placement.PartitionerMix | None, note: str) -> Cause:
+def _unexplained(topic: SampledTopic, mix: causes_placement.PartitionerMix | None, note: str) -> SkewCause:
     """Skewed, and none of the causes holds: say what is seen, by the nearest name."""
     by = next(by for by in MEASURES if topic.skewed(by))
     ratio, fullest = topic.ratio(by).value, topic.fullest(by)
@@ -167,12 +169,12 @@ def _unexplained(topic: SampledTopic, mix: causes_placement.PartitionerMix | Non
     if by == "bytes":
         what += f" (by records the fullest has {topic.ratio('records').value:.2f})"
     if mix is not None and mix.unknown:
-        return Cause("mixed_partitioners", f"{what}, and no frequent key makes it.{note}")
+        return SkewCause("mixed_partitioners", f"{what}, and no frequent key makes it.{note}")
     largest = sorted((float(topic.of_key(key, by).sum()) for key in topic.counts.hot), reverse=True)
     total = float(topic.loads(by).sum())
     if not largest:
-        return Cause("null_keys", f"{what}, though no record has a key.{note}")
-    return Cause(
+        return SkewCause("null_keys", f"{what}, though no record has a key.{note}")
+    return SkewCause(
         "hot_keys",
         f"{what}; no few keys make it, but keys of uneven size together: the largest has "
         f"{percent(largest[0] / total)}, the {len(largest)} largest {percent(sum(largest) / total)} "
@@ -180,9 +182,9 @@ def _unexplained(topic: SampledTopic, mix: causes_placement.PartitionerMix | Non
     )
 
 
-def _balanced(topic: SampledTopic, note: str) -> Cause:
+def _balanced(topic: SampledTopic, note: str) -> SkewCause:
     if topic.partitions == 1:
-        return Cause("balanced", "There is one partition, which has every record.")
+        return SkewCause("balanced", "There is one partition, which has every record.")
     by_records, by_bytes = (topic.ratio(by) for by in MEASURES)
     evidence = (
         f"The fullest partition has {times_mean(by_records.value)} by records and {by_bytes.value:.2f} by "
@@ -195,7 +197,7 @@ def _balanced(topic: SampledTopic, note: str) -> Cause:
     nulls = topic.result.null_key_share.value
     if nulls:
         evidence += f"; {percent(nulls)} have no key"
-    return Cause("balanced", f"{evidence}.{note}")
+    return SkewCause("balanced", f"{evidence}.{note}")
 
 
 MOST_OF_IT = 0.75
@@ -233,7 +235,7 @@ def hot_keys(topic: SampledTopic) -> HotKeys | None:
     return None
 
 
-def hot_cause(topic: SampledTopic, hot: HotKeys) -> Cause:
+def hot_cause(topic: SampledTopic, hot: HotKeys) -> SkewCause:
     """In words."""
     ratio = topic.ratio(hot.by).value
     named = [
@@ -253,7 +255,7 @@ def hot_cause(topic: SampledTopic, hot: HotKeys) -> Cause:
     )
     if hot.by == "bytes":
         evidence += f" By records the ratio is {topic.ratio('records').value:.2f}."
-    return Cause("hot_keys", evidence, hot.explains)
+    return SkewCause("hot_keys", evidence, hot.explains)
 
 
 def _by(topic: SampledTopic, by: str) -> HotKeys | None:

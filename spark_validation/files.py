@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from spark_validation.job import JobSettings, ProgressCallback
-    from spark_validation.results import Limits, TopicResult
+    from spark_validation.results import SkewLimits, TopicResult
 
 
 _SUFFIX = r"\.(parquet|json|jsonl|ndjson)(\.(gz|zst|bz2|lz4|snappy|deflate))?$"
@@ -240,7 +240,7 @@ def run_file(
     *,
     partitions: int | None = None,
     declared: int | None = None,
-    limits: Limits,
+    limits: SkewLimits,
     groups: Sequence[Any] = (),
     on_progress: ProgressCallback | None = None,
 ) -> TopicResult:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from spark_validation.results import Estimate
 
 if TYPE_CHECKING:
-    from spark_validation.key_counts import Floats
+    from spark_validation.key_counts import Bools, Floats
     from spark_validation.windows import SamplePlan
 
 
@@ -116,8 +116,6 @@ def _within(angle: float, freedom: int) -> float:
         return 2.0 / math.pi * (angle + math.sin(angle) * total)
     return math.sin(angle) * total
 
-
-Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _ROUNDING = 1e-9
 """What a value varies by, relatively, because it is computed in floating point."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_validation.analysis import ReaderGroup
-    from spark_validation.results import Limits, TopicResult
+    from spark_validation.results import SkewLimits, TopicResult
     from spark_validation.windows import Span
 
 
@@ -176,7 +176,7 @@ def run_topic(
     kafka: Mapping[str, str],
     settings: JobSettings,
     *,
-    limits: Limits,
+    limits: SkewLimits,
     groups: Sequence[ReaderGroup] = (),
     on_progress: ProgressCallback | None = None,
     spans_now: Callable[[], Sequence[Span]] | None = None,

@@ -47,6 +47,7 @@ def _divisors(count: int) -> int:
 
 
 Floats: TypeAlias = npt.NDArray[np.float64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
 
 HOT_KEYS = 50
 """How many of the most frequent keys are looked at one by one."""

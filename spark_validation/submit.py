@@ -31,7 +31,7 @@ from spark_validation.admin import admin, java_properties
 from spark_validation.configuration import is_local, secrets, session_settings, zipped
 from spark_validation.errors import JobFailed, SkewError, java_causes, translated
 from spark_validation.job import RECORDS, JobSettings, run_topic
-from spark_validation.results import Limits, Report, to_json
+from spark_validation.results import SkewLimits, SkewReport, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -226,10 +226,10 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> None:
         for topic, found in spans.items():
             with _one_line(topic, hide):
                 now = partial(client.spans, topic)
-                result = run_topic(spark, topic, found, kafka, settings, limits=Limits(), spans_now=now)
+                result = run_topic(spark, topic, found, kafka, settings, limits=SkewLimits(), spans_now=now)
                 results.append(result)
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    report = Report(__version__, cluster_id, given.cluster_name, created, tuple(results))
+    report = SkewReport(__version__, cluster_id, given.cluster_name, created, tuple(results))
     try:
         write(spark, given.output, to_json(report))
     except Exception as error:

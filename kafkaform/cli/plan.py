@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.kafka.cluster import KafkaCluster
     from kafkaform.core.model import Desired
     from kafkaform.plan.plan_header import PlanHeader
-    from spark_validation.results import Report
+    from spark_validation.results import SkewReport
 
 
 @click.command(cls=SectionedCommand)
@@ -185,7 +185,7 @@ def _made(session: Session, *, scope: Scope, exact: bool, purpose: Purpose | Non
     return made, header(session, scope.paths, exact=exact, purpose=purpose)
 
 
-def _read_skew(file: Path, max_age: int, *, all_clusters: bool) -> Report:
+def _read_skew(file: Path, max_age: int, *, all_clusters: bool) -> SkewReport:
     if all_clusters:
         raise UsageError("--skew: a report is of one cluster", hint="plan that cluster alone")
     from kafkaform.plan.skew_report import read_skew_report
@@ -210,7 +210,7 @@ class Scope:
     targets: tuple[str, ...] = ()
     grants: tuple[Grant, ...] = ()
     prune: bool = False
-    skew: Report | None = None
+    skew: SkewReport | None = None
     changed_since: str | None = None
 
 

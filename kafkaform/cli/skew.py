@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kafkaform.cli.skew_run import Analysis, AnalysisResults, Tell
-    from kafkaform.cluster.protocol import LogReader
+    from kafkaform.cluster.protocol import PartitionReader
     from kafkaform.core.model import Desired
     from kafkaform.inspect.skew import PartitionLog
     from spark_validation.configuration import SessionSettings
     from spark_validation.files import RecordFiles
     from spark_validation.job import JobSettings
-    from spark_validation.results import Report, TopicResult
+    from spark_validation.results import SkewReport, TopicResult
     from spark_validation.windows import Span
 
 _CONNECTOR = "spark-sql-kafka"
@@ -228,7 +228,7 @@ def _spans(logs: Sequence[PartitionLog]) -> list[Span]:
     return [Span(log.partition, log.start, log.end, log.log_bytes) for log in logs]
 
 
-def _spans_now(cluster: LogReader, topic: str, count: int) -> list[Span]:
+def _spans_now(cluster: PartitionReader, topic: str, count: int) -> list[Span]:
     """How far the logs reach by now; a partition of which nobody tells is left out."""
     from spark_validation.windows import Span
 
@@ -249,12 +249,12 @@ def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:
 
 def _judged(
     session: Session, cluster_id: str | None, results: Sequence[TopicResult], desired: Sequence[Desired]
-) -> Report:
+) -> SkewReport:
     from kafkaform.plan.skew_report import judged
-    from spark_validation.results import Report
+    from spark_validation.results import SkewReport
 
     name = session.target.name if session.target and cluster_id is not None else None
-    report = Report(
+    report = SkewReport(
         __version__,
         cluster_id,
         name if name in session.settings.clusters else None,

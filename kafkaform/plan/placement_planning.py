@@ -17,7 +17,7 @@ from kafkaform.resources.topic.replication import MIN_ISR, REPLICATION_FACTOR
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kafkaform.cluster.protocol import ClusterReader, LogReader
+    from kafkaform.cluster.protocol import ClusterReader, PartitionReader
     from kafkaform.core.groups import TopicPartition
     from kafkaform.core.layout import Assignment, Layout, Replicas
     from kafkaform.core.model import Desired, Facts, Observation, Observed, Plan, ResourceRef
@@ -140,7 +140,9 @@ def _raises_min_isr(declared: Desired, observed: Observed) -> bool:
     return wanted is not None and int(wanted) > int(now or 1)
 
 
-def _placed(facts: Facts, candidates: Sequence[_Candidate], layout: Layout, cluster: LogReader) -> Facts:
+def _placed(
+    facts: Facts, candidates: Sequence[_Candidate], layout: Layout, cluster: PartitionReader
+) -> Facts:
     from kafkaform.plan.placement import Want, place  # which few plans need
 
     asked, unplaceable, notes = _sorted_out(candidates, layout)
@@ -246,7 +248,7 @@ def _foreign(
 
 
 def _weighed(
-    facts: Facts, candidates: Iterable[_Candidate], notes: Sequence[Diagnostic], cluster: LogReader
+    facts: Facts, candidates: Iterable[_Candidate], notes: Sequence[Diagnostic], cluster: PartitionReader
 ) -> Facts:
     """The facts with the sizes of the partitions that are copied."""
     copied: list[TopicPartition] = []
@@ -259,7 +261,7 @@ def _weighed(
     return _sized(facts, copied, notes, cluster)
 
 
-def with_copies(facts: Facts, plan: Plan, cluster: LogReader, throttle: int | None) -> Facts:
+def with_copies(facts: Facts, plan: Plan, cluster: PartitionReader, throttle: int | None) -> Facts:
     """The facts with how much an earlier plan copies, and how fast a broker may send and receive it now."""
     moves = [
         (planned.ref.name, parse_assignment(str(field.before)), parse_assignment(str(field.after)))
@@ -275,7 +277,7 @@ def with_copies(facts: Facts, plan: Plan, cluster: LogReader, throttle: int | No
 
 
 def _sized(
-    facts: Facts, copied: Sequence[TopicPartition], notes: Sequence[Diagnostic], cluster: LogReader
+    facts: Facts, copied: Sequence[TopicPartition], notes: Sequence[Diagnostic], cluster: PartitionReader
 ) -> Facts:
     sizes: Mapping[TopicPartition, int] = {}
     if copied:

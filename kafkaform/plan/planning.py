@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Intent
     from kafkaform.core.operations import Operation
     from kafkaform.resources.consent import Grant
-    from spark_validation.results import Report
+    from spark_validation.results import SkewReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Request:
     prune: bool = False
     allow: tuple[Grant, ...] = ()
     environment: str | None = None
-    skew: Report | None = None
+    skew: SkewReport | None = None
     inventory: tuple[str, ...] = ("Topic",)
     reading: bool = False
 
@@ -243,7 +243,7 @@ def _at_stake(plan: Plan) -> frozenset[ResourceRef]:
     return frozenset(refs.union(map(topic_of, topics)))
 
 
-def _with_skew(facts: Facts, report: Report) -> Facts:
+def _with_skew(facts: Facts, report: SkewReport) -> Facts:
     from kafkaform.plan import skew_report as in_plans
     from kafkaform.plan.skew_report import require_cluster
 

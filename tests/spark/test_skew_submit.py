@@ -21,7 +21,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.jars.spark import connector_jars
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
 from spark_validation.job import JobSettings, run_topic
-from spark_validation.results import Limits, from_document
+from spark_validation.results import SkewLimits, from_document
 from spark_validation.submit import parser
 from spark_validation.windows import Span
 from tests.support.kafka_fixtures import Account, admin_client
@@ -60,12 +60,12 @@ def test_a_precision_that_is_missed_is_read_again_with_more_records_once(
         return spans
 
     small = JobSettings(records=1_200)
-    first = run_topic(spark, topic, spans, properties, small, limits=Limits(), spans_now=spans_now)
+    first = run_topic(spark, topic, spans, properties, small, limits=SkewLimits(), spans_now=spans_now)
     assert first.sample.offsets < RECORDS
     assert first.sample.achieved is not None
     assert first.sample.achieved > 0
     wanted = JobSettings(records=1_200, precision=first.sample.achieved / 3)
-    second = run_topic(spark, topic, spans, properties, wanted, limits=Limits(), spans_now=spans_now)
+    second = run_topic(spark, topic, spans, properties, wanted, limits=SkewLimits(), spans_now=spans_now)
     assert second.sample.offsets > first.sample.offsets
     assert len(readings) == 3
 
@@ -208,7 +208,7 @@ def test_a_standalone_cluster_counts_what_this_machine_counts(
         spans = client.spans(topic)
         cluster_id = client.cluster_id()
     job = JobSettings(records=1200, seed=7, what_if=(24,))
-    local = run_topic(spark, topic, spans, kafka, job, limits=Limits())
+    local = run_topic(spark, topic, spans, kafka, job, limits=SkewLimits())
     assert 0 < local.sample.records < RECORDS
 
     secret = kafka["sasl.jaas.config"]

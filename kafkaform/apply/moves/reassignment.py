@@ -62,6 +62,8 @@ class Mover:
         self._begun: set[ResourceRef] = set()
         self._done: set[TopicPartition] = set()
         self._failed: dict[ResourceRef, ClusterError] = {}
+        self._lost: LockLost | None = None
+        self._goes_on = False
 
     def recover(self) -> None:
         """Take off what a dead apply has left, for an apply that moves nothing.
@@ -97,7 +99,14 @@ class Mover:
             ending = error
         if self._keeper.ours:
             self._tell_of_left_throttles()
-        return MoveReport(self._outcomes(work, ending, interrupted=interrupted), interrupted)
+        # What a loss of the lock left running counts for more than what was to end it.
+        ending = self._lost or ending
+        outcomes = self._outcomes(work, ending, interrupted=interrupted)
+        if ending is not None and not any(outcomes.values()):
+            self._conduct.tell(
+                f"all replicas are in place; what comes after that was given up: {ending.message}"
+            )
+        return MoveReport(outcomes, interrupted)
 
     def wait_in_sync(self, least: Mapping[ResourceRef, int]) -> MoveReport:
         """Wait until all partitions of topics have so many replicas in sync, as acks=all writes need them.
@@ -175,31 +184,37 @@ class Mover:
             ),
             self._keeper.recorded,
         )
-        silenced = False
         try:
             self._keeper.throttle(moves, layout)
             self._begun |= {move.ref for move in moves}
             run.carry_out()
-        except LockLost:
-            silenced = True
+        except LockLost as error:
+            self._lost = error
             raise
         finally:
-            if not silenced:
+            if self._lost is None:
                 self._wind_up(run)
             self._done |= run.done
             for move in moves:
                 if move.key in run.failed:
                     self._failed.setdefault(move.ref, run.failed[move.key])
+        if self._lost is not None:
+            raise self._lost  # or the next batch would be waited for, in vain
 
     def _wind_up(self, run: BatchRun) -> None:
-        """Take back what is not over, and the throttles; what cannot be is told."""
+        """Take back what is not over, and the throttles; note a lost lock, and what cannot be done."""
         try:
             run.take_back()
+        except LockLost as error:
+            self._lost = error
+            return
         except ClusterError as error:
+            self._goes_on = True
             self._conduct.tell(f"what is being moved could not be taken back, and may go on: {error.message}")
         try:
             self._keeper.clear()
         except ClusterError as error:
+            self._lost = error if isinstance(error, LockLost) else None
             self._conduct.tell(f"the throttles could not be taken off: {error.message}")
 
     def _tell_of_left_throttles(self) -> None:
@@ -261,9 +276,9 @@ class Mover:
             if done == len(keys):
                 outcomes[one.ref] = None
             elif failure is None and not interrupted:
-                outcomes[one.ref] = _half_way(None, done, len(keys))
+                outcomes[one.ref] = _half_way(None, done, len(keys), goes_on=self._goes_on)
             elif one.ref in self._begun or one.ref in self._failed:
-                outcomes[one.ref] = _half_way(failure, done, len(keys))
+                outcomes[one.ref] = _half_way(failure, done, len(keys), goes_on=self._goes_on)
             elif not interrupted:
                 outcomes[one.ref] = ending
         return outcomes
@@ -277,8 +292,8 @@ def _unplanned(move: PartitionMove, layout: Layout) -> str:
     return f"partition {move.partition} is on {on} by now; the plan saw {saw}"
 
 
-def _half_way(why: ClusterError | None, done: int, partitions: int) -> ClusterError:
-    """What to say of a topic that was begun."""
+def _half_way(why: ClusterError | None, done: int, partitions: int, *, goes_on: bool) -> ClusterError:
+    """What to say of a topic that was begun; `goes_on` where it could not be taken back."""
     so_far = f"{done:,} of {counted(partitions, 'partition')} in place"
     error: ClusterError
     if isinstance(why, LockLost):
@@ -290,5 +305,5 @@ def _half_way(why: ClusterError | None, done: int, partitions: int) -> ClusterEr
         error = MovesUnfinished(f"stopped; {so_far}", hint=AGAIN)
     else:
         error = MovesUnfinished(f"{why.message}; {so_far}", hint=why.hint or AGAIN)
-    error.in_part = done > 0 or isinstance(why, LockLost)
+    error.in_part = done > 0 or goes_on or isinstance(why, LockLost)
     return error

@@ -25,7 +25,7 @@ from kafkaform.core.errors import (
 )
 from kafkaform.core.groups import TopicPartition
 from kafkaform.core.layout import Assignment, Layout, Replicas
-from kafkaform.core.lock import Guard, lost
+from kafkaform.core.lock import Guard, lost, unguarded
 from kafkaform.core.moves import MoveOptions, MoveProgress, Rates, ThrottledReplicas, Throttles, WhenBusy
 from tests.support.move_scenes import MB, Crew, MemoryLedger, laid_out, now_on, three_racks, work
 from tests.support.scenes import Watched, topic
@@ -330,6 +330,77 @@ def test_a_lost_lock_says_what_goes_on(memory: MemoryCluster) -> None:
     assert "throttled until the next apply" in error.message
     told = "still set: the throttle of brokers 1, 2, 3 and throttled replicas of 1 topic (a)"
     assert f"{told}; the next apply takes them off" in crew.notes.lines
+
+
+@pytest.mark.parametrize("end", ["stopped", "timeout"])
+def test_a_lock_that_is_lost_when_it_should_be_taken_back(memory: MemoryCluster, end: str) -> None:
+    """What was to end it took nothing back: the report must not say that it did."""
+    requests = [0]
+
+    def guard() -> None:
+        requests[0] += 1
+        if requests[0] > 2:  # the throttles and the first batch
+            raise lost("bob has it")
+
+    memory.pace(10_000)
+    crew = Crew(memory, MoveOptions(throttle=MB, timeout_s=90 if end == "timeout" else None), guard=guard)
+    if end == "stopped":
+        crew.notes.on_progress = at(2, crew.stop.set)
+    report = crew.move(work("a", SINGLE, TRIPLE))
+    error = failure(report)
+    assert report.interrupted == (end == "stopped")
+    assert isinstance(error, LockLost)
+    assert error.in_part
+    assert "0 of 3 partitions in place; what is being moved goes on" in error.message
+    assert requests == [3]
+    assert sorted(memory.layout().reassigning or {}) == [("a", 0), ("a", 1), ("a", 2)]
+
+
+def test_a_lock_that_is_lost_over_one_batch_does_not_begin_the_next(memory: MemoryCluster) -> None:
+    requests = [0]
+
+    def guard() -> None:
+        requests[0] += 1
+        if requests[0] > 2:
+            raise lost("bob has it")
+
+    crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1), guard=guard)
+    error = failure(crew.move(work("a", SINGLE, TRIPLE)))
+    assert isinstance(error, LockLost)
+    assert "1 of 3 partitions in place" in error.message
+    assert requests == [3]
+
+
+def test_what_cannot_be_taken_back_may_be_there_in_part(memory: MemoryCluster) -> None:
+    class Deaf(Watched):
+        def reassign(
+            self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
+        ) -> Mapping[TopicPartition, ClusterError | None]:
+            if None in targets.values():
+                raise Unreachable("nobody answers")
+            return super().reassign(targets, guard)
+
+    memory.pace(10_000)
+    crew = Crew(Deaf(memory))
+    crew.notes.on_progress = at(2, crew.stop.set)
+    error = failure(crew.move(work("a", SINGLE, TRIPLE)))
+    assert str(error) == "stopped; 0 of 3 partitions in place"
+    assert error.in_part
+    assert "what is being moved could not be taken back, and may go on: nobody answers" in crew.notes.lines
+
+
+def test_a_lock_that_is_lost_once_all_is_in_place_is_told(memory: MemoryCluster) -> None:
+    requests = [0]
+
+    def guard() -> None:
+        requests[0] += 1
+        if requests[0] > 2:
+            raise lost("bob has it")
+
+    crew = Crew(memory, guard=guard)
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    told = "all replicas are in place; what comes after that was given up: this apply lost the lock"
+    assert any(line.startswith(told) for line in crew.notes.lines)
 
 
 # --- what a dead apply has left --------------------------------------------------------------------

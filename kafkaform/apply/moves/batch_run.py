@@ -242,7 +242,7 @@ def _loses_order(move: PartitionMove) -> bool:
     """Whether a partition has its old replicas in another order once its move is cancelled.
 
     Kafka leaves them in the order of the target, those that were to be removed last: 1:2 on its way to 2:3
-    ends as 2:1, with another preferred leader.
+    ends as 2:1, with a different preferred leader.
     """
     kept = [broker for broker in move.after if broker in move.before]
     reverted = (*kept, *(broker for broker in move.before if broker not in move.after))

@@ -283,7 +283,7 @@ def test_a_timeout_ends_it(memory: MemoryCluster) -> None:
 
 
 def test_what_is_taken_back_has_its_old_order_again(memory: MemoryCluster) -> None:
-    """Kafka itself would leave 2:1, with another preferred leader."""
+    """Kafka itself would leave 2:1, with a different preferred leader."""
     laid_out(memory, "b", ((1, 2),))
     crew = Crew(memory)
     crew.notes.on_progress = at(2, crew.stop.set)

@@ -1,4 +1,4 @@
-"""Why the keys of a topic lie as they do."""
+"""Diagnosis of a topic: the causes of how its keys lie, ranked. Hot, few and null keys are found here."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CHANCE_IS_ENOUGH = 0.5
 SERIOUS = 0.05
 """The share of misplaced records from which broken order matters more than any skew."""
 CLUMPED = 3.0
-"""From this variance over chance's on, records without a key come in batches."""
+"""From this dispersion on (SampledTopic.null_dispersion), records without a key come in batches."""
 FULL = 1.0
 """The rank of a cause that explains all."""
 
@@ -41,7 +41,7 @@ FULL = 1.0
 def diagnose(
     result: TopicResult, counts: KeyCounts, plan: SamplePlan, layout: CountsLayout
 ) -> tuple[SkewCause, ...]:
-    """What explains how the keys lie, the most telling first; `balanced` or `empty` alone if nothing does.
+    """Return the causes of how the keys lie, the most telling first; else `balanced` or `empty` alone.
 
     The order: keys placed in two ways, by partitioners or partition counts, come first where they concern
     more than strays (SERIOUS), because they break order, and because what they leave looks like skew. Then
@@ -70,7 +70,7 @@ def diagnose(
         return (_unexplained(topic, mix, note),)
     if not ranked:
         return (_balanced(topic, note),)
-    ranked.sort(key=lambda one: -one[0])
+    ranked.sort(key=lambda entry: -entry[0])
     causes = [cause for _, cause in ranked]
     first = causes[0]
     return (SkewCause(first.name, first.evidence + note, first.explains), *causes[1:])
@@ -80,7 +80,7 @@ def _placed(
     topic: SampledTopic, mix: causes_placement.PartitionerMix | None
 ) -> list[tuple[float, SkewCause]]:
     """Keys placed in two ways; with a rank above that of a cause that explains all, if it matters."""
-    if mix is None or (mix.one and mix.main != "murmur2"):
+    if mix is None or (mix.single and mix.main != "murmur2"):
         return []
     increase = causes_placement.partition_increase(topic)
     if increase is not None:
@@ -103,8 +103,9 @@ def _skewing(topic: SampledTopic, *, repartitioned: bool) -> list[tuple[float, S
         rank = cause.explains
         if rank is None:
             rank = 0.0 if any(topic.skewed(by) for by in MEASURES) else FULL
-        same = hot is not None and burst.key is not None and burst.key in hot.keys
-        ranked.append((max(rank, hot.explains) if same and hot is not None else rank, cause))
+        if hot is not None and burst.key is not None and burst.key in hot.keys:
+            rank = max(rank, hot.explains)
+        ranked.append((rank, cause))
     few = few_cause(topic)
     if few is not None:
         ranked.append((few.explains or 0.0, few))
@@ -114,7 +115,7 @@ def _skewing(topic: SampledTopic, *, repartitioned: bool) -> list[tuple[float, S
 
 
 def few_cause(topic: SampledTopic) -> SkewCause | None:
-    """Too few keys: so few, if all were alike, would be expected to explain the skew by chance."""
+    """Too few keys: so few that, were all alike, chance would be expected to make the skew."""
     distinct = topic.result.distinct_keys.value
     ratio = topic.ratio("records").value
     if distinct < 1 or not topic.skewed("records"):
@@ -144,39 +145,39 @@ def null_cause(topic: SampledTopic) -> SkewCause | None:
         return None
     nulls = topic.nulls("records")
     ratio = max_over_mean(nulls)
-    clumps = topic.clumps
-    if clumps is not None and clumps >= CLUMPED:
-        how = f"in batches (their share varies {clumps:.0f} times as much between windows as by chance)"
+    dispersion = topic.null_dispersion
+    if dispersion is not None and dispersion >= CLUMPED:
+        how = f"in batches (their share varies {dispersion:.0f} times as much between windows as by chance)"
     elif ratio <= BALANCED_RATIO:
         how = "evenly"
     else:
         how = "unevenly"
     explains = topic.explained(nulls, "records") if topic.skewed("records") else None
-    whole = "No record has a key" if share == 1 else f"{percent(share)} of the records have no key"
+    subject = "No record has a key" if share == 1 else f"{percent(share)} of the records have no key"
     return SkewCause(
         "null_keys",
-        f"{whole}; they are spread {how}, {ratio:.2f} times their mean on the fullest partition, and have no "
-        f"order among each other.",
+        f"{subject}; they are spread {how}, {ratio:.2f} times their mean on the fullest partition, and have "
+        f"no order among each other.",
         explains,
     )
 
 
 def _unexplained(topic: SampledTopic, mix: causes_placement.PartitionerMix | None, note: str) -> SkewCause:
-    """Skewed, and none of the causes holds: say what is seen, by the nearest name."""
+    """Word a skew that none of the causes explains, by the nearest name."""
     by = next(by for by in MEASURES if topic.skewed(by))
     ratio, fullest = topic.ratio(by).value, topic.fullest(by)
-    what = f"Partition {fullest} has {times_mean(ratio)} by {by}"
+    evidence = f"Partition {fullest} has {times_mean(ratio)} by {by}"
     if by == "bytes":
-        what += f" (by records the fullest has {topic.ratio('records').value:.2f})"
+        evidence += f" (by records the fullest has {topic.ratio('records').value:.2f})"
     if mix is not None and mix.unknown:
-        return SkewCause("mixed_partitioners", f"{what}, and no frequent key makes it.{note}")
+        return SkewCause("mixed_partitioners", f"{evidence}, and no frequent key makes it.{note}")
     largest = sorted((float(topic.of_key(key, by).sum()) for key in topic.counts.hot), reverse=True)
     total = float(topic.loads(by).sum())
     if not largest:
-        return SkewCause("null_keys", f"{what}, though no record has a key.{note}")
+        return SkewCause("null_keys", f"{evidence}, though no record has a key.{note}")
     return SkewCause(
         "hot_keys",
-        f"{what}; no few keys make it, but keys of uneven size together: the largest has "
+        f"{evidence}; no few keys make it, but keys of uneven size together: the largest has "
         f"{percent(largest[0] / total)}, the {len(largest)} largest {percent(sum(largest) / total)} "
         f"of the {by}.{note}",
     )
@@ -236,7 +237,7 @@ def hot_keys(topic: SampledTopic) -> HotKeys | None:
 
 
 def hot_cause(topic: SampledTopic, hot: HotKeys) -> SkewCause:
-    """In words."""
+    """Word the cause."""
     ratio = topic.ratio(hot.by).value
     named = [
         f"{key.digest[:12]} ({percent(share)})"
@@ -248,10 +249,10 @@ def hot_cause(topic: SampledTopic, hot: HotKeys) -> SkewCause:
         more = f" and {len(hot.keys) - NAMED} more" if len(hot.keys) > NAMED else ""
         names = ", ".join(named) + more if more else listed(named)
         who = f"Keys {names} have {percent(sum(hot.shares))} of the {hot.by}"
-    left = 1 + (ratio - 1) * (1 - hot.explains)
+    remaining = 1 + (ratio - 1) * (1 - hot.explains)
     evidence = (
         f"{who}; the fullest partition, {topic.fullest(hot.by)}, has {times_mean(ratio)}, and would have "
-        f"{left:.2f} without {'it' if len(hot.keys) == 1 else 'them'}."
+        f"{remaining:.2f} without {'it' if len(hot.keys) == 1 else 'them'}."
     )
     if hot.by == "bytes":
         evidence += f" By records the ratio is {topic.ratio('records').value:.2f}."
@@ -282,13 +283,13 @@ def standing_out(topic: SampledTopic, by: str) -> list[tuple[HotKey, float]]:
     if total <= 0:
         return []
     shares = [(key, float(topic.of_key(key, by).sum()) / total) for key in topic.counts.hot]
-    shares.sort(key=lambda one: (-one[1], one[0].digest))
-    left = 1 - float(topic.nulls(by).sum()) / total
+    shares.sort(key=lambda entry: (-entry[1], entry[0].digest))
+    remaining = 1 - float(topic.nulls(by).sum()) / total
     distinct = max(topic.result.distinct_keys.value, len(shares))
     found = []
     for number, (key, share) in enumerate(shares, start=1):
-        left -= share
-        average = max(left, 0.0) / (distinct - number) if distinct > number else 0.0
+        remaining -= share
+        average = max(remaining, 0.0) / (distinct - number) if distinct > number else 0.0
         if share < STANDS_OUT * average or share * topic.partitions < LEAST_LIFT:
             break
         found.append((key, share))

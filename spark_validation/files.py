@@ -51,7 +51,7 @@ def suffixes(spark: SparkSession, path: str) -> set[str]:
 
 
 def is_json_list(spark: SparkSession, path: str) -> bool:
-    """Whether a JSON file is one list of records, and not a record a line."""
+    """Return whether a JSON file is one list of records, and not a record a line."""
     text = spark.read.option("recursiveFileLookup", "true").text(path)
     first = text.select(F.ltrim("value").alias("value")).where(F.col("value") != "").head(1)
     return bool(first) and str(first[0][0]).startswith("[")

@@ -40,7 +40,7 @@ def task_slots(spark: SparkSession) -> int:
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether the session's JVM is out of reach, behind Spark Connect."""
+    """Return whether the session's JVM is out of reach, behind Spark Connect."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 

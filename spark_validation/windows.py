@@ -85,7 +85,7 @@ class SamplePlan:
 
     @property
     def full(self) -> bool:
-        """Whether every offset is read."""
+        """Return whether every offset is read."""
         return self.records == sum(span.records for span in self.spans)
 
     @property

@@ -172,7 +172,7 @@ from pathlib import Path
 from kafkaform.devcluster.jars.spark import connector_jars
 from spark_validation.results import to_json
 from spark_validation.job import JobSettings, run_topic
-from spark_validation.results import Limits, Report
+from spark_validation.results import SkewLimits, SkewReport
 from spark_validation.session import start
 from spark_validation.configuration import SessionSettings
 from spark_validation.windows import Span
@@ -182,8 +182,8 @@ conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
 settings = SessionSettings(jars=tuple(connector_jars()), master=master, memory="512m", conf=conf)
 with start(settings) as spark:
     job = JobSettings(records=1200, seed=7, what_if=(24,))
-    result = run_topic(spark, topic, [Span(*s) for s in spans], kafka, job, limits=Limits())
-print(to_json(Report("", None, None, "", (result,))))
+    result = run_topic(spark, topic, [Span(*s) for s in spans], kafka, job, limits=SkewLimits())
+print(to_json(SkewReport("", None, None, "", (result,))))
 """
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.apply.change_execution import Journal
-    from kafkaform.apply.moves.throttle_journal import ThrottleLedger
+    from kafkaform.apply.moves.throttle_journal import ThrottleJournal
     from kafkaform.cli.plan import Scope
     from kafkaform.cluster.kafka.cluster import KafkaCluster
     from kafkaform.cluster.protocol import ClusterWriter, HealthReader, ResourceReader
@@ -157,8 +157,8 @@ def apply(
                     grounds = Grounds(cluster.facts(), policy, intents)
             journal = safeguards.journal(cluster, target, plan, about, digest)
             settle(earlier, cluster, journal.run)
-            ledger = safeguards.ledger(cluster, target, plan, journal.run)
-            report = _carry_out(plan, cluster, guard, journal, moves, ledger, grounds)
+            throttle_journal = safeguards.throttle_journal(cluster, target, plan, journal.run)
+            report = _carry_out(plan, cluster, guard, journal, moves, throttle_journal, grounds)
             _show_result(report, output_format)
             journal.conclude(report)
             if journal.written:
@@ -304,7 +304,7 @@ def _carry_out(
     guard: Guard,
     journal: Journal,
     moves: MoveOptions,
-    ledger: ThrottleLedger,
+    throttle_journal: ThrottleJournal,
     grounds: Grounds | None,
 ) -> ApplyReport:
     from kafkaform.apply.executor import apply as execute
@@ -318,7 +318,7 @@ def _carry_out(
             guard=guard,
             journal=journal,
             moves=moves,
-            ledger=ledger,
+            throttle_journal=throttle_journal,
             judge=None if grounds is None else partial(rejudged, grounds=grounds),
         )
 

@@ -27,7 +27,7 @@ from kafkaform.cli.output import (
 from kafkaform.cli.session import Session
 from kafkaform.core.errors import AuditError, UsageError
 from kafkaform.inspect.drift import Drift, DriftVerdict, Unmanaged, find_drift, has_drift
-from kafkaform.plan.planning import Request, make_plan
+from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.drift_ways import Reach
 from kafkaform.resources import KINDS
 from kafkaform.rules import plugins
@@ -96,7 +96,7 @@ def drift(
             with session.cluster() as cluster:
                 desired = session.manifests(paths, targets, found=cluster.prefetch())
                 plan = _plan(session, cluster, desired, looked_for, subset=subset)
-                trail = _record(target, cluster, plan) if recorded else "it was not asked for"
+                trail = _record(target, cluster, plan) if recorded else "the record was not read"
     found = find_drift(plan, desired, trail, unmanaged=looked_for)
     if adopt:
         return _adopt(found, session.manifests(paths), session, dry_run=dry_run)
@@ -137,7 +137,7 @@ def _plan(
     request = Request(desired, subset, environment=session.environment, reading=True)
     if unmanaged is not Unmanaged.IGNORE:
         request = replace(request, inventory=tuple(KINDS))
-    return make_plan(request, cluster, session.settings, session.target)
+    return build_plan(request, cluster, session.settings, session.target)
 
 
 def _record(target: ClusterSettings, cluster: AuditReader, plan: Plan) -> Trail | str:

@@ -36,7 +36,7 @@ from kafkaform.cli.session import Session
 from kafkaform.core.errors import UsageError
 from kafkaform.core.model import Plan, Status
 from kafkaform.plan.plan_signature import Purpose
-from kafkaform.plan.planning import Request, make_plan
+from kafkaform.plan.planning import Request, build_plan
 from kafkaform.plan.policy import idle_grants
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.values import is_deferred
@@ -221,7 +221,7 @@ def plan_now(session: Session, cluster: KafkaCluster, scope: Scope) -> tuple[Pla
     _check_prune(session, scope, subset=subset)
     desired = session.manifests(scope.paths, scope.targets, found=cluster.prefetch())
     request = Request(desired, subset, scope.prune, scope.grants, session.environment, scope.skew)
-    made = make_plan(request, cluster, session.settings, session.target, tell=tell)
+    made = build_plan(request, cluster, session.settings, session.target, tell=tell)
     for idle in idle_grants(scope.grants, made, [declared.ref for declared in desired]):
         tell(idle)
     if scope.changed_since is not None or session.settings.root is not None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kafkaform.apply.earlier import EarlierApplies
-    from kafkaform.apply.moves.throttle_journal import ThrottleLedger
+    from kafkaform.apply.moves.throttle_journal import ThrottleJournal
     from kafkaform.audit.entries import AuditEntry
     from kafkaform.audit.journal import AuditJournal
     from kafkaform.cluster.kafka.cluster import KafkaCluster
@@ -102,7 +102,9 @@ class Safeguards:
             tell(f"what earlier applies did is not known: {error.message}")
             return EarlierApplies()
 
-    def ledger(self, cluster: AuditLog, target: ClusterSettings, plan: Plan, run: str) -> ThrottleLedger:
+    def throttle_journal(
+        self, cluster: AuditLog, target: ClusterSettings, plan: Plan, run: str
+    ) -> ThrottleJournal:
         """The record of the throttles that an apply sets; it remembers nothing where none is kept.
 
         Args:
@@ -111,9 +113,9 @@ class Safeguards:
             plan: What is applied.
             run: The id of the apply in its journal.
         """
-        from kafkaform.apply.moves.throttle_journal import open_ledger
+        from kafkaform.apply.moves.throttle_journal import open_throttle_journal
 
-        return open_ledger(cluster, self.kept(target), run, plan.cluster_id)
+        return open_throttle_journal(cluster, self.kept(target), run, plan.cluster_id)
 
     def kept(self, target: ClusterSettings) -> AuditSettings:
         """Where the record of a cluster is kept."""

@@ -74,7 +74,7 @@ class MoveProgress:
         bytes_done: Bytes that are copied, those of partitions under way included.
         bytes_total: Bytes that are to be copied, as far as sizes are known.
         throttle: The bytes per second that each broker may send and receive; None: no limit.
-        stalled: Why nothing has moved for a while; empty if something does.
+        stalled: Why no progress for a while; empty if something does.
     """
 
     batch: int

@@ -51,7 +51,7 @@ class HealthVerdict(StrEnum):
 
     HEALTHY = "healthy"
     UNHEALTHY = "unhealthy"
-    UNKNOWN = "could not tell"
+    UNKNOWN = "health unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Examination:
         if health.quorum is not None and health.quorum.leader is None:
             # Half of what is asked then would be answered by nobody, after half a minute each.
             for code in sorted(active - _OF_BROKERS):
-                unchecked[code].append("not asked for while no active controller answers")
+                unchecked[code].append("not read while no active controller answers")
             desired = ()
         elif active - _OF_BROKERS:
             live, unseen = _live_topics(cluster, desired, unchecked)

@@ -10,7 +10,7 @@ from kafkaform.core.model import Desired, Diagnostic, Intent, Plan, ResourceRef,
 from kafkaform.core.moves import MoveOptions
 from kafkaform.core.wording import listed
 from kafkaform.plan.placement import Balance, Moves, balance, moves, rebalance
-from kafkaform.plan.planner import diff
+from kafkaform.plan.planner import plan_from
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import Policy, matches
 from kafkaform.resources.topic.operations import PLACEMENT
@@ -149,7 +149,7 @@ def _plan(
     # Nothing is said of these topics but where they lie: nothing else of them is planned.
     wanted = [Desired(ref, {}, Intent(undeclared=Undeclared.KEEP)) for ref in places]
     policy = Policy(forbid=target.forbid if target else (), ignore=("*",), allow=request.allow)
-    return diff(wanted, cluster.observe(places.keys()), facts, policy)
+    return plan_from(wanted, cluster.observe(places.keys()), facts, policy)
 
 
 def _left(refused: Mapping[str, str], still_holding: Mapping[int, Sequence[str]]) -> Iterator[Diagnostic]:

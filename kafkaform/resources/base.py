@@ -121,7 +121,11 @@ class Kind(Protocol):
         endings: How one may have gone that no apply deleted, for messages.
         shape: How one is drawn in a graph.
         nowhere: A spec with values that no manifest can have.
+        config_resource: Kafka's word for the resources that have its configs (ConfigResource.Type); empty
+            where Kafka has no configs of the kind.
         hazards: The names by which its changes can be consented to or forbidden.
+        prunable: Whether `--prune` may delete one that nobody declares.
+        placed: Whether it has replicas on brokers, and data of a size that they tell.
         counts: The fields that are whole numbers, and that every resource of the kind has.
         shorthands: The second places of configs in a spec, by field.
         verbatim: The keys of a spec below which scalars keep their source text, besides `config`: what they
@@ -137,7 +141,10 @@ class Kind(Protocol):
     endings: str
     shape: Shape
     nowhere: Layer
+    config_resource: str
     hazards: frozenset[str]
+    prunable: bool
+    placed: bool
     counts: frozenset[str]
     shorthands: Mapping[str, Shorthand]
     verbatim: frozenset[str]
@@ -234,6 +241,15 @@ class Kind(Protocol):
 
         Asked when a plan is made, and once more right before it is carried out.
         """
+
+    def concerns_readers(self, change: Change) -> bool:
+        """Whether the groups that read a resource must know of a change of it."""
+
+    def is_watched(self, change: Change, observed: Observed) -> bool:
+        """Whether a resource is read twice before a change, as somebody unseen may be using it."""
+
+    def first_offsets(self, change: Change) -> Mapping[str, ResourceRef]:
+        """The fields of a change that commit first offsets, each with the topic that it is for."""
 
     def policy_fields(self) -> Mapping[str, ConfigKey]:
         """The fields that a policy can ask about besides configs and single values of a spec, by path."""

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.plan import planning
+from kafkaform.plan import measuring
 from tests.support.cli_helpers import Project
 from tests.support.group_clients import Running, commit, consumer, produce, running
 from tests.support.kafka_fixtures import connect, eventually
@@ -33,7 +33,7 @@ def project(project: Project) -> Project:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No consumer by assign() is about: nobody need be waited for."""
-    monkeypatch.setattr(planning, "WATCH_S", 0.0)
+    monkeypatch.setattr(measuring, "WATCH_S", 0.0)
 
 
 def declare(project: Project, *, metadata: dict[str, Any] | None = None, **spec: Any) -> str:
@@ -180,7 +180,7 @@ def test_a_reset_does_what_its_plan_said_once(project: Project) -> None:
     assert offsets(project) == [10, 10, 10]
     project.apply("reset.json", RESET).needs(0)
     assert offsets(project) == [3, 3, 3]
-    assert "was so already" in project.apply("reset.json").needs(0).out
+    assert "already in place" in project.apply("reset.json").needs(0).out
 
     commit(project.servers, name, {(project.prefix + "a", 0): 5})
     assert "is 5 by now; the plan saw 10 and wants 3" in project.apply("reset.json", RESET).needs(1).out
@@ -242,7 +242,7 @@ def test_a_consumer_that_uses_assign_is_noticed(project: Project) -> None:
         calls = iter(range(2, 10))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
-                "kafkaform.plan.planning.time.sleep",
+                "kafkaform.plan.measuring.time.sleep",
                 lambda _: commit(project.servers, name, {(project.prefix + "a", 0): next(calls)}),
             )
             plan = project.run("reset", name, "--to", "latest").needs(0)

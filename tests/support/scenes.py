@@ -29,7 +29,7 @@ from kafkaform.core.model import (
 from kafkaform.core.moves import Throttles
 from kafkaform.core.operations import CreateTopic, Operation
 from kafkaform.core.progress import Clock, Progress
-from kafkaform.plan.planning import Request, make_plan
+from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consent import Grant
 
 DAY = "86400000"
@@ -88,7 +88,7 @@ def plan_for(cluster: Cluster, *desired: Desired, allow: str | None = None, prun
     grants = tuple(map(Grant.parse, (allow or "").split()))
     grants += tuple(Grant(str(one.ref), "delete") for one in desired if one.state is None)
     settings = Settings(owns=(prune,) if prune else (), rules=QUIET)
-    return make_plan(Request(desired, prune=prune is not None, allow=grants), cluster, settings, None)
+    return build_plan(Request(desired, prune=prune is not None, allow=grants), cluster, settings, None)
 
 
 class FakeClock:

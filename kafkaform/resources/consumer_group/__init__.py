@@ -17,9 +17,11 @@ from kafkaform.core.model import (
     Intent,
     Observed,
     ResourceRef,
+    Risk,
     RiskAssessment,
     State,
     Update,
+    risk_of,
 )
 from kafkaform.core.wording import command, counted
 from kafkaform.resources.base import NoWayBack, compared, own_configs
@@ -70,7 +72,10 @@ class ConsumerGroupKind:
     endings = "expired or deleted"
     shape: Shape = "box"
     nowhere: Layer = {"topics": []}  # noqa: RUF012 - read-only
+    config_resource = "GROUP"
     hazards = risk.HAZARDS
+    prunable = False  # it is somebody's, and costs next to nothing
+    placed = False
     counts: frozenset[str] = frozenset()
     shorthands: Mapping[str, Shorthand] = {}
     verbatim = frozenset({"client", "offsets"})
@@ -201,6 +206,30 @@ class ConsumerGroupKind:
             case Create(state=state):
                 paths = list(state)
         return _obstacle_to_offsets([path for path in paths if path.startswith(OFFSETS_PREFIX)], group)
+
+    def concerns_readers(self, _change: Change) -> bool:
+        """No: nobody reads a group."""
+        return False
+
+    def is_watched(self, change: Change, observed: Observed) -> bool:
+        """A group that is to lose offsets: a consumer that uses assign() commits, and is no member."""
+        group = group_of(observed)
+        return group is not None and bool(group.committed) and risk_of(change) >= Risk.DESTRUCTIVE
+
+    def first_offsets(self, change: Change) -> Mapping[str, ResourceRef]:
+        """The offsets that are of a topic, and not of a partition, as those of a reset are."""
+        match change:
+            case Create(state=state):
+                paths = [*state]
+            case Update(fields=fields):
+                paths = [field.path for field in fields]
+            case Delete():
+                return {}
+        return {
+            path: ResourceRef("Topic", path.removeprefix(OFFSETS_PREFIX))
+            for path in paths
+            if path.startswith(OFFSETS_PREFIX) and partition_of(path) is None
+        }
 
     def policy_fields(self) -> Mapping[str, ConfigKey]:
         """The properties that a manifest may set for the members, spelt as its normal form has them."""

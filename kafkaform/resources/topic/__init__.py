@@ -13,6 +13,7 @@ from kafkaform.core.model import (
     CONFIG_PREFIX,
     SAFE,
     Change,
+    Create,
     Delete,
     Facts,
     FieldChange,
@@ -23,6 +24,7 @@ from kafkaform.core.model import (
     Risk,
     RiskAssessment,
     State,
+    Update,
 )
 from kafkaform.resources.base import Binding, FieldOutcome, NoWayBack, compared, own_configs
 from kafkaform.resources.topic import operations as topic_operations
@@ -62,7 +64,10 @@ class TopicKind:
     endings = "deleted"
     shape: Shape = "cylinder"
     nowhere: Layer = {"partitions": 0, "replicationFactor": 0}  # noqa: RUF012 - read-only
+    config_resource = "TOPIC"
     hazards = risk.HAZARDS
+    prunable = True
+    placed = True
     counts = frozenset(spec.COUNTS)
     shorthands: Mapping[str, Shorthand] = spec.SHORTHANDS
     verbatim = frozenset({spec.RETENTION})
@@ -215,6 +220,24 @@ class TopicKind:
     def obstacle(self, _change: Change, _observed: Observed) -> tuple[str, str | None] | None:
         """Nothing that a topic is or does stands against a change that its risk allows."""
         return None
+
+    def concerns_readers(self, change: Change) -> bool:
+        """More partitions, and a deletion."""
+        match change:
+            case Create():
+                return False
+            case Update(fields=fields):
+                return any(field.path == "partitions" for field in fields)
+            case Delete():
+                return True
+
+    def is_watched(self, _change: Change, _observed: Observed) -> bool:
+        """No: who reads a topic is seen."""
+        return False
+
+    def first_offsets(self, _change: Change) -> Mapping[str, ResourceRef]:
+        """None: only groups have offsets."""
+        return {}
 
     def policy_fields(self) -> Mapping[str, ConfigKey]:
         """None."""

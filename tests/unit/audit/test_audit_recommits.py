@@ -29,7 +29,7 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.operations import CommitInitialOffsets
-from kafkaform.plan.planning import Request, make_plan
+from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consent import Grant
 from tests.support.audit_scenes import ALICE, HEADER, recorded_apply
 from tests.support.scenes import QUIET, absent, declared, made
@@ -54,7 +54,7 @@ def plan_for(
     cluster: Cluster, *desired: Desired, allow: str | None = None, target: ClusterSettings | None = TARGET
 ) -> Plan:
     grants = (Grant.parse(allow),) if allow else ()
-    return make_plan(Request(desired, allow=grants), cluster, Settings(rules=QUIET), target)
+    return build_plan(Request(desired, allow=grants), cluster, Settings(rules=QUIET), target)
 
 
 def committed(cluster: Cluster, *desired: Desired) -> str:

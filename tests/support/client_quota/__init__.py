@@ -42,15 +42,11 @@ from kafkaform.core.operations import Operation, Phase, Shown
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import (
     Binding,
-    FieldOutcome,
+    Kind,
     Layer,
-    NoWayBack,
     ReportProblem,
     Shape,
-    Shorthand,
     UpdateContext,
-    compared,
-    own_configs,
 )
 from kafkaform.resources.config_layer import BAD, canonical_value
 
@@ -88,7 +84,7 @@ class QuotaLive(Live):
     entity: tuple[tuple[str, str], ...]
 
 
-class ClientQuotaKind:
+class ClientQuotaKind(Kind):
     """Quotas of users and clients."""
 
     name = "ClientQuota"
@@ -100,19 +96,10 @@ class ClientQuotaKind:
     endings = "deleted"
     shape: Shape = "box"
     nowhere: Layer = {"config": {"producer_byte_rate": "1"}}  # noqa: RUF012 - read-only
-    config_resource = ""
     hazards = frozenset({"quota-cut", "delete"})
-    prunable = False
-    placed = False
-    counts: frozenset[str] = frozenset()
-    shorthands: Mapping[str, Shorthand] = {}
-    verbatim: frozenset[str] = frozenset()
 
     def configs(self) -> Mapping[str, ConfigKey]:
         return KEYS
-
-    def inherited(self, _broker_configs: Mapping[str, str | None]) -> Mapping[str, str | None]:
-        return {}
 
     def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
         normal: Layer = {name: value for name, value in layer.items() if name not in {"config", "overrides"}}
@@ -131,9 +118,6 @@ class ClientQuotaKind:
     ) -> dict[str, object]:
         return {}
 
-    def idle(self, _observed: Observed) -> bool:
-        return False
-
     def resolve(self, layer: Layer, _report: ReportProblem) -> tuple[State | None, Intent]:
         intent = Intent(
             deletion_protection=bool(layer.get("deletionProtection", False)),
@@ -148,25 +132,10 @@ class ClientQuotaKind:
     def field_order(self, path: str) -> tuple[int, str]:
         return (0, path)
 
-    def ignores(self, _path: str) -> bool:
-        return False
-
     def equal(self, path: str, a: FieldValue, b: FieldValue) -> bool:
         if a is None or b is None:
             return a == b
         return kafka_configs.equal(KEYS[path.removeprefix(CONFIG_PREFIX)], str(a), str(b))
-
-    def live(self, path: str, observed: Observed, _facts: Facts | None = None) -> FieldValue:
-        return observed.state.get(path)
-
-    def remaining(self, field: FieldChange, observed: Observed) -> FieldChange | FieldOutcome:
-        return compared(self, field, observed)
-
-    def on_the_way(self, _field: FieldChange, _value: FieldValue) -> bool:
-        return False
-
-    def default(self, _path: str, _facts: Facts) -> FieldValue:
-        return None
 
     def judge(self, path: str, context: UpdateContext) -> RiskAssessment:
         before, after = context.before.get(path), context.after.get(path)
@@ -174,9 +143,6 @@ class ClientQuotaKind:
             return SAFE
         reason = f"clients above {after} are throttled"
         return RiskAssessment(Risk.DESTRUCTIVE, "quota-cut", reason, "look at their rates first")
-
-    def judge_create(self, _ref: ResourceRef, _state: State, _facts: Facts) -> RiskAssessment:
-        return SAFE
 
     def judge_delete(self, ref: ResourceRef, _state: State, _facts: Facts) -> RiskAssessment:
         return RiskAssessment(Risk.DESTRUCTIVE, "delete", f"nothing limits {ref.name} any more")
@@ -186,9 +152,6 @@ class ClientQuotaKind:
             return None
         text = f"from {field.effective_before}"
         return Binding(text, lambda other: other == text)
-
-    def deferred(self, _path: str, _context: UpdateContext) -> str | None:
-        return None
 
     def operations(self, change: Change) -> tuple[Operation, ...]:
         match change:
@@ -206,49 +169,6 @@ class ClientQuotaKind:
                 tuple(name for name, value in given.items() if value is None),
             ),
         )
-
-    def reads(self, _intent: Intent) -> tuple[str, ...]:
-        return ()
-
-    def applicable(self, state: State, _observed: Observed, _facts: Facts) -> State:
-        return state
-
-    def obstacle(self, _change: Change, _observed: Observed) -> tuple[str, str | None] | None:
-        return None
-
-    def concerns_readers(self, _change: Change) -> bool:
-        return False
-
-    def is_watched(self, _change: Change, _observed: Observed) -> bool:
-        return False
-
-    def first_offsets(self, _change: Change) -> Mapping[str, ResourceRef]:
-        return {}
-
-    def policy_fields(self) -> Mapping[str, ConfigKey]:
-        return {}
-
-    def is_vendor_config(self, _name: str) -> bool:
-        return False
-
-    def described(
-        self, _path: str, _before: FieldValue, _after: FieldValue
-    ) -> tuple[str, tuple[str, ...]] | None:
-        return None
-
-    def undeclarable(self, _path: str, _value: FieldValue) -> str | None:
-        return None
-
-    def no_way_back(
-        self, _ref: ResourceRef, _field: FieldChange, _declared: State | None
-    ) -> NoWayBack | None:
-        return None
-
-    def restored(self, ref: ResourceRef, state: State) -> Observed:
-        return Observed(ref, None, state, own_configs(state))
-
-    def not_restored(self, _state: State, _record: str) -> str | None:
-        return None
 
 
 # --- on a cluster in memory --------------------------------------------------------------------------

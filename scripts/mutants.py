@@ -58,6 +58,7 @@ TESTS = {
         "plan/test_planner",
         "rules/test_rules_suggestions",
     ),
+    "plan/measuring": ("plan/test_planning", "plan/test_planning_groups", "plan/test_placement_planning"),
     "plan/rejudging": ("plan/test_rejudging", "plan/test_planner"),
     "apply/preconditions": ("apply/test_preconditions", "apply/test_executor"),
     "apply/executor": ("apply/test_executor", "plan/test_planning_groups"),

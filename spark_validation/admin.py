@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_validation.errors import ReadingFailed, chain
+from spark_validation.errors import ReadingFailed, java_causes
 from spark_validation.windows import Span
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Admin:
         try:
             answers = self.client.describeLogDirs(brokers).allDescriptions().get()
         except Py4JJavaError as error:
-            if any(_REFUSED in cause.names for cause in chain(error)):
+            if any(_REFUSED in cause.names for cause in java_causes(error)):
                 return {}
             raise
         sizes: dict[int, int] = {}

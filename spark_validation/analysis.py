@@ -1,4 +1,8 @@
-"""Everything that is said of a topic, from the counts of a sample of it."""
+"""Analysis of one topic: from the counts of a sample to estimates, causes and advice.
+
+Of a consumer group only this topic is looked at: its members all subscribe to it and have no partitions yet.
+With more topics, or after members came and went, an assignor may give other partitions to other members.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,15 @@ from spark_validation.advice import advise
 from spark_validation.diagnosis import diagnose
 from spark_validation.estimates import distinct_keys
 from spark_validation.hashing import PARTITIONERS
-from spark_validation.imbalance import spread
+from spark_validation.imbalance import measure_imbalance
 from spark_validation.intervals import Weighting
 from spark_validation.results import (
     GroupResult,
     HotKeyResult,
-    Limits,
     MemberShare,
     PartitionResult,
     SampleResult,
+    SkewLimits,
     TopicResult,
 )
 from spark_validation.windows import FEWEST_PER_PARTITION
@@ -27,7 +31,7 @@ from spark_validation.windows import FEWEST_PER_PARTITION
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from spark_validation.key_counts import Layout, Tally
+    from spark_validation.key_counts import CountsLayout, KeyCounts
     from spark_validation.windows import SamplePlan
 
 
@@ -35,23 +39,23 @@ _NAMED = 8
 """How many partitions are named one by one."""
 
 
-def remarks(tally: Tally, plan: SamplePlan) -> Iterator[str]:
-    """Partitions without records, offsets without a record, and too few windows."""
+def sample_notes(counts: KeyCounts, plan: SamplePlan) -> Iterator[str]:
+    """Notes on partitions without records, offsets without a record, and too few windows."""
     without = [span.partition for span in plan.spans if not span.records]
     if without and len(without) < len(plan.spans):
         yield f"{_listed(without)} {'has' if len(without) == 1 else 'have'} no records."
-    read, found = plan.records, int(tally.records.sum())
+    read, found = plan.records, int(counts.records.sum())
     if found < read:
-        part = 100.0 * (1.0 - found / read)
-        of = "all" if found == 0 else "less than 0.1 %" if part < 0.1 else f"{part:.1f} %"
+        missing = 100.0 * (1.0 - found / read)
+        amount = "all" if found == 0 else "less than 0.1 %" if missing < 0.1 else f"{missing:.1f} %"
         yield (
-            f"{of[0].upper()}{of[1:]} of the {read:,} offsets read have no record: compacted away, deleted, "
-            "aborted, or the mark of a transaction's end."
+            f"{amount[0].upper()}{amount[1:]} of the {read:,} offsets read have no record: compacted away, "
+            "deleted, aborted, or the mark of a transaction's end."
         )
-    if found and not all(plan.census) and plan.slices <= FEWEST_PER_PARTITION:
+    if found and not all(plan.read_whole) and plan.replicates <= FEWEST_PER_PARTITION:
         yield (
-            f"Only {plan.slices} windows were read of each partition: intervals are wide, and a key that is "
-            "hot for a short time only may be missed."
+            f"Only {plan.replicates} windows were read of each partition: intervals are wide, and a key that "
+            "is hot for a short time only may be missed."
         )
 
 
@@ -65,29 +69,30 @@ def _listed(partitions: Sequence[int]) -> str:
 
 
 _RESERVE = 1.2
-"""A second sample is so much larger than the first one says: intervals of few slices are uncertain too."""
+"""A second sample is larger by this factor than the first one asks for: the width of an interval from few
+replicates is itself uncertain."""
 
 
 def analyse(
     name: str,
-    tally: Tally,
+    counts: KeyCounts,
     plan: SamplePlan,
-    layout: Layout,
+    layout: CountsLayout,
     *,
     mode: str,
-    limits: Limits,
-    groups: Sequence[Group] = (),
+    limits: SkewLimits,
+    groups: Sequence[ReaderGroup] = (),
     since_ms: int | None = None,
     precision: float | None = None,
     notes: Sequence[str] = (),
 ) -> TopicResult:
-    """Everything that is said of a topic, but for rules and policy.
+    """Analyse a topic, all but rules and policy.
 
     Args:
         name: The topic.
-        tally: What was counted.
+        counts: What was counted.
         plan: What was read.
-        layout: The tally's.
+        layout: The layout of the counts.
         mode: `sample`, `full` or `file`.
         limits: Of the topic's skew policy; advice aims at them.
         groups: Declared groups that read the topic.
@@ -99,8 +104,8 @@ def analyse(
         ValueError: A group has an assignor that is not known, or no members.
     """
     weighting = Weighting.of(plan)
-    partitions = estimates.partitions(tally, plan, weighting)
-    hot = estimates.hot_keys(tally, weighting)
+    partitions = estimates.partitions(counts, plan, weighting)
+    hot = estimates.hot_keys(counts, weighting)
     shares = [partition.share.value for partition in partitions]
     result = TopicResult(
         name=name,
@@ -109,38 +114,38 @@ def analyse(
         advice=(),
         sample=SampleResult(
             mode=mode,
-            records=int(tally.records.sum()),
+            records=int(counts.records.sum()),
             offsets=plan.records,
             population=sum(span.records for span in plan.spans),
             windows=len(plan.windows),
-            slices=plan.slices,
+            slices=plan.replicates,
             since_ms=since_ms,
             seed=plan.seed,
             precision=precision,
             achieved=_widest(partitions, hot),
-            notes=(*notes, *remarks(tally, plan)),
+            notes=(*notes, *sample_notes(counts, plan)),
         ),
         partitions=partitions,
-        by_records=spread(weighting.by_partition(tally.records)),
-        by_bytes=spread(weighting.by_partition(tally.bytes)),
-        distinct_keys=distinct_keys(tally, weighting),
-        sampled_distinct_keys=tally.distinct,
-        null_key_share=estimates.null_share(tally, weighting),
-        partitioners=_partitioners(tally),
+        by_records=measure_imbalance(weighting.by_partition(counts.records)),
+        by_bytes=measure_imbalance(weighting.by_partition(counts.bytes)),
+        distinct_keys=distinct_keys(counts, weighting),
+        sampled_distinct_keys=counts.distinct,
+        null_key_share=estimates.null_share(counts, weighting),
+        partitioners=_partitioners(counts),
         hot_keys=hot,
         what_if=tuple(
-            estimates.what_if(count, placement, tally, weighting)
-            for count, placement in sorted(tally.placements.items())
+            estimates.what_if(count, placement, counts, weighting)
+            for count, placement in sorted(counts.placements.items())
         ),
         groups=tuple(assign(group, shares) for group in groups),
     )
-    causes = diagnose(result, tally, plan, layout)
+    causes = diagnose(result, counts, plan, layout)
     result = replace(result, causes=causes, diagnosis=causes[0].name)
     return replace(result, advice=advise(result, limits))
 
 
 def needed(result: TopicResult, precision: float, plan: SamplePlan) -> int | None:
-    """How many records a larger sample needs for every share to be as sure as is wanted.
+    """Return how many records a larger sample needs for every share to be as precise as wanted.
 
     The square of the half width goes with 1 / n - 1 / N for n of N records (Cochran 1977, section 4.6). That
     holds while longer windows bring other keys; where keys come in long bursts, a larger sample brings less.
@@ -168,13 +173,13 @@ def needed(result: TopicResult, precision: float, plan: SamplePlan) -> int | Non
 def _widest(partitions: Sequence[PartitionResult], hot: Sequence[HotKeyResult]) -> float | None:
     """The half width of the widest interval of a share, by records or by bytes."""
     measured: list[PartitionResult | HotKeyResult] = [*partitions, *hot]
-    shares = [share for one in measured for share in (one.share, one.byte_share)]
+    shares = [share for result in measured for share in (result.share, result.byte_share)]
     return max(((share.high - share.low) / 2 for share in shares), default=None)
 
 
-def _partitioners(tally: Tally) -> dict[str, float]:
-    keyed = int((tally.records - tally.null_records).sum())
-    fits = [*tally.fits, tally.fits_none]
+def _partitioners(counts: KeyCounts) -> dict[str, float]:
+    keyed = int((counts.records - counts.null_records).sum())
+    fits = [*counts.fits, counts.fits_none]
     return {
         name: int(fit.sum()) / keyed if keyed else 0.0
         for name, fit in zip((*PARTITIONERS, "other"), fits, strict=True)
@@ -182,7 +187,7 @@ def _partitioners(tally: Tally) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ReaderGroup:
     """A declared group that reads the topic.
 
     Attributes:
@@ -218,8 +223,8 @@ ASSIGNORS: Mapping[str, Callable[[int, int], list[range]]] = {
 """As Kafka's assignors of these names give partitions to a new group; `uniform` is KIP-848's."""
 
 
-def assign(group: Group, shares: Sequence[float]) -> GroupResult:
-    """What the members would get.
+def assign(group: ReaderGroup, shares: Sequence[float]) -> GroupResult:
+    """Share a topic out among the members of a group.
 
     Args:
         group: The group.
@@ -234,11 +239,11 @@ def assign(group: Group, shares: Sequence[float]) -> GroupResult:
     if group.members < 1:
         raise ValueError(f"group {group.name}: it needs at least one member, not {group.members}")
     members = tuple(
-        MemberShare(tuple(given), sum(shares[partition] for partition in given))
-        for given in ASSIGNORS[group.assignor](len(shares), group.members)
+        MemberShare(tuple(assigned), sum(shares[partition] for partition in assigned))
+        for assigned in ASSIGNORS[group.assignor](len(shares), group.members)
     )
-    whole = sum(shares)
+    total = sum(shares)
     busiest = max(member.share for member in members)
     return GroupResult(
-        group.name, group.assignor, members, busiest * group.members / whole if whole > 0 else 0.0
+        group.name, group.assignor, members, busiest * group.members / total if total > 0 else 0.0
     )

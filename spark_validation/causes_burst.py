@@ -1,41 +1,36 @@
-"""Whether a key, or a partition, is hot at some times only.
-
-The times at which the records of each partition were written show it.
-
-When the records of each partition were written, so that partitions can be compared at one time.
+"""Bursts: a partition, or a key, that is hot at some times only.
 
 Windows lie at equal steps of offsets. A partition that is hot for an hour has most of its windows in this
-hour, so that windows of the same number are of different times. Here the timestamps at which windows begin
-and end are taken as points of a curve for each partition, offset over time, and partitions are compared in
-intervals of time that each hold the same number of the topic's records.
+hour, so that windows of the same replicate are of different times. Here the timestamps at which windows begin
+and end are taken as points of a curve for each partition, offset over time (piecewise linear), and partitions
+are compared in intervals of time that each hold the same number of the topic's records.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from spark_validation.key_counts import NEVER
-from spark_validation.observation import (
+from spark_validation.results import SkewCause
+from spark_validation.sampled_topic import (
     LEAST_LIFT,
     NULLS_WORTH_NAMING,
-    Observation,
+    SampledTopic,
     percent,
     utc,
 )
-from spark_validation.results import Cause
 
 if TYPE_CHECKING:
-    from spark_validation.key_counts import Floats, HotKey
+    from spark_validation.key_counts import Bools, Floats, HotKey
 
 
 INTERVALS = 48
 """Intervals of time; a burst that is much shorter than one is not seen."""
 FEWEST_TIMES = 4
-"""Distinct timestamps for each slice, below which they are too coarse."""
+"""Distinct timestamps for each replicate, below which they are too coarse."""
 LEAST_MS = 60_000
 """A log that was written in less time shows the batches of its producers, and no bursts."""
 OUT_OF_ORDER = 0.1
@@ -43,115 +38,116 @@ OUT_OF_ORDER = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Curve:
-    """One partition: for each point its time, and the cell whose density holds up to the next point.
+class OffsetCurve:
+    """The curve of one partition: for each point its time, its offset and its window's replicate.
 
     Attributes:
         partition: The partition.
         times: In milliseconds since 1970, ascending.
         offsets: The offset at each.
-        slices: The windows to which the points belong.
+        replicates: Those of the windows to which the points belong.
     """
 
     partition: int
     times: Floats
     offsets: Floats
-    slices: np.ndarray[tuple[int], np.dtype[np.int64]]
+    replicates: np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timeline:
-    """The curves of the partitions that have records, and the time in which all can be compared.
+    """The curves of the partitions that have records, over the time in which all can be compared.
 
     Attributes:
         curves: By partition.
         partitions: How many the topic has.
-        edges: Where intervals of time begin and end, ascending; they hold equally many records.
+        edges: Where intervals of time begin and end (ms since 1970), ascending; they hold equally many
+            records.
     """
 
-    curves: tuple[Curve, ...]
+    curves: tuple[OffsetCurve, ...]
     partitions: int
     edges: Floats
 
-    def spread(self, density: Floats) -> Floats:
-        """How much of something falls into each interval, by partition and interval.
+    def by_interval(self, density: Floats) -> Floats:
+        """Return the amount of something in each interval (partitions by intervals).
 
         Args:
-            density: How much of it each offset has, by partition and slice.
+            density: The amount per offset (partitions by replicates).
         """
-        return _spread(self.curves, self.partitions, self.edges, density)
+        return _by_interval(self.curves, self.partitions, self.edges, density)
 
 
-def timeline(seen: Observation) -> Timeline | None:
+def timeline(topic: SampledTopic) -> Timeline | None:
     """The timeline of a topic; None where timestamps are too coarse, or not in the order of the offsets."""
-    curves = [curve for number in range(seen.partitions) if (curve := _curve(seen, number)) is not None]
+    curves = [curve for number in range(topic.partitions) if (curve := _curve(topic, number)) is not None]
     if not curves:
         return None
-    every = np.concatenate([curve.times for curve in curves])
-    start, end = float(every.min()), float(every.max())
-    if end - start < LEAST_MS or len(np.unique(every)) < FEWEST_TIMES * seen.layout.slices:
+    times = np.concatenate([curve.times for curve in curves])
+    start, end = float(times.min()), float(times.max())
+    if end - start < LEAST_MS or len(np.unique(times)) < FEWEST_TIMES * topic.layout.replicates:
         return None
-    if _out_of_order(seen, end - start):
+    if _out_of_order(topic, end - start):
         return None
-    most = (end - start) / seen.layout.slices
-    starts = [max(_start(seen, curve), start - most) for curve in curves]
-    low, high = min(starts), max(min(_end(seen, curve), end + most) for curve in curves)
+    most = (end - start) / topic.layout.replicates
+    starts = [max(_start(topic, curve), start - most) for curve in curves]
+    low, high = min(starts), max(min(_end(topic, curve), end + most) for curve in curves)
     # Where retention has removed the start of a partition, earlier times say nothing of it.
-    trimmed = [seen.plan.spans[curve.partition].start > 0 for curve in curves]
-    whole = tuple(
-        _to_the_ends(seen, curve, first if cut else low, high)
+    trimmed = [topic.plan.spans[curve.partition].start > 0 for curve in curves]
+    extended = tuple(
+        _to_the_ends(topic, curve, first if cut else low, high)
         for curve, first, cut in zip(curves, starts, trimmed, strict=True)
     )
     low = max([low, *(first for first, cut in zip(starts, trimmed, strict=True) if cut)])
     if high <= low:
         return None
-    return Timeline(whole, seen.partitions, _edges(whole, seen, low, high))
+    return Timeline(extended, topic.partitions, _edges(extended, topic, low, high))
 
 
-def _curve(seen: Observation, partition: int) -> Curve | None:
-    """The curve through the ends of windows."""
-    tally = seen.tally
+def _curve(topic: SampledTopic, partition: int) -> OffsetCurve | None:
+    """Draw the curve through the ends of windows; None where no time is known."""
+    counts = topic.counts
     times: list[float] = []
     offsets: list[float] = []
-    slices: list[int] = []
-    for window in seen.plan.windows:
+    replicates: list[int] = []
+    for window in topic.plan.windows:
         if window.partition != partition:
             continue
-        # A slice that was read whole may have records whose times are not known.
-        for at, offset in (
-            (int(tally.first_ms[partition, window.slice]), window.start),
-            (int(tally.last_ms[partition, window.slice]), window.end),
+        # A replicate that was read whole may have records whose times are not known.
+        for time, offset in (
+            (int(counts.first_ms[partition, window.replicate]), window.start),
+            (int(counts.last_ms[partition, window.replicate]), window.end),
         ):
-            if 0 <= at < NEVER:
-                times.append(at)
+            if 0 <= time < NEVER:
+                times.append(time)
                 offsets.append(offset)
-                slices.append(window.slice)
+                replicates.append(window.replicate)
     if not times:
         return None
     ascending = np.maximum.accumulate(np.array(times, dtype=np.float64))
-    return Curve(partition, ascending, np.array(offsets, dtype=np.float64), np.array(slices))
+    return OffsetCurve(partition, ascending, np.array(offsets, dtype=np.float64), np.array(replicates))
 
 
-def _start(seen: Observation, curve: Curve) -> float:
-    """When the first offset was written, at the pace from the first window to the second."""
-    before = curve.offsets[0] - seen.plan.spans[curve.partition].start
+def _start(topic: SampledTopic, curve: OffsetCurve) -> float:
+    """Return when the first offset was written (ms), at the pace from the first window to the second."""
+    before = curve.offsets[0] - topic.plan.spans[curve.partition].start
     return float(curve.times[0] - before * _pace(curve.times[:3:2], curve.offsets[:3:2]))
 
 
-def _end(seen: Observation, curve: Curve) -> float:
-    """When the last offset was written, at the pace from the last window but one to the last."""
-    after = seen.plan.spans[curve.partition].end - curve.offsets[-1]
+def _end(topic: SampledTopic, curve: OffsetCurve) -> float:
+    """Return when the last offset was written (ms), at the pace between the last two windows."""
+    after = topic.plan.spans[curve.partition].end - curve.offsets[-1]
     return float(curve.times[-1] + after * _pace(curve.times[-3::2], curve.offsets[-3::2]))
 
 
-def _to_the_ends(seen: Observation, curve: Curve, low: float, high: float) -> Curve:
+def _to_the_ends(topic: SampledTopic, curve: OffsetCurve, low: float, high: float) -> OffsetCurve:
     """The curve with the offsets before the first window, and after the last."""
-    span = seen.plan.spans[curve.partition]
-    return Curve(
+    span = topic.plan.spans[curve.partition]
+    return OffsetCurve(
         curve.partition,
         np.concatenate(([min(low, curve.times[0])], curve.times, [max(high, curve.times[-1])])),
         np.concatenate(([span.start], curve.offsets, [span.end])),
-        np.concatenate((curve.slices[:1], curve.slices, curve.slices[-1:])),
+        np.concatenate((curve.replicates[:1], curve.replicates, curve.replicates[-1:])),
     )
 
 
@@ -161,39 +157,38 @@ def _pace(times: Floats, offsets: Floats) -> float:
     return float(np.diff(times).sum()) / steps if steps else 0.0
 
 
-def _out_of_order(seen: Observation, whole: float) -> bool:
-    """Whether windows begin clearly before the window before them has ended."""
+def _out_of_order(topic: SampledTopic, duration_ms: float) -> bool:
+    """Return whether windows begin clearly before the window before them has ended."""
     steps = early = 0
-    for partition in range(seen.partitions):
-        known = (seen.tally.last_ms[partition] >= 0) & (seen.tally.first_ms[partition] < NEVER)
-        held = np.flatnonzero(known)
-        first, last = seen.tally.first_ms[partition, held], seen.tally.last_ms[partition, held]
-        steps += max(0, len(held) - 1)
-        early += int(np.count_nonzero(last[:-1] - first[1:] > OUT_OF_ORDER * whole))
+    for partition in range(topic.partitions):
+        known = (topic.counts.last_ms[partition] >= 0) & (topic.counts.first_ms[partition] < NEVER)
+        replicates = np.flatnonzero(known)
+        first = topic.counts.first_ms[partition, replicates]
+        last = topic.counts.last_ms[partition, replicates]
+        steps += max(0, len(replicates) - 1)
+        early += int(np.count_nonzero(last[:-1] - first[1:] > OUT_OF_ORDER * duration_ms))
     return early > OUT_OF_ORDER * steps
 
 
-def _edges(curves: tuple[Curve, ...], seen: Observation, low: float, high: float) -> Floats:
+def _edges(curves: tuple[OffsetCurve, ...], topic: SampledTopic, low: float, high: float) -> Floats:
     points = np.unique(np.concatenate([[low, high], *[curve.times for curve in curves]]).clip(low, high))
-    ones = np.ones((seen.partitions, seen.layout.slices))
-    in_each = _spread(curves, seen.partitions, points, ones).sum(axis=0)
+    ones = np.ones((topic.partitions, topic.layout.replicates))
+    in_each = _by_interval(curves, topic.partitions, points, ones).sum(axis=0)
     total = np.concatenate(([0.0], np.cumsum(in_each)))
     edges = np.interp(np.linspace(0, total[-1], INTERVALS + 1), total, points)
     return np.asarray(np.unique(edges), dtype=np.float64)
 
 
-def _spread(curves: tuple[Curve, ...], partitions: int, edges: Floats, density: Floats) -> Floats:
+def _by_interval(curves: tuple[OffsetCurve, ...], partitions: int, edges: Floats, density: Floats) -> Floats:
     found = np.zeros((partitions, len(edges) - 1))
     for curve in curves:
-        at = density[curve.partition, curve.slices]
+        densities = density[curve.partition, curve.replicates]
         # Between two windows neither is nearer: the mean of both.
-        steps = np.diff(curve.offsets) * (at[:-1] + at[1:]) / 2
+        steps = np.diff(curve.offsets) * (densities[:-1] + densities[1:]) / 2
         so_far = np.concatenate(([0.0], np.cumsum(steps)))
         found[curve.partition] = np.diff(np.interp(edges, curve.times, so_far))
     return found
 
-
-Bools: TypeAlias = npt.NDArray[np.bool_]
 
 ODDS = 2.5
 """So many times its usual odds (share over the rest's share) a partition or key must have at its peak. A key
@@ -201,8 +196,9 @@ that simply began half-way has twice its overall odds or little more: that is no
 PEAK_RATIO = 1.5
 """And the partition must then have so many times the mean of all partitions."""
 KEY_PEAK_RATIO = 1.0
-"""Or, where only slices can be compared, the key alone as much as a partition has in the mean. Since slices
-are equal parts of a partition, a key cannot have more of one than its whole partition has of the topic."""
+"""Or, where only replicates can be compared, the key alone must have as much as the mean partition. A
+replicate holds an equal part of each partition, so that a key cannot have a larger share of a replicate than
+its partition has of the topic."""
 DEVIATIONS = 6.0
 """And be so many standard deviations above what chance gives (Poisson for records; for bytes by the median
 absolute deviation over all partitions and intervals): among thousands of intervals chance does not do it."""
@@ -237,37 +233,38 @@ class Burst:
     others: int = 0
 
 
-def burst(seen: Observation) -> Burst | None:
-    """Look for bursts by records, then by bytes, in time; then for keys that are hot in some slices."""
-    if seen.partitions < 2:
+def burst(topic: SampledTopic) -> Burst | None:
+    """Look for bursts by records, then by bytes, in time; then for keys that are hot in some replicates."""
+    if topic.partitions < 2:
         return None
-    line = timeline(seen)
+    line = timeline(topic)
     if line is not None:
-        found = _by_records(seen, line) or _by_bytes(seen, line)
+        found = _by_records(topic, line) or _by_bytes(topic, line)
         # Batches of records without a key come and go by themselves: then only a key makes a burst.
-        batches = seen.result.null_key_share.value >= NULLS_WORTH_NAMING
+        batches = topic.result.null_key_share.value >= NULLS_WORTH_NAMING
         if found is not None and (found.key is not None or not batches):
             return found
-    return _by_slice(seen)
+    return _by_replicate(topic)
 
 
-def _by_records(seen: Observation, line: Timeline) -> Burst | None:
+def _by_records(topic: SampledTopic, line: Timeline) -> Burst | None:
     """Records with a key only: the others are sent in batches, which are bursts of their own."""
-    read = np.maximum(seen.tally.records, 1)
-    mass = line.spread(seen.keyed / read)
+    read = np.maximum(topic.counts.records, 1)
+    mass = line.by_interval(topic.keyed / read)
     usual, in_all = _usual(mass)
     expected = usual[:, None] * in_all
     # When an offset was written is known; how many of them have a key only as far as windows tell it.
-    units = np.ones(seen.partitions) if seen.clumps is None else seen.weights * max(1.0, seen.clumps)
+    dispersion = topic.null_dispersion
+    units = np.ones(topic.partitions) if dispersion is None else topic.weights * max(1.0, dispersion)
     surely = (mass - expected) > DEVIATIONS * np.sqrt(np.maximum(expected, 1.0) * units[:, None])
-    found = _strongest(seen, line, mass, surely, "records")
+    found = _strongest(topic, line, mass, surely, "records")
     if found is None:
         return None
     within = (line.edges[:-1] < found.end_ms) & (line.edges[1:] > found.start_ms)
     partition = found.partition
     surplus = float((mass - expected)[partition, within].sum())
-    for key in seen.tally.hot:
-        own = line.spread(key.records / read)[partition]
+    for key in topic.counts.hot:
+        own = line.by_interval(key.records / read)[partition]
         steady = float(own.sum()) * float(in_all[within].sum()) / float(in_all.sum())
         if float(own[within].sum()) - steady >= MOST_OF_IT * surplus:
             return Burst(
@@ -283,29 +280,30 @@ def _by_records(seen: Observation, line: Timeline) -> Burst | None:
     return found
 
 
-def _by_bytes(seen: Observation, line: Timeline) -> Burst | None:
-    mass = line.spread(seen.tally.bytes / np.maximum(seen.tally.records, 1))
+def _by_bytes(topic: SampledTopic, line: Timeline) -> Burst | None:
+    mass = line.by_interval(topic.counts.bytes / np.maximum(topic.counts.records, 1))
     usual, in_all = _usual(mass)
     expected = usual[:, None] * in_all
-    there = (mass > 0) & (expected > 0)
-    logs = np.log(np.where(there, mass, 1.0) / np.where(there, expected, 1.0))
-    middle = float(np.median(logs[there])) if there.any() else 0.0
-    deviation = 1.4826 * float(np.median(np.abs(logs[there] - middle))) if there.any() else 0.0
-    surely = there & (logs - middle > DEVIATIONS * max(deviation, 1e-9))
-    return _strongest(seen, line, mass, surely, "bytes")
+    filled = (mass > 0) & (expected > 0)
+    logs = np.log(np.where(filled, mass, 1.0) / np.where(filled, expected, 1.0))
+    middle = float(np.median(logs[filled])) if filled.any() else 0.0
+    # The median absolute deviation of a normal variable is its standard deviation over 1.4826.
+    deviation = 1.4826 * float(np.median(np.abs(logs[filled] - middle))) if filled.any() else 0.0
+    surely = filled & (logs - middle > DEVIATIONS * max(deviation, 1e-9))
+    return _strongest(topic, line, mass, surely, "bytes")
 
 
 def _usual(mass: Floats) -> tuple[Floats, Floats]:
-    """Each partition's share over all intervals, and what all have in each interval."""
+    """Return each partition's share over all intervals (partitions), and each interval's sum (intervals)."""
     total = max(float(mass.sum()), 1e-12)
     return mass.sum(axis=1) / total, mass.sum(axis=0)
 
 
-def _strongest(seen: Observation, line: Timeline, mass: Floats, surely: Bools, by: str) -> Burst | None:
+def _strongest(topic: SampledTopic, line: Timeline, mass: Floats, surely: Bools, by: str) -> Burst | None:
     usual, in_all = _usual(mass)
     share = mass / np.maximum(in_all, 1e-12)
     odds = _odds(share) / np.maximum(_odds(usual)[:, None], 1e-12)
-    high = (odds >= ODDS) & (share * seen.partitions >= PEAK_RATIO) & surely & (usual[:, None] > 0)
+    high = (odds >= ODDS) & (share * topic.partitions >= PEAK_RATIO) & surely & (usual[:, None] > 0)
     if not high.any():
         return None
     partition, peak = np.unravel_index(int(np.argmax(np.where(high, share, 0.0))), share.shape)
@@ -329,17 +327,17 @@ def _odds(share: Floats) -> Floats:
     return np.asarray(share / np.maximum(1 - share, 1e-9), dtype=np.float64)
 
 
-def _by_slice(seen: Observation) -> Burst | None:
+def _by_replicate(topic: SampledTopic) -> Burst | None:
     """Keys by replicate: for logs whose timestamps are of no use."""
-    totals = (seen.tally.records * seen.weights[:, None]).sum(axis=0)
-    read = seen.tally.records.sum(axis=0)
+    totals = (topic.counts.records * topic.weights[:, None]).sum(axis=0)
+    read = topic.counts.records.sum(axis=0)
     best: Burst | None = None
-    for key in seen.tally.hot:
-        own = (key.records * seen.weights[:, None]).sum(axis=0)
+    for key in topic.counts.hot:
+        own = (key.records * topic.weights[:, None]).sum(axis=0)
         usual = float(own.sum()) / max(float(totals.sum()), 1e-12)
         share = own / np.maximum(totals, 1e-12)
         peak = int(np.argmax(share))
-        if usual * seen.partitions < LEAST_LIFT or share[peak] * seen.partitions < KEY_PEAK_RATIO:
+        if usual * topic.partitions < LEAST_LIFT or share[peak] * topic.partitions < KEY_PEAK_RATIO:
             continue
         expected = usual * float(read[peak])
         surely = key.records[:, peak].sum() - expected > DEVIATIONS * np.sqrt(max(expected, 1.0))
@@ -353,27 +351,27 @@ def _by_slice(seen: Observation) -> Burst | None:
     return best
 
 
-def burst_cause(seen: Observation, found: Burst) -> Cause:
-    """In words; a key that bursts explains the part of the overall skew that goes with it."""
-    explains = seen.explained(seen.of_key(found.key, "records"), "records") if found.key else None
-    if not seen.skewed("records"):
+def burst_cause(topic: SampledTopic, found: Burst) -> SkewCause:
+    """Word the cause; a key that bursts explains the part of the overall skew that goes with it."""
+    explains = topic.explained(topic.of_key(found.key, "records"), "records") if found.key else None
+    if not topic.skewed("records"):
         explains = None
     if found.partition is None and found.key is not None:
-        return Cause(
+        return SkewCause(
             "bursty",
             f"Key {found.key.digest[:12]} has {percent(found.share)} of the records {found.where}, "
             f"and {percent(found.usual)} of all.",
             explains,
         )
     start, end = found.start_ms, found.end_ms
-    ratio = found.share * seen.partitions
+    ratio = found.share * topic.partitions
     who = f"; key {found.key.digest[:12]} makes it" if found.key else ""
     others = (
         f" {found.others} other partition{'s' if found.others > 1 else ''} had bursts too."
         if found.others
         else ""
     )
-    return Cause(
+    return SkewCause(
         "bursty",
         f"Partition {found.partition} got {percent(found.share)} of the {found.by} from "
         f"{utc(start, within=end - start)} to {utc(end, within=end - start)} ({ratio:.2f} times the mean), "

@@ -9,8 +9,8 @@ import numpy as np
 
 from spark_validation.hashing import PARTITIONERS, Int64s
 from spark_validation.key_counts import NEVER
-from spark_validation.observation import Observation, listed, percent, utc
-from spark_validation.results import Cause
+from spark_validation.results import SkewCause
+from spark_validation.sampled_topic import SampledTopic, listed, percent, utc
 
 if TYPE_CHECKING:
     from spark_validation.key_counts import Floats
@@ -33,8 +33,8 @@ NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
-    """Who placed the records that have a key.
+class PartitionerMix:
+    """The partitioners that placed the records with a key.
 
     Attributes:
         main: The partitioner that explains all, or else murmur2 if it is at work, or else what explains most.
@@ -49,17 +49,17 @@ class Placing:
     shared: float
 
     @property
-    def one(self) -> bool:
-        """Whether the main partitioner explains them all."""
+    def single(self) -> bool:
+        """Return whether the main partitioner explains them all."""
         return self.misplaced < WORTH_NAMING
 
     @property
     def unknown(self) -> bool:
-        """Whether none of the known partitioners is at work."""
+        """Return whether none of the known partitioners is at work."""
         return set(self.shares) == {"other"}
 
 
-def placing(seen: Observation) -> Placing | None:
+def partitioner_mix(topic: SampledTopic) -> PartitionerMix | None:
     """Estimate who placed the records; None where none has a key, or there is one partition.
 
     A record of one partitioner lies where another would put it too by chance, with q = 1 / partitions. If
@@ -69,20 +69,20 @@ def placing(seen: Observation) -> Placing | None:
     is judged by the median over partitions of their fit, since by chance one frequent key may fit, but only
     on its own partition.
     """
-    keyed = float(seen.weighted(seen.keyed).sum())
-    if seen.partitions < 2 or keyed <= 0:
+    keyed = float(topic.weighted(topic.keyed).sum())
+    if topic.partitions < 2 or keyed <= 0:
         return None
     fits = {
-        name: float(seen.weighted(seen.tally.fits[number]).sum()) / keyed
+        name: float(topic.weighted(topic.counts.fits[number]).sum()) / keyed
         for number, name in enumerate(PARTITIONERS)
     }
-    shared = seen.tally.shared_records / float(seen.keyed.sum())
+    shared = topic.counts.shared_records / float(topic.keyed.sum())
     for name, fit in fits.items():
         if 1 - fit < WORTH_NAMING:
-            return Placing(name, 1 - fit, {name: 1.0}, shared)
-    none = float(seen.weighted(seen.tally.fits_none).sum()) / keyed
-    main, shares = _shares(fits, _beyond_chance(seen), none, 1 / seen.partitions)
-    return Placing(main, 1 - fits[main], shares, shared)
+            return PartitionerMix(name, 1 - fit, {name: 1.0}, shared)
+    none = float(topic.weighted(topic.counts.fits_none).sum()) / keyed
+    main, shares = _shares(fits, _beyond_chance(topic), none, 1 / topic.partitions)
+    return PartitionerMix(main, 1 - fits[main], shares, shared)
 
 
 def _shares(
@@ -108,49 +108,53 @@ def _shares(
     return main, shares | ({"other": other} if other else {})
 
 
-def _beyond_chance(seen: Observation) -> dict[str, float]:
+def _beyond_chance(topic: SampledTopic) -> dict[str, float]:
     """For each partitioner that fits more than chance has it, by how much: the median over partitions."""
-    records = seen.keyed.sum(axis=1)
-    there = records >= min(100.0, float(np.median(records)))
-    there &= records > 0
-    chance = 1 / seen.partitions
+    records = topic.keyed.sum(axis=1)
+    filled = records >= min(100.0, float(np.median(records)))
+    filled &= records > 0
+    chance = 1 / topic.partitions
     found = {}
     for number, name in enumerate(PARTITIONERS):
-        rates: Floats = seen.tally.fits[number].sum(axis=1)[there] / records[there]
+        rates: Floats = topic.counts.fits[number].sum(axis=1)[filled] / records[filled]
         above = float(np.median(rates)) - chance
-        keys = max(1.0, float(np.median(_effective_keys(seen)[there])))
-        if above > BEYOND_CHANCE * np.sqrt(chance * (1 - chance) / keys / there.sum()):
+        keys = max(1.0, float(np.median(_effective_keys(topic)[filled])))
+        if above > BEYOND_CHANCE * np.sqrt(chance * (1 - chance) / keys / filled.sum()):
             found[name] = above
     return found
 
 
-def _effective_keys(seen: Observation) -> Floats:
-    """For each partition how many equal keys would vary as its keys do: 1 over the sum of squared shares."""
-    records = np.maximum(seen.keyed.sum(axis=1), 1.0)
-    squares = np.zeros(seen.partitions)
-    hot = np.zeros(seen.partitions)
-    for key in seen.tally.hot:
+def _effective_keys(topic: SampledTopic) -> Floats:
+    """For each partition the number of equal keys that would vary as its keys do (partitions).
+
+    One over the sum of squared shares (Kish's effective sample size, *Survey Sampling*, 1965;
+    the inverse Simpson index); keys that are no hot ones are taken to have equal shares of the rest.
+    """
+    records = np.maximum(topic.keyed.sum(axis=1), 1.0)
+    squares = np.zeros(topic.partitions)
+    hot = np.zeros(topic.partitions)
+    for key in topic.counts.hot:
         on = key.records.sum(axis=1)
         squares += (on / records) ** 2
         hot += on
-    rest_keys = np.maximum(seen.tally.keys - len(seen.tally.hot) / seen.partitions, 1.0)
+    rest_keys = np.maximum(topic.counts.keys - len(topic.counts.hot) / topic.partitions, 1.0)
     squares += ((records - hot).clip(0) / records) ** 2 / rest_keys
     return np.asarray(1 / np.maximum(squares, 1e-12), dtype=np.float64)
 
 
-def mixed_cause(seen: Observation, found: Placing) -> Cause | None:
+def mixed_cause(topic: SampledTopic, found: PartitionerMix) -> SkewCause | None:
     """The cause, if records were placed by more than one partitioner."""
-    if found.one:
+    if found.single:
         return None
-    chance = percent(1 / seen.partitions)
-    keys = seen.tally.shared_keys
+    chance = percent(1 / topic.partitions)
+    keys = topic.counts.shared_keys
     shared = f"{keys:,} sampled keys lie on several partitions" if keys > 1 else (
         "one sampled key lies on several partitions" if keys else "no sampled key lies on several partitions"
     )  # fmt: skip
     if found.unknown:
         if found.shared < SHARED_RECORDS:
             return None
-        return Cause(
+        return SkewCause(
             "mixed_partitioners",
             f"No partitioner explains where the records lie: murmur2, CRC32 and FNV-1a each fit no more of "
             f"them than chance ({chance}), and {shared}, which have {percent(found.shared)} of the records "
@@ -160,36 +164,36 @@ def mixed_cause(seen: Observation, found: Placing) -> Cause | None:
         f"{NAMES[name]} {percent(share)}" if name in NAMES else f"none of these {percent(share)}"
         for name, share in found.shares.items()
     ]
-    return Cause(
+    return SkewCause(
         "mixed_partitioners",
         f"{percent(found.misplaced)} of the records with a key do not lie where "
         f"{NAMES[found.main]} puts them; corrected for chance ({chance}), the records were placed by: "
-        f"{listed(who)}; {shared}{_until(seen, found)}.",
+        f"{listed(who)}; {shared}{_until(topic, found)}.",
     )
 
 
-def _until(seen: Observation, found: Placing) -> str:
-    """Whether the misplaced records are spread over the log, or end."""
+def _until(topic: SampledTopic, found: PartitionerMix) -> str:
+    """Say in which part of the log the misplaced records lie."""
     number = list(PARTITIONERS).index(found.main)
-    misplaced = (seen.keyed - seen.tally.fits[number]).sum(axis=0)
-    there = np.flatnonzero(misplaced >= WORTH_NAMING * seen.keyed.sum(axis=0).clip(1))
-    slices = seen.layout.slices
-    if len(there) == slices:
+    misplaced = (topic.keyed - topic.counts.fits[number]).sum(axis=0)
+    parts = np.flatnonzero(misplaced >= WORTH_NAMING * topic.keyed.sum(axis=0).clip(1))
+    replicates = topic.layout.replicates
+    if len(parts) == replicates:
         return ", in every part of the log"
-    first, last = int(there[0]) + 1, int(there[-1]) + 1
-    return f", from part {first} to part {last} of {slices} equal parts of the log"
+    first, last = int(parts[0]) + 1, int(parts[-1]) + 1
+    return f", from part {first} to part {last} of {replicates} equal parts of the log"
 
 
-def note(seen: Observation, found: Placing | None) -> str:
-    """What is to be known of a topic whose keys one partitioner, but not Java's, places."""
+def note(topic: SampledTopic, found: PartitionerMix | None) -> str:
+    """Sentence on a topic whose keys one partitioner, but not Java's, places; empty for others."""
     if found is None:
         return ""
-    if found.one and found.main != "murmur2":
+    if found.single and found.main != "murmur2":
         return (
             f" All keys lie where {NAMES[found.main]} puts them: a Java producer with its default "
-            f"partitioner would put {percent(1 - 1 / seen.partitions)} of the keys on other partitions."
+            f"partitioner would put {percent(1 - 1 / topic.partitions)} of the keys on other partitions."
         )
-    if found.one or not found.unknown or found.shared >= SHARED_RECORDS:
+    if found.single or not found.unknown or found.shared >= SHARED_RECORDS:
         return ""
     return (
         " No known partitioner (murmur2, CRC32, FNV-1a) explains where the keys lie, yet each key keeps to "
@@ -233,7 +237,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Repartition:
+class PartitionIncrease:
     """A partition increase that the records show.
 
     Attributes:
@@ -254,42 +258,44 @@ class Repartition:
     steps: tuple[Step, ...]
 
 
-def repartition(seen: Observation) -> Repartition | None:
+def partition_increase(topic: SampledTopic) -> PartitionIncrease | None:
     """Look for an earlier count that explains the misplaced records, and for their end.
 
     Records of a second partitioner can be explained by an earlier count too where they have few keys; but
     they do not end when those begin that only the present count explains.
     """
-    misplaced = seen.keyed - seen.tally.fits[MURMUR2]
-    total, keyed = float(misplaced.sum()), float(seen.keyed.sum())
-    if not len(seen.tally.earlier) or keyed <= 0 or total < WORTH_NAMING * keyed:
+    misplaced = topic.keyed - topic.counts.fits[MURMUR2]
+    total, keyed = float(misplaced.sum()), float(topic.keyed.sum())
+    if not len(topic.counts.earlier) or keyed <= 0 or total < WORTH_NAMING * keyed:
         return None
-    explained = seen.tally.earlier / total
+    explained = topic.counts.earlier / total
     tried = np.flatnonzero(explained >= min(NEARLY_ALL, float(explained.max())))
     found = [
-        one for index in tried.tolist() if (one := _try(seen, index, misplaced, float(explained[index])))
+        increase
+        for index in tried.tolist()
+        if (increase := _try(topic, index, misplaced, float(explained[index])))
     ]
     # Of several that explain them, the largest count: its new partitions are the ones that matter last.
-    return max(found, key=lambda one: (one.explains >= NEARLY_ALL, one.earlier), default=None)
+    return max(found, key=lambda increase: (increase.explains >= NEARLY_ALL, increase.earlier), default=None)
 
 
-def _try(seen: Observation, index: int, misplaced: Int64s, explains: float) -> Repartition | None:
+def _try(topic: SampledTopic, index: int, misplaced: Int64s, explains: float) -> PartitionIncrease | None:
     earlier = index + 1
-    steps = _steps(seen, earlier, misplaced)
-    last = int(seen.tally.earlier_last_ms[index])
-    first = int(seen.tally.later_first_ms[index])
+    steps = _steps(topic, earlier, misplaced)
+    last = int(topic.counts.earlier_last_ms[index])
+    first = int(topic.counts.later_first_ms[index])
     # Where nothing was written since, only many keys say that it is no chance.
-    in_time = seen.tally.distinct >= FEWEST_KEYS if first == NEVER else last - first < _slack(seen)
+    in_time = topic.counts.distinct >= FEWEST_KEYS if first == NEVER else last - first < _slack(topic)
     nearly_all = explains >= NEARLY_ALL and float(misplaced[earlier:].sum()) <= (1 - NEARLY_ALL) * float(
         misplaced.sum()
     )
-    chance = 1 / seen.partitions
+    chance = 1 / topic.partitions
     several = explains >= max(SEVERAL, FAR_BEYOND_CHANCE * chance)
     stepped = steps is not None
     if not ((nearly_all and (in_time or stepped)) or (several and in_time and first != NEVER)):
         return None
-    share = float(seen.weighted(misplaced).sum() / seen.weighted(seen.keyed).sum())
-    return Repartition(
+    share = float(topic.weighted(misplaced).sum() / topic.weighted(topic.keyed).sum())
+    return PartitionIncrease(
         earlier,
         share,
         explains,
@@ -299,22 +305,22 @@ def _try(seen: Observation, index: int, misplaced: Int64s, explains: float) -> R
     )
 
 
-def _slack(seen: Observation) -> float:
-    """By how much the last record of before may be later than the first of after, in milliseconds."""
-    held = seen.tally.records > 0
+def _slack(topic: SampledTopic) -> float:
+    """Return how long records may still be placed by the earlier count after the increase (ms)."""
+    held = topic.counts.records > 0
     if not held.any():
         return 0.0
-    span = float(seen.tally.last_ms[held].max() - seen.tally.first_ms[held].min())
+    span = float(topic.counts.last_ms[held].max() - topic.counts.first_ms[held].min())
     return min(METADATA_AGE_MS, LITTLE_TIME * span)
 
 
-def _steps(seen: Observation, earlier: int, misplaced: Int64s) -> tuple[Step, ...] | None:
-    """Where misplaced records end, by offset; None where in most partitions they do not."""
-    windows = {(one.partition, one.slice): one for one in seen.plan.windows}
+def _steps(topic: SampledTopic, earlier: int, misplaced: Int64s) -> tuple[Step, ...] | None:
+    """Find where misplaced records end, by offset; None where in most partitions they do not."""
+    windows = {(window.partition, window.replicate): window for window in topic.plan.windows}
     steps: list[Step] = []
     ended = going_on = 0.0
-    for partition in range(min(earlier, seen.partitions)):
-        wrong, keyed = misplaced[partition], seen.keyed[partition]
+    for partition in range(min(earlier, topic.partitions)):
+        wrong, keyed = misplaced[partition], topic.keyed[partition]
         having = np.flatnonzero(wrong)
         if not len(having):
             continue
@@ -324,15 +330,14 @@ def _steps(seen: Observation, earlier: int, misplaced: Int64s) -> tuple[Step, ..
             going_on += float(wrong.sum())
             continue
         ended += float(wrong.sum())
-        following = last + 1 + int(np.flatnonzero(keyed[last + 1 :])[0])
-        one, other = windows[partition, last], windows[partition, following]
-        steps.append(Step(partition, one.start, other.end))
+        next_read = last + 1 + int(np.flatnonzero(keyed[last + 1 :])[0])
+        steps.append(Step(partition, windows[partition, last].start, windows[partition, next_read].end))
     return tuple(steps) if ended > going_on else None
 
 
-def repartition_cause(seen: Observation, found: Repartition) -> Cause:
-    """In words."""
-    now = seen.partitions
+def partition_increase_cause(topic: SampledTopic, found: PartitionIncrease) -> SkewCause:
+    """Word the cause."""
+    now = topic.partitions
     part = "all" if found.explains == 1 else percent(found.explains)
     evidence = (
         f"{percent(found.misplaced)} of the records with a key do not lie where murmur2 puts them on "
@@ -340,10 +345,10 @@ def repartition_cause(seen: Observation, found: Repartition) -> Cause:
         f"the partition count was increased{_when(found)}"
     )
     if found.steps:
-        shown = [f"{one.partition} between {one.start:,} and {one.end:,}" for one in found.steps[:SHOWN]]
+        shown = [f"{step.partition} between {step.start:,} and {step.end:,}" for step in found.steps[:SHOWN]]
         more = f" (and in {len(found.steps) - SHOWN} more)" if len(found.steps) > SHOWN else ""
         evidence += f"; by offset, in partition {listed(shown)}{more}"
-    keys = seen.tally.shared_keys
+    keys = topic.counts.shared_keys
     if keys:
         evidence += (
             f"; {keys:,} sampled key{'s lie' if keys > 1 else ' lies'} on several partitions, and the order "
@@ -351,10 +356,10 @@ def repartition_cause(seen: Observation, found: Repartition) -> Cause:
         )
     else:
         evidence += "; the next record of such a key goes to another partition, and its order breaks there"
-    return Cause("repartitioned", evidence + ".", _explains(seen))
+    return SkewCause("repartitioned", evidence + ".", _explains(topic))
 
 
-def _when(found: Repartition) -> str:
+def _when(found: PartitionIncrease) -> str:
     last, first = found.last_before_ms, found.first_after_ms
     if last is None:
         return " (when cannot be told: the timestamps are not in the order of the offsets)"
@@ -364,10 +369,11 @@ def _when(found: Repartition) -> str:
     return f" between {utc(low, within=high - low)} and {utc(high, within=high - low)}"
 
 
-def _explains(seen: Observation) -> float | None:
+def _explains(topic: SampledTopic) -> float | None:
     """The part of the excess that goes when every key lies where the present count puts it."""
-    ratio = seen.ratio("records").value
-    placed = next((one for one in seen.result.what_if if one.partitions == seen.partitions), None)
-    if placed is None or not seen.skewed("records"):
+    ratio = topic.ratio("records").value
+    cases = topic.result.what_if
+    placed = next((case for case in cases if case.partitions == topic.partitions), None)
+    if placed is None or not topic.skewed("records"):
         return None
     return float(np.clip((ratio - placed.max_mean_ratio.value) / (ratio - 1), 0.0, 1.0))

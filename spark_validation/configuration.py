@@ -26,7 +26,7 @@ _QUOTED = re.compile(r'=\s*"((?:[^"\\]|\\.)*)"')
 
 
 def is_sensitive(name: str) -> bool:
-    """Whether the value of a property or setting may be a secret, by its name."""
+    """Return whether the value of a property or setting may be a secret, by its name."""
     return re.search(SENSITIVE, name) is not None
 
 
@@ -106,7 +106,7 @@ class SessionSettings:
 
     @property
     def local(self) -> bool:
-        """Whether Spark runs in one process on this machine."""
+        """Return whether Spark runs in one process on this machine."""
         return self.remote is None and is_local(self.effective_master)
 
     @property
@@ -177,7 +177,7 @@ def widened(own: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_local(master: str | None) -> bool:
-    """Whether a master's URL says that Spark runs in one process of this machine."""
+    """Return whether a master's URL says that Spark runs in one process of this machine."""
     return master is not None and master.startswith("local") and not master.startswith("local-cluster")
 
 

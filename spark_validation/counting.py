@@ -1,10 +1,10 @@
-"""Counting the records of a reducer's keys, in arrays."""
+"""Counting the records of a reducer's keys, in arrays: rows of one key and partition become `KeyCounts`."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,48 +15,47 @@ from spark_validation.key_counts import (
     HOT_KEYS,
     MULTIPLICITIES,
     NEVER,
+    CountsLayout,
     HotKey,
-    Layout,
-    Tally,
+    KeyCounts,
     hottest,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from spark_validation.key_counts import Bools
 
-Bools: TypeAlias = npt.NDArray[np.bool_]
 
-
-def count(rows: Rows | None, layout: Layout) -> Tally:
+def count_rows(rows: Rows | None, layout: CountsLayout) -> KeyCounts:
     """Count the records of a reducer's keys.
 
     Args:
         rows: All records of these keys; None where there is none.
         layout: The topic's.
     """
-    tally = Tally.empty(layout)
+    counts = KeyCounts.empty(layout)
     if rows is not None:
-        _Counting(rows, layout, tally).run()
-    return tally
+        _Counting(rows, layout, counts).run()
+    return counts
 
 
 class _Counting:
     """One pass over the rows of a reducer; rows without a key are only part of the totals."""
 
-    def __init__(self, rows: Rows, layout: Layout, tally: Tally) -> None:
+    def __init__(self, rows: Rows, layout: CountsLayout, counts: KeyCounts) -> None:
         self.layout = layout
-        self.tally = tally
+        self.counts = counts
         self.weights = np.array(layout.weights)
         present = np.asarray(rows.keys.is_valid())
         everything = np.ones(len(present), dtype=bool)
         self.partition, self.records, self.bytes = rows.partition, rows.records, rows.bytes
-        tally.records += self._by_partition(self.records, everything)
-        tally.bytes += self._by_partition(self.bytes, everything)
-        tally.null_records += self._by_partition(self.records, ~present)
-        tally.null_bytes += self._by_partition(self.bytes, ~present)
-        np.minimum(tally.first_ms, rows.first_ms, out=tally.first_ms)
-        np.maximum(tally.last_ms, rows.last_ms, out=tally.last_ms)
+        counts.records += self._by_partition(self.records, everything)
+        counts.bytes += self._by_partition(self.bytes, everything)
+        counts.null_records += self._by_partition(self.records, ~present)
+        counts.null_bytes += self._by_partition(self.bytes, ~present)
+        np.minimum(counts.first_ms, rows.first_ms, out=counts.first_ms)
+        np.maximum(counts.last_ms, rows.last_ms, out=counts.last_ms)
         encoded = rows.keys.filter(rows.keys.is_valid()).dictionary_encode()
         self.keys = Keys.of_arrow(encoded.dictionary)
         self.code = np.asarray(encoded.indices).astype(np.int64)
@@ -67,13 +66,13 @@ class _Counting:
         self.first, self.last = rows.first[present], rows.last[present]
         self.n = self.records.sum(axis=1)
 
-    def _by_partition(self, what: Int64s, chosen: Bools) -> Int64s:
-        """The sum of the chosen rows, by partition and slice."""
-        shape = self.tally.records.shape
+    def _by_partition(self, values: Int64s, chosen: Bools) -> Int64s:
+        """Sum the chosen rows (rows by replicates) by partition (partitions by replicates)."""
+        shape = self.counts.records.shape
         total = np.empty(shape, dtype=np.int64)
         partition = self.partition[chosen]
         for number in range(shape[1]):
-            total[:, number] = np.bincount(partition, what[chosen, number], shape[0])
+            total[:, number] = np.bincount(partition, values[chosen, number], shape[0])
         return total
 
     def run(self) -> None:
@@ -87,45 +86,45 @@ class _Counting:
         self._hot(hashes[0])
 
     def _multiplicities(self) -> None:
-        tally, count = self.tally, len(self.keys)
+        counts, count = self.counts, len(self.keys)
         records = np.bincount(self.code, weights=self.n, minlength=count).astype(np.int64)
-        tally.distinct += count
-        tally.multiplicity += np.bincount(np.minimum(records, MULTIPLICITIES) - 1, minlength=MULTIPLICITIES)
-        tally.keys += np.bincount(self.partition, minlength=self.layout.partitions)
+        counts.distinct += count
+        counts.multiplicity += np.bincount(np.minimum(records, MULTIPLICITIES) - 1, minlength=MULTIPLICITIES)
+        counts.keys += np.bincount(self.partition, minlength=self.layout.partitions)
         shared = np.bincount(self.code, minlength=count) > 1
-        tally.shared_keys += int(shared.sum())
-        tally.shared_records += int(records[shared].sum())
-        seen = np.zeros(count, dtype=np.int64)
-        for number in range(self.layout.slices):
-            here = np.zeros(count, dtype=bool)
-            here[self.code[self.records[:, number] > 0]] = True
-            seen += here
-        tally.incidence += np.bincount(seen - 1, minlength=self.layout.slices)
+        counts.shared_keys += int(shared.sum())
+        counts.shared_records += int(records[shared].sum())
+        replicates_seen = np.zeros(count, dtype=np.int64)
+        for number in range(self.layout.replicates):
+            occurs = np.zeros(count, dtype=bool)
+            occurs[self.code[self.records[:, number] > 0]] = True
+            replicates_seen += occurs
+        counts.incidence += np.bincount(replicates_seen - 1, minlength=self.layout.replicates)
 
     def _fits(self, hashes: list[Int64s]) -> list[Bools]:
         """For each partitioner the rows that lie where it puts them."""
-        tally = self.tally
+        counts = self.counts
         fits = [hashed[self.code] % self.layout.partitions == self.partition for hashed in hashes]
         for number, fit in enumerate(fits):
-            tally.fits[number] += self._by_partition(self.records, fit)
-        tally.fits_none += self._by_partition(self.records, ~np.logical_or.reduce(fits))
+            counts.fits[number] += self._by_partition(self.records, fit)
+        counts.fits_none += self._by_partition(self.records, ~np.logical_or.reduce(fits))
         return fits
 
     def _earlier(self, hashed: Int64s, fit: Bools) -> None:
-        tally = self.tally
+        counts = self.counts
         row_hash = hashed[self.code]
-        for older in range(1, len(tally.earlier) + 1):
+        for older in range(1, len(counts.earlier) + 1):
             was = row_hash % older == self.partition
             before, after = was & ~fit, fit & ~was
             if before.any():
-                tally.earlier[older - 1] += self.n[before].sum()
-                tally.earlier_last_ms[older - 1] = max(
-                    tally.earlier_last_ms[older - 1], self.last[before].max()
+                counts.earlier[older - 1] += self.n[before].sum()
+                counts.earlier_last_ms[older - 1] = max(
+                    counts.earlier_last_ms[older - 1], self.last[before].max()
                 )
             if after.any():
-                tally.later[older - 1] += self.n[after].sum()
-                tally.later_first_ms[older - 1] = min(
-                    tally.later_first_ms[older - 1], self.first[after].min()
+                counts.later[older - 1] += self.n[after].sum()
+                counts.later_first_ms[older - 1] = min(
+                    counts.later_first_ms[older - 1], self.first[after].min()
                 )
 
     def _place(self, hashes: list[Int64s], fits: list[Bools]) -> None:
@@ -136,13 +135,13 @@ class _Counting:
         chosen = hashes[0].copy()
         unplaced = np.ones(len(self.keys), dtype=bool)
         for hashed, fit in zip(hashes, fits, strict=True):
-            here = np.zeros(len(self.keys), dtype=bool)
-            here[self.code[fit]] = True
-            here &= unplaced
-            chosen[here] = hashed[here]
-            unplaced &= ~here
+            explained = np.zeros(len(self.keys), dtype=bool)
+            explained[self.code[fit]] = True
+            explained &= unplaced
+            chosen[explained] = hashed[explained]
+            unplaced &= ~explained
         records, size = self._columns(self.records), self._columns(self.bytes)
-        for count, placement in self.tally.placements.items():
+        for count, placement in self.counts.placements.items():
             to = chosen % count
             moved = to != current
             placement.keys_moved += int(moved.sum())
@@ -152,12 +151,15 @@ class _Counting:
                 placement.bytes[:, number] += np.bincount(of_row, b, count)
                 placement.records_moved[number] += n[leaving].sum()
 
-    def _columns(self, what: Int64s) -> list[npt.NDArray[np.float64]]:
-        """The weighted columns of a placement: a replicate each, and then what was read whole."""
-        census = np.array(self.layout.census)[self.partition]
-        sampled = np.where(census, 0.0, self.weights[self.partition])
-        whole = np.where(census, self.weights[self.partition] * what.sum(axis=1), 0.0)
-        return [*(what[:, number] * sampled for number in range(self.layout.slices)), whole]
+    def _columns(self, values: Int64s) -> list[npt.NDArray[np.float64]]:
+        """Return the weighted columns of a placement: one a replicate, then one of what was read whole.
+
+        Each is of rows; together they are the rows' records or bytes of the topic.
+        """
+        read_whole = np.array(self.layout.read_whole)[self.partition]
+        sampled = np.where(read_whole, 0.0, self.weights[self.partition])
+        whole = np.where(read_whole, self.weights[self.partition] * values.sum(axis=1), 0.0)
+        return [*(values[:, number] * sampled for number in range(self.layout.replicates)), whole]
 
     def _hot(self, hashed: Int64s) -> None:
         weight, keys = self.weights[self.partition], len(self.keys)
@@ -168,10 +170,10 @@ class _Counting:
         for code in chosen.tolist():
             rows = rows_of[self.code[rows_of] == code]
             key = self.keys.at(code)
-            by_records, by_bytes = np.zeros((2, *self.tally.records.shape), dtype=np.int64)
+            by_records, by_bytes = np.zeros((2, *self.counts.records.shape), dtype=np.int64)
             by_records[self.partition[rows]] = self.records[rows]
             by_bytes[self.partition[rows]] = self.bytes[rows]
-            self.tally.hot.append(
+            self.counts.hot.append(
                 HotKey(
                     hashlib.sha256(key).hexdigest(),
                     len(key),
@@ -180,23 +182,26 @@ class _Counting:
                     by_bytes,
                 )
             )
-        self.tally.hot = hottest(self.tally.hot, self.weights)
+        self.counts.hot = hottest(self.counts.hot, self.weights)
 
 
 def _most(values: npt.NDArray[Any], count: int, hashed: Int64s) -> Int64s:
-    """Where the largest values are; of equal ones not the first that arrived, but the smallest hash."""
+    """Return the indices of the largest values; of equal ones those with the smallest hash.
+
+    Not the first that arrived: that order differs from run to run.
+    """
     if len(values) <= count:
         return np.arange(len(values))
-    least = np.partition(values, len(values) - count)[-count]
-    above = np.flatnonzero(values > least)
-    level = np.flatnonzero(values == least)
-    room = count - len(above)
-    return np.concatenate([above, level[np.argpartition(hashed[level], room - 1)[:room]]])
+    smallest = np.partition(values, len(values) - count)[-count]
+    larger = np.flatnonzero(values > smallest)
+    equal = np.flatnonzero(values == smallest)
+    room = count - len(larger)
+    return np.concatenate([larger, equal[np.argpartition(hashed[equal], room - 1)[:room]]])
 
 
 _COMPACT_ROWS = 1_000_000
 _CLOSE = 0.1
-"""Up to this part of a slice's time, it is known when a slice begins."""
+"""Times further apart than this part of a replicate's time do not say when the next replicate begins."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,12 +210,12 @@ class Rows:
 
     Attributes:
         keys: Arrow array of the keys, null for records without one.
-        partition: Where they lie.
-        records: How many, by slice (rows by slices).
+        partition: Their partition (rows).
+        records: Their number (rows by replicates).
         bytes: Bytes of keys and values, alike.
-        first: The earliest timestamp of each row, in milliseconds since 1970.
+        first: The earliest timestamp of each row, in milliseconds since 1970 (rows).
         last: The latest.
-        first_ms: The earliest timestamp by partition and slice; NEVER where there is none.
+        first_ms: The earliest timestamp (partitions by replicates); NEVER where there is none.
         last_ms: The latest; -1 where there is none.
     """
 
@@ -224,38 +229,39 @@ class Rows:
     last_ms: Int64s
 
 
-def of_records(batches: Iterable[Any], partitions: int, slices: int) -> Rows | None:
+def of_records(batches: Iterable[Any], partitions: int, replicates: int) -> Rows | None:
     """Group single records; None where there is none.
 
     Args:
-        batches: Arrow record batches with the columns of `source.COLUMNS`: `partition` and `slice` (int32),
-            `key` (binary, null for none), `size` and `at` (int64).
+        batches: Arrow record batches with the columns of `measure.COLUMNS`: `partition` and `replicate`
+            (int32), `key` (binary, null for none), `size` (int64, bytes of key and value) and `at` (int64,
+            milliseconds since 1970).
         partitions: The topic's partition count.
-        slices: How many slices there are.
+        replicates: How many replicates there are.
     """
-    table = _grouped(batches, slices)
+    table = _grouped(batches, replicates)
     if table is None:
         return None
     cell, records, size, first, last = (
         table.column(name).to_numpy().astype(np.int64) for name in table.column_names[1:]
     )
-    first_ms, last_ms = _no_times(partitions, slices)
+    first_ms, last_ms = _no_times(partitions, replicates)
     np.minimum.at(first_ms.reshape(-1), cell, first)
     np.maximum.at(last_ms.reshape(-1), cell, last)
     keys = table.column("key").combine_chunks()
     encoded = keys.dictionary_encode(null_encoding="encode")
-    pair = np.asarray(encoded.indices).astype(np.int64) * partitions + cell // slices
-    pairs, one, row = np.unique(pair, return_index=True, return_inverse=True)
+    pair = np.asarray(encoded.indices).astype(np.int64) * partitions + cell // replicates
+    pairs, first_row, row = np.unique(pair, return_index=True, return_inverse=True)
     count = len(pairs)
-    place = row * slices + cell % slices
+    place = row * replicates + cell % replicates
     earliest, latest = np.full(count, NEVER), np.full(count, -1, dtype=np.int64)
     np.minimum.at(earliest, row, first)
     np.maximum.at(latest, row, last)
     return Rows(
-        keys.take(_indices(one)),
+        keys.take(_indices(first_row)),
         pairs % partitions,
-        _summed(place, records, count, slices),
-        _summed(place, size, count, slices),
+        _summed(place, records, count, replicates),
+        _summed(place, size, count, replicates),
         earliest,
         latest,
         first_ms,
@@ -263,17 +269,17 @@ def of_records(batches: Iterable[Any], partitions: int, slices: int) -> Rows | N
     )
 
 
-def of_groups(batches: Iterable[Any], partitions: int, slices: int) -> Rows | None:
+def of_groups(batches: Iterable[Any], partitions: int, replicates: int) -> Rows | None:
     """Take records that Spark has grouped already; None where there is none.
 
-    Bytes are known of a row, not of its slices, and are divided among them as its records are. Timestamps are
-    known likewise, so that a slice may have records and no timestamps: see `_times`.
+    Bytes are known of a row, not of its replicates, and are divided among them as its records are. Timestamps
+    are known of a row too, so that a replicate may have records and no timestamps: see `_times`.
 
     Args:
         batches: Arrow record batches with the columns of `measure.GROUPED`, and one for the records of each
-            slice.
+            replicate.
         partitions: The topic's partition count.
-        slices: How many slices there are.
+        replicates: How many replicates there are.
     """
     import pyarrow as pa
 
@@ -285,10 +291,10 @@ def of_groups(batches: Iterable[Any], partitions: int, slices: int) -> Rows | No
         table.column(name).to_numpy().astype(np.int64) for name in table.column_names[1:]
     )
     records = np.stack(counts, axis=1)
-    together = records.cumsum(axis=1)
+    so_far = records.cumsum(axis=1)
     # Rounded on the running total, so that the parts add up to the whole.
-    shares = np.rint(size[:, None] * (together / together[:, -1:])).astype(np.int64)
-    first_ms, last_ms = _times(partition, records, first, last, (partitions, slices))
+    shares = np.rint(size[:, None] * (so_far / so_far[:, -1:])).astype(np.int64)
+    first_ms, last_ms = _times(partition, records, first, last, (partitions, replicates))
     return Rows(
         table.column(0).combine_chunks(),
         partition,
@@ -304,31 +310,44 @@ def of_groups(batches: Iterable[Any], partitions: int, slices: int) -> Rows | No
 def _times(
     partition: Int64s, records: Int64s, first: Int64s, last: Int64s, shape: tuple[int, int]
 ) -> tuple[Int64s, Int64s]:
-    """The first and last timestamps of slices, as far as rows tell them.
+    """Return the first and last timestamps of each replicate, as far as rows tell them.
 
-    The earliest timestamp of a row belongs to its first slice, and the latest to its last. As times ascend
-    along a log, two slices meet between the latest time that is known before and the earliest that is known
-    after. Where these are far apart, the one slice has no last time and the other no first.
+    The earliest timestamp of a row belongs to its first replicate, and the latest to its last. As times
+    ascend along a log, two replicates meet between the latest known time before and the earliest known time
+    after. Where these are far apart, the first replicate has no last time and the second no first.
+
+    Args:
+        partition: Of each row (rows).
+        records: Records by row and replicate (rows by replicates).
+        first: The earliest timestamp of each row, in milliseconds since 1970 (rows).
+        last: The latest.
+        shape: Partitions, replicates.
+
+    Returns:
+        First and last timestamps, each of partitions by replicates; NEVER and -1 where unknown.
     """
-    partitions, slices = shape
-    seen = records > 0
-    earliest, latest = _no_times(partitions, slices)
-    for number, at in ((seen.argmax(axis=1), first), (slices - 1 - seen[:, ::-1].argmax(axis=1), last)):
-        np.minimum.at(earliest, (partition, number), at)
-        np.maximum.at(latest, (partition, number), at)
+    partitions, replicates = shape
+    occurs = records > 0
+    earliest, latest = _no_times(partitions, replicates)
+    for number, time in (
+        (occurs.argmax(axis=1), first),
+        (replicates - 1 - occurs[:, ::-1].argmax(axis=1), last),
+    ):
+        np.minimum.at(earliest, (partition, number), time)
+        np.maximum.at(latest, (partition, number), time)
     before = np.maximum.accumulate(latest, axis=1)[:, :-1]
     after = np.minimum.accumulate(earliest[:, ::-1], axis=1)[:, ::-1][:, 1:]
-    whole = latest.max(axis=1, keepdims=True) - earliest.min(axis=1, keepdims=True).clip(max=NEVER - 1)
+    duration = latest.max(axis=1, keepdims=True) - earliest.min(axis=1, keepdims=True).clip(max=NEVER - 1)
     outermost = (before < 0) | (after == NEVER)
-    close = outermost | (after.astype(np.float64) - before <= _CLOSE * whole / slices)
+    close = outermost | (after.astype(np.float64) - before <= _CLOSE * duration / replicates)
     filled = np.stack([np.bincount(partition, column, partitions) > 0 for column in records.T], axis=1)
     earliest[:, 1:] = np.where(close & filled[:, 1:], after, NEVER)
     latest[:, :-1] = np.where(close & filled[:, :-1], before, -1)
     return earliest, latest
 
 
-def _no_times(partitions: int, slices: int) -> tuple[Int64s, Int64s]:
-    return np.full((partitions, slices), NEVER), np.full((partitions, slices), -1, dtype=np.int64)
+def _no_times(partitions: int, replicates: int) -> tuple[Int64s, Int64s]:
+    return np.full((partitions, replicates), NEVER), np.full((partitions, replicates), -1, dtype=np.int64)
 
 
 def _indices(values: Int64s) -> Any:
@@ -337,12 +356,13 @@ def _indices(values: Int64s) -> Any:
     return pa.array(values, pa.int64())
 
 
-def _summed(place: Int64s, what: npt.NDArray[Any], rows: int, slices: int) -> Int64s:
-    total = np.bincount(place, weights=what, minlength=rows * slices)
-    return total.reshape(rows, slices).astype(np.int64)
+def _summed(cell: Int64s, values: npt.NDArray[Any], rows: int, replicates: int) -> Int64s:
+    """Sum values by cell (row * replicates + replicate), into rows by replicates."""
+    total = np.bincount(cell, weights=values, minlength=rows * replicates)
+    return total.reshape(rows, replicates).astype(np.int64)
 
 
-def _grouped(batches: Iterable[Any], slices: int) -> Any:
+def _grouped(batches: Iterable[Any], replicates: int) -> Any:
     """The records as one row for each key and cell; memory grows with these, not with the records."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -358,7 +378,8 @@ def _grouped(batches: Iterable[Any], slices: int) -> Any:
         if not batch.num_rows:
             continue
         cell = pc.add(
-            pc.multiply(batch.column("partition"), pa.scalar(slices, pa.int32())), batch.column("slice")
+            pc.multiply(batch.column("partition"), pa.scalar(replicates, pa.int32())),
+            batch.column("replicate"),
         )
         ones = pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)
         at = batch.column("at")

@@ -1,4 +1,4 @@
-"""Why the keys of a topic lie as they do."""
+"""Diagnosis of a topic: the causes of how its keys lie, ranked. Hot, few and null keys are found here."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 
 from spark_validation import causes_burst, causes_placement
 from spark_validation.imbalance import expected_ratio
-from spark_validation.observation import (
+from spark_validation.results import SkewCause, TopicResult
+from spark_validation.sampled_topic import (
     BALANCED_RATIO,
     LEAST_LIFT,
     MEASURES,
     NULLS_WORTH_NAMING,
     STANDS_OUT,
-    Observation,
+    SampledTopic,
     listed,
     max_over_mean,
     percent,
     times_mean,
 )
-from spark_validation.results import Cause, TopicResult
 
 if TYPE_CHECKING:
-    from spark_validation.key_counts import Floats, HotKey, Layout, Tally
+    from spark_validation.key_counts import CountsLayout, Floats, HotKey, KeyCounts
     from spark_validation.windows import SamplePlan
 
 
@@ -33,13 +33,15 @@ CHANCE_IS_ENOUGH = 0.5
 SERIOUS = 0.05
 """The share of misplaced records from which broken order matters more than any skew."""
 CLUMPED = 3.0
-"""From this variance over chance's on, records without a key come in batches."""
+"""From this dispersion on (SampledTopic.null_dispersion), records without a key come in batches."""
 FULL = 1.0
 """The rank of a cause that explains all."""
 
 
-def diagnose(result: TopicResult, tally: Tally, plan: SamplePlan, layout: Layout) -> tuple[Cause, ...]:
-    """What explains how the keys lie, the most telling first; `balanced` or `empty` alone if nothing does.
+def diagnose(
+    result: TopicResult, counts: KeyCounts, plan: SamplePlan, layout: CountsLayout
+) -> tuple[SkewCause, ...]:
+    """Return the causes of how the keys lie, the most telling first; else `balanced` or `empty` alone.
 
     The order: keys placed in two ways, by partitioners or partition counts, come first where they concern
     more than strays (SERIOUS), because they break order, and because what they leave looks like skew. Then
@@ -48,152 +50,155 @@ def diagnose(result: TopicResult, tally: Tally, plan: SamplePlan, layout: Layout
 
     Args:
         result: Complete but for diagnosis, causes and advice.
-        tally: What was counted.
+        counts: What was counted.
         plan: What was read.
-        layout: Of the tally.
+        layout: The layout of the counts.
     """
-    if not int(tally.records.sum()):
-        return (Cause("empty", "There is no record" + (" in the sample." if plan.records else ".")),)
-    seen = Observation(result, tally, plan, layout)
-    placing = causes_placement.placing(seen)
-    ranked = _placed(seen, placing)
+    if not int(counts.records.sum()):
+        return (SkewCause("empty", "There is no record" + (" in the sample." if plan.records else ".")),)
+    topic = SampledTopic(result, counts, plan, layout)
+    mix = causes_placement.partitioner_mix(topic)
+    ranked = _placed(topic, mix)
     repartitioned = any(cause.name == "repartitioned" for _, cause in ranked)
-    ranked += _skewing(seen, repartitioned=repartitioned)
-    nulls = null_cause(seen)
+    ranked += _skewing(topic, repartitioned=repartitioned)
+    nulls = null_cause(topic)
     if nulls is not None:
         rank = result.null_key_share.value if nulls.explains is None else nulls.explains
         ranked.append((rank, nulls))
-    note = causes_placement.note(seen, placing)
-    if not ranked and any(seen.skewed(by) for by in MEASURES):
-        return (_unexplained(seen, placing, note),)
+    note = causes_placement.note(topic, mix)
+    if not ranked and any(topic.skewed(by) for by in MEASURES):
+        return (_unexplained(topic, mix, note),)
     if not ranked:
-        return (_balanced(seen, note),)
-    ranked.sort(key=lambda one: -one[0])
+        return (_balanced(topic, note),)
+    ranked.sort(key=lambda entry: -entry[0])
     causes = [cause for _, cause in ranked]
     first = causes[0]
-    return (Cause(first.name, first.evidence + note, first.explains), *causes[1:])
+    return (SkewCause(first.name, first.evidence + note, first.explains), *causes[1:])
 
 
-def _placed(seen: Observation, placing: causes_placement.Placing | None) -> list[tuple[float, Cause]]:
+def _placed(
+    topic: SampledTopic, mix: causes_placement.PartitionerMix | None
+) -> list[tuple[float, SkewCause]]:
     """Keys placed in two ways; with a rank above that of a cause that explains all, if it matters."""
-    if placing is None or (placing.one and placing.main != "murmur2"):
+    if mix is None or (mix.single and mix.main != "murmur2"):
         return []
-    increase = causes_placement.repartition(seen)
+    increase = causes_placement.partition_increase(topic)
     if increase is not None:
-        cause = causes_placement.repartition_cause(seen, increase)
+        cause = causes_placement.partition_increase_cause(topic, increase)
         return [(2 * FULL if increase.misplaced >= SERIOUS else increase.misplaced, cause)]
-    mixed = causes_placement.mixed_cause(seen, placing)
+    mixed = causes_placement.mixed_cause(topic, mix)
     if mixed is None:
         return []
-    return [(2 * FULL if placing.misplaced >= SERIOUS else placing.misplaced, mixed)]
+    return [(2 * FULL if mix.misplaced >= SERIOUS else mix.misplaced, mixed)]
 
 
-def _skewing(seen: Observation, *, repartitioned: bool) -> list[tuple[float, Cause]]:
+def _skewing(topic: SampledTopic, *, repartitioned: bool) -> list[tuple[float, SkewCause]]:
     """Causes of skew, overall or at times, with their ranks: equal ones stay in this order."""
-    ranked: list[tuple[float, Cause]] = []
-    hot = hot_keys(seen)
+    ranked: list[tuple[float, SkewCause]] = []
+    hot = hot_keys(topic)
     # A partition increase changes all shares at one time, which is no burst.
-    burst = None if repartitioned else causes_burst.burst(seen)
+    burst = None if repartitioned else causes_burst.burst(topic)
     if burst is not None:
-        cause = causes_burst.burst_cause(seen, burst)
+        cause = causes_burst.burst_cause(topic, burst)
         rank = cause.explains
         if rank is None:
-            rank = 0.0 if any(seen.skewed(by) for by in MEASURES) else FULL
-        same = hot is not None and burst.key is not None and burst.key in hot.keys
-        ranked.append((max(rank, hot.explains) if same and hot is not None else rank, cause))
-    few = few_cause(seen)
+            rank = 0.0 if any(topic.skewed(by) for by in MEASURES) else FULL
+        if hot is not None and burst.key is not None and burst.key in hot.keys:
+            rank = max(rank, hot.explains)
+        ranked.append((rank, cause))
+    few = few_cause(topic)
     if few is not None:
         ranked.append((few.explains or 0.0, few))
     if hot is not None:
-        ranked.append((hot.explains, hot_cause(seen, hot)))
+        ranked.append((hot.explains, hot_cause(topic, hot)))
     return ranked
 
 
-def few_cause(seen: Observation) -> Cause | None:
-    """Too few keys: so few, if all were alike, would be expected to explain the skew by chance."""
-    distinct = seen.result.distinct_keys.value
-    ratio = seen.ratio("records").value
-    if distinct < 1 or not seen.skewed("records"):
+def few_cause(topic: SampledTopic) -> SkewCause | None:
+    """Too few keys: so few that, were all alike, chance would be expected to make the skew."""
+    distinct = topic.result.distinct_keys.value
+    ratio = topic.ratio("records").value
+    if distinct < 1 or not topic.skewed("records"):
         return None
-    expected = expected_ratio(distinct, seen.partitions)
-    keyed = 1 - seen.result.null_key_share.value
+    expected = expected_ratio(distinct, topic.partitions)
+    keyed = 1 - topic.result.null_key_share.value
     explains = min(1.0, keyed * (expected - 1) / (ratio - 1))
-    if explains < CHANCE_IS_ENOUGH and distinct >= seen.partitions:
+    if explains < CHANCE_IS_ENOUGH and distinct >= topic.partitions:
         return None
-    keyless = int(np.count_nonzero(seen.tally.keys == 0))
+    keyless = int(np.count_nonzero(topic.counts.keys == 0))
     without = f", and {keyless} partitions have none" if keyless > 1 else (
         ", and one partition has none" if keyless else ""
     )  # fmt: skip
     keys = f"{distinct:,.0f} distinct keys are" if round(distinct) > 1 else "One distinct key is"
-    return Cause(
+    return SkewCause(
         "few_keys",
-        f"{keys} too few for {seen.partitions} partitions{without}: even equal keys would by chance give the "
-        f"fullest partition {times_mean(expected)}, and it has {ratio:.2f}.",
+        f"{keys} too few for {topic.partitions} partitions{without}: even equal keys would by chance give "
+        f"the fullest partition {times_mean(expected)}, and it has {ratio:.2f}.",
         explains,
     )
 
 
-def null_cause(seen: Observation) -> Cause | None:
+def null_cause(topic: SampledTopic) -> SkewCause | None:
     """Records without a key, if they are more than strays."""
-    share = seen.result.null_key_share.value
+    share = topic.result.null_key_share.value
     if share < NULLS_WORTH_NAMING:
         return None
-    nulls = seen.nulls("records")
+    nulls = topic.nulls("records")
     ratio = max_over_mean(nulls)
-    clumps = seen.clumps
-    if clumps is not None and clumps >= CLUMPED:
-        how = f"in batches (their share varies {clumps:.0f} times as much between windows as by chance)"
+    dispersion = topic.null_dispersion
+    if dispersion is not None and dispersion >= CLUMPED:
+        how = f"in batches (their share varies {dispersion:.0f} times as much between windows as by chance)"
     elif ratio <= BALANCED_RATIO:
         how = "evenly"
     else:
         how = "unevenly"
-    explains = seen.explained(nulls, "records") if seen.skewed("records") else None
-    whole = "No record has a key" if share == 1 else f"{percent(share)} of the records have no key"
-    return Cause(
+    explains = topic.explained(nulls, "records") if topic.skewed("records") else None
+    subject = "No record has a key" if share == 1 else f"{percent(share)} of the records have no key"
+    return SkewCause(
         "null_keys",
-        f"{whole}; they are spread {how}, {ratio:.2f} times their mean on the fullest partition, and have no "
-        f"order among each other.",
+        f"{subject}; they are spread {how}, {ratio:.2f} times their mean on the fullest partition, and have "
+        f"no order among each other.",
         explains,
     )
 
 
-def _unexplained(seen: Observation, placing: causes_placement.Placing | None, note: str) -> Cause:
-    """Skewed, and none of the causes holds: say what is seen, by the nearest name."""
-    by = next(by for by in MEASURES if seen.skewed(by))
-    ratio, fullest = seen.ratio(by).value, seen.fullest(by)
-    what = f"Partition {fullest} has {times_mean(ratio)} by {by}"
+def _unexplained(topic: SampledTopic, mix: causes_placement.PartitionerMix | None, note: str) -> SkewCause:
+    """Word a skew that none of the causes explains, by the nearest name."""
+    by = next(by for by in MEASURES if topic.skewed(by))
+    ratio, fullest = topic.ratio(by).value, topic.fullest(by)
+    evidence = f"Partition {fullest} has {times_mean(ratio)} by {by}"
     if by == "bytes":
-        what += f" (by records the fullest has {seen.ratio('records').value:.2f})"
-    if placing is not None and placing.unknown:
-        return Cause("mixed_partitioners", f"{what}, and no frequent key makes it.{note}")
-    largest = sorted((float(seen.of_key(key, by).sum()) for key in seen.tally.hot), reverse=True)
-    total = float(seen.loads(by).sum())
+        evidence += f" (by records the fullest has {topic.ratio('records').value:.2f})"
+    if mix is not None and mix.unknown:
+        return SkewCause("mixed_partitioners", f"{evidence}, and no frequent key makes it.{note}")
+    largest = sorted((float(topic.of_key(key, by).sum()) for key in topic.counts.hot), reverse=True)
+    total = float(topic.loads(by).sum())
     if not largest:
-        return Cause("null_keys", f"{what}, though no record has a key.{note}")
-    return Cause(
+        return SkewCause("null_keys", f"{evidence}, though no record has a key.{note}")
+    return SkewCause(
         "hot_keys",
-        f"{what}; no few keys make it, but keys of uneven size together: the largest has "
+        f"{evidence}; no few keys make it, but keys of uneven size together: the largest has "
         f"{percent(largest[0] / total)}, the {len(largest)} largest {percent(sum(largest) / total)} "
         f"of the {by}.{note}",
     )
 
 
-def _balanced(seen: Observation, note: str) -> Cause:
-    if seen.partitions == 1:
-        return Cause("balanced", "There is one partition, which has every record.")
-    by_records, by_bytes = (seen.ratio(by) for by in MEASURES)
+def _balanced(topic: SampledTopic, note: str) -> SkewCause:
+    if topic.partitions == 1:
+        return SkewCause("balanced", "There is one partition, which has every record.")
+    by_records, by_bytes = (topic.ratio(by) for by in MEASURES)
     evidence = (
         f"The fullest partition has {times_mean(by_records.value)} by records and {by_bytes.value:.2f} by "
         f"bytes"
     )
-    largest = max((float(seen.of_key(key, "records").sum()) for key in seen.tally.hot), default=0.0)
-    total = float(seen.loads("records").sum())
+    largest = max((float(topic.of_key(key, "records").sum()) for key in topic.counts.hot), default=0.0)
+    total = float(topic.loads("records").sum())
     if largest and total:
         evidence += f"; the most frequent key has {percent(largest / total)} of the records"
-    nulls = seen.result.null_key_share.value
+    nulls = topic.result.null_key_share.value
     if nulls:
         evidence += f"; {percent(nulls)} have no key"
-    return Cause("balanced", f"{evidence}.{note}")
+    return SkewCause("balanced", f"{evidence}.{note}")
 
 
 MOST_OF_IT = 0.75
@@ -221,19 +226,19 @@ class HotKeys:
     explains: float
 
 
-def hot_keys(seen: Observation) -> HotKeys | None:
+def hot_keys(topic: SampledTopic) -> HotKeys | None:
     """The keys that make the skew by records, or else that by bytes; None where it is not keys."""
     for by in MEASURES:
-        if seen.skewed(by):
-            found = _by(seen, by)
+        if topic.skewed(by):
+            found = _by(topic, by)
             if found is not None and found.explains >= WORTH_NAMING:
                 return found
     return None
 
 
-def hot_cause(seen: Observation, hot: HotKeys) -> Cause:
-    """In words."""
-    ratio = seen.ratio(hot.by).value
+def hot_cause(topic: SampledTopic, hot: HotKeys) -> SkewCause:
+    """Word the cause."""
+    ratio = topic.ratio(hot.by).value
     named = [
         f"{key.digest[:12]} ({percent(share)})"
         for key, share in zip(hot.keys[:NAMED], hot.shares, strict=False)
@@ -244,27 +249,27 @@ def hot_cause(seen: Observation, hot: HotKeys) -> Cause:
         more = f" and {len(hot.keys) - NAMED} more" if len(hot.keys) > NAMED else ""
         names = ", ".join(named) + more if more else listed(named)
         who = f"Keys {names} have {percent(sum(hot.shares))} of the {hot.by}"
-    left = 1 + (ratio - 1) * (1 - hot.explains)
+    remaining = 1 + (ratio - 1) * (1 - hot.explains)
     evidence = (
-        f"{who}; the fullest partition, {seen.fullest(hot.by)}, has {times_mean(ratio)}, and would have "
-        f"{left:.2f} without {'it' if len(hot.keys) == 1 else 'them'}."
+        f"{who}; the fullest partition, {topic.fullest(hot.by)}, has {times_mean(ratio)}, and would have "
+        f"{remaining:.2f} without {'it' if len(hot.keys) == 1 else 'them'}."
     )
     if hot.by == "bytes":
-        evidence += f" By records the ratio is {seen.ratio('records').value:.2f}."
-    return Cause("hot_keys", evidence, hot.explains)
+        evidence += f" By records the ratio is {topic.ratio('records').value:.2f}."
+    return SkewCause("hot_keys", evidence, hot.explains)
 
 
-def _by(seen: Observation, by: str) -> HotKeys | None:
+def _by(topic: SampledTopic, by: str) -> HotKeys | None:
     chosen: list[HotKey] = []
     shares: list[float] = []
     part: Floats | None = None
     best: HotKeys | None = None
-    for key, share in standing_out(seen, by):
+    for key, share in standing_out(topic, by):
         chosen.append(key)
         shares.append(share)
-        load = seen.of_key(key, by)
+        load = topic.of_key(key, by)
         part = load if part is None else part + load
-        explains = seen.explained(part, by)
+        explains = topic.explained(part, by)
         if best is None or explains > best.explains:
             best = HotKeys(tuple(chosen), tuple(shares), by, explains)
         if explains >= MOST_OF_IT:
@@ -272,20 +277,20 @@ def _by(seen: Observation, by: str) -> HotKeys | None:
     return best
 
 
-def standing_out(seen: Observation, by: str) -> list[tuple[HotKey, float]]:
+def standing_out(topic: SampledTopic, by: str) -> list[tuple[HotKey, float]]:
     """Keys that are larger than most, with their shares, largest first."""
-    total = float(seen.loads(by).sum())
+    total = float(topic.loads(by).sum())
     if total <= 0:
         return []
-    shares = [(key, float(seen.of_key(key, by).sum()) / total) for key in seen.tally.hot]
-    shares.sort(key=lambda one: (-one[1], one[0].digest))
-    left = 1 - float(seen.nulls(by).sum()) / total
-    distinct = max(seen.result.distinct_keys.value, len(shares))
+    shares = [(key, float(topic.of_key(key, by).sum()) / total) for key in topic.counts.hot]
+    shares.sort(key=lambda entry: (-entry[1], entry[0].digest))
+    remaining = 1 - float(topic.nulls(by).sum()) / total
+    distinct = max(topic.result.distinct_keys.value, len(shares))
     found = []
     for number, (key, share) in enumerate(shares, start=1):
-        left -= share
-        average = max(left, 0.0) / (distinct - number) if distinct > number else 0.0
-        if share < STANDS_OUT * average or share * seen.partitions < LEAST_LIFT:
+        remaining -= share
+        average = max(remaining, 0.0) / (distinct - number) if distinct > number else 0.0
+        if share < STANDS_OUT * average or share * topic.partitions < LEAST_LIFT:
             break
         found.append((key, share))
     return found

@@ -165,7 +165,7 @@ def translated(error: BaseException, *, topic: str, secrets: Iterable[str] = ())
     """
     if isinstance(error, SkewError):
         return error
-    causes = chain(error)
+    causes = java_causes(error)
     # What is innermost says most; what Kafka says, says more than a timeout around it.
     for cause in reversed(causes):
         for name in cause.names:
@@ -184,7 +184,7 @@ def translated(error: BaseException, *, topic: str, secrets: Iterable[str] = ())
     )
 
 
-def chain(error: BaseException) -> list[JavaCause]:
+def java_causes(error: BaseException) -> list[JavaCause]:
     """The Java exceptions behind a Python one, outermost first; none where there is no Java behind it."""
     if hasattr(error, "getStackTrace") and isinstance(trace := error.getStackTrace(), str):
         # Spark Connect sends names and messages, one exception a line, between the places.

@@ -15,7 +15,7 @@ import numpy as np
 
 from spark_validation import intervals
 from spark_validation.imbalance import max_mean_ratio
-from spark_validation.intervals import Replicated, Weighting
+from spark_validation.intervals import ReplicatedTotals, Weighting
 from spark_validation.results import (
     Estimate,
     HotKeyResult,
@@ -24,7 +24,7 @@ from spark_validation.results import (
 )
 
 if TYPE_CHECKING:
-    from spark_validation.key_counts import Floats, HotKey, Placement, Tally
+    from spark_validation.key_counts import Floats, HotKey, KeyCounts, KeyPlacement
     from spark_validation.windows import SamplePlan
 
 
@@ -33,11 +33,11 @@ MOST_HOT = 20
 _HASH_DIGITS = 12
 
 
-def partitions(tally: Tally, plan: SamplePlan, weighting: Weighting) -> tuple[PartitionResult, ...]:
+def partitions(counts: KeyCounts, plan: SamplePlan, weighting: Weighting) -> tuple[PartitionResult, ...]:
     """Every partition."""
-    records, size = weighting.by_partition(tally.records), weighting.by_partition(tally.bytes)
+    records, size = weighting.by_partition(counts.records), weighting.by_partition(counts.bytes)
     shares, byte_shares = records / records.sum, size / size.sum
-    found, read = tally.records.sum(axis=1), plan.offsets_read
+    found, read = counts.records.sum(axis=1), plan.offsets_read
     return tuple(
         PartitionResult(
             partition=number,
@@ -47,48 +47,48 @@ def partitions(tally: Tally, plan: SamplePlan, weighting: Weighting) -> tuple[Pa
             end_offset=span.end,
             sampled_records=int(found[number]),
             records=_records(records[number], span.records, int(found[number]), read[number]),
-            share=intervals.share(shares[number]),
-            bytes=intervals.positive(size[number]),
-            byte_share=intervals.share(byte_shares[number]),
-            null_records=int(tally.null_records[number].sum()),
-            distinct_keys=int(tally.keys[number]),
+            share=intervals.share_interval(shares[number]),
+            bytes=intervals.positive_interval(size[number]),
+            byte_share=intervals.share_interval(byte_shares[number]),
+            null_records=int(counts.null_records[number].sum()),
+            distinct_keys=int(counts.keys[number]),
         )
         for number, span in enumerate(plan.spans)
     )
 
 
-def _records(total: Replicated, offsets: int, found: int, read: int) -> Estimate:
+def _records(total: ReplicatedTotals, offsets: int, found: int, read: int) -> Estimate:
     """The records of a partition: some offsets have none, after compaction or where a transaction ended."""
     if read == offsets or found == read:
         return Estimate.exact(float(offsets if found == read else found))
-    density = Replicated(total.total / offsets, total.without / offsets, total.fraction)
-    part = intervals.share(density, total.slices)
+    density = ReplicatedTotals(total.total / offsets, total.without / offsets, total.fraction)
+    part = intervals.share_interval(density, total.replicates)
     value = part.value * offsets
     return Estimate(value, min(value, max(part.low * offsets, float(found))), part.high * offsets)
 
 
-def null_share(tally: Tally, weighting: Weighting) -> Estimate:
+def null_share(counts: KeyCounts, weighting: Weighting) -> Estimate:
     """The share of records without a key."""
-    found = weighting.whole(tally.null_records) / weighting.whole(tally.records)
-    return intervals.share(found, weighting.windows if tally.records.any() else 0)
+    found = weighting.whole(counts.null_records) / weighting.whole(counts.records)
+    return intervals.share_interval(found, weighting.windows if counts.records.any() else 0)
 
 
-def hot_keys(tally: Tally, weighting: Weighting) -> tuple[HotKeyResult, ...]:
+def hot_keys(counts: KeyCounts, weighting: Weighting) -> tuple[HotKeyResult, ...]:
     """The keys with the largest shares of records or of bytes, most records first."""
-    records, size = weighting.whole(tally.records), weighting.whole(tally.bytes)
-    by_slice = (tally.records * weighting.weights[:, None]).sum(axis=0)
-    found = [_hot_key(key, records, size, by_slice, weighting) for key in tally.hot]
+    records, size = weighting.whole(counts.records), weighting.whole(counts.bytes)
+    by_replicate = (counts.records * weighting.weights[:, None]).sum(axis=0)
+    found = [_hot_key(key, records, size, by_replicate, weighting) for key in counts.hot]
     found.sort(key=lambda key: (-max(key.share.value, key.byte_share.value), key.key_hash))
     return tuple(sorted(found[:MOST_HOT], key=lambda key: (-key.share.value, key.key_hash)))
 
 
 def _hot_key(
-    key: HotKey, records: Replicated, size: Replicated, by_slice: Floats, weighting: Weighting
+    key: HotKey, records: ReplicatedTotals, size: ReplicatedTotals, by_replicate: Floats, weighting: Weighting
 ) -> HotKeyResult:
-    share = intervals.share(weighting.whole(key.records) / records, weighting.windows)
-    byte_share = intervals.share(weighting.whole(key.bytes) / size, weighting.windows)
+    share = intervals.share_interval(weighting.whole(key.records) / records, weighting.windows)
+    byte_share = intervals.share_interval(weighting.whole(key.bytes) / size, weighting.windows)
     here = (key.records * weighting.weights[:, None]).sum(axis=0)
-    peak = float(np.divide(here, by_slice, out=np.zeros(len(here)), where=by_slice > 0).max())
+    peak = float(np.divide(here, by_replicate, out=np.zeros(len(here)), where=by_replicate > 0).max())
     at = key.records.sum(axis=1)
     places = np.argsort(-at, kind="stable")[: np.count_nonzero(at)]
     return HotKeyResult(
@@ -103,64 +103,64 @@ def _hot_key(
     )
 
 
-def what_if(count: int, placement: Placement, tally: Tally, weighting: Weighting) -> WhatIf:
+def what_if(count: int, placement: KeyPlacement, counts: KeyCounts, weighting: Weighting) -> WhatIf:
     """The topic on another number of partitions.
 
     Keys go where the partitioner that placed them puts them; records without a key are spread evenly, as
     producers do it.
     """
-    nulls, null_bytes = weighting.whole(tally.null_records), weighting.whole(tally.null_bytes)
+    nulls, null_bytes = weighting.whole(counts.null_records), weighting.whole(counts.null_bytes)
     keyed = weighting.placed(placement.records)
     moved = weighting.placed(placement.records_moved)
     return WhatIf(
         partitions=count,
-        max_mean_ratio=max_mean_ratio(keyed + _spread_evenly(nulls, count)),
+        max_mean_ratio=max_mean_ratio(keyed + _divided_evenly(nulls, count)),
         byte_max_mean_ratio=max_mean_ratio(
-            weighting.placed(placement.bytes) + _spread_evenly(null_bytes, count)
+            weighting.placed(placement.bytes) + _divided_evenly(null_bytes, count)
         ),
-        keys_moved=placement.keys_moved / tally.distinct if tally.distinct else 0.0,
-        records_moved=intervals.share(moved / (keyed.sum + nulls)),
+        keys_moved=placement.keys_moved / counts.distinct if counts.distinct else 0.0,
+        records_moved=intervals.share_interval(moved / (keyed.sum + nulls)),
     )
 
 
-def _spread_evenly(total: Replicated, count: int) -> Replicated:
+def _divided_evenly(total: ReplicatedTotals, count: int) -> ReplicatedTotals:
     each = np.full(count, 1.0 / count)
-    return Replicated(each * total.total, each[:, None] * total.without, total.fraction)
+    return ReplicatedTotals(each * total.total, each[:, None] * total.without, total.fraction)
 
 
 _Z = 1.96
 
 
-def distinct_keys(tally: Tally, weighting: Weighting) -> Estimate:
-    """The distinct keys of the topic.
+def distinct_keys(counts: KeyCounts, weighting: Weighting) -> Estimate:
+    """Estimate the distinct keys of the topic.
 
-    Two estimates see two kinds of topics. By records (Chao 1984; keys with one record in the sample, against
-    those with two) is right where a key's records cluster in time; by slices (Chao 1987; keys in one slice,
-    against those in two) is right where keys come and go within a window. The value is their geometric mean:
-    they agree where keys are spread evenly. The lower end is that of the lower one. The upper end holds for
-    every distribution, in expectation (Charikar et al. 2000, with slices in the place of records): each key
-    of only one slice stands for as many keys as the part that was read goes into the whole. Where nobody
-    knows how large the whole is, it is the upper limit of the higher estimate.
+    Two estimators fit two kinds of topics. By records (Chao 1984: keys with one record in the sample, against
+    those with two) fits where a key's records cluster in time; by replicates (Chao 1987: keys in one
+    replicate, against those in two) fits where keys come and go within a window. The value is their geometric
+    mean: they agree where keys are spread evenly. The lower end is that of the lower estimate. The upper end
+    holds for every distribution, in expectation (Charikar et al. 2000, with replicates in the place of
+    records): each key of only one replicate stands for 1 / fraction keys, the fraction being the part of the
+    offsets that was read. Where that part is not known, it is the upper limit of the higher estimate.
     """
-    seen = tally.distinct
+    seen = counts.distinct
     if weighting.fraction >= 1.0:
         return Estimate.exact(float(seen))
-    read = int(tally.records.sum())
-    unread = (1.0 - weighting.fraction) * float((tally.records.sum(axis=1) * weighting.weights).sum())
+    read = int(counts.records.sum())
+    unread = (1.0 - weighting.fraction) * float((counts.records.sum(axis=1) * weighting.weights).sum())
     if not seen:
         # Every record that was read has no key; of the others it is only known how many there are.
         return Estimate(0.0, 0.0, unread)
-    once, twice = (int(n) for n in tally.multiplicity[:2])
-    single, double = (int(n) for n in tally.incidence[:2])
+    once, twice = (int(n) for n in counts.multiplicity[:2])
+    single, double = (int(n) for n in counts.incidence[:2])
     by_records = _chao(once, twice, read, weighting.fraction)
-    by_slices = _chao(single, double, weighting.slices, weighting.fraction)
+    by_replicates = _chao(single, double, weighting.replicates, weighting.fraction)
     if weighting.fraction > 0.0:
         most = min(unread, _at_most(single) * (1.0 / weighting.fraction - 1.0))
     else:
-        most = max(by_records.high, by_slices.high)
-    more = math.sqrt((seen + by_records.value) * (seen + by_slices.value)) - seen
+        most = max(by_records.high, by_replicates.high)
+    more = math.sqrt((seen + by_records.value) * (seen + by_replicates.value)) - seen
     more = min(more, most)
-    return Estimate(seen + more, seen + min(by_records.low, by_slices.low, more), seen + most)
+    return Estimate(seen + more, seen + min(by_records.low, by_replicates.low, more), seen + most)
 
 
 def _chao(once: int, twice: int, units: int, fraction: float) -> Estimate:

@@ -14,9 +14,9 @@ from pyspark.sql import types as T  # noqa: N812
 
 from spark_validation import analysis
 from spark_validation.errors import ReadingFailed
-from spark_validation.job import following, slots
-from spark_validation.key_counts import Layout, candidates
-from spark_validation.measure import reducers, tally
+from spark_validation.job import reporting_progress, task_slots
+from spark_validation.key_counts import CountsLayout, candidate_counts
+from spark_validation.measure import count_keys, reducers
 from spark_validation.windows import (
     MOST_PER_PARTITION,
     SamplePlan,
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from spark_validation.job import JobSettings, Tell
-    from spark_validation.results import Limits, TopicResult
+    from spark_validation.job import JobSettings, ProgressCallback
+    from spark_validation.results import SkewLimits, TopicResult
 
 
 _SUFFIX = r"\.(parquet|json|jsonl|ndjson)(\.(gz|zst|bz2|lz4|snappy|deflate))?$"
@@ -51,7 +51,7 @@ def suffixes(spark: SparkSession, path: str) -> set[str]:
 
 
 def is_json_list(spark: SparkSession, path: str) -> bool:
-    """Whether a JSON file is one list of records, and not a record a line."""
+    """Return whether a JSON file is one list of records, and not a record a line."""
     text = spark.read.option("recursiveFileLookup", "true").text(path)
     first = text.select(F.ltrim("value").alias("value")).where(F.col("value") != "").head(1)
     return bool(first) and str(first[0][0]).startswith("[")
@@ -155,7 +155,7 @@ class FilePlan(SamplePlan):
     """
 
     @property
-    def census(self) -> tuple[bool, ...]:
+    def read_whole(self) -> tuple[bool, ...]:
         """For each partition, that there may be more records than these."""
         return (False,) * len(self.spans)
 
@@ -189,7 +189,7 @@ class RecordFiles:
     ordered: bool
 
 
-def opened(
+def open_files(
     spark: SparkSession, path: str, topics: Sequence[str] = (), *, called: str | None = None
 ) -> RecordFiles:
     """Look at files: what they are, and whether they have the columns that are needed.
@@ -240,9 +240,9 @@ def run_file(
     *,
     partitions: int | None = None,
     declared: int | None = None,
-    limits: Limits,
+    limits: SkewLimits,
     groups: Sequence[Any] = (),
-    tell: Tell | None = None,
+    on_progress: ProgressCallback | None = None,
 ) -> TopicResult:
     """Analyse the records of one topic.
 
@@ -255,7 +255,7 @@ def run_file(
         declared: How many its manifest declares, which holds if it can be.
         limits: The topic's policy, for advice.
         groups: Declared groups that read the topic.
-        tell: Told how far Spark is.
+        on_progress: Called with how far Spark is.
 
     Raises:
         ReadingFailed: The records are not what they should be.
@@ -264,19 +264,21 @@ def run_file(
     try:
         counts = _counts(rows, files.name)
         count, notes = _partitions(files.name, counts, partitions, declared)
-        slices = max(2, min(MOST_PER_PARTITION, sum(counts.values())))
-        plan = _plan(counts, count, slices, settings.seed)
-        layout = Layout(
+        replicates = max(2, min(MOST_PER_PARTITION, sum(counts.values())))
+        plan = _plan(counts, count, replicates, settings.seed)
+        layout = CountsLayout(
             count,
-            slices,
+            replicates,
             plan.weights,
-            plan.census,
-            tuple(candidates(count, settings.what_if)),
+            plan.read_whole,
+            tuple(candidate_counts(count, settings.what_if)),
             settings.show_keys,
         )
-        parts = reducers(plan.records, slots(spark))
-        with following(spark, tell):
-            counted = tally(_sliced(rows, files, slices, settings.seed), layout, reducers=parts)
+        parts = reducers(plan.records, task_slots(spark))
+        with reporting_progress(spark, on_progress):
+            counted = count_keys(
+                _with_replicate(rows, files, replicates, settings.seed), layout, reducers=parts
+            )
     except _SPARKS as error:
         raise _unreadable(files.name, error) from None
     notes.append(
@@ -353,25 +355,30 @@ def _partitions(
     return least, [f"the topic is taken to have {least:,} partitions, as its records are on no higher one"]
 
 
-def _plan(counts: dict[int, int], count: int, slices: int, seed: int) -> FilePlan:
+def _plan(counts: dict[int, int], count: int, replicates: int, seed: int) -> FilePlan:
     spans = tuple(Span(number, 0, counts.get(number, 0)) for number in range(count))
     windows = tuple(
-        Window(span.partition, number, span.records * number // slices, span.records * (number + 1) // slices)
+        Window(
+            span.partition,
+            number,
+            span.records * number // replicates,
+            span.records * (number + 1) // replicates,
+        )
         for span in spans
-        for number in range(slices)
-        if span.records * (number + 1) // slices > span.records * number // slices
+        for number in range(replicates)
+        if span.records * (number + 1) // replicates > span.records * number // replicates
     )
-    return FilePlan(spans, slices, windows, seed)
+    return FilePlan(spans, replicates, windows, seed)
 
 
-def _sliced(rows: DataFrame, files: RecordFiles, slices: int, seed: int) -> DataFrame:
-    """The records with their slice: runs of neighbours where offsets are known, else any."""
+def _with_replicate(rows: DataFrame, files: RecordFiles, replicates: int, seed: int) -> DataFrame:
+    """The records with their replicate: runs of neighbours where offsets are known, else any."""
     if files.ordered:
         along = Frame.partitionBy("partition").orderBy("offset")
-        number = F.ntile(slices).over(along) - 1
+        number = F.ntile(replicates).over(along) - 1
     else:
-        number = F.floor(F.rand(seed) * slices)
-    return rows.select("partition", number.cast("int").alias("slice"), "key", "size", "at")
+        number = F.floor(F.rand(seed) * replicates)
+    return rows.select("partition", number.cast("int").alias("replicate"), "key", "size", "at")
 
 
 def _unreadable(name: str, error: Exception) -> ReadingFailed:

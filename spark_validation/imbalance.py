@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_validation import intervals
-from spark_validation.intervals import Replicated
-from spark_validation.results import Estimate, Spread
+from spark_validation.intervals import ReplicatedTotals
+from spark_validation.results import Estimate, Imbalance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from spark_validation.key_counts import Floats
 
 
-def spread(totals: Replicated) -> Spread:
+def measure_imbalance(totals: ReplicatedTotals) -> Imbalance:
     """The spread of partitions, by their totals; all 0 where there is nothing."""
     if not totals.total.sum() > 0:
         nothing = Estimate.exact(0.0)
-        return Spread(nothing, nothing, nothing, nothing, nothing)
+        return Imbalance(nothing, nothing, nothing, nothing, nothing)
     ratio = max_mean_ratio(totals)
     partitions = len(totals.total)
-    return Spread(
+    return Imbalance(
         ratio,
-        _statistic(variation, intervals.positive, totals),
-        _statistic(gini, intervals.share, totals),
-        _mirrored(_statistic(redundancy, intervals.positive, totals)),
+        _statistic(coefficient_of_variation, intervals.positive_interval, totals),
+        _statistic(gini, intervals.share_interval, totals),
+        _mirrored(_statistic(redundancy, intervals.positive_interval, totals)),
         Estimate(partitions / ratio.value, partitions / ratio.high, partitions / ratio.low),
     )
 
 
-def max_mean_ratio(totals: Replicated) -> Estimate:
+def max_mean_ratio(totals: ReplicatedTotals) -> Estimate:
     """The fullest partition over the mean of all; 0 where there is nothing.
 
     The upper end is the highest that any partition's own interval reaches: the fullest partition is one of
@@ -53,10 +53,12 @@ def max_mean_ratio(totals: Replicated) -> Estimate:
     relative = totals.over_mean
     if not relative.total.any():
         return Estimate.exact(0.0)
-    level = drawn_together(relative)
+    level = shrunken(relative)
     some = relative.total > 0
     half = np.zeros_like(level)
-    half[some] = intervals.reach(relative.slices) * relative.deviation[some] / relative.total[some]
+    half[some] = (
+        intervals.critical_value(relative.replicates) * relative.deviation[some] / relative.total[some]
+    )
     # More than all that there is lies on no partition, and the fullest one is never below the mean.
     most = float(len(level))
     value = min(most, max(1.0, float(level.max())))
@@ -64,12 +66,12 @@ def max_mean_ratio(totals: Replicated) -> Estimate:
     return Estimate(value, max(1.0, min(value, low)), min(most, max(value, high)))
 
 
-def drawn_together(relative: Replicated) -> Floats:
-    """Partitions over their mean, with as much variance as they have without chance.
+def shrunken(relative: ReplicatedTotals) -> Floats:
+    """Shrink partitions over their mean towards 1, until their variance is that of the partitions alone.
 
-    The variance of the estimates is that of the partitions plus that of chance, which the slices tell. The
-    estimates are moved towards the mean until they have the former (constrained empirical Bayes: Louis 1984,
-    Ghosh 1992; of the estimators tried in simulations it has the least error of a maximum).
+    The variance of the estimates is that of the partitions plus that of sampling, which is known from the
+    replicates. The shrunken estimates have the former (constrained empirical Bayes: Louis 1984, Ghosh 1992;
+    of the estimators tried in simulations it has the least error of a maximum).
     """
     level = relative.total
     if len(level) < 2:
@@ -81,7 +83,7 @@ def drawn_together(relative: Replicated) -> Floats:
     return np.asarray(1.0 + (level - 1.0) * math.sqrt(max(0.0, seen - chance) / seen))
 
 
-def variation(totals: Floats) -> Any:
+def coefficient_of_variation(totals: Floats) -> Any:
     """The coefficient of variation: standard deviation over mean, of the first axis."""
     mean = totals.mean(axis=0)
     return totals.std(axis=0) / np.where(mean > 0, mean, 1.0)
@@ -111,7 +113,7 @@ def _mirrored(found: Estimate) -> Estimate:
 
 
 def _statistic(
-    of: Callable[[Floats], Any], interval: Callable[[Replicated], Estimate], totals: Replicated
+    of: Callable[[Floats], Any], interval: Callable[[ReplicatedTotals], Estimate], totals: ReplicatedTotals
 ) -> Estimate:
     """A statistic of all partitions.
 
@@ -120,8 +122,8 @@ def _statistic(
     """
     relative = totals.over_mean
     without = of(relative.without)
-    seen = interval(Replicated(of(relative.total), without, totals.fraction))
-    level = interval(Replicated(of(drawn_together(relative)), without, totals.fraction))
+    seen = interval(ReplicatedTotals(of(relative.total), without, totals.fraction))
+    level = interval(ReplicatedTotals(of(shrunken(relative)), without, totals.fraction))
     return Estimate(level.value, min(level.low, seen.low), max(level.value, seen.high))
 
 

@@ -1,11 +1,9 @@
-"""Totals of a topic, how much they vary from one slice of the sample to the next.
+"""Totals of a topic, their standard errors from the replicates of a sample, and 95 % confidence intervals.
 
-95 % intervals follow from that.
-
-Totals of a topic, and how much they vary from one slice of the sample to the next.
-
-Records cluster: neighbours in the log often have the same key, so records are no independent draws; windows
-are. Every standard error here follows from the differences between slices, never from the binomial formula.
+Records cluster: neighbours in the log often have the same key, so that records are no independent draws, and
+windows are. Every standard error here follows from the differences between replicates (the module `windows`
+says what these are), never from the binomial formula: simulated with bursts, its 95 % intervals contained the
+truth in 22 % of the samples, and those from the variance between windows in 92 %.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +19,7 @@ import numpy.typing as npt
 from spark_validation.results import Estimate
 
 if TYPE_CHECKING:
-    from spark_validation.key_counts import Floats
+    from spark_validation.key_counts import Bools, Floats
     from spark_validation.windows import SamplePlan
 
 
@@ -31,16 +29,16 @@ _FARTHEST = 50.0
 """On a scale of logarithms: so far away that a larger distance says no more."""
 
 
-def freedom(slices: int) -> int:
-    """The degrees of freedom of a variance from successive differences of so many slices, rounded down.
+def degrees_of_freedom(replicates: int) -> int:
+    """The degrees of freedom of a variance from successive differences of so many replicates, rounded down.
 
     These overlap, so that they tell less than as many independent ones: 2 (G - 1)² / (3 G - 4) for normal
     variables (von Neumann, Kent, Bellinson and Hart 1941, "The mean square successive difference").
     """
-    return max(1, 2 * (slices - 1) ** 2 // (3 * slices - 4))
+    return max(1, 2 * (replicates - 1) ** 2 // (3 * replicates - 4))
 
 
-def share(found: Replicated, windows: int = 0) -> Estimate:
+def share_interval(found: ReplicatedTotals, windows: int = 0) -> Estimate:
     """An estimate between 0 and 1: the interval is symmetric on the scale of ln(x / (1 - x)).
 
     Args:
@@ -49,7 +47,7 @@ def share(found: Replicated, windows: int = 0) -> Estimate:
             not to be asked.
     """
     value = min(1.0, max(0.0, float(found.total)))
-    doubt = unseen(windows) if windows and found.fraction < 1.0 else 0.0
+    doubt = largest_unseen(windows) if windows and found.fraction < 1.0 else 0.0
     if value == 0.0:
         return Estimate(0.0, 0.0, doubt)
     if value == 1.0:
@@ -58,25 +56,25 @@ def share(found: Replicated, windows: int = 0) -> Estimate:
     if deviation == 0.0:
         return Estimate.exact(value)
     centre = math.log(value / (1.0 - value))
-    half = reach(found.slices) * deviation / (value * (1.0 - value))
+    half = critical_value(found.replicates) * deviation / (value * (1.0 - value))
     return Estimate(value, _logistic(centre - half), _logistic(centre + half))
 
 
-def positive(found: Replicated) -> Estimate:
+def positive_interval(found: ReplicatedTotals) -> Estimate:
     """An estimate from 0 up: the interval is symmetric on the scale of logarithms."""
     value, deviation = float(found.total), float(found.deviation)
     if value <= 0.0 or deviation == 0.0:
         return Estimate.exact(value)
-    factor = math.exp(min(_FARTHEST, reach(found.slices) * deviation / value))
+    factor = math.exp(min(_FARTHEST, critical_value(found.replicates) * deviation / value))
     return Estimate(value, value / factor, value * factor)
 
 
-def reach(slices: int) -> float:
+def critical_value(replicates: int) -> float:
     """How many standard errors the interval reaches to either side."""
-    return student(freedom(slices))
+    return student_t(degrees_of_freedom(replicates))
 
 
-def unseen(windows: int) -> float:
+def largest_unseen(windows: int) -> float:
     """The largest share that what none of so many windows has may well have.
 
     Where it occurs it may fill a window, so windows count here and not records. A part s of the log is missed
@@ -91,7 +89,7 @@ def _logistic(x: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def student(freedom: int, tail: float = TAIL) -> float:
+def student_t(freedom: int, tail: float = TAIL) -> float:
     """The value that Student's t exceeds with a probability of `tail`.
 
     For whole degrees of freedom the distribution function is a finite sum (Abramowitz and Stegun, 26.7.3 and
@@ -119,8 +117,6 @@ def _within(angle: float, freedom: int) -> float:
     return math.sin(angle) * total
 
 
-Bools: TypeAlias = npt.NDArray[np.bool_]
-
 _ROUNDING = 1e-9
 """What a value varies by, relatively, because it is computed in floating point."""
 _MEDIAN_OF_SQUARE = 0.4549
@@ -128,12 +124,12 @@ _MEDIAN_OF_SQUARE = 0.4549
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Replicated:
-    """Estimated totals, and the same without each of the slices (the delete-one jackknife).
+class ReplicatedTotals:
+    """Estimated totals, and the same without each of the replicates (the delete-one jackknife).
 
     Attributes:
         total: Of any shape.
-        without: That shape and a last axis more: without the first slice, the second, and so on.
+        without: That shape and a last axis more: without the first replicate, the second, and so on.
         fraction: The part of the offsets that was read in partitions that were not read whole; 1 where there
             are none, and nothing is estimated.
     """
@@ -143,63 +139,64 @@ class Replicated:
     fraction: float
 
     @classmethod
-    def of(cls, slices: Floats, known: Floats, fraction: float) -> Replicated:
+    def of(cls, replicates: Floats, known: Floats, fraction: float) -> ReplicatedTotals:
         """From weighted totals.
 
         Args:
-            slices: What each slice adds. Slices are the last axis; two at least.
+            replicates: What each replicate adds. Slices are the last axis; two at least.
             known: What comes from partitions that were read whole; of one axis less.
             fraction: As the attribute.
         """
-        count = slices.shape[-1]
-        total = slices.sum(axis=-1)
-        without = known[..., None] + (total[..., None] - slices) * (count / (count - 1))
+        count = replicates.shape[-1]
+        total = replicates.sum(axis=-1)
+        without = known[..., None] + (total[..., None] - replicates) * (count / (count - 1))
         return cls(known + total, without, fraction)
 
-    def __add__(self, other: Replicated) -> Replicated:
-        return Replicated(self.total + other.total, self.without + other.without, self.fraction)
+    def __add__(self, other: ReplicatedTotals) -> ReplicatedTotals:
+        return ReplicatedTotals(self.total + other.total, self.without + other.without, self.fraction)
 
-    def __truediv__(self, other: Replicated) -> Replicated:
+    def __truediv__(self, other: ReplicatedTotals) -> ReplicatedTotals:
         """The ratio of two totals; 0 where the other is 0."""
-        return Replicated(
+        return ReplicatedTotals(
             _quotient(self.total, other.total), _quotient(self.without, other.without), self.fraction
         )
 
-    def __getitem__(self, index: int) -> Replicated:
-        return Replicated(self.total[index], self.without[index], self.fraction)
+    def __getitem__(self, index: int) -> ReplicatedTotals:
+        return ReplicatedTotals(self.total[index], self.without[index], self.fraction)
 
     @property
-    def sum(self) -> Replicated:
+    def sum(self) -> ReplicatedTotals:
         """Of all partitions: over the first axis."""
-        return Replicated(self.total.sum(axis=0), self.without.sum(axis=0), self.fraction)
+        return ReplicatedTotals(self.total.sum(axis=0), self.without.sum(axis=0), self.fraction)
 
     @property
-    def over_mean(self) -> Replicated:
+    def over_mean(self) -> ReplicatedTotals:
         """Each partition over the mean of all; 0 where there is nothing."""
         partitions = self.total.shape[0]
         whole = self.sum
-        return Replicated(
+        return ReplicatedTotals(
             _quotient(self.total * partitions, whole.total),
             _quotient(self.without * partitions, whole.without),
             self.fraction,
         )
 
     @property
-    def slices(self) -> int:
-        """How many slices there are."""
+    def replicates(self) -> int:
+        """How many replicates there are."""
         return int(self.without.shape[-1])
 
     @property
     def deviation(self) -> Any:
         """The standard error of each total.
 
-        From the differences between successive slices, so that a slow change over the log, which every slice
-        takes its part of, is not taken for chance (Wolter, *Introduction to Variance Estimation*, 2007,
-        chapter 8, estimator v2, here of delete-one values, chapter 4), with the finite population correction
-        (Cochran, *Sampling Techniques*, 1977, section 2.6).
+        From the differences between successive replicates, so that a slow change over the log, of which every
+        replicate has its part, is not taken for chance: Wolter, *Introduction to Variance Estimation*, 2nd
+        ed., 2007, chapter 8 (systematic sampling), estimator v2, here of the delete-one values of the
+        jackknife (chapter 4), with the finite population correction 1 - f (Cochran, *Sampling Techniques*,
+        3rd ed., 1977, section 2.6).
         """
         squares = np.diff(self.without, axis=-1) ** 2
-        return self._error(squares.sum(axis=-1) / (self.slices - 1))
+        return self._error(squares.sum(axis=-1) / (self.replicates - 1))
 
     @property
     def noise(self) -> Any:
@@ -212,7 +209,9 @@ class Replicated:
 
     def _error(self, square: Floats) -> Any:
         """The standard error for a mean squared difference of neighbouring delete-one values."""
-        variance = square * ((self.slices - 1) ** 2 / (2 * self.slices)) * max(0.0, 1.0 - self.fraction)
+        variance = (
+            square * ((self.replicates - 1) ** 2 / (2 * self.replicates)) * max(0.0, 1.0 - self.fraction)
+        )
         found = np.sqrt(variance)
         return np.where(found <= _ROUNDING * np.abs(self.total), 0.0, found)
 
@@ -229,37 +228,37 @@ class Weighting:
     Attributes:
         weights: For each partition, for how many offsets one that was read stands.
         census: For each partition whether it was read whole.
-        slices: How many slices there are.
+        replicates: How many replicates there are.
         windows: How many windows were read in partitions that were not read whole.
         fraction: The part of the offsets of these partitions that was read; 1 where there are none.
     """
 
     weights: Floats
-    census: Bools
-    slices: int
+    read_whole: Bools
+    replicates: int
     windows: int
     fraction: float
 
     @classmethod
     def of(cls, plan: SamplePlan) -> Weighting:
         """Of what a plan reads."""
-        census = np.array(plan.census, dtype=bool)
-        population = sum(span.records for span in plan.spans if not census[span.partition])
-        read = sum(int(n) for n, whole in zip(plan.offsets_read, census, strict=True) if not whole)
-        windows = sum(1 for window in plan.windows if not census[window.partition])
+        read_whole = np.array(plan.read_whole, dtype=bool)
+        population = sum(span.records for span in plan.spans if not read_whole[span.partition])
+        read = sum(int(n) for n, whole in zip(plan.offsets_read, read_whole, strict=True) if not whole)
+        windows = sum(1 for window in plan.windows if not read_whole[window.partition])
         fraction = read / population if population else 1.0
-        return cls(np.array(plan.weights), census, plan.slices, windows, fraction)
+        return cls(np.array(plan.weights), read_whole, plan.replicates, windows, fraction)
 
-    def by_partition(self, counts: npt.NDArray[Any]) -> Replicated:
-        """Totals of each partition, of counts by partition and slice."""
+    def by_partition(self, counts: npt.NDArray[Any]) -> ReplicatedTotals:
+        """Totals of each partition, of counts by partition and replicate."""
         weighted = counts * self.weights[:, None]
-        known = np.where(self.census, weighted.sum(axis=1), 0.0)
-        return Replicated.of(np.where(self.census[:, None], 0.0, weighted), known, self.fraction)
+        known = np.where(self.read_whole, weighted.sum(axis=1), 0.0)
+        return ReplicatedTotals.of(np.where(self.read_whole[:, None], 0.0, weighted), known, self.fraction)
 
-    def whole(self, counts: npt.NDArray[Any]) -> Replicated:
-        """The total of the topic, of counts by partition and slice."""
+    def whole(self, counts: npt.NDArray[Any]) -> ReplicatedTotals:
+        """The total of the topic, of counts by partition and replicate."""
         return self.by_partition(counts).sum
 
-    def placed(self, totals: Floats) -> Replicated:
-        """Totals as `tally.Placement` has them: the last column is known, the others are slices."""
-        return Replicated.of(totals[..., :-1], totals[..., -1], self.fraction)
+    def placed(self, totals: Floats) -> ReplicatedTotals:
+        """Totals of a `key_counts.KeyPlacement`: the last column is known, the others are replicates."""
+        return ReplicatedTotals.of(totals[..., :-1], totals[..., -1], self.fraction)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from spark_validation import analysis
 from spark_validation.configuration import is_sensitive
 from spark_validation.errors import ReadingFailed
-from spark_validation.key_counts import Layout, Tally, candidates
-from spark_validation.measure import records, reducers, tally
+from spark_validation.key_counts import CountsLayout, KeyCounts, candidate_counts
+from spark_validation.measure import count_keys, records, reducers
 from spark_validation.windows import SamplePlan, plan_windows
 
 if TYPE_CHECKING:
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_validation.analysis import Group
-    from spark_validation.results import Limits, TopicResult
+    from spark_validation.analysis import ReaderGroup
+    from spark_validation.results import SkewLimits, TopicResult
     from spark_validation.windows import Span
 
 
 _CONNECT_DEFAULT = 16
 
 
-def slots(spark: SparkSession) -> int:
+def task_slots(spark: SparkSession) -> int:
     """Task slots of a session.
 
     A Spark Connect client cannot ask for its server's, unless the server's configuration says them.
@@ -40,11 +40,11 @@ def slots(spark: SparkSession) -> int:
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether the session's JVM is out of reach, behind Spark Connect."""
+    """Return whether the session's JVM is out of reach, behind Spark Connect."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-Tell: TypeAlias = Callable[[int, int, str], None]
+ProgressCallback: TypeAlias = Callable[[int, int, str], None]
 """Takes tasks that are done, tasks in all, and the phase; it is called from another thread."""
 
 READING = "reading"
@@ -55,20 +55,20 @@ _JOIN_S = 5.0
 
 
 @contextmanager
-def following(spark: SparkSession, tell: Tell | None) -> Iterator[None]:
-    """Tell how far Spark is while the body runs; through Spark Connect nobody can.
+def reporting_progress(spark: SparkSession, on_progress: ProgressCallback | None) -> Iterator[None]:
+    """Report how far Spark is while the body runs; a Spark Connect client cannot know.
 
     Args:
         spark: Runs one count at a time.
-        tell: What to call, whenever something changed; None for nobody.
+        on_progress: Called whenever something changed; None for no one.
     """
-    if tell is None or is_connect(spark):
+    if on_progress is None or is_connect(spark):
         yield
         return
     from pyspark import InheritableThread
 
     over = threading.Event()
-    watch = _Watch(spark.sparkContext, tell)
+    watch = _Watch(spark.sparkContext, on_progress)
     # Its JVM side ends with it.
     thread = InheritableThread(target=watch.run, args=(over,), session=spark)
     thread.daemon = True
@@ -83,9 +83,9 @@ def following(spark: SparkSession, tell: Tell | None) -> Iterator[None]:
 class _Watch:
     """Watches the job of a count: its first stage reads, the others count."""
 
-    def __init__(self, context: Any, tell: Tell) -> None:
+    def __init__(self, context: Any, on_progress: ProgressCallback) -> None:
         self._tracker = context.statusTracker()
-        self._tell = tell
+        self._on_progress = on_progress
         self._last: tuple[int, int, str] | None = None
 
     def run(self, over: threading.Event) -> None:
@@ -93,7 +93,7 @@ class _Watch:
             now = self._now()
             if now is not None and now != self._last and not over.is_set():
                 self._last = now
-                self._tell(*now)
+                self._on_progress(*now)
 
     def _now(self) -> tuple[int, int, str] | None:
         active = self._tracker.getActiveJobsIds()
@@ -176,9 +176,9 @@ def run_topic(
     kafka: Mapping[str, str],
     settings: JobSettings,
     *,
-    limits: Limits,
-    groups: Sequence[Group] = (),
-    tell: Tell | None = None,
+    limits: SkewLimits,
+    groups: Sequence[ReaderGroup] = (),
+    on_progress: ProgressCallback | None = None,
     spans_now: Callable[[], Sequence[Span]] | None = None,
 ) -> TopicResult:
     """Sample a topic, or read it whole, and analyse what was counted.
@@ -191,7 +191,7 @@ def run_topic(
         settings: What is read, and what is said of it.
         limits: The topic's policy, for advice.
         groups: Declared groups that read the topic, as `analysis.analyse` takes them.
-        tell: Told how far Spark is; see `progress.following`.
+        on_progress: Called with how far Spark is; see `reporting_progress`.
         spans_now: Reads the spans once more, to find what retention removed during the job.
 
     Raises:
@@ -208,11 +208,16 @@ def run_topic(
 
     def once(wanted: int) -> tuple[TopicResult, SamplePlan]:
         plan = plan_windows(spans, records=wanted, seed=settings.seed)
-        counts = tuple(candidates(len(spans), settings.what_if))
-        layout = Layout(
-            len(spans), plan.slices, plan.weights, plan.census, counts, keep_keys=settings.show_keys
+        what_if_counts = tuple(candidate_counts(len(spans), settings.what_if))
+        layout = CountsLayout(
+            len(spans),
+            plan.replicates,
+            plan.weights,
+            plan.read_whole,
+            what_if_counts,
+            keep_keys=settings.show_keys,
         )
-        counted = _counted(spark, name, plan, layout, placed, tell)
+        counted = _counted(spark, name, plan, layout, placed, on_progress)
         result = analysis.analyse(
             name,
             counted,
@@ -248,12 +253,12 @@ def _counted(
     spark: SparkSession,
     name: str,
     plan: SamplePlan,
-    layout: Layout,
+    layout: CountsLayout,
     kafka: Mapping[str, str],
-    tell: Tell | None,
-) -> Tally:
+    on_progress: ProgressCallback | None,
+) -> KeyCounts:
     if not plan.records:
-        return Tally.empty(layout)
-    parts = reducers(plan.records, slots(spark))
-    with following(spark, tell):
-        return tally(records(spark, name, plan, kafka), layout, reducers=parts, group=plan.full)
+        return KeyCounts.empty(layout)
+    parts = reducers(plan.records, task_slots(spark))
+    with reporting_progress(spark, on_progress):
+        return count_keys(records(spark, name, plan, kafka), layout, reducers=parts, group=plan.full)

@@ -21,7 +21,7 @@ _LARGE = 1024
 """A partition count above which only multiples are tried."""
 
 
-def candidates(partitions: int, asked: Sequence[int]) -> tuple[int, ...]:
+def candidate_counts(partitions: int, asked: Sequence[int]) -> tuple[int, ...]:
     """What is asked for, the present count, and larger counts among which advice may choose.
 
     These are multiples (a key then moves only to new partitions), and counts with many divisors (consumer
@@ -47,6 +47,7 @@ def _divisors(count: int) -> int:
 
 
 Floats: TypeAlias = npt.NDArray[np.float64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
 
 HOT_KEYS = 50
 """How many of the most frequent keys are looked at one by one."""
@@ -61,12 +62,12 @@ NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """How a tally is laid out: what all reducers of one topic share.
+class CountsLayout:
+    """How key counts is laid out: what all reducers of one topic share.
 
     Attributes:
         partitions: The topic's partition count.
-        slices: How many replicates the sample has.
+        replicates: How many replicates the sample has.
         weights: For each partition, for how many records a read one stands.
         census: For each partition whether it is read whole.
         candidates: Partition counts to place the keys on.
@@ -74,9 +75,9 @@ class Layout:
     """
 
     partitions: int
-    slices: int
+    replicates: int
     weights: tuple[float, ...]
-    census: tuple[bool, ...]
+    read_whole: tuple[bool, ...]
     candidates: tuple[int, ...] = ()
     keep_keys: bool = False
 
@@ -89,7 +90,7 @@ class HotKey:
         digest: SHA-256 of the key, as hexadecimal text.
         length: Bytes of the key.
         key: The key itself; None unless it may be shown.
-        records: Its records in the sample, by partition and slice.
+        records: Its records in the sample, by partition and replicate.
         bytes: Their keys' and values' bytes, alike.
     """
 
@@ -101,16 +102,16 @@ class HotKey:
 
 
 @dataclass(slots=True, eq=False)
-class Placement:
+class KeyPlacement:
     """The sampled keys placed on another number of partitions.
 
     All are weighted: they stand for the records of the topic. The last column holds what comes from
     partitions that were read whole, the others hold one replicate each.
 
     Attributes:
-        records: Records by new partition and slice (count by (slices + 1)).
+        records: Records by new partition and replicate (count by (replicates + 1)).
         bytes: Bytes, alike.
-        records_moved: Records of keys that change their partition, by slice (slices + 1).
+        records_moved: Records of keys that change their partition, by replicate (replicates + 1).
         keys_moved: Keys that change their partition, of the keys in the sample.
     """
 
@@ -121,8 +122,10 @@ class Placement:
 
 
 @dataclass(slots=True, eq=False)
-class Tally:
-    """The counts of a sample. Arrays of partitions by slices unless said otherwise; they count what was read.
+class KeyCounts:
+    """The key counts of a sample: of what was read, not of the topic.
+
+    Arrays are of partitions by replicates (int64) unless said otherwise.
 
     Attributes:
         records: Records.
@@ -136,9 +139,9 @@ class Tally:
         shared_keys: Keys that lie on more than one partition.
         shared_records: Records of these keys.
         multiplicity: Distinct keys with 1, 2, … records (MULTIPLICITIES; the last counts all that have more).
-        incidence: Distinct keys that are in 1, 2, … slices (slices).
+        incidence: Distinct keys that are in 1, 2, … replicates (replicates).
         fits: For each partitioner of hashing.PARTITIONERS, records with a key that lie where it puts them
-            (partitioners by partitions by slices).
+            (partitioners by partitions by replicates).
         fits_none: Records with a key that lie where none of them puts them.
         earlier: For each smaller partition count c, at index c - 1, records that lie where murmur2 puts them
             on c partitions, and not where it puts them now (partitions - 1).
@@ -168,13 +171,13 @@ class Tally:
     earlier_last_ms: Int64s
     later: Int64s
     later_first_ms: Int64s
-    placements: dict[int, Placement]
+    placements: dict[int, KeyPlacement]
     hot: list[HotKey]
 
     @classmethod
-    def empty(cls, layout: Layout) -> Tally:
+    def empty(cls, layout: CountsLayout) -> KeyCounts:
         """Nothing counted yet."""
-        shape = layout.partitions, layout.slices
+        shape = layout.partitions, layout.replicates
         older = max(0, layout.partitions - 1) if layout.partitions <= MOST_EARLIER else 0
 
         def zeros(*of: int) -> Int64s:
@@ -192,7 +195,7 @@ class Tally:
             shared_keys=0,
             shared_records=0,
             multiplicity=zeros(MULTIPLICITIES),
-            incidence=zeros(layout.slices),
+            incidence=zeros(layout.replicates),
             fits=zeros(len(PARTITIONERS), *shape),
             fits_none=zeros(*shape),
             earlier=zeros(older),
@@ -200,10 +203,10 @@ class Tally:
             later=zeros(older),
             later_first_ms=np.full(older, NEVER),
             placements={
-                count: Placement(
-                    np.zeros((count, layout.slices + 1)),
-                    np.zeros((count, layout.slices + 1)),
-                    np.zeros(layout.slices + 1),
+                count: KeyPlacement(
+                    np.zeros((count, layout.replicates + 1)),
+                    np.zeros((count, layout.replicates + 1)),
+                    np.zeros(layout.replicates + 1),
                     0,
                 )
                 for count in layout.candidates
@@ -211,7 +214,7 @@ class Tally:
             hot=[],
         )
 
-    def merge(self, other: Tally, layout: Layout) -> None:
+    def merge(self, other: KeyCounts, layout: CountsLayout) -> None:
         """Take in the counts of another reducer, whose keys are other keys."""
         for field in fields(self):
             mine, theirs = getattr(self, field.name), getattr(other, field.name)
@@ -244,16 +247,16 @@ def hottest(keys: list[HotKey], weights: Floats) -> list[HotKey]:
     return [keys[n] for n in order if n in chosen]
 
 
-def pack(tally: Tally) -> bytes:
+def pack(counts: KeyCounts) -> bytes:
     """A tally as bytes: arrays in NumPy's own format, nothing that could run."""
     arrays: dict[str, Any] = {}
-    for field in fields(tally):
+    for field in fields(counts):
         if field.name not in {"placements", "hot"}:
-            arrays[field.name] = np.asarray(getattr(tally, field.name))
-    for count, placement in tally.placements.items():
+            arrays[field.name] = np.asarray(getattr(counts, field.name))
+    for count, placement in counts.placements.items():
         for field in fields(placement):
             arrays[f"placement/{count}/{field.name}"] = np.asarray(getattr(placement, field.name))
-    for number, key in enumerate(tally.hot):
+    for number, key in enumerate(counts.hot):
         cells = np.flatnonzero(key.records.reshape(-1))
         arrays[f"hot/{number}/digest"] = np.frombuffer(bytes.fromhex(key.digest), np.uint8)
         arrays[f"hot/{number}/cells"] = np.stack(
@@ -266,20 +269,20 @@ def pack(tally: Tally) -> bytes:
     return buffer.getvalue()
 
 
-def unpack(data: bytes, layout: Layout) -> Tally:
+def unpack(data: bytes, layout: CountsLayout) -> KeyCounts:
     """The tally of `pack`."""
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-        tally = Tally.empty(layout)
-        for field in fields(tally):
+        counts = KeyCounts.empty(layout)
+        for field in fields(counts):
             if field.name not in {"placements", "hot"}:
                 value = arrays[field.name]
-                setattr(tally, field.name, int(value) if value.ndim == 0 else value)
-        for count, placement in tally.placements.items():
+                setattr(counts, field.name, int(value) if value.ndim == 0 else value)
+        for count, placement in counts.placements.items():
             for field in fields(placement):
                 value = arrays[f"placement/{count}/{field.name}"]
                 setattr(placement, field.name, int(value) if value.ndim == 0 else value)
-        tally.hot = list(_hot_of(arrays, tally.records.shape))
-    return tally
+        counts.hot = list(_hot_of(arrays, counts.records.shape))
+    return counts
 
 
 def _hot_of(arrays: Any, shape: tuple[int, ...]) -> Iterator[HotKey]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from spark_validation import counting as grouping
-from spark_validation.counting import count
+from spark_validation.counting import count_rows
 from spark_validation.errors import group_id
-from spark_validation.key_counts import Layout, Tally, pack, unpack
+from spark_validation.key_counts import CountsLayout, KeyCounts, pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -32,7 +32,7 @@ RECORDS_PER_REDUCER = 750_000
 MOST_COLLECTED = 16
 """How many tallies come to the driver: more are merged before, so that its memory does not grow with them."""
 GROUPED = ("key", "partition", "size", "first", "last")
-"""The columns of grouped records, before those of each slice's records."""
+"""The columns of grouped records, before those of each replicate's records."""
 
 
 def reducers(records: int, slots: int) -> int:
@@ -40,7 +40,7 @@ def reducers(records: int, slots: int) -> int:
     return max(slots, -(-records // RECORDS_PER_REDUCER))
 
 
-def tally(records: DataFrame, layout: Layout, *, reducers: int, group: bool = False) -> Tally:
+def count_keys(records: DataFrame, layout: CountsLayout, *, reducers: int, group: bool = False) -> KeyCounts:
     """Count records, all of a key in one place.
 
     Args:
@@ -54,43 +54,46 @@ def tally(records: DataFrame, layout: Layout, *, reducers: int, group: bool = Fa
     of = grouping.of_groups if group else grouping.of_records
 
     def counted(batches: Iterable[Any]) -> Iterator[Any]:
-        yield _packed(count(of(batches, layout.partitions, layout.slices), layout))
+        yield _packed(count_rows(of(batches, layout.partitions, layout.replicates), layout))
 
     def merged(batches: Iterable[Any]) -> Iterator[Any]:
-        parts = (part.as_py() for batch in batches for part in batch.column("tally"))
+        parts = (part.as_py() for batch in batches for part in batch.column("counts"))
         yield _packed(_merged(parts, layout))
 
-    prepared = _grouped(records, layout.slices) if group else records
-    packed = prepared.repartition(reducers, "key").mapInArrow(counted, "tally binary")
+    prepared = _grouped(records, layout.replicates) if group else records
+    packed = prepared.repartition(reducers, "key").mapInArrow(counted, "counts binary")
     if reducers > MOST_COLLECTED:
-        packed = packed.repartition(MOST_COLLECTED).mapInArrow(merged, "tally binary")
-    return _merged((bytes(row.tally) for row in packed.collect()), layout)
+        packed = packed.repartition(MOST_COLLECTED).mapInArrow(merged, "counts binary")
+    return _merged((bytes(row.counts) for row in packed.collect()), layout)
 
 
-def _packed(tally: Tally) -> Any:
+def _packed(counts: KeyCounts) -> Any:
     import pyarrow as pa
 
-    return pa.RecordBatch.from_pydict({"tally": pa.array([pack(tally)], pa.binary())})
+    return pa.RecordBatch.from_pydict({"counts": pa.array([pack(counts)], pa.binary())})
 
 
-def _merged(parts: Iterable[bytes], layout: Layout) -> Tally:
-    total = Tally.empty(layout)
+def _merged(parts: Iterable[bytes], layout: CountsLayout) -> KeyCounts:
+    total = KeyCounts.empty(layout)
     for part in parts:
         total.merge(unpack(part, layout), layout)
     return total
 
 
-def _grouped(records: DataFrame, slices: int) -> DataFrame:
-    """One row for each key and partition, with the columns GROUPED and the records of each slice."""
+def _grouped(records: DataFrame, replicates: int) -> DataFrame:
+    """One row for each key and partition, with the columns GROUPED and the records of each replicate."""
     return records.groupBy("key", "partition").agg(
         F.sum("size").alias("size"),
         F.min("at").alias("first"),
         F.max("at").alias("last"),
-        *(F.count_if(F.col("slice") == number).alias(f"slice_{number}") for number in range(slices)),
+        *(
+            F.count_if(F.col("replicate") == number).alias(f"replicate_{number}")
+            for number in range(replicates)
+        ),
     )
 
 
-COLUMNS = ("partition", "slice", "key", "size", "at")
+COLUMNS = ("partition", "replicate", "key", "size", "at")
 
 _FULL = {
     "kafka.max.poll.records": "500000",
@@ -126,25 +129,25 @@ def records(spark: SparkSession, topic: str, plan: SamplePlan, kafka: Mapping[st
     options["kafka.group.id"] = group_id(options)
     if plan.full:
         return _whole(spark, topic, plan, options)
-    by_slice: dict[int, list[Window]] = defaultdict(list)
+    by_replicate: dict[int, list[Window]] = defaultdict(list)
     for window in plan.windows:
-        by_slice[window.slice].append(window)
+        by_replicate[window.replicate].append(window)
     scans = [
         _shaped(_scan(spark, topic, windows, options), F.lit(number).cast("int"))
-        for number, windows in sorted(by_slice.items())
+        for number, windows in sorted(by_replicate.items())
     ]
     return reduce(lambda one, other: one.unionAll(other), scans)
 
 
 def _whole(spark: SparkSession, topic: str, plan: SamplePlan, options: Mapping[str, str]) -> DataFrame:
-    """Every record, in one scan; a record's slice is that of the window that holds its offset."""
+    """Every record, in one scan; a record's replicate is that of the window that holds its offset."""
     spans = [span for span in plan.spans if span.records]
     scan = _scan(spark, topic, spans, options)
     starts = F.array(*[F.lit(span.start).cast("long") for span in plan.spans])
     lengths = F.array(*[F.lit(span.records).cast("long") for span in plan.spans])
     place = F.col("offset") - starts[F.col("partition")]
-    # The last g with floor(records * g / slices) <= place.
-    number = F.floor(((place + 1) * plan.slices - 1) / lengths[F.col("partition")]).cast("int")
+    # The last g with floor(records * g / replicates) <= place.
+    number = F.floor(((place + 1) * plan.replicates - 1) / lengths[F.col("partition")]).cast("int")
     return _shaped(scan, number)
 
 
@@ -168,7 +171,7 @@ def _shaped(scan: DataFrame, number: Column) -> DataFrame:
     size = F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))
     return scan.select(
         "partition",
-        number.alias("slice"),
+        number.alias("replicate"),
         "key",
         size.cast("long").alias("size"),
         F.unix_millis("timestamp").alias("at"),

@@ -32,7 +32,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SkewLimits:
     """The skew policy of a manifest, as advice needs it; None where nothing is declared.
 
     Attributes:
@@ -82,7 +82,7 @@ class PartitionResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Imbalance:
     """How unevenly partitions are filled.
 
     Attributes:
@@ -175,7 +175,7 @@ class GroupResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class SkewCause:
     """One thing that explains how the keys lie.
 
     Attributes:
@@ -222,7 +222,7 @@ class SampleResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SkewFinding:
     """What a rule of the catalogue (KF5xx) says of a topic; severity is `error`, `warning` or `info`."""
 
     code: str
@@ -232,7 +232,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SkewVerdict:
     """A topic against its declared policy.
 
     Attributes:
@@ -255,8 +255,8 @@ class TopicResult:
         advice: What to do, in sentences computed from the data.
         sample: What was read.
         partitions: By number.
-        by_records: The spread of records.
-        by_bytes: The spread of bytes.
+        by_records: The imbalance of records.
+        by_bytes: The imbalance of bytes.
         distinct_keys: Of the topic.
         sampled_distinct_keys: In the sample.
         null_key_share: Records without a key, 0 to 1.
@@ -271,12 +271,12 @@ class TopicResult:
 
     name: str
     diagnosis: str
-    causes: tuple[Cause, ...]
+    causes: tuple[SkewCause, ...]
     advice: tuple[str, ...]
     sample: SampleResult
     partitions: tuple[PartitionResult, ...]
-    by_records: Spread
-    by_bytes: Spread
+    by_records: Imbalance
+    by_bytes: Imbalance
     distinct_keys: Estimate
     sampled_distinct_keys: int
     null_key_share: Estimate
@@ -284,12 +284,12 @@ class TopicResult:
     hot_keys: tuple[HotKeyResult, ...] = ()
     what_if: tuple[WhatIf, ...] = ()
     groups: tuple[GroupResult, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    policy: Verdict | None = None
+    findings: tuple[SkewFinding, ...] = ()
+    policy: SkewVerdict | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SkewReport:
     """The analysis of topics of one cluster.
 
     Attributes:
@@ -312,15 +312,15 @@ FORMAT_VERSION = 1
 T = TypeVar("T")
 
 
-def to_json(report: Report) -> str:
+def to_json(report: SkewReport) -> str:
     """The report as JSON, which ends with a newline."""
     return json.dumps({"format_version": FORMAT_VERSION, **_plain(report)}, indent=1, allow_nan=False) + "\n"
 
 
-def from_document(document: dict[str, Any]) -> Report:
+def from_document(document: dict[str, Any]) -> SkewReport:
     """The report of a JSON document that the schema accepts."""
     plain = {name: value for name, value in document.items() if name != "format_version"}
-    return typing.cast("Report", _built(Report, plain))
+    return typing.cast("SkewReport", _built(SkewReport, plain))
 
 
 def _plain(value: Any) -> Any:

@@ -221,9 +221,9 @@ def _begin(gateway: Any, wanted: dict[str, str], settings: SessionSettings, fold
 
 def _cause(error: Exception) -> str:
     """The innermost Java exception in one line, as the end of a sentence."""
-    from spark_validation.errors import chain
+    from spark_validation.errors import java_causes
 
-    causes = chain(error)
+    causes = java_causes(error)
     return f": {causes[-1].line}" if causes else ""
 
 

@@ -29,9 +29,9 @@ from py4j.protocol import Py4JJavaError
 from spark_validation import __version__
 from spark_validation.admin import admin, java_properties
 from spark_validation.configuration import is_local, secrets, session_settings, zipped
-from spark_validation.errors import JobFailed, SkewError, chain, translated
+from spark_validation.errors import JobFailed, SkewError, java_causes, translated
 from spark_validation.job import RECORDS, JobSettings, run_topic
-from spark_validation.results import Limits, Report, to_json
+from spark_validation.results import SkewLimits, SkewReport, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -147,7 +147,7 @@ def _replace(spark: SparkSession, system: Any, source: Any, target: Any) -> None
         context = fs.FileContext.getFileContext(target.toUri(), system.getConf())
         context.rename(source, target, options)
     except Py4JJavaError as error:
-        if not any(_NO_CONTEXT in cause.names for cause in chain(error)):
+        if not any(_NO_CONTEXT in cause.names for cause in java_causes(error)):
             raise
         system.delete(target, False)
         if not system.rename(source, target):
@@ -226,14 +226,14 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> None:
         for topic, found in spans.items():
             with _one_line(topic, hide):
                 now = partial(client.spans, topic)
-                result = run_topic(spark, topic, found, kafka, settings, limits=Limits(), spans_now=now)
+                result = run_topic(spark, topic, found, kafka, settings, limits=SkewLimits(), spans_now=now)
                 results.append(result)
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    report = Report(__version__, cluster_id, given.cluster_name, created, tuple(results))
+    report = SkewReport(__version__, cluster_id, given.cluster_name, created, tuple(results))
     try:
         write(spark, given.output, to_json(report))
     except Exception as error:
-        if not (causes := chain(error)):
+        if not (causes := java_causes(error)):
             raise
         raise JobFailed(
             f"the report cannot be written to {given.output}: {causes[0].line}",

@@ -1,9 +1,13 @@
-"""Which offsets of a topic are read: windows, spread over every partition and over time.
+"""The offsets of a topic that are read: windows, spread over every partition and over time.
 
-Every partition is cut into as many strata of equal length as it has windows, and one window lies at a random
-place in each stratum. The window of stratum g in all partitions together is the g-th *replicate*: a small
-sample of the whole topic. How much the replicates differ tells how sure an estimate is, however records
-cluster.
+Every partition is cut into G parts of equal length, and one window lies at a random place in each part. The
+g-th windows of all partitions together are the g-th *replicate*: a small sample of the whole topic. This is
+replicated sampling (Deming, *Sample Design in Business Research*, 1960; "random groups" in Wolter,
+*Introduction to Variance Estimation*, 2nd ed., 2007, chapter 2): how much the replicates differ says how sure
+an estimate is, however records cluster. A partition that is read whole is cut into the same parts, and its
+records have a replicate too, but it adds nothing to a standard error.
+
+The JSON report calls replicates `slices`, as its format 1 was made with that name.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
 WINDOWS = 128
 """Windows of a whole topic, unless its partitions are too many for that: each costs a seek and a task."""
 FEWEST_PER_PARTITION = 4
-"""Windows of a partition, below which the spread between windows tells nothing."""
+"""Windows of a partition, below which the variance between windows says nothing."""
 MOST_PER_PARTITION = 16
 SMALLEST = 25
 """Records of a window, below which its seek costs more than it brings."""
@@ -50,10 +54,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Offsets that are read: `start` up to, and without, `end`, as replicate number `slice`."""
+    """Offsets that are read: `start` up to, and without, `end`, by replicate number `replicate`."""
 
     partition: int
-    slice: int
+    replicate: int
     start: int
     end: int
 
@@ -64,13 +68,13 @@ class SamplePlan:
 
     Attributes:
         spans: One for each partition, by number, without a gap.
-        slices: How many replicates there are.
-        windows: By partition and slice. The windows of a partition are of equal length (to one record).
+        replicates: How many replicates there are.
+        windows: By partition and replicate. The windows of a partition are of equal length (to one record).
         seed: Of the random places.
     """
 
     spans: tuple[Span, ...]
-    slices: int
+    replicates: int
     windows: tuple[Window, ...]
     seed: int
 
@@ -81,11 +85,11 @@ class SamplePlan:
 
     @property
     def full(self) -> bool:
-        """Whether every offset is read."""
+        """Return whether every offset is read."""
         return self.records == sum(span.records for span in self.spans)
 
     @property
-    def census(self) -> tuple[bool, ...]:
+    def read_whole(self) -> tuple[bool, ...]:
         """For each partition whether all of it is read: nothing is estimated there."""
         read = self.offsets_read
         return tuple(read[span.partition] == span.records for span in self.spans)
@@ -118,28 +122,28 @@ def plan_windows(spans: Sequence[Span], *, records: int, seed: int, windows: int
     """
     total = sum(span.records for span in spans)
     filled = sum(1 for span in spans if span.records)
-    slices = max(FEWEST_PER_PARTITION, min(MOST_PER_PARTITION, windows // max(1, filled)))
+    replicates = max(FEWEST_PER_PARTITION, min(MOST_PER_PARTITION, windows // max(1, filled)))
     share = min(1.0, records / total) if total else 1.0
     chosen: list[Window] = []
     random = np.random.default_rng(seed)
     for span in spans:
-        wanted = max(round(span.records * share), min(span.records, SMALLEST * slices))
+        wanted = max(round(span.records * share), min(span.records, SMALLEST * replicates))
         # Too little would be skipped between windows for reading it not to be cheaper.
         whole = wanted * 10 >= span.records * 9
-        chosen += _windows(span, slices, span.records if whole else wanted, random)
-    return SamplePlan(tuple(spans), slices, tuple(chosen), seed)
+        chosen += _windows(span, replicates, span.records if whole else wanted, random)
+    return SamplePlan(tuple(spans), replicates, tuple(chosen), seed)
 
 
-def _windows(span: Span, slices: int, wanted: int, random: np.random.Generator) -> list[Window]:
-    """One window in each stratum of a partition; together they have `wanted` offsets, or a few less."""
-    edges = [span.start + span.records * number // slices for number in range(slices + 1)]
+def _windows(span: Span, replicates: int, wanted: int, random: np.random.Generator) -> list[Window]:
+    """Place one window in each part of a partition; together they have `wanted` offsets, or a few less."""
+    edges = [span.start + span.records * number // replicates for number in range(replicates + 1)]
     if wanted == span.records:
         return [
             Window(span.partition, number, start, end)
             for number, (start, end) in enumerate(itertools.pairwise(edges))
             if end > start
         ]
-    size = wanted // slices
+    size = wanted // replicates
     found = []
     for number, (start, end) in enumerate(itertools.pairwise(edges)):
         first = start + int(random.integers(0, end - start - size + 1))

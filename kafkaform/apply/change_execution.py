@@ -6,7 +6,7 @@ It also knows who is told of it: whoever waits, and the record.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafkaform.apply.preconditions import REPLACED, Moved, remaining
 from kafkaform.core.apply_result import AGAIN, ResourceResult, Result
@@ -18,7 +18,6 @@ from kafkaform.core.errors import (
     RequestRejected,
 )
 from kafkaform.core.model import Delete, Status
-from kafkaform.core.operations import AlterConfigs
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -38,24 +37,6 @@ _MADEAGAIN = Moved(
     "deleted, but somebody made it again since, with another id",
     "stop what makes it again (a producer, where brokers create topics by themselves), then plan anew",
 )
-
-
-class Sort(NamedTuple):
-    """A sort of operations; one resource has at most one of each.
-
-    Attributes:
-        type: The operation.
-        in_sync: Whether it is one that waits for replicas to be in sync.
-    """
-
-    type: type[Operation]
-    in_sync: bool = False
-
-
-def sort_of(operation: Operation) -> Sort:
-    """The sort of an operation."""
-    waits = isinstance(operation, AlterConfigs) and operation.least_in_sync > 0
-    return Sort(type(operation), waits)
 
 
 @dataclass(slots=True)
@@ -138,13 +119,13 @@ class Pending:
             return
         self.deferred = left.deferred
         still = KINDS[self.planned.ref.kind].operations(left.change) if left.change else ()
-        open_sorts = {*map(sort_of, still)}
-        for operation in [o for o in self.unsure if sort_of(o) not in open_sorts]:
+        open_phases = {operation.phase for operation in still}
+        for operation in [o for o in self.unsure if o.phase not in open_phases]:
             self.unsure.remove(operation)
             self.done.append(operation)
         if left.change is None:
             self.settle(Result.APPLIED if self.done else Result.ALREADY)
-        elif self.unsure or any(sort_of(o) in open_sorts for o in self.done):
+        elif self.unsure or any(operation.phase in open_phases for operation in self.done):
             self.unverified = "the cluster does not show it"
         elif self.error is not None:
             self.settle(Result.FAILED, self.error.message, self.error.hint)

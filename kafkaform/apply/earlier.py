@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kafkaform.audit.entries import AuditEntry
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import AuditReader, Cluster, ResourceReader
     from kafkaform.core.model import Change, Plan, ResourceRef
 
 _NOWHERE = AuditSettings(topic=False)
@@ -118,7 +118,7 @@ def _is_comparable(entry: AuditEntry) -> bool:
 
 
 def read_earlier(
-    cluster: Cluster, audit: AuditSettings, cluster_id: str, kept: AuditSettings | None = None
+    cluster: AuditReader, audit: AuditSettings, cluster_id: str, kept: AuditSettings | None = None
 ) -> EarlierApplies:
     """The applies to a cluster, as far as a record was kept.
 
@@ -138,7 +138,7 @@ def read_earlier(
     return EarlierApplies([entry for entry in entries if entry.cluster_id == cluster_id], kept)
 
 
-def already_there(plan: Plan, refs: Iterable[ResourceRef], cluster: Cluster) -> frozenset[ResourceRef]:
+def already_there(plan: Plan, refs: Iterable[ResourceRef], cluster: ResourceReader) -> frozenset[ResourceRef]:
     """Those of some changes of a plan of which the cluster lacks nothing.
 
     Raises:

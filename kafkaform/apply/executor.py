@@ -10,10 +10,10 @@ from threading import Event
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.apply.batches import batches
-from kafkaform.apply.change_execution import NO_JOURNAL, Observer, Pending, Sort, sort_of
-from kafkaform.apply.moves.context import Conduct
-from kafkaform.apply.moves.reassignment import Mover
-from kafkaform.apply.moves.throttle_journal import NO_LEDGER
+from kafkaform.apply.change_execution import NO_JOURNAL, Observer, Pending
+from kafkaform.apply.moves.context import MoveContext
+from kafkaform.apply.moves.reassignment import Reassigner
+from kafkaform.apply.moves.throttle_journal import NO_THROTTLE_JOURNAL
 from kafkaform.apply.preconditions import concerned
 from kafkaform.cluster.protocol import SETTLE_TIMEOUT_S
 from kafkaform.core.apply_result import ApplyReport, Result
@@ -28,26 +28,16 @@ from kafkaform.core.errors import (
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import Status
 from kafkaform.core.moves import MoveOptions
-from kafkaform.core.operations import (
-    AddPartitions,
-    AlterConfigs,
-    CommitInitialOffsets,
-    CreateTopic,
-    DeleteGroup,
-    DeleteTopic,
-    Operation,
-    Reassign,
-    ResetOffsets,
-)
+from kafkaform.core.operations import AlterConfigs, Operation, Phase, Reassign
 from kafkaform.core.progress import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kafkaform.apply.change_execution import Journal
-    from kafkaform.apply.moves.reassignment import MoveReport
-    from kafkaform.apply.moves.throttle_journal import ThrottleLedger
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.apply.moves.reassignment import ReassignmentReport
+    from kafkaform.apply.moves.throttle_journal import ThrottleJournal
+    from kafkaform.cluster.protocol import ClusterWriter, ResourceWriter
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import Observation, Plan
 
@@ -61,29 +51,12 @@ LONGEST_PAUSE_S = 1.0
 Judge: TypeAlias = "Callable[[Plan, Observation], Plan]"
 """Judges a plan by a reading of its resources with all of their configs, and says what may be done of it."""
 
-STAGES: tuple[Sort, ...] = (
-    Sort(CreateTopic),
-    Sort(AlterConfigs),
-    Sort(AddPartitions),
-    Sort(Reassign),
-    Sort(AlterConfigs, in_sync=True),
-    Sort(CommitInitialOffsets),
-    Sort(ResetOffsets),
-    Sort(DeleteGroup),
-    Sort(DeleteTopic),
-)
-"""The order of work: what can be taken back comes before what cannot.
-
-min.insync.replicas is lowered before replicas are dropped, and raised once the new ones are in sync: the
-other way round, producers with acks=all would stop meanwhile.
-"""
-
 _AS_USUAL = MoveOptions()
 
 
 def apply(
     plan: Plan,
-    cluster: Cluster,
+    cluster: ClusterWriter,
     *,
     observer: Observer | None = None,
     stop: Event | None = None,
@@ -91,7 +64,7 @@ def apply(
     guard: Guard = unguarded,
     journal: Journal = NO_JOURNAL,
     moves: MoveOptions = _AS_USUAL,
-    ledger: ThrottleLedger = NO_LEDGER,
+    throttle_journal: ThrottleJournal = NO_THROTTLE_JOURNAL,
     judge: Judge | None = None,
 ) -> ApplyReport:
     """Carry out the planned changes of a plan, and read the cluster until it shows them.
@@ -109,7 +82,7 @@ def apply(
         journal: Is told of the changes that are to be carried out, before the first of them, if there are
             any. The report is for the caller to hand on, who may have more to say about it.
         moves: How replicas are moved.
-        ledger: Remembers throttles, so that what a dead apply has left is found and taken off.
+        throttle_journal: Remembers throttles, so that what a dead apply has left is found and taken off.
         judge: Judges the plan once more by the reading that is made before anything is sent: time has passed
             since it was made, and somebody was perhaps asked. None: it stands as it is.
 
@@ -118,8 +91,10 @@ def apply(
         KafkaformError: The journal cannot be written; nothing was changed.
     """
     observer = observer or Observer()
-    conduct = Conduct(cluster, moves, ledger, observer, guard, stop or Event(), clock or Clock())
-    run = _Run(plan, conduct, observer)
+    context = MoveContext(
+        cluster, moves, throttle_journal, observer, guard, stop or Event(), clock or Clock()
+    )
+    run = _Run(plan, cluster, context, observer)
     run.check(judge)
     run.announce(journal)
     run.execute()
@@ -130,13 +105,13 @@ def apply(
 class _Run:
     """One apply; its state is what became of each change so far."""
 
-    def __init__(self, plan: Plan, conduct: Conduct, observer: Observer) -> None:
-        self._cluster = conduct.cluster
-        self._guard = conduct.guard
+    def __init__(self, plan: Plan, cluster: ResourceWriter, context: MoveContext, observer: Observer) -> None:
+        self._cluster = cluster
+        self._guard = context.guard
         self._observer = observer
-        self._stop = conduct.stop
-        self._clock = conduct.clock
-        self._mover = Mover(conduct)
+        self._stop = context.stop
+        self._clock = context.clock
+        self._reassigner = Reassigner(context)
         self._interrupted = False
         self._lost: ClusterError | None = None
         self._plan = plan
@@ -169,7 +144,7 @@ class _Run:
             journal.intend(due)
 
     def execute(self) -> None:
-        """Send the operations, stage by stage and batch by batch."""
+        """Send the operations, phase by phase and batch by batch."""
         self._observer.started(sum(len(pending.operations) for pending in self._open()))
         try:
             self._send_all()
@@ -203,34 +178,34 @@ class _Run:
         return [pending for pending in self._changes.values() if pending.result is None]
 
     def _send_all(self) -> None:
-        for stage, batch in self._batches():
+        for phase, batch in self._batches():
             if self._stop.is_set():
                 self._interrupted = True
             if self._interrupted:
                 return
-            if stage == Sort(CommitInitialOffsets):
+            if phase is Phase.COMMIT_OFFSETS:
                 self._read_back(self._sent_whole)  # or a partition that was just made would be left out
-            if stage == Sort(Reassign):
+            if phase is Phase.MOVE_REPLICAS:
                 self._move([operation for operation in batch if isinstance(operation, Reassign)])
-            elif stage == Sort(AlterConfigs, in_sync=True):
+            elif phase is Phase.CONFIGURE_IN_SYNC:
                 self._send_once_in_sync([o for o in batch if isinstance(o, AlterConfigs)])
             else:
                 self._send(batch)
             if self._lost is not None:
                 return
 
-    def _batches(self) -> Iterator[tuple[Sort, Sequence[Operation]]]:
+    def _batches(self) -> Iterator[tuple[Phase, Sequence[Operation]]]:
         """The requests still to be sent; what comes after an error of the same resource is left out."""
-        work: dict[Sort, list[tuple[Pending, Operation]]] = {stage: [] for stage in STAGES}
+        work: dict[Phase, list[tuple[Pending, Operation]]] = {phase: [] for phase in Phase}
         for pending in self._open():
             for operation in pending.operations:
-                work[sort_of(operation)].append((pending, operation))
-        for stage in STAGES:
-            due = [o for pending, o in work[stage] if pending.result is None and pending.error is None]
-            if stage == Sort(Reassign):
-                yield from [(stage, due)] if due else []  # the mover has batches of its own
+                work[operation.phase].append((pending, operation))
+        for phase in Phase:
+            due = [o for pending, o in work[phase] if pending.result is None and pending.error is None]
+            if phase is Phase.MOVE_REPLICAS:
+                yield from [(phase, due)] if due else []  # the reassigner has batches of its own
             else:
-                yield from ((stage, batch) for batch in batches(due))
+                yield from ((phase, batch) for batch in batches(due))
 
     def _sent_whole(self) -> list[Pending]:
         """What is open and has nothing left to be sent."""
@@ -242,18 +217,18 @@ class _Run:
         if moves or self._lost is not None or self._interrupted:
             return
         try:
-            self._mover.recover()
+            self._reassigner.recover()
         except ClusterError as error:
             self._observer.told(f"whether an earlier apply left throttles is not known: {error.message}")
 
     def _move(self, work: Sequence[Reassign]) -> None:
         for operation in work:
             self._changes[operation.ref].unsure.append(operation)
-        self._conclude(work, self._mover.run(work))
+        self._conclude(work, self._reassigner.run(work))
 
     def _send_once_in_sync(self, batch: Sequence[AlterConfigs]) -> None:
         """Send what stops producers unless enough replicas are in sync, once they are."""
-        report = self._mover.wait_in_sync({one.ref: one.least_in_sync for one in batch})
+        report = self._reassigner.wait_in_sync({one.ref: one.least_in_sync for one in batch})
         in_sync = {ref for ref, outcome in report.outcomes.items() if outcome is None}
         ready = [one for one in batch if one.ref in in_sync]
         late = [one for one in batch if one.ref not in in_sync]
@@ -263,8 +238,8 @@ class _Run:
         if ready:  # nobody is, after an interruption
             self._send(ready)
 
-    def _conclude(self, work: Sequence[Operation], report: MoveReport) -> None:
-        """Note what the mover says became of operations; those that it has not begun were not sent."""
+    def _conclude(self, work: Sequence[Operation], report: ReassignmentReport) -> None:
+        """Note what the reassigner says became of operations; those that it has not begun were not sent."""
         for operation in work:
             pending = self._changes[operation.ref]
             if operation.ref in report.outcomes:

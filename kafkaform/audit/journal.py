@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kafkaform.audit.record import Author
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import AuditLog
     from kafkaform.config.settings import AuditSettings
     from kafkaform.core.apply_result import ApplyReport
     from kafkaform.core.model import Consent, Plan, PlannedChange, ResourceRef
@@ -63,7 +63,7 @@ class Sink(Protocol):
 class TopicSink:
     """The topic on the cluster itself."""
 
-    cluster: Cluster
+    cluster: AuditLog
 
     def append(self, lines: Sequence[str]) -> None:
         """See `Sink.append`."""
@@ -207,7 +207,7 @@ def _log_written(lines: Sequence[str], where: str, begun: float) -> None:
     _log.debug("audit: wrote %d lines to %s in %d ms", len(lines), where, (time.monotonic() - begun) * 1000)
 
 
-def sinks_of(cluster: Cluster, audit: AuditSettings) -> Sequence[Sink]:
+def sinks_of(cluster: AuditLog, audit: AuditSettings) -> Sequence[Sink]:
     """Where the record of a cluster is written to."""
     sinks: list[Sink] = [TopicSink(cluster)] if audit.topic else []
     if audit.file is not None:
@@ -216,7 +216,7 @@ def sinks_of(cluster: Cluster, audit: AuditSettings) -> Sequence[Sink]:
 
 
 def open_journal(
-    cluster: Cluster, audit: AuditSettings, plan: Plan, origin: PlanProvenance, digest: str, author: Author
+    cluster: AuditLog, audit: AuditSettings, plan: Plan, origin: PlanProvenance, digest: str, author: Author
 ) -> AuditJournal:
     """The journal of an apply.
 

@@ -20,28 +20,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import AuditError
-from kafkaform.core.groups import partition_path, topic_path
 from kafkaform.core.model import (
-    CONFIG_PREFIX,
     Delete,
     Update,
     risk_of,
 )
-from kafkaform.core.operations import (
-    AddPartitions,
-    AlterConfigs,
-    CommitInitialOffsets,
-    CreateTopic,
-    DeleteGroup,
-    DeleteTopic,
-    Reassign,
-    ResetOffsets,
-)
-from kafkaform.resources import KINDS
 from kafkaform.resources.values import action_of, fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -140,10 +127,10 @@ def result_lines(change_id: str, at: str, ended: ResourceResult) -> Iterator[str
         "name": ended.planned.ref.name,
         "result": RESULTS[ended.result],
         "message": ended.message[:_PROSE] or None,
-        "done": [path for operation in ended.done for path in _paths(operation, ended.planned)],
+        "done": _paths(ended.done, ended),
     }
     if ended.unsure:
-        document["unsure"] = [path for operation in ended.unsure for path in _paths(operation, ended.planned)]
+        document["unsure"] = _paths(ended.unsure, ended)
     return _lines(document, "done", "unsure")
 
 
@@ -190,33 +177,11 @@ def _is_long(value: FieldValue) -> bool:
     return len(dumped(value)) > _LONGEST_VALUE
 
 
-def _paths(operation: Operation, planned: PlannedChange) -> Iterator[str]:
-    """The fields that an operation sets."""
-    match operation:
-        case CreateTopic() | DeleteTopic() | DeleteGroup():
-            yield from (field.path for field in fields_of(planned.change))
-        case AlterConfigs(set=given, unset=unset):
-            yield from (CONFIG_PREFIX + name for name in (*given, *unset))
-        case AddPartitions():
-            yield "partitions"
-            # Where new partitions are, too, unless more of it is still to come.
-            if "placement" in _changed(planned) and not _moves(planned):
-                yield "placement"
-        case Reassign():
-            yield from (path for path in ("replicationFactor", "placement") if path in _changed(planned))
-        case CommitInitialOffsets(topics=topics):
-            yield from map(topic_path, topics)
-        case ResetOffsets(offsets=offsets):
-            yield from map(partition_path, offsets)
-
-
-def _changed(planned: PlannedChange) -> set[str]:
-    return {field.path for field in fields_of(planned.change)}
-
-
-def _moves(planned: PlannedChange) -> bool:
-    """Whether replicas of partitions that are there already are moved."""
-    return any(isinstance(o, Reassign) for o in KINDS[planned.ref.kind].operations(planned.change))
+def _paths(operations: Iterable[Operation], ended: ResourceResult) -> list[str]:
+    """The fields that operations set; one that several have a part in is set by the last of them."""
+    changed = [field.path for field in fields_of(ended.planned.change)]
+    last = {path: o for o in (*ended.done, *ended.not_done) for path in o.paths(changed)}
+    return [path for o in operations for path in o.paths(changed) if last[path] is o]
 
 
 def _lines(document: _Json, *keys: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.audit.entries import AuditEntry
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import AuditReader
     from kafkaform.config.settings import AuditSettings
     from kafkaform.core.model import FieldValue, ResourceRef
 
@@ -76,29 +76,25 @@ def _setting(entry: AuditEntry, value: FieldValue, *, certain: bool) -> Setting:
     return Setting(value, entry.at, entry.who, entry.commit, entry.run, certain)
 
 
-def read_trail(cluster: Cluster, audit: AuditSettings, cluster_id: str | None = None) -> Trail:
+def read_trail(cluster: AuditReader, audit: AuditSettings, cluster_id: str) -> Trail:
     """What applies to a cluster did, as far as a record was kept.
 
     Args:
         cluster: The cluster.
         audit: Where its record is.
-        cluster_id: The id of the cluster, where it was read before.
+        cluster_id: The id of the cluster.
 
     Raises:
         AuditError: There is a record, and it cannot be read.
-        ClusterError: The cluster cannot be reached.
     """
     if not audit.enabled:
         return Trail()
     entries = read_record(cluster, audit).entries
-    if not entries:
-        return Trail()
     # A file may be kept for several clusters, and a topic may have been copied from another one.
-    here = cluster.facts().cluster_id if cluster_id is None else cluster_id
-    return Trail(entry for entry in entries if entry.cluster_id == here)
+    return Trail(entry for entry in entries if entry.cluster_id == cluster_id)
 
 
-def read_record(cluster: Cluster, audit: AuditSettings) -> AuditRecord:
+def read_record(cluster: AuditReader, audit: AuditSettings) -> AuditRecord:
     """The record of a cluster, whether in its topic, in a file or in both; none is an empty one.
 
     Raises:
@@ -128,7 +124,7 @@ def _read(lines: Sequence[str], where: str, begun: float) -> AuditRecord:
     return log
 
 
-def _read_topic(cluster: Cluster) -> AuditRecord:
+def _read_topic(cluster: AuditReader) -> AuditRecord:
     begun = time.monotonic()
     try:
         lines = cluster.read_audit()

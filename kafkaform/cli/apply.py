@@ -45,9 +45,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.apply.change_execution import Journal
-    from kafkaform.apply.moves.throttle_journal import ThrottleLedger
+    from kafkaform.apply.moves.throttle_journal import ThrottleJournal
     from kafkaform.cli.plan import Scope
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.kafka.cluster import KafkaCluster
+    from kafkaform.cluster.protocol import ClusterWriter, HealthReader, ResourceReader
     from kafkaform.core.apply_result import ApplyReport
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import Facts, Intent, ResourceRef
@@ -160,8 +161,8 @@ def apply(
                     grounds = Grounds(cluster.facts(), policy, intents)
             journal = safeguards.journal(cluster, target, plan, about, digest)
             settle(earlier, cluster, journal.run)
-            ledger = safeguards.ledger(cluster, target, plan, journal.run)
-            report = _carry_out(plan, cluster, guard, journal, moves, ledger, grounds)
+            throttle_journal = safeguards.throttle_journal(cluster, target, plan, journal.run)
+            report = _carry_out(plan, cluster, guard, journal, moves, throttle_journal, grounds)
             _show_result(report, output_format)
             journal.conclude(report)
             if journal.written:
@@ -171,7 +172,7 @@ def apply(
 
 def _planned(
     session: Session,
-    cluster: Cluster,
+    cluster: KafkaCluster,
     scope: Scope,
     reviewed: tuple[Plan, PlanHeader] | None,
     trust: Trust,
@@ -241,7 +242,7 @@ def _known(config_file: Path | None, about: PlanHeader) -> str | None:
     return about.cluster_name if about.cluster_name in find_settings(config_file).clusters else None
 
 
-def _checked(plan: Plan, session: Session, cluster: Cluster) -> Plan:
+def _checked(plan: Plan, session: Session, cluster: HealthReader) -> Plan:
     """The plan without what must wait until the cluster is healthy."""
     if not any(moves_data(planned.change) for planned in plan.with_status(Status.PLANNED)):
         return plan
@@ -250,7 +251,7 @@ def _checked(plan: Plan, session: Session, cluster: Cluster) -> Plan:
     return hold_back(plan, critical_findings(cluster, session.settings, session.target))
 
 
-def _check_cluster(plan: Plan, about: PlanHeader, session: Session, cluster: Cluster) -> Facts:
+def _check_cluster(plan: Plan, about: PlanHeader, session: Session, cluster: ResourceReader) -> Facts:
     facts = cluster.facts()
     check_identity(facts, session.target)
     if facts.cluster_id != plan.cluster_id:
@@ -303,11 +304,11 @@ def _confirm(plan: Plan, session: Session) -> None:
 
 def _carry_out(
     plan: Plan,
-    cluster: Cluster,
+    cluster: ClusterWriter,
     guard: Guard,
     journal: Journal,
     moves: MoveOptions,
-    ledger: ThrottleLedger,
+    throttle_journal: ThrottleJournal,
     grounds: Grounds | None,
 ) -> ApplyReport:
     from kafkaform.apply.executor import apply as execute
@@ -321,7 +322,7 @@ def _carry_out(
             guard=guard,
             journal=journal,
             moves=moves,
-            ledger=ledger,
+            throttle_journal=throttle_journal,
             judge=None if grounds is None else partial(rejudged, grounds=grounds),
         )
 

@@ -12,6 +12,7 @@ from kafkaform.config.client_config import FORMATS, render
 from kafkaform.config.manifests.loader import hint_for, load
 from kafkaform.config.settings import find_settings
 from kafkaform.core.errors import UsageError
+from kafkaform.resources.consumer_group import is_group
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +72,7 @@ def _only_environment(settings: Settings) -> str | None:
 
 
 def _find(name: str, desired: Sequence[Desired]) -> Desired:
-    groups = {one.ref.name: one for one in desired if one.ref.kind == "ConsumerGroup"}
+    groups = {one.ref.name: one for one in desired if is_group(one.ref)}
     found = groups.get(name)
     if found is None:
         hint = hint_for(name, groups, "groups") if groups else "no manifest here declares any"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ResourceReader
     from kafkaform.core.model import Observation, ResourceRef, State
 
 
@@ -143,7 +143,7 @@ def _declared(session: Session) -> dict[ResourceRef, State] | None:
     return None if desired is None else declared_states(desired)
 
 
-def _read(selection: Selection, session: Session, cluster: Cluster) -> Observation:
+def _read(selection: Selection, session: Session, cluster: ResourceReader) -> Observation:
     """What a cluster has of the selection."""
     with _named(session):
         target = session.require_cluster()
@@ -155,7 +155,7 @@ def _read(selection: Selection, session: Session, cluster: Cluster) -> Observati
 
 
 def _completed(
-    chosen: set[ResourceRef], session: Session, cluster: Cluster, reading: Observation
+    chosen: set[ResourceRef], session: Session, cluster: ResourceReader, reading: Observation
 ) -> Observation:
     """The reading, with what it does not show asked for by name: it may be there and hidden."""
     missing = chosen - reading.inventory

@@ -11,6 +11,10 @@ import re
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.config.settings import find_settings
+from kafkaform.core.model import ResourceRef
+from kafkaform.resources import KINDS
+from kafkaform.resources.consumer_group import is_group
+from kafkaform.resources.topic import is_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -63,35 +67,33 @@ def sides(context: click.Context, _incomplete: str) -> Iterable[str]:
 @_completion
 def resources(context: click.Context, incomplete: str) -> Iterable[str]:
     """The declared resources, as KIND/NAME."""
-    return (f"{kind}/{name}" for kind, name in _declared(context, incomplete.rpartition("/")[2]))
+    return map(str, _declared(context, incomplete.rpartition("/")[2]))
 
 
 @_completion
 def names(context: click.Context, incomplete: str) -> Iterable[str]:
     """The names of declared topics and groups."""
-    return (name for _, name in _declared(context, incomplete))
+    return (ref.name for ref in _declared(context, incomplete))
 
 
 @_completion
 def topics(context: click.Context, incomplete: str) -> Iterable[str]:
     """The names of declared topics."""
-    return (name for kind, name in _declared(context, incomplete) if kind == "Topic")
+    return (ref.name for ref in _declared(context, incomplete) if is_topic(ref))
 
 
 @_completion
 def groups(context: click.Context, incomplete: str) -> Iterable[str]:
     """The names of declared groups."""
-    return (name for kind, name in _declared(context, incomplete) if kind == "ConsumerGroup")
+    return (ref.name for ref in _declared(context, incomplete) if is_group(ref))
 
 
 @_completion
 def of_kind(context: click.Context, incomplete: str) -> Iterable[str]:
     """The names of what the argument before it names: topics or groups."""
-    from kafkaform.resources import KINDS
-
     noun = str(context.params.get("kind")).removesuffix("s")
-    wanted = next((kind.name for kind in KINDS.values() if kind.noun == noun), None)
-    return (name for kind, name in _declared(context, incomplete) if kind == wanted)
+    declared = _declared(context, incomplete)
+    return (ref.name for ref in declared if ref.kind in KINDS and KINDS[ref.kind].noun == noun)
 
 
 @_completion
@@ -116,8 +118,8 @@ def _settings(context: click.Context) -> Settings:
     return find_settings(given.get("config_file"), untrusted=given.get("manifests_from"))
 
 
-def _declared(context: click.Context, start: str) -> Iterator[tuple[str, str]]:
-    """The kind and the name of every manifest, sound or not, in a file that has these characters."""
+def _declared(context: click.Context, start: str) -> Iterator[ResourceRef]:
+    """The resource of every manifest, sound or not, in a file that has these characters."""
     from kafkaform.config.manifests.files import manifest_files, read_bytes
     from kafkaform.config.manifests.loader import VERBATIM
     from kafkaform.config.manifests.yaml12 import read_documents
@@ -130,6 +132,6 @@ def _declared(context: click.Context, start: str) -> Iterator[tuple[str, str]]:
         for document in read_documents(raw, str(file), ignored.append, verbatim=VERBATIM):
             match document.data:
                 case {"kind": str(kind), "metadata": {"name": str(name)}}:
-                    yield kind, name
+                    yield ResourceRef(kind, name)
                 case _:
                     pass  # no manifest, or not yet

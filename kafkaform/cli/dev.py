@@ -141,7 +141,7 @@ def show_logs(directory: Path, lines: int, follow: bool, node_id: int | None) ->
             for line in processes.tail(path, lines):
                 show(name, line)
         return
-    readers = {name: processes.LogReader(path) for name, path in paths.items()}
+    readers = {name: processes.NodeLogReader(path) for name, path in paths.items()}
     try:
         for name, reader in readers.items():
             for line in deque(reader.new_lines(), maxlen=lines):

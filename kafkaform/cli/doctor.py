@@ -71,7 +71,8 @@ _CODES = {HealthVerdict.HEALTHY: 0, HealthVerdict.UNKNOWN: 1, HealthVerdict.UNHE
 )
 @format_option(
     "doctor",
-    "text for people, json for programs, prometheus for the textfile collector of node_exporter.",
+    "text for people, json for programs, markdown for an issue, "
+    "prometheus for the textfile collector of node_exporter.",
 )
 @report_option
 @verbose_option

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -26,7 +27,7 @@ from kafkaform.cli.output import (
 from kafkaform.cli.session import Session
 from kafkaform.core.errors import AuditError, UsageError
 from kafkaform.inspect.drift import Drift, DriftVerdict, Unmanaged, find_drift, has_drift
-from kafkaform.plan.planning import Request, make_plan
+from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.drift_ways import Reach
 from kafkaform.resources import KINDS
 from kafkaform.rules import plugins
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.audit.trail import Trail
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import AuditReader, ClusterReader
     from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.model import Desired, Plan
 
@@ -94,7 +95,7 @@ def drift(
             subset = session.is_subset(paths, targets)
             looked_for = _looked_for(unmanaged, subset=subset)
             with session.cluster() as cluster:
-                desired = session.manifests(paths, targets, found=cluster.begin())
+                desired = session.manifests(paths, targets, found=cluster.prefetch())
                 plan = _plan(session, cluster, desired, looked_for, subset=subset)
                 trail = _record(target, cluster, plan) if recorded else "the record was not read"
     found = find_drift(plan, desired, trail, unmanaged=looked_for)
@@ -127,14 +128,20 @@ def _looked_for(unmanaged: str | None, *, subset: bool) -> Unmanaged:
 
 
 def _plan(
-    session: Session, cluster: Cluster, desired: Sequence[Desired], unmanaged: Unmanaged, *, subset: bool
+    session: Session,
+    cluster: ClusterReader,
+    desired: Sequence[Desired],
+    unmanaged: Unmanaged,
+    *,
+    subset: bool,
 ) -> Plan:
-    inventory = ("Topic",) if unmanaged is Unmanaged.IGNORE else tuple(KINDS)
-    request = Request(desired, subset, environment=session.environment, inventory=inventory, reading=True)
-    return make_plan(request, cluster, session.settings, session.target)
+    request = Request(desired, subset, environment=session.environment, reading=True)
+    if unmanaged is not Unmanaged.IGNORE:
+        request = replace(request, inventory=tuple(KINDS))
+    return build_plan(request, cluster, session.settings, session.target)
 
 
-def _record(target: ClusterSettings, cluster: Cluster, plan: Plan) -> Trail | str:
+def _record(target: ClusterSettings, cluster: AuditReader, plan: Plan) -> Trail | str:
     """What applies did, or why that is not known: no reason to keep quiet about drift."""
     if not has_drift(plan):
         return "nothing drifted"

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ResourceReader
 
 _FORMATS = ("yaml", "json")
-_KINDS = {name: kind for noun, kind in KINDS_BY_NOUN.items() for name in (noun, f"{noun}s")}
+_KINDS = KINDS_BY_NOUN | {f"{noun}s": kind for noun, kind in KINDS_BY_NOUN.items()}
 
 
 @click.command(cls=SectionedCommand)
-@click.argument("kind", type=click.Choice(list(_KINDS)), metavar="topic|group|topics|groups")
+@click.argument("kind", type=click.Choice(list(_KINDS)), metavar="|".join(_KINDS))
 @click.argument("name", required=False, shell_complete=completion.of_kind)
 @where_options
 @click.option(
@@ -77,7 +77,7 @@ def get(
 
 
 def _list(
-    cluster: Cluster, selection: Selection, declared: Collection[ResourceRef], output: str | None
+    cluster: ResourceReader, selection: Selection, declared: Collection[ResourceRef], output: str | None
 ) -> str:
     """The names, with a newline behind each, or as a JSON list."""
     inventory = cluster.observe((), kinds=selection.kinds).inventory
@@ -87,7 +87,7 @@ def _list(
     return "".join(f"{printable(name)}\n" for name in names)
 
 
-def _show(cluster: Cluster, ref: ResourceRef, output: str | None) -> str:
+def _show(cluster: ResourceReader, ref: ResourceRef, output: str | None) -> str:
     """The manifest, with a newline at its end; what it leaves out is told on stderr."""
     observation = cluster.observe([ref], kinds=[ref.kind])
     noun = KINDS[ref.kind].noun

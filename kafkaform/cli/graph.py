@@ -13,9 +13,9 @@ from kafkaform.cli.status import declared_if_any
 from kafkaform.config.manifests.loader import load_all
 from kafkaform.config.settings import find_settings
 from kafkaform.core.printable import printable
-from kafkaform.inspect.resource_status import BOTH
 from kafkaform.plan.planning import check_identity
 from kafkaform.report.graph import LiveGraph, graph_of
+from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,7 @@ def _read(session: Session) -> LiveGraph:
     with session.cluster() as cluster:
         if target.cluster_id is not None:
             check_identity(cluster.facts(), target)
-        inventory = cluster.observe((), kinds=BOTH).inventory
+        inventory = cluster.observe((), kinds=tuple(KINDS)).inventory
         reading = cluster.groups()
     for name, reason in sorted(reading.denied.items()):
         click.echo(printable(f"not read: group {name}: {reason}"), err=True)

@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _leave(code: int) -> NoReturn:
     """End the process as the interpreter does, up to and without tearing itself down.
 
-    A run that ends early, over a wrong manifest say, leaves requests of the read-ahead unanswered. If one is
+    A run that ends early, over a wrong manifest say, leaves requests of the prefetch unanswered. If one is
     answered while the interpreter is torn down, librdkafka's background thread calls into Python, and the
     process dies of SIGSEGV: 4 of 120 runs of `plan` and `drift` that ended early. This way it was 0 of 300
     runs of each command (scripts/exit_codes.py). To wait for the answers instead would keep everybody with a

@@ -76,6 +76,7 @@ RENDERERS: Mapping[str, Mapping[str, str]] = {
     "doctor": {
         "text": "kafkaform.report.doctor:render_health",
         "json": "kafkaform.report.doctor:health_to_json",
+        "markdown": "kafkaform.report.doctor:health_to_markdown",
         "prometheus": "kafkaform.report.prometheus:doctor_metrics",
     },
     "status": {

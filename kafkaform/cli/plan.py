@@ -36,7 +36,7 @@ from kafkaform.cli.session import Session
 from kafkaform.core.errors import UsageError
 from kafkaform.core.model import Plan, Status
 from kafkaform.plan.plan_signature import Purpose
-from kafkaform.plan.planning import Request, make_plan
+from kafkaform.plan.planning import Request, build_plan
 from kafkaform.plan.policy import idle_grants
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.values import is_deferred
@@ -45,10 +45,10 @@ from kafkaform.rules import plugins
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.kafka.cluster import KafkaCluster
     from kafkaform.core.model import Desired
     from kafkaform.plan.plan_header import PlanHeader
-    from spark_validation.results import Report
+    from spark_validation.results import SkewReport
 
 
 @click.command(cls=SectionedCommand)
@@ -186,7 +186,7 @@ def _made(session: Session, *, scope: Scope, exact: bool, purpose: Purpose | Non
     return made, header(session, scope.paths, exact=exact, purpose=purpose)
 
 
-def _read_skew(file: Path, max_age: int, *, all_clusters: bool) -> Report:
+def _read_skew(file: Path, max_age: int, *, all_clusters: bool) -> SkewReport:
     if all_clusters:
         raise UsageError("--skew: a report is of one cluster", hint="plan that cluster alone")
     from kafkaform.plan.skew_report import read_skew_report
@@ -211,18 +211,18 @@ class Scope:
     targets: tuple[str, ...] = ()
     grants: tuple[Grant, ...] = ()
     prune: bool = False
-    skew: Report | None = None
+    skew: SkewReport | None = None
     changed_since: str | None = None
 
 
-def plan_now(session: Session, cluster: Cluster, scope: Scope) -> tuple[Plan, Sequence[Desired]]:
+def plan_now(session: Session, cluster: KafkaCluster, scope: Scope) -> tuple[Plan, Sequence[Desired]]:
     """Read the manifests and the cluster, and plan; returns what is declared, too."""
     plugins.load()
     subset = session.is_subset(scope.paths, scope.targets)
     _check_prune(session, scope, subset=subset)
-    desired = session.manifests(scope.paths, scope.targets, found=cluster.begin())
+    desired = session.manifests(scope.paths, scope.targets, found=cluster.prefetch())
     request = Request(desired, subset, scope.prune, scope.grants, session.environment, scope.skew)
-    made = make_plan(request, cluster, session.settings, session.target, tell=tell)
+    made = build_plan(request, cluster, session.settings, session.target, tell=tell)
     for idle in idle_grants(scope.grants, made, [declared.ref for declared in desired]):
         tell(idle)
     if scope.changed_since is not None or session.settings.root is not None:

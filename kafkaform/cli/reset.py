@@ -14,12 +14,13 @@ from kafkaform.cli.saving import Saving, sign_key_option
 from kafkaform.cli.session import Session
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.files import write_file
-from kafkaform.core.model import Plan, ResourceRef, Status
+from kafkaform.core.model import Plan, Status
 from kafkaform.core.offset_spec import OffsetSpec, ShiftBy, parse_offset
 from kafkaform.plan.plan_signature import Purpose
 from kafkaform.plan.policy import idle_grants
 from kafkaform.plan.resets import ResetRequest, make_reset, parse_topics, read_offsets, write_offsets
 from kafkaform.resources.consent import Grant, grant_of
+from kafkaform.resources.consumer_group import group_ref
 from kafkaform.rules import plugins
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -88,7 +89,7 @@ def reset(
     with session.cluster() as cluster:
         now_ms = int(time.time() * 1000)
         made = make_reset(request, cluster, session.settings, session.target, now_ms, tell=tell)
-    for idle in idle_grants(request.allow, made.plan, [ResourceRef("ConsumerGroup", group)]):
+    for idle in idle_grants(request.allow, made.plan, [group_ref(group)]):
         tell(idle)
     about = header(session, purpose=saving.signed_for)
     if export is not None:

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kafkaform.apply.earlier import EarlierApplies
-    from kafkaform.apply.moves.throttle_journal import ThrottleLedger
+    from kafkaform.apply.moves.throttle_journal import ThrottleJournal
     from kafkaform.audit.entries import AuditEntry
     from kafkaform.audit.journal import AuditJournal
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.kafka.cluster import KafkaCluster
+    from kafkaform.cluster.protocol import AuditLog, AuditReader, Cluster, LockProvider, ResourceReader
     from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import Plan, ResourceRef
@@ -52,7 +53,9 @@ class Safeguards:
     audit: bool | None = None
     audit_file: Path | None = None
 
-    def held(self, cluster: Cluster, target: ClusterSettings, purpose: str) -> AbstractContextManager[Guard]:
+    def held(
+        self, cluster: LockProvider, target: ClusterSettings, purpose: str
+    ) -> AbstractContextManager[Guard]:
         """The lock of a cluster, waited for when it is entered; its guard lets everything through without."""
         if not (target.lock if self.lock is None else self.lock):
             return nullcontext(unguarded)
@@ -63,13 +66,13 @@ class Safeguards:
         holder = Holder(f"{author.who}@{author.host}", purpose, os.getpid())
         return cluster.lock(holder, timeout_s=self.lock_timeout / 1000, tell=tell)
 
-    def begin(self, cluster: Cluster, target: ClusterSettings) -> None:
+    def begin(self, cluster: KafkaCluster, target: ClusterSettings) -> None:
         """Begin to connect what the record of an apply needs, where one is kept in the cluster."""
         if self.kept(target).topic:
             cluster.begin_audit()
 
     def journal(
-        self, cluster: Cluster, target: ClusterSettings, plan: Plan, about: PlanHeader, digest: str
+        self, cluster: AuditLog, target: ClusterSettings, plan: Plan, about: PlanHeader, digest: str
     ) -> AuditJournal:
         """The record of an apply; nothing is written where none is kept."""
         from kafkaform.audit.journal import open_journal
@@ -79,7 +82,7 @@ class Safeguards:
         return open_journal(cluster, self.kept(target), plan, about, digest, author)
 
     def earlier(
-        self, cluster: Cluster, target: ClusterSettings, cluster_id: str, *, saved: bool
+        self, cluster: AuditReader, target: ClusterSettings, cluster_id: str, *, saved: bool
     ) -> EarlierApplies:
         """What is on record of earlier applies; nothing, and a note of it, where that cannot be read.
 
@@ -99,7 +102,9 @@ class Safeguards:
             tell(f"what earlier applies did is not known: {error.message}")
             return EarlierApplies()
 
-    def ledger(self, cluster: Cluster, target: ClusterSettings, plan: Plan, run: str) -> ThrottleLedger:
+    def throttle_journal(
+        self, cluster: AuditLog, target: ClusterSettings, plan: Plan, run: str
+    ) -> ThrottleJournal:
         """The record of the throttles that an apply sets; it remembers nothing where none is kept.
 
         Args:
@@ -108,9 +113,9 @@ class Safeguards:
             plan: What is applied.
             run: The id of the apply in its journal.
         """
-        from kafkaform.apply.moves.throttle_journal import open_ledger
+        from kafkaform.apply.moves.throttle_journal import open_throttle_journal
 
-        return open_ledger(cluster, self.kept(target), run, plan.cluster_id)
+        return open_throttle_journal(cluster, self.kept(target), run, plan.cluster_id)
 
     def kept(self, target: ClusterSettings) -> AuditSettings:
         """Where the record of a cluster is kept."""
@@ -167,7 +172,7 @@ _WORD = 120
 
 
 def unspent(
-    plan: Plan, spent: Mapping[ResourceRef, AuditEntry], cluster: Cluster
+    plan: Plan, spent: Mapping[ResourceRef, AuditEntry], cluster: ResourceReader
 ) -> tuple[Plan, Collection[ResourceRef]]:
     """A saved plan, in which changes are refused that an apply of it made before and that are undone.
 

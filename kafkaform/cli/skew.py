@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kafkaform.cli.skew_run import Analysis, AnalysisResults, Tell
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import PartitionReader
     from kafkaform.core.model import Desired
     from kafkaform.inspect.skew import PartitionLog
     from spark_validation.configuration import SessionSettings
     from spark_validation.files import RecordFiles
     from spark_validation.job import JobSettings
-    from spark_validation.results import Report, TopicResult
+    from spark_validation.results import SkewReport, TopicResult
     from spark_validation.windows import Span
 
 _CONNECTOR = "spark-sql-kafka"
@@ -120,7 +120,7 @@ def _of_cluster(
                 job,
                 limits=limits(desired, name),
                 groups=_groups(desired, name),
-                tell=tell,
+                on_progress=tell,
                 spans_now=lambda: _spans_now(cluster, name, len(logs)),
             )
 
@@ -135,12 +135,12 @@ def _of_files(
 ) -> AnalysisResults:
     """The analysis of records that lie in files."""
     from kafkaform.cli.skew_run import Analysis, run
-    from spark_validation.files import opened, run_file
+    from spark_validation.files import open_files, run_file
 
     job, place = _job(options), _place(source, options)
 
     def analyses(spark: Any) -> Iterator[Analysis]:
-        files = opened(spark, place, topics, called=source)
+        files = open_files(spark, place, topics, called=source)
         return (Analysis(name, partial(analyse, files, name)) for name in files.topics)
 
     def analyse(files: RecordFiles, name: str, spark: Any, tell: Tell | None) -> TopicResult:
@@ -153,7 +153,7 @@ def _of_files(
             declared=declared_partitions(desired, name),
             limits=limits(desired, name),
             groups=_groups(desired, name),
-            tell=tell,
+            on_progress=tell,
         )
 
     return run(analyses, _spark(options))
@@ -228,7 +228,7 @@ def _spans(logs: Sequence[PartitionLog]) -> list[Span]:
     return [Span(log.partition, log.start, log.end, log.log_bytes) for log in logs]
 
 
-def _spans_now(cluster: Cluster, topic: str, count: int) -> list[Span]:
+def _spans_now(cluster: PartitionReader, topic: str, count: int) -> list[Span]:
     """How far the logs reach by now; a partition of which nobody tells is left out."""
     from spark_validation.windows import Span
 
@@ -238,10 +238,10 @@ def _spans_now(cluster: Cluster, topic: str, count: int) -> list[Span]:
 
 def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:
     """The groups whose assignor is known; of others nobody can say what a member gets."""
-    from spark_validation.analysis import ASSIGNORS, Group
+    from spark_validation.analysis import ASSIGNORS, ReaderGroup
 
     return tuple(
-        Group(one.name, one.assignor, one.members)
+        ReaderGroup(one.name, one.assignor, one.members)
         for one in readers(desired, topic)
         if one.assignor in ASSIGNORS
     )
@@ -249,12 +249,12 @@ def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:
 
 def _judged(
     session: Session, cluster_id: str | None, results: Sequence[TopicResult], desired: Sequence[Desired]
-) -> Report:
+) -> SkewReport:
     from kafkaform.plan.skew_report import judged
-    from spark_validation.results import Report
+    from spark_validation.results import SkewReport
 
     name = session.target.name if session.target and cluster_id is not None else None
-    report = Report(
+    report = SkewReport(
         __version__,
         cluster_id,
         name if name in session.settings.clusters else None,

@@ -16,7 +16,6 @@ from rich.text import Text
 
 from kafkaform.cli import completion
 from kafkaform.cli.options import (
-    KINDS_BY_NOUN,
     SectionedCommand,
     Where,
     where_options,
@@ -27,24 +26,25 @@ from kafkaform.cli.terminal import is_animated, table_width
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.printable import printable
 from kafkaform.inspect.resource_status import (
-    BOTH,
-    TOPIC,
+    SHOWN,
     Selection,
     read_status,
 )
 from kafkaform.plan.planning import check_identity
 from kafkaform.report.status import render_status, status_to_json
+from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ClusterReader
     from kafkaform.core.model import Desired
     from kafkaform.inspect.resource_status import StatusReport
 
 
 _DEFAULT_PAUSE_S = 2.0
 _LEAST_PAUSE_S = 0.1
+_KINDS = {KINDS[kind].noun: kind for kind in SHOWN} | {kind: kind for kind in SHOWN}
 
 
 def _seconds(_context: click.Context, _option: click.Parameter, given: str | None) -> float | None:
@@ -146,7 +146,11 @@ def _clock() -> str:
 @click.command(cls=SectionedCommand)
 @click.argument("globs", nargs=-1, metavar="[GLOB]...", shell_complete=completion.names)
 @where_options
-@click.option("--kind", type=click.Choice([*KINDS_BY_NOUN, *BOTH]), help="Only topics, or only groups.")
+@click.option(
+    "--kind",
+    type=click.Choice(list(_KINDS)),
+    help="Only topics, or only groups.",
+)
 @click.option("--all", "everything", is_flag=True, help="Include what `ignore:` in kafkaform.yaml hides.")
 @format_option("status", "With --watch, json prints one document per line.")
 @watch_option
@@ -168,7 +172,7 @@ def status(
     if output_format == "text":
         session.tell()
     desired = declared_if_any(session)
-    kinds = (KINDS_BY_NOUN.get(kind, kind),) if kind else BOTH
+    kinds = (_KINDS[kind],) if kind else SHOWN
     selection = Selection(globs, kinds, () if everything else session.settings.ignore)
     with session.cluster() as cluster:
         if target.cluster_id is not None:
@@ -207,7 +211,7 @@ def declared_if_any(session: Session) -> list[Desired] | None:
         return None
 
 
-def _read(cluster: Cluster, desired: Sequence[Desired] | None, selection: Selection) -> StatusReport:
+def _read(cluster: ClusterReader, desired: Sequence[Desired] | None, selection: Selection) -> StatusReport:
     report = read_status(cluster, desired, selection)
     for glob, near in (report.missed or {}).items():
         hint = (
@@ -217,7 +221,7 @@ def _read(cluster: Cluster, desired: Sequence[Desired] | None, selection: Select
         )
         if report.hidden:
             hint = "ignore: of kafkaform.yaml leaves some out; --all shows them"
-        what = " or ".join("topic" if one == TOPIC else "group" for one in selection.kinds)
+        what = " or ".join(KINDS[kind].noun for kind in selection.kinds)
         raise KafkaformError(f"no {what} matches {glob!r}", hint=hint)
     return report
 

@@ -1,4 +1,8 @@
-"""What the rest of kafkaform asks of a cluster, real or in memory."""
+"""The interfaces of a cluster, real or in memory.
+
+A function takes the narrowest of them that it uses: who is given a `ClusterReader` cannot change anything.
+Every method raises a `ClusterError` when the cluster cannot be reached or read.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkaform.core.errors import ClusterError, RequestRejected, Unreachable
 from kafkaform.core.lock import unguarded
-from kafkaform.core.operations import DeleteTopic, Reassign
+from kafkaform.core.operations import Reassign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -33,14 +37,14 @@ def repeated(request: Sequence[Operation]) -> dict[int, RequestRejected]:
 
     Brokers refuse these too (INVALID_REQUEST), but librdkafka then fails the whole request, or crashes.
     """
-    times = Counter(map(_subject, request))
+    times = Counter(operation.subject for operation in request)
     return {
         id(operation): RequestRejected(
-            f"{operation.ref} comes {times[_subject(operation)]} times in one request (INVALID_REQUEST)",
+            f"{operation.ref} comes {times[operation.subject]} times in one request (INVALID_REQUEST)",
             code="INVALID_REQUEST",
         )
         for operation in request
-        if times[_subject(operation)] > 1
+        if times[operation.subject] > 1
     }
 
 
@@ -58,10 +62,6 @@ def broker_down(broker: int) -> Unreachable:
     )
 
 
-def _subject(operation: Operation) -> object:
-    return (isinstance(operation, DeleteTopic) and operation.uid) or operation.ref
-
-
 SETTLE_TIMEOUT_S = 30.0
 """How long brokers may show nothing new of what was just done, before it counts as not done.
 
@@ -70,15 +70,8 @@ in three steps. A limit for all of it together would fail large plans that are g
 """
 
 
-class Cluster(Protocol):
-    """A Kafka cluster. Every method raises a `ClusterError` when the cluster cannot be reached or read."""
-
-    def begin(self) -> Callable[[ResourceRef], None]:
-        """Begin to connect and to read, in the background, what the next `facts` and `observe` tell.
-
-        Whatever goes wrong is raised by these. Returns whom to tell of each resource that `observe` will be
-        asked for, as soon as it is known: it may be read while the others are found out.
-        """
+class ResourceReader(Protocol):
+    """Reading resources, and letting the brokers check changes to them. Nothing here changes anything."""
 
     def facts(self) -> Facts:
         """The cluster's id, brokers, and defaults."""
@@ -109,35 +102,8 @@ class Cluster(Protocol):
             inventory has none but these resources, or more.
         """
 
-    def groups(self, names: Collection[str] | None = None) -> GroupReading:
-        """Read groups with the offsets of every partition that they stand in; `lag` is known of each.
-
-        Args:
-            names: Which; those that do not exist are not in the answer. None: all that this account sees.
-        """
-
-    def log_spans(
-        self, partitions: Collection[TopicPartition], at_ms: int | None = None, *, committed: bool = False
-    ) -> Mapping[TopicPartition, LogSpan]:
-        """The first and last offsets of partitions, in a few requests however many there are.
-
-        Args:
-            partitions: Which; one that does not exist or has no leader is left out.
-            at_ms: Also find the first offset that is not older than this, in milliseconds since 1970.
-            committed: End before the first transaction that is open, as a read_committed consumer does.
-        """
-
-    def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
-        """How many partitions topics have; one that does not exist, or cannot be seen, is left out."""
-
-    def health(self) -> Health:
-        """Read what brokers and controllers say of themselves and of every partition."""
-
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
         """The bytes of data that resources hold, one replica counted; those nobody tells of are left out."""
-
-    def partition_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """The bytes that partitions hold, one replica counted; those nobody tells of are left out."""
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         """Let the brokers check operations without carrying them out.
@@ -147,6 +113,10 @@ class Cluster(Protocol):
             `PermissionDenied` where the account may not even ask. Deletions and reassignments are never
             objected to.
         """
+
+
+class ResourceWriter(ResourceReader, Protocol):
+    """Changing resources, and reading them back."""
 
     def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
         """Carry operations out, in as few requests as Kafka allows, one after the other.
@@ -165,6 +135,42 @@ class Cluster(Protocol):
             TypeError: There is a `Reassign` among them: see `reassign`.
         """
 
+
+class GroupReader(Protocol):
+    """Reading consumer groups: members, offsets, lag."""
+
+    def groups(self, names: Collection[str] | None = None) -> GroupReading:
+        """Read groups with the offsets of every partition that they stand in; `lag` is known of each.
+
+        Args:
+            names: Which; those that do not exist are not in the answer. None: all that this account sees.
+        """
+
+
+class PartitionReader(Protocol):
+    """Reading the logs of partitions: their offsets and sizes."""
+
+    def log_spans(
+        self, partitions: Collection[TopicPartition], at_ms: int | None = None, *, committed: bool = False
+    ) -> Mapping[TopicPartition, LogSpan]:
+        """The first and last offsets of partitions, in a few requests however many there are.
+
+        Args:
+            partitions: Which; one that does not exist or has no leader is left out.
+            at_ms: Also find the first offset that is not older than this, in milliseconds since 1970.
+            committed: End before the first transaction that is open, as a read_committed consumer does.
+        """
+
+    def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
+        """The numbers of partitions of topics; one that does not exist, or cannot be seen, is left out."""
+
+    def partition_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """The bytes that partitions hold, one replica counted; those nobody tells of are left out."""
+
+
+class ReplicaReader(Protocol):
+    """Reading where replicas are and are going, and the throttles of their replication."""
+
     def layout(self) -> Layout:
         """Where all replicas are and are going, and which are in sync; in three requests, all small but one.
 
@@ -177,6 +183,16 @@ class Cluster(Protocol):
 
         Those that nobody tells of, as a broker that is down, are left out.
         """
+
+    def throttles(self, topics: Collection[str]) -> Throttles:
+        """The replication throttles of the live brokers, as they were set dynamically, and of topics.
+
+        A topic that does not exist has none.
+        """
+
+
+class ReplicaWriter(ReplicaReader, Protocol):
+    """Moving replicas from broker to broker, throttled."""
 
     def reassign(
         self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
@@ -199,12 +215,6 @@ class Cluster(Protocol):
     ) -> Mapping[TopicPartition, ClusterError | None]:
         """Let the preferred replicas lead; None for each that leads now, or led already."""
 
-    def throttles(self, topics: Collection[str]) -> Throttles:
-        """The replication throttles of the live brokers, as they were set dynamically, and of topics.
-
-        A topic that does not exist has none.
-        """
-
     def set_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
         """Set rates, and add to the lists of throttled replicas; what is not named stays as it is.
 
@@ -225,8 +235,23 @@ class Cluster(Protocol):
                 stay (`Unreachable`), and hold nothing back without lists.
         """
 
-    def begin_audit(self) -> None:
-        """Begin to connect, in the background, what `append_audit` needs; what goes wrong is raised there."""
+
+class HealthReader(Protocol):
+    """Reading the health of brokers, controllers and partitions."""
+
+    def health(self) -> Health:
+        """Read what brokers and controllers say of themselves and of every partition."""
+
+
+class AuditReader(Protocol):
+    """Reading the record of applies, which the cluster keeps in a topic."""
+
+    def read_audit(self) -> Sequence[str]:
+        """All lines of the audit topic up to now, oldest first; none if it does not exist."""
+
+
+class AuditLog(AuditReader, Protocol):
+    """Reading and writing the record of applies."""
 
     def append_audit(self, lines: Sequence[str]) -> None:
         """Add lines to the audit topic, which is made if it is not there; returns once brokers have them.
@@ -235,8 +260,9 @@ class Cluster(Protocol):
             lines: As `kafkaform.audit.record` writes them.
         """
 
-    def read_audit(self) -> Sequence[str]:
-        """All lines of the audit topic up to now, oldest first; none if it does not exist."""
+
+class LockProvider(Protocol):
+    """Locking the cluster, so that there is one apply at a time."""
 
     def lock(self, holder: Holder, *, timeout_s: float, tell: Progress) -> AbstractContextManager[Guard]:
         """Hold the cluster's lock, of which there is one for all who apply; not twice by the same process.
@@ -254,5 +280,16 @@ class Cluster(Protocol):
             ClusterError: On entering it: the cluster has no such lock, or this account may not use it.
         """
 
-    def close(self) -> None:
-        """Give the connections back."""
+
+class ClusterReader(
+    ResourceReader, GroupReader, PartitionReader, ReplicaReader, HealthReader, AuditReader, Protocol
+):
+    """Reading all of a cluster: what planning, drift, status and doctor use."""
+
+
+class ClusterWriter(ResourceWriter, ReplicaWriter, Protocol):
+    """Changing resources and moving replicas: what an apply uses."""
+
+
+class Cluster(ClusterReader, ClusterWriter, AuditLog, LockProvider, Protocol):
+    """All of a cluster: what an implementation offers."""

@@ -16,13 +16,15 @@ from kafkaform.core.model import Diagnostic, Facts, ResourceRef, Severity
 from kafkaform.core.progress import Clock
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import matches
+from kafkaform.resources.consumer_group import group_ref, is_group
+from kafkaform.resources.topic import is_topic
 from kafkaform.rules import Scene, Stage
 from kafkaform.rules.health import CRITICAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ClusterReader, GroupReader, HealthReader, ResourceReader
     from kafkaform.core.model import Desired, Observed
     from kafkaform.rules import Rule
 
@@ -128,7 +130,7 @@ class Examination:
                 del chosen[code]
         return chosen
 
-    def examine(self, cluster: Cluster) -> HealthReport:
+    def examine(self, cluster: ClusterReader) -> HealthReport:
         """Read a cluster and run the rules.
 
         Raises:
@@ -196,7 +198,7 @@ def health_rules(settings: Settings) -> dict[str, Rule]:
 
 
 def critical_findings(
-    cluster: Cluster, settings: Settings, target: ClusterSettings | None
+    cluster: HealthReader, settings: Settings, target: ClusterSettings | None
 ) -> list[Diagnostic]:
     """What speaks against moving data on a cluster: errors of the rules in CRITICAL, by health alone.
 
@@ -253,10 +255,10 @@ def await_health(
 
 
 def _live_topics(
-    cluster: Cluster, desired: Collection[Desired], unchecked: dict[str, list[str]]
+    cluster: ResourceReader, desired: Collection[Desired], unchecked: dict[str, list[str]]
 ) -> tuple[Mapping[ResourceRef, Observed], frozenset[ResourceRef]]:
     """The declared topics that exist, and those of which it is not known."""
-    wanted = frozenset(one.ref for one in desired if one.ref.kind == "Topic" and one.state is not None)
+    wanted = frozenset(one.ref for one in desired if is_topic(one.ref) and one.state is not None)
     if not wanted:
         return {}, wanted
     try:
@@ -272,10 +274,10 @@ def _live_topics(
 
 
 def _live_groups(
-    cluster: Cluster, desired: Collection[Desired], settings: Settings, unchecked: dict[str, list[str]]
+    cluster: GroupReader, desired: Collection[Desired], settings: Settings, unchecked: dict[str, list[str]]
 ) -> tuple[Mapping[str, Group], frozenset[ResourceRef]]:
     """The groups, without undeclared ones that are ignored, and the declared ones that are not known."""
-    declared = {one.ref for one in desired if one.ref.kind == "ConsumerGroup"}
+    declared = {one.ref for one in desired if is_group(one.ref)}
     try:
         reading = cluster.groups()
         unlisted = sorted(ref.name for ref in declared if ref.name not in reading.groups)
@@ -293,7 +295,7 @@ def _live_groups(
     groups = {
         name: group
         for name, group in sorted(reading.groups.items())
-        if ResourceRef("ConsumerGroup", name) in declared or not matches(name, settings.ignore)
+        if group_ref(name) in declared or not matches(name, settings.ignore)
     }
     if reading.unread:
         unchecked[_GROUPS].append(f"groups: {reading.unread}")

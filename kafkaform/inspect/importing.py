@@ -242,10 +242,9 @@ def _unlike(
         desired.append(_read_back(ref, manifest, context, problems))
         if problems:
             unlike[ref] = "; ".join(problems)
-    plan = diff(desired, observation, Facts(cluster_id=""))
-    for planned in plan.changes:
-        fields = ", ".join(label(changed.path) for changed in fields_of(planned.change))
-        unlike.setdefault(planned.ref, f"a plan will change {fields}")
+    for proposal in diff(desired, observation, Facts(cluster_id="")).proposals:
+        fields = ", ".join(label(changed.path) for changed in fields_of(proposal.change))
+        unlike.setdefault(proposal.ref, f"a plan will change {fields}")
     return unlike
 
 

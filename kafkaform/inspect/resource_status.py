@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.groups import GroupReading
-from kafkaform.core.model import CONFIG_PREFIX, Observation, ResourceRef
+from kafkaform.core.model import CONFIG_PREFIX, Observation
 from kafkaform.core.wording import nearest
+from kafkaform.resources import KINDS
+from kafkaform.resources.consumer_group import ConsumerGroupKind, group_ref, is_group
+from kafkaform.resources.topic import TopicKind, is_topic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ClusterReader
     from kafkaform.core.groups import Group
-    from kafkaform.core.model import Desired, Intent, Observed
+    from kafkaform.core.model import Desired, Intent, Observed, ResourceRef
 
-TOPIC, GROUP = "Topic", "ConsumerGroup"
-BOTH = (TOPIC, GROUP)
+SHOWN = (TopicKind.name, ConsumerGroupKind.name)
+"""The kinds whose status is read."""
 _NAMED = 3
 """How many names a line about what could not be read has room for."""
 
@@ -37,12 +40,16 @@ class Selection:
     """
 
     globs: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = BOTH
+    kinds: tuple[str, ...] = tuple(KINDS)
     ignore: tuple[str, ...] = ()
+
+    def includes(self, kind: str) -> bool:
+        """Whether resources of a kind are looked at."""
+        return kind in self.kinds
 
     def takes(self, ref: ResourceRef, declared: Collection[ResourceRef] = ()) -> bool:
         """Whether a resource is looked at."""
-        if ref.kind not in self.kinds:
+        if not self.includes(ref.kind):
             return False
         if self.globs and not any(fnmatchcase(ref.name, glob) for glob in self.globs):
             return False
@@ -132,7 +139,9 @@ def members_of(intent: Intent) -> int | None:
     return expected if isinstance(expected, int) else None
 
 
-def read_status(cluster: Cluster, desired: Sequence[Desired] | None, selection: Selection) -> StatusReport:
+def read_status(
+    cluster: ClusterReader, desired: Sequence[Desired] | None, selection: Selection
+) -> StatusReport:
     """Read what is selected from a cluster, in a few calls.
 
     Args:
@@ -144,14 +153,14 @@ def read_status(cluster: Cluster, desired: Sequence[Desired] | None, selection: 
         ClusterError: It cannot be read at all. What is missing besides is told in `StatusReport.unread`.
     """
     declared = {one.ref for one in desired or () if one.state is not None}
-    wanted = [ref for ref in sorted(declared) if ref.kind == TOPIC and selection.takes(ref, declared)]
+    wanted = [ref for ref in sorted(declared) if is_topic(ref) and selection.takes(ref, declared)]
     observation = cluster.observe(
         wanted,
-        lambda ref: ref.kind == TOPIC and selection.takes(ref, declared),
+        lambda ref: is_topic(ref) and selection.takes(ref, declared),
         kinds=selection.kinds,
     )
     unread: list[str] = []
-    topics = [seen for ref, seen in observation.resources.items() if ref.kind == TOPIC]
+    topics = [seen for ref, seen in observation.resources.items() if is_topic(ref)]
     sizes: Mapping[ResourceRef, int] = {}
     if topics:
         try:
@@ -165,7 +174,7 @@ def read_status(cluster: Cluster, desired: Sequence[Desired] | None, selection: 
     try:
         reading = cluster.groups(_group_names(observation, declared, selection))
     except ClusterError as error:
-        if selection.kinds == (GROUP,):
+        if not selection.includes(TopicKind.name):
             raise
         reading = GroupReading({})
         unread.append(f"groups: {error.message}")
@@ -182,11 +191,11 @@ def _group_names(
 
     None for all that there are. A topic that is shown may be read by any of them.
     """
-    if GROUP not in selection.kinds:
+    if not selection.includes(ConsumerGroupKind.name):
         return None
     refs = {*observation.inventory, *(ref for ref in declared if selection.takes(ref, declared))}
-    every = TOPIC in selection.kinds or not selection.globs
-    return sorted(ref.name for ref in refs if ref.kind == GROUP and (every or selection.takes(ref, declared)))
+    every = selection.includes(TopicKind.name) or not selection.globs
+    return sorted(ref.name for ref in refs if is_group(ref) and (every or selection.takes(ref, declared)))
 
 
 def assemble(
@@ -202,9 +211,9 @@ def assemble(
     live = {
         *observation.inventory,
         *observation.resources,
-        *(ResourceRef(GROUP, name) for name in (*reading.groups, *reading.denied)),
+        *(group_ref(name) for name in (*reading.groups, *reading.denied)),
     }
-    known = sorted(ref for ref in {*live, *declared} if ref.kind in selection.kinds)
+    known = sorted(ref for ref in {*live, *declared} if selection.includes(ref.kind))
     chosen = [ref for ref in known if selection.takes(ref, declared)]
     everything = Selection(selection.globs, selection.kinds)
     readers = _readers(reading.groups.values())
@@ -218,7 +227,7 @@ def assemble(
             tuple(sorted(readers.get(ref.name, ()))),
         )
         for ref in chosen
-        if ref.kind == TOPIC and (ref in observation.resources or ref not in observation.invisible)
+        if is_topic(ref) and (ref in observation.resources or ref not in observation.invisible)
     )
     groups = tuple(
         GroupStatus(
@@ -231,7 +240,7 @@ def assemble(
             reading.denied.get(ref.name, ""),
         )
         for ref in chosen
-        if ref.kind == GROUP
+        if is_group(ref)
     )
     names = [ref.name for ref in chosen]
     return StatusReport(
@@ -261,9 +270,8 @@ def _unread(observation: Observation, reading: GroupReading, chosen: Sequence[Re
     reasons: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for ref in chosen:
         if ref in observation.invisible and ref not in observation.resources:
-            noun = "topic" if ref.kind == TOPIC else "group"
-            reasons["", noun, observation.invisible[ref]].append(ref.name)
-        if ref.kind != GROUP:
+            reasons["", KINDS[ref.kind].noun, observation.invisible[ref]].append(ref.name)
+        if not is_group(ref):
             continue
         if ref.name in reading.denied and ref not in observation.invisible:
             reasons["", "group", reading.denied[ref.name]].append(ref.name)

@@ -12,22 +12,21 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core.errors import ClusterError, KafkaformError
-from kafkaform.core.model import ResourceRef
 from kafkaform.core.wording import counted, listed, nearest
 from kafkaform.resources.skew import limits_of
+from kafkaform.resources.topic import TopicKind, is_topic, topic_ref
 from kafkaform.rules.catalogue import Scene
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, groups
-from spark_validation.results import Limits
+from spark_validation.results import SkewLimits
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import PartitionReader, ResourceReader
     from kafkaform.core.groups import LogSpan
-    from kafkaform.core.model import Desired, Observation
+    from kafkaform.core.model import Desired, Observation, ResourceRef
 
 
-_TOPIC = "Topic"
 _KAFKAS_OWN = "__*"
 _SPECIAL = frozenset("*?[")
 REMOTE_ASSIGNOR = "group.remote.assignor"
@@ -73,12 +72,12 @@ def with_policy(desired: Sequence[Desired]) -> list[str]:
     return [
         one.ref.name
         for one in desired
-        if one.ref.kind == _TOPIC and one.state is not None and limits_of(one.intent) is not None
+        if is_topic(one.ref) and one.state is not None and limits_of(one.intent) is not None
     ]
 
 
 def choose(
-    cluster: Cluster, asked: Sequence[str], desired: Sequence[Desired], ignore: Collection[str]
+    cluster: ResourceReader, asked: Sequence[str], desired: Sequence[Desired], ignore: Collection[str]
 ) -> Chosen:
     """Find the topics that are asked for.
 
@@ -101,18 +100,18 @@ def choose(
         )
     names = [one for one in asked if not is_glob(one)] if asked else policed
     globs = [one for one in asked if is_glob(one)]
-    declared = {one.ref.name for one in desired if one.ref.kind == _TOPIC and one.state is not None}
+    declared = {one.ref.name for one in desired if is_topic(one.ref) and one.state is not None}
 
     def taken(ref: ResourceRef) -> bool:
         left_out = any(fnmatchcase(ref.name, glob) for glob in (_KAFKAS_OWN, *ignore))
         return (
-            ref.kind == _TOPIC
+            is_topic(ref)
             and any(fnmatchcase(ref.name, glob) for glob in globs)
             and (ref.name in declared or not left_out)
         )
 
-    refs = [ResourceRef(_TOPIC, name) for name in dict.fromkeys(names)]
-    observation = cluster.observe(refs, taken, kinds=[_TOPIC])
+    refs = [topic_ref(name) for name in dict.fromkeys(names)]
+    observation = cluster.observe(refs, taken, kinds=[TopicKind.name])
     found = {
         ref.name: int(cast("int", one.state["partitions"]))
         for ref, one in sorted(observation.resources.items())
@@ -138,25 +137,25 @@ def _missing(ref: ResourceRef, observation: Observation) -> KafkaformError:
             f"topic {ref.name}: {observation.invisible[ref]}",
             hint="the account needs DESCRIBE and READ on the topic, or the topic does not exist",
         )
-    near = nearest(ref.name, [other.name for other in observation.inventory if other.kind == _TOPIC])
+    near = nearest(ref.name, [other.name for other in observation.inventory if is_topic(other)])
     return KafkaformError(
         f"there is no topic {ref.name!r} on the cluster",
         hint=f"did you mean {near}?" if near else "kafkaform get topics lists the names",
     )
 
 
-def limits(desired: Sequence[Desired], topic: str) -> Limits:
+def limits(desired: Sequence[Desired], topic: str) -> SkewLimits:
     """The skew policy of a topic, as advice needs it."""
     for one in desired:
-        if one.ref == ResourceRef(_TOPIC, topic) and one.state is not None:
-            return limits_of(one.intent) or Limits()
-    return Limits()
+        if one.ref == topic_ref(topic) and one.state is not None:
+            return limits_of(one.intent) or SkewLimits()
+    return SkewLimits()
 
 
 def declared_partitions(desired: Sequence[Desired], topic: str) -> int | None:
     """The partition count that a topic's manifest declares; None if none does."""
     for one in desired:
-        if one.ref == ResourceRef(_TOPIC, topic) and one.state is not None:
+        if one.ref == topic_ref(topic) and one.state is not None:
             return cast("int | None", one.state.get("partitions"))
     return None
 
@@ -212,7 +211,7 @@ class TopicLogs:
     notes: tuple[str, ...] = ()
 
 
-def read_logs(cluster: Cluster, topics: Mapping[str, int], since_ms: int | None = None) -> TopicLogs:
+def read_logs(cluster: PartitionReader, topics: Mapping[str, int], since_ms: int | None = None) -> TopicLogs:
     """Read how far logs reach, in a few requests however many partitions there are.
 
     They end before the first open transaction: a reader of committed records would wait there.

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError
-from kafkaform.core.layout import Strategy, assignment_changes, parse_assignment
-from kafkaform.core.model import Diagnostic, Severity, Update
+from kafkaform.core.layout import Strategy, parse_assignment
+from kafkaform.core.model import Diagnostic, Severity
 from kafkaform.core.wording import counted, listed
+from kafkaform.resources import KINDS
 from kafkaform.resources.topic import placement
 from kafkaform.resources.topic.operations import PLACEMENT
 from kafkaform.resources.topic.placement import strategy_of, topic_live
@@ -17,10 +18,9 @@ from kafkaform.resources.topic.replication import MIN_ISR, REPLICATION_FACTOR
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kafkaform.cluster.protocol import Cluster
-    from kafkaform.core.groups import TopicPartition
+    from kafkaform.cluster.protocol import ReplicaReader
     from kafkaform.core.layout import Assignment, Layout, Replicas
-    from kafkaform.core.model import Desired, Facts, Observation, Observed, Plan, ResourceRef
+    from kafkaform.core.model import Desired, Facts, Observation, Observed, ResourceRef
 
 _BLIND = "running reassignments cannot be seen: grant Describe on the cluster"
 
@@ -80,8 +80,7 @@ def with_placements(
     facts: Facts,
     desired: Iterable[Desired],
     observation: Observation,
-    cluster: Cluster,
-    throttle: int | None,
+    cluster: ReplicaReader,
     *,
     waits: bool = True,
 ) -> Facts:
@@ -92,14 +91,13 @@ def with_placements(
         desired: The declared resources.
         observation: What there is of them.
         cluster: The cluster.
-        throttle: The bytes per second that a broker may send and receive for moves; None: no limit.
         waits: Whether a plan is to wait for what is on its way already.
     """
     candidates = []
     raises = False
     for declared in desired:
         observed = observation.resources.get(declared.ref)
-        if observed is None or declared.state is None or declared.ref.kind != "Topic":
+        if observed is None or declared.state is None or not KINDS[declared.ref.kind].placed:
             continue
         candidate = _candidate(declared, observed)
         if candidate is not None and (candidate.open or (waits and topic_live(observed).moving)):
@@ -112,7 +110,7 @@ def with_placements(
     except ClusterError as error:
         note = Diagnostic("KF423", Severity.INFO, f"where replicas are was not read: {error.message}")
         return replace(facts, diagnostics=(*facts.diagnostics, note))
-    return _placed(replace(facts, layout=layout, throttle=throttle), candidates, layout, cluster)
+    return _placed(replace(facts, layout=layout), candidates, layout)
 
 
 def _candidate(declared: Desired, observed: Observed) -> _Candidate | None:
@@ -140,7 +138,7 @@ def _raises_min_isr(declared: Desired, observed: Observed) -> bool:
     return wanted is not None and int(wanted) > int(now or 1)
 
 
-def _placed(facts: Facts, candidates: Sequence[_Candidate], layout: Layout, cluster: Cluster) -> Facts:
+def _placed(facts: Facts, candidates: Sequence[_Candidate], layout: Layout) -> Facts:
     from kafkaform.plan.placement import Want, place  # which few plans need
 
     asked, unplaceable, notes = _sorted_out(candidates, layout)
@@ -161,8 +159,12 @@ def _placed(facts: Facts, candidates: Sequence[_Candidate], layout: Layout, clus
     foreign = _foreign(layout, asked, placements)
     if foreign:
         notes.append(foreign)
-    facts = replace(facts, placements=placements, unplaceable=unplaceable)
-    return _weighed(facts, candidates, notes, cluster)
+    return replace(
+        facts,
+        placements=placements,
+        unplaceable=unplaceable,
+        diagnostics=(*facts.diagnostics, *notes),
+    )
 
 
 def _sorted_out(
@@ -243,48 +245,6 @@ def _foreign(
         None,
         "an apply moves no replica before it is over",
     )
-
-
-def _weighed(
-    facts: Facts, candidates: Iterable[_Candidate], notes: Sequence[Diagnostic], cluster: Cluster
-) -> Facts:
-    """The facts with the sizes of the partitions that are copied."""
-    copied: list[TopicPartition] = []
-    for candidate in candidates:
-        after = facts.placements.get(candidate.ref)
-        if after is None:
-            continue
-        before = placement.present(candidate.observed, facts.layout)
-        copied += [(candidate.ref.name, number) for number in assignment_changes(before, after).added]
-    return _sized(facts, copied, notes, cluster)
-
-
-def with_copies(facts: Facts, plan: Plan, cluster: Cluster, throttle: int | None) -> Facts:
-    """The facts with how much an earlier plan copies, and how fast a broker may send and receive it now."""
-    moves = [
-        (planned.ref.name, parse_assignment(str(field.before)), parse_assignment(str(field.after)))
-        for planned in plan.changes
-        if isinstance(planned.change, Update)
-        for field in planned.change.fields
-        if field.path == PLACEMENT and field.before is not None and field.after is not None
-    ]
-    if not moves:
-        return facts
-    copied = [(name, n) for name, before, after in moves for n in assignment_changes(before, after).added]
-    return _sized(replace(facts, throttle=throttle), copied, (), cluster)
-
-
-def _sized(
-    facts: Facts, copied: Sequence[TopicPartition], notes: Sequence[Diagnostic], cluster: Cluster
-) -> Facts:
-    sizes: Mapping[TopicPartition, int] = {}
-    if copied:
-        try:
-            sizes = cluster.partition_sizes(copied)
-        except ClusterError as error:
-            text = f"how much the replicas to be moved hold was not read: {error.message}"
-            notes = (*notes, Diagnostic("KF416", Severity.INFO, text))
-    return replace(facts, partition_sizes=sizes, diagnostics=(*facts.diagnostics, *notes))
 
 
 def _note(text: str) -> Diagnostic:

@@ -155,8 +155,7 @@ def _change(item: Object, at: str) -> PlannedChange:
         for index, field in enumerate(fields):
             if field.judgement.risk is not whole.risk:
                 _fail(f"{at}.fields[{index}].risk", "not the risk of the whole change")
-    if ref.kind == "Topic":
-        _check_placement(change, at)
+    _check_placement(change, at)
     if whole.risk is not risk_of(change):
         _fail(f"{at}.risk", "not the worst risk of the fields")
     origin, earlier = _origin(item["origin"], at, fields) if "origin" in item else (None, ())

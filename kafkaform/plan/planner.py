@@ -1,16 +1,19 @@
-"""The planner: a pure function from desired and observed state to a plan.
+"""The stages of a plan that ask nobody anything: each is a function from a value to a value.
 
-Set arithmetic over resources and fields is written once, here; what a field means is its kind's business.
-The same input gives the same plan, whatever the order it comes in.
+`diff` says what differs, `judge` how risky that is, `gate` what may be done of it, and `conclude` puts the
+plan together. `plan_from` is all of them in a row; `planning` reads the cluster between them. Set arithmetic
+over resources and fields is written once, here; what a field means is its kind's business. The same input
+gives the same plan, whatever the order it comes in.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.core.model import (
     CONFIG_PREFIX,
+    SAFE,
     Change,
     Consent,
     Create,
@@ -27,7 +30,6 @@ from kafkaform.core.model import (
     PlannedChange,
     Reader,
     ResourceRef,
-    Risk,
     Severity,
     State,
     Status,
@@ -36,15 +38,15 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.plan.policy import (
-    PRUNED,
     Policy,
-    due,
-    gate,
+    consented,
     idle_consents,
     is_own,
     matches,
     nothing_to_make,
-    refusal_by,
+    protection,
+    refusal,
+    refusal_of_riskier,
 )
 from kafkaform.resources import KINDS, kind_order
 from kafkaform.resources.base import Kind, UpdateContext
@@ -52,13 +54,73 @@ from kafkaform.resources.consent import Consents
 from kafkaform.resources.topic.copying import TOGETHER, together
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from kafkaform.plan.policy import Riskier
 
 
-def diff(
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A change on its way through the stages.
+
+    Attributes:
+        change: What there is to do; `judge` says how risky it is.
+        desired: What is declared of the resource.
+        saved: The change of a saved plan of which this is left; None in a new plan.
+        riskier: What is riskier about it now than the saved plan says.
+        earlier: The consents that the saved plan has for it.
+    """
+
+    change: Change
+    desired: Desired
+    saved: PlannedChange | None = None
+    riskier: tuple[Riskier, ...] = ()
+    earlier: tuple[Consent, ...] = ()
+
+    @property
+    def ref(self) -> ResourceRef:
+        """The resource that changes."""
+        return self.change.ref
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What differs between what is declared and what is.
+
+    Attributes:
+        proposals: The changes that would make it the same, by kind and name; nobody has judged them.
+        compared: The declared resources that could be compared.
+        unmanaged: Live resources that nobody declares.
+        undeclared: Configs of declared resources that no manifest declares.
+        unknown: Declared resources of which this account cannot tell whether they exist.
+        diagnostics: What could not be read or compared, and what need not be made.
+    """
+
+    proposals: tuple[Proposal, ...]
+    compared: tuple[Desired, ...]
+    unmanaged: frozenset[ResourceRef] = frozenset()
+    undeclared: tuple[UndeclaredConfig, ...] = ()
+    unknown: tuple[ResourceRef, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """What may be done of proposals.
+
+    Attributes:
+        changes: The changes with their status, in the order of the proposals.
+        consents: The consents that they needed and got.
+    """
+
+    changes: tuple[PlannedChange, ...]
+    consents: frozenset[Consent]
+
+
+def plan_from(
     desired: Iterable[Desired], observation: Observation, facts: Facts, policy: Policy | None = None
 ) -> Plan:
-    """Compare what is wanted with what is.
+    """Plan from what was read already: all the stages in a row.
 
     Args:
         desired: The declared resources, in any order, each once.
@@ -67,268 +129,297 @@ def diff(
         policy: What is allowed.
     """
     policy = policy or Policy()
-    wanted = {resource.ref: resource for resource in desired}
-    planner = Planner(observation, facts, policy)
-    for ref in sorted(wanted, key=_order):
-        planner.consider(wanted[ref])
-    unmanaged = sorted(
-        (
-            ref
-            for ref in observation.inventory
-            if ref not in wanted and not is_own(ref) and not matches(ref.name, policy.ignore)
-        ),
-        key=_order,
+    wanted = with_pruned(desired, observation, policy)
+    return plan_of(diff(wanted, observation, facts), observation, facts, policy)
+
+
+def plan_of(difference: Difference, observation: Observation, facts: Facts, policy: Policy) -> Plan:
+    """The stages that follow a diff, for `plan_from` and for what no manifest asks for."""
+    proposals = judge(difference.proposals, observation, facts)
+    gated = gate(proposals, observation, facts, policy)
+    return conclude(difference, gated, facts, policy)
+
+
+# --- what differs ------------------------------------------------------------------------------------
+
+
+def with_pruned(desired: Iterable[Desired], observation: Observation, policy: Policy) -> tuple[Desired, ...]:
+    """What is declared, and with `--prune` that undeclared resources which are ours to delete are absent.
+
+    One that is protected or internal stays unmanaged: a refused change would fail every apply.
+    """
+    declared = tuple(desired)
+    if not policy.prune:
+        return declared
+    refs = observation.inventory.difference(resource.ref for resource in declared)
+    tombstones = (Desired(ref, None) for ref in _unmanaged(refs, policy))
+    return declared + tuple(
+        tombstone
+        for tombstone in tombstones
+        if (observed := observation.resources.get(tombstone.ref)) is not None
+        and KINDS[tombstone.ref.kind].prunable
+        and matches(tombstone.ref.name, policy.owns)
+        and protection(tombstone, observed, policy) is None
     )
-    if policy.prune:
-        unmanaged = [ref for ref in unmanaged if not planner.prune(ref)]
-    return planner.plan(unmanaged)
 
 
-def plan_update(
-    desired: Desired,
-    target: Mapping[str, FieldValue],
-    observation: Observation,
-    facts: Facts,
-    policy: Policy,
-) -> Plan:
-    """Plan one update that no manifest asks for, judged and gated as one that a manifest does.
+def diff(desired: Iterable[Desired], observation: Observation, facts: Facts) -> Difference:
+    """Compare what is wanted with what is.
+
+    Args:
+        desired: The declared resources, in any order, each once.
+        observation: A reading of the cluster that covers all of them.
+        facts: What is known of the cluster: its defaults, and where replicas are to be.
+    """
+    wanted = sorted(desired, key=lambda declared: _order(declared.ref))
+    proposals: list[Proposal] = []
+    compared: list[Desired] = []
+    undeclared: list[UndeclaredConfig] = []
+    unknown: list[ResourceRef] = []
+    diagnostics = list(observation.diagnostics)
+    for declared in wanted:
+        if declared.ref in observation.invisible:
+            unknown.append(declared.ref)
+            diagnostics.append(_not_visible(declared, observation.invisible[declared.ref]))
+            continue
+        compared.append(declared)
+        observed = observation.resources.get(declared.ref)
+        change = _change(declared, observed, facts)
+        if change is not None:
+            proposals.append(Proposal(change, declared))
+        elif observed is None and declared.state is not None:
+            diagnostics.append(nothing_to_make(declared))
+        if observed is not None and declared.state is not None:
+            undeclared += _undeclared(declared, declared.state, observed)
+    return Difference(
+        tuple(proposals),
+        tuple(compared),
+        observation.inventory.difference(declared.ref for declared in wanted),
+        tuple(sorted(undeclared)),
+        tuple(unknown),
+        tuple(diagnostics),
+    )
+
+
+def diff_update(
+    desired: Desired, target: Mapping[str, FieldValue], observation: Observation, facts: Facts
+) -> Difference:
+    """Compare fields of one existing resource with what they are to be, though no manifest says so.
 
     Args:
         desired: The resource, with the consents that hold for it.
-        target: What fields are to be.
+        target: What the fields are to be.
         observation: A reading of the cluster in which the resource exists.
         facts: What is known of the cluster.
-        policy: What is allowed.
     """
-    planner = Planner(observation, facts, policy)
-    observed = observation.resources[desired.ref]
-    fields = planner.compare(desired, target, observed)
-    planner.settle(Update(desired.ref, observed.uid, fields) if fields else None, desired)
-    return planner.plan([])
+    change = _update(desired, target, observation.resources[desired.ref], facts)
+    proposals = (Proposal(change, desired),) if change is not None else ()
+    return Difference(proposals, (desired,), diagnostics=observation.diagnostics)
+
+
+def _change(desired: Desired, observed: Observed | None, facts: Facts) -> Change | None:
+    kind = KINDS[desired.ref.kind]
+    if desired.state is None:
+        return None if observed is None else Delete(desired.ref, observed.uid, observed.state, SAFE)
+    if observed is None:
+        state = _in_order(kind, desired.state)
+        return Create(desired.ref, state) if state else None
+    state = kind.applicable(desired.state, observed, facts)
+    target: dict[str, FieldValue] = {**state}
+    if desired.intent.undeclared is Undeclared.RESET:
+        target.update(dict.fromkeys(_extra(kind, state, observed)))
+    return _update(desired, target, observed, facts)
+
+
+def _update(
+    desired: Desired, target: Mapping[str, FieldValue], observed: Observed, facts: Facts
+) -> Update | None:
+    """The fields of a resource that differ from what they are to be, in order."""
+    kind = KINDS[desired.ref.kind]
+    live = {
+        path: now
+        for path, value in target.items()
+        if not kind.ignores(path) and not kind.equal(path, now := kind.live(path, observed, facts), value)
+    }
+    if not live:
+        return None
+    context = _context(observed, live, target, desired.intent, facts)
+    fields = (
+        FieldChange(path, live[path], target[path], deferred=kind.deferred(path, context))
+        for path in sorted(live, key=kind.field_order)
+    )
+    return Update(desired.ref, observed.uid, tuple(fields))
+
+
+def _extra(kind: Kind, state: State, observed: Observed) -> dict[str, FieldValue]:
+    """The own configs of a resource that its declared state does not mention."""
+    return {
+        path: value
+        for path, value in observed.state.items()
+        if path.startswith(CONFIG_PREFIX) and path not in state and not kind.ignores(path)
+    }
+
+
+def _undeclared(desired: Desired, state: State, observed: Observed) -> Iterator[UndeclaredConfig]:
+    """The undeclared configs that a plan tells of."""
+    if desired.intent.undeclared is Undeclared.REPORT:
+        for path, value in _extra(KINDS[desired.ref.kind], state, observed).items():
+            yield UndeclaredConfig(desired.ref, path, str(value))
+
+
+def _unmanaged(refs: Iterable[ResourceRef], policy: Policy) -> list[ResourceRef]:
+    """The resources of which a plan tells that nobody declares them."""
+    told = (ref for ref in refs if not is_own(ref) and not matches(ref.name, policy.ignore))
+    return sorted(told, key=_order)
+
+
+def _not_visible(desired: Desired, why: str) -> Diagnostic:
+    return Diagnostic(
+        "KF410",
+        Severity.ERROR,
+        f"{desired.ref} is not visible to this account: {why}",
+        desired.location,
+        "grant Describe and DescribeConfigs on it; until then it is neither created nor changed",
+        ref=desired.ref,
+    )
+
+
+# --- how risky it is ---------------------------------------------------------------------------------
+
+
+def judge(proposals: Iterable[Proposal], observation: Observation, facts: Facts) -> tuple[Proposal, ...]:
+    """Say how risky changes are, by live values and by all that is known of the cluster."""
+    return tuple(
+        replace(proposal, change=_judged(proposal.change, proposal.desired.intent, observation, facts))
+        for proposal in proposals
+    )
+
+
+def _judged(change: Change, intent: Intent, observation: Observation, facts: Facts) -> Change:
+    kind = KINDS[change.ref.kind]
+    match change:
+        case Create(ref, state):
+            return replace(change, judgement=kind.judge_create(ref, state, facts))
+        case Delete(ref):
+            judgement = kind.judge_delete(ref, observation.resources[ref].state, facts)
+            return replace(change, judgement=judgement)
+        case Update(fields=fields):
+            context = context_of(change, intent, observation, facts)
+            judged = (
+                FieldChange(
+                    field.path,
+                    field.before,
+                    field.after,
+                    context.before.get(field.path),
+                    context.after.get(field.path),
+                    kind.judge(field.path, context),
+                    field.deferred,
+                )
+                for field in fields
+            )
+            return replace(change, fields=tuple(judged))
+        case _:
+            assert_never(change)
+
+
+def context_of(change: Update, intent: Intent, observation: Observation, facts: Facts) -> UpdateContext:
+    """What the fields of an update are judged by."""
+    before = {field.path: field.before for field in change.fields}
+    after = {field.path: field.after for field in change.fields}
+    return _context(observation.resources[change.ref], before, after, intent, facts)
+
+
+def _context(
+    observed: Observed,
+    live: Mapping[str, FieldValue],
+    target: Mapping[str, FieldValue],
+    intent: Intent,
+    facts: Facts,
+) -> UpdateContext:
+    """What a change of fields is judged by.
+
+    Args:
+        observed: The resource.
+        live: What the fields that change are.
+        target: What fields are to be.
+        intent: What the manifest says of the resource.
+        facts: What is known of the cluster.
+    """
+    kind = KINDS[observed.ref.kind]
+    before = {**observed.effective, **observed.state}
+    before.update((path, now) for path, now in live.items() if now is not None)
+    after = dict(before)
+    for path in live:
+        after[path] = kind.default(path, facts) if target[path] is None else target[path]
+    return UpdateContext(observed.ref, before, after, intent, facts)
+
+
+# --- what may be done of it --------------------------------------------------------------------------
+
+
+def gate(proposals: Iterable[Proposal], observation: Observation, facts: Facts, policy: Policy) -> Gated:
+    """Say what an apply may do of changes that were judged: nothing, without consent, or as they are."""
+    changes: list[PlannedChange] = []
+    consents: set[Consent] = set()
+    for proposal in proposals:
+        change, given = _gated(proposal, observation.resources.get(proposal.ref), facts, policy)
+        changes.append(change)
+        consents.update(given)
+    return Gated(tuple(changes), frozenset(consents))
+
+
+def _gated(
+    proposal: Proposal, observed: Observed | None, facts: Facts, policy: Policy
+) -> tuple[PlannedChange, Iterable[Consent]]:
+    desired = proposal.desired
+    planned = proposal.saved or PlannedChange(
+        proposal.change, Status.PLANNED, desired.location, team=desired.intent.team
+    )
+    # What is left of a saved plan's change must be allowed, and so must all of it, as the plan says it is.
+    changes = (proposal.change,) if proposal.saved is None else (proposal.change, planned.change)
+    refusals = (refusal(change, desired, observed, facts, policy) for change in changes)
+    found = next(filter(None, refusals), None) or refusal_of_riskier(proposal.ref, proposal.riskier, policy)
+    if found is not None:
+        reason, remedy = found
+        return replace(planned, status=Status.REFUSED, reason=reason, remedy=remedy), proposal.earlier
+    if proposal.saved is None and isinstance(proposal.change, Update):
+        planned = replace(planned, keyed=desired.intent.keyed)
+    earlier = {consent.hazard: consent.reason for consent in proposal.earlier}
+    consents = Consents(policy.allow, desired.intent.allow, earlier)
+    status, waiting, given = consented(planned.change, consents)
+    return replace(planned, status=status, reason=waiting, remedy=None), given
+
+
+# --- the plan ----------------------------------------------------------------------------------------
+
+
+def conclude(difference: Difference, gated: Gated, facts: Facts, policy: Policy) -> Plan:
+    """Put together what differs, what may be done of it, and what is said of both."""
+    changing = {planned.ref: planned.change for planned in gated.changes}
+    diagnostics = [*difference.diagnostics, *facts.diagnostics, *together(gated.changes, facts)]
+    for desired in difference.compared:
+        if desired.intent.allow:
+            diagnostics += idle_consents(changing.get(desired.ref), desired)
+    severities = list(Severity)
+    return Plan(
+        cluster_id=facts.cluster_id,
+        changes=gated.changes,
+        unchanged=len(difference.compared) - len(difference.proposals),
+        unmanaged=tuple(_unmanaged(difference.unmanaged, policy)),
+        undeclared=difference.undeclared,
+        consents=tuple(sorted(gated.consents)),
+        diagnostics=tuple(
+            sorted(
+                diagnostics,
+                key=lambda d: (severities.index(d.severity), d.code, d.message, str(d.location)),
+            )
+        ),
+        unknown=difference.unknown,
+    )
 
 
 def _order(ref: ResourceRef) -> tuple[int, str]:
     return kind_order(ref.kind), ref.name
-
-
-class Planner:
-    """Collects the parts of one plan, and says what may be done of it."""
-
-    def __init__(self, observation: Observation, facts: Facts, policy: Policy) -> None:
-        self._observation = observation
-        self._facts = facts
-        self._policy = policy
-        self._changes: list[PlannedChange] = []
-        self._consents: set[Consent] = set()
-        self._undeclared: list[UndeclaredConfig] = []
-        self._unknown: list[ResourceRef] = []
-        self._diagnostics: list[Diagnostic] = []
-        self._unchanged = 0
-
-    def consider(self, desired: Desired) -> None:
-        """Plan one declared resource."""
-        ref = desired.ref
-        if ref in self._observation.invisible:
-            self._unknown.append(ref)
-            self._diagnostics.append(
-                Diagnostic(
-                    "KF410",
-                    Severity.ERROR,
-                    f"{ref} is not visible to this account: {self._observation.invisible[ref]}",
-                    desired.location,
-                    "grant Describe and DescribeConfigs on it; until then it is neither created nor changed",
-                    ref=ref,
-                )
-            )
-            return
-        change = self._change(desired, self._observation.resources.get(ref))
-        self._diagnostics.extend(idle_consents(change, desired))
-        self.settle(change, desired)
-
-    def settle(self, change: Change | None, desired: Desired) -> None:
-        """Take in what there is to do for a resource, and say whether it may be done."""
-        if change is None:
-            self._unchanged += 1
-        else:
-            self._changes.append(replace(self._status(change, desired), team=desired.intent.team))
-
-    def prune(self, ref: ResourceRef) -> bool:
-        """Plan the deletion of an undeclared resource, if it is ours to delete.
-
-        One that is protected or internal stays unmanaged: a refused change would fail every apply.
-        """
-        observed = self._observation.resources.get(ref)
-        if ref.kind != PRUNED or observed is None or not matches(ref.name, self._policy.owns):
-            return False
-        undeclared = Desired(ref, None)
-        change = _deletion(undeclared, observed, self._facts)
-        if self._protection(change, undeclared.intent) is not None:
-            return False
-        self._changes.append(self._status(change, undeclared))
-        return True
-
-    def plan(self, unmanaged: list[ResourceRef]) -> Plan:
-        """The finished plan."""
-        severities = list(Severity)
-        changes = tuple(sorted(self._changes, key=lambda change: _order(change.ref)))
-        self._diagnostics.extend(together(changes, self._facts))
-        return Plan(
-            cluster_id=self._facts.cluster_id,
-            changes=changes,
-            unchanged=self._unchanged,
-            unmanaged=tuple(unmanaged),
-            undeclared=tuple(sorted(self._undeclared)),
-            consents=tuple(sorted(self._consents)),
-            diagnostics=tuple(
-                sorted(
-                    (*self._diagnostics, *self._observation.diagnostics, *self._facts.diagnostics),
-                    key=lambda d: (severities.index(d.severity), d.code, d.message, str(d.location)),
-                )
-            ),
-            unknown=tuple(self._unknown),
-        )
-
-    def _change(self, desired: Desired, observed: Observed | None) -> Change | None:
-        kind = KINDS[desired.ref.kind]
-        if desired.state is None:
-            return None if observed is None else _deletion(desired, observed, self._facts)
-        if observed is None:
-            state = _in_order(kind, desired.state)
-            if not state:
-                self._diagnostics.append(nothing_to_make(desired))
-                return None
-            return Create(desired.ref, state, kind.judge_create(desired.ref, state, self._facts))
-        fields = self._fields(kind, desired, desired.state, observed)
-        return Update(desired.ref, observed.uid, fields) if fields else None
-
-    def _fields(
-        self, kind: Kind, desired: Desired, state: State, observed: Observed
-    ) -> tuple[FieldChange, ...]:
-        state = kind.applicable(state, observed, self._facts)
-        target = {**state, **self._settle_undeclared(kind, desired, state, observed)}
-        return self.compare(desired, target, observed)
-
-    def compare(
-        self, desired: Desired, target: Mapping[str, FieldValue], observed: Observed
-    ) -> tuple[FieldChange, ...]:
-        """The fields of a resource that differ from what they are to be, in order."""
-        kind = KINDS[desired.ref.kind]
-        live = {
-            path: now
-            for path, value in target.items()
-            if not kind.ignores(path)
-            and not kind.equal(path, now := kind.live(path, observed, self._facts), value)
-        }
-        if not live:
-            return ()
-        context = self.context(observed, live, target, desired.intent)
-        return tuple(
-            FieldChange(
-                path,
-                live[path],
-                target[path],
-                context.before.get(path),
-                context.after.get(path),
-                kind.judge(path, context),
-                kind.deferred(path, context),
-            )
-            for path in sorted(live, key=kind.field_order)
-        )
-
-    def context(
-        self,
-        observed: Observed,
-        live: Mapping[str, FieldValue],
-        target: Mapping[str, FieldValue],
-        intent: Intent,
-    ) -> UpdateContext:
-        """What a change of fields is judged by.
-
-        Args:
-            observed: The resource.
-            live: What the fields that change are.
-            target: What fields are to be.
-            intent: What the manifest says of the resource.
-        """
-        kind = KINDS[observed.ref.kind]
-        before = {**observed.effective, **observed.state}
-        before.update((path, now) for path, now in live.items() if now is not None)
-        after: dict[str, FieldValue] = dict(before)
-        for path in live:
-            after[path] = kind.default(path, self._facts) if target[path] is None else target[path]
-        return UpdateContext(observed.ref, before, after, intent, self._facts)
-
-    def _settle_undeclared(
-        self, kind: Kind, desired: Desired, state: State, observed: Observed
-    ) -> dict[str, None]:
-        extra = {
-            path: value
-            for path, value in observed.state.items()
-            if path.startswith(CONFIG_PREFIX) and path not in state and not kind.ignores(path)
-        }
-        match desired.intent.undeclared:
-            case Undeclared.KEEP:
-                return {}
-            case Undeclared.RESET:
-                return dict.fromkeys(extra)
-            case Undeclared.REPORT:
-                self._undeclared.extend(
-                    UndeclaredConfig(desired.ref, path, str(value)) for path, value in extra.items()
-                )
-                return {}
-
-    def _status(self, change: Change, desired: Desired) -> PlannedChange:
-        refusal = self.refusal(change, desired)
-        if refusal is not None:
-            return PlannedChange(change, Status.REFUSED, desired.location, *refusal)
-        status, reason, given = gate(change, Consents(self._policy.allow, desired.intent.allow))
-        self._consents.update(given)
-        keyed = desired.intent.keyed if isinstance(change, Update) else None
-        return PlannedChange(change, status, desired.location, reason, keyed=keyed)
-
-    def refusal(self, change: Change, desired: Desired) -> tuple[str, str | None] | None:
-        """Why a change must not be done whatever the consent, and what to do instead; None if it may."""
-        blocked = self._policy.blocked.get(change.ref, ())
-        at_stake = due(change)
-        if self._policy.brake is not None and any(judgement.risk > Risk.SAFE for judgement in at_stake):
-            blocked = (*blocked, self._policy.brake)
-        if blocked:
-            return refusal_by(blocked)
-        if change.ref in self._facts.unplaceable:
-            return self._facts.unplaceable[change.ref], None
-        observed = self._observation.resources.get(change.ref)
-        if observed is not None and (obstacle := KINDS[change.ref.kind].obstacle(change, observed)):
-            return obstacle
-        for judgement in at_stake:
-            if judgement.risk is Risk.IMPOSSIBLE:
-                return judgement.reason, judgement.remedy
-        for judgement in at_stake:
-            if judgement.hazard and matches(judgement.hazard, self._policy.forbid):
-                return f"{judgement.hazard} is forbidden on this cluster", _FORBIDDEN
-        match change:
-            case Delete():
-                return self._protection(change, desired.intent)
-            case Update(fields=fields) if not at_stake:
-                return "; ".join(dict.fromkeys(f.deferred for f in fields if f.deferred)), None
-        return None
-
-    def _protection(self, change: Delete, intent: Intent) -> tuple[str, str | None] | None:
-        observed = self._observation.resources.get(change.ref)
-        if observed is not None and observed.internal:
-            return "it is internal to Kafka", "remove the manifest"
-        if matches(change.ref.name, self._policy.protected):
-            return "its name is protected in kafkaform.yaml", "change protected: in a reviewed commit first"
-        if intent.deletion_protection:
-            return "spec.deletionProtection is true", "take it out in a reviewed commit first"
-        return None
-
-
-_FORBIDDEN = "see forbid: in kafkaform.yaml (of any cluster, where --cluster names none)"
-
-
-def _deletion(desired: Desired, observed: Observed, facts: Facts) -> Delete:
-    judgement = KINDS[desired.ref.kind].judge_delete(desired.ref, observed.state, facts)
-    return Delete(desired.ref, observed.uid, observed.state, judgement)
 
 
 def _in_order(kind: Kind, state: State) -> State:

@@ -1,18 +1,18 @@
-"""Making a plan for a cluster: read, check the rules, compare, and let the brokers have their say."""
+"""Making a plan for a cluster, in one pass: each stage is a function from a value to a value.
+
+Read -> place -> diff -> measure -> judge -> rules and gates -> validate. A saved plan that is applied goes
+through the same stages with what is left of its changes in the place of the diff's.
+"""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform import rules
 from kafkaform.apply.batches import batches
 from kafkaform.core.errors import ClusterError, KafkaformError, RequestRejected
 from kafkaform.core.model import (
-    Change,
-    Create,
-    Delete,
     Desired,
     Diagnostic,
     Facts,
@@ -20,21 +20,25 @@ from kafkaform.core.model import (
     Plan,
     PlannedChange,
     ResourceRef,
-    Risk,
     Severity,
     Status,
-    Update,
-    risk_of,
 )
-from kafkaform.core.moves import MoveOptions
-from kafkaform.core.operations import AlterConfigs, Reassign
-from kafkaform.plan.placement_planning import with_copies, with_placements
-from kafkaform.plan.planner import diff, readers_of
-from kafkaform.plan.policy import PRUNED, Policy, is_own, matches
-from kafkaform.plan.recommits import first_offsets, topic_of, with_recommits
-from kafkaform.plan.rejudging import Grounds, left_of, rejudged
+from kafkaform.core.operations import Phase, Reassign
+from kafkaform.plan.measuring import groups_concerned, measure
+from kafkaform.plan.placement_planning import with_placements
+from kafkaform.plan.planner import (
+    Gated,
+    Proposal,
+    conclude,
+    diff,
+    gate,
+    judge,
+    readers_of,
+    with_pruned,
+)
+from kafkaform.plan.policy import Policy, is_own, matches
+from kafkaform.plan.rejudging import Grounds, judge_left, left_of, open_changes, with_verdicts
 from kafkaform.resources import KINDS
-from kafkaform.resources.consumer_group import group_of
 from kafkaform.resources.topic.copying import TOGETHER, together
 from kafkaform.rules import Scene, Stage
 from kafkaform.rules.notes import idle_waivers
@@ -42,13 +46,16 @@ from kafkaform.rules.notes import idle_waivers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ClusterReader, GroupReader, ResourceReader
     from kafkaform.config.settings import ClusterSettings, Settings
-    from kafkaform.core.groups import Group
     from kafkaform.core.model import Intent
     from kafkaform.core.operations import Operation
     from kafkaform.resources.consent import Grant
-    from spark_validation.results import Report
+    from spark_validation.results import SkewReport
+
+
+PRUNABLE = tuple(kind.name for kind in KINDS.values() if kind.prunable)
+"""The kinds of which it is told what nobody declares: a group that nobody declares is no news."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +80,10 @@ class Request:
     prune: bool = False
     allow: tuple[Grant, ...] = ()
     environment: str | None = None
-    skew: Report | None = None
-    inventory: tuple[str, ...] = ("Topic",)
+    skew: SkewReport | None = None
+    inventory: tuple[str, ...] = PRUNABLE
     reading: bool = False
 
-
-WATCH_S = 6.0
-"""How long to watch the offsets of a group that looks empty: consumers commit every 5 s by default."""
 
 _BEFORE = (Stage.MANIFESTS, Stage.LIVE)
 """The rules that say what stands against a resource before it is known what changes."""
@@ -89,9 +93,9 @@ def silent(_: str) -> None:
     """Tell nobody."""
 
 
-def make_plan(
+def build_plan(
     request: Request,
-    cluster: Cluster,
+    cluster: ClusterReader,
     settings: Settings,
     target: ClusterSettings | None,
     *,
@@ -111,63 +115,34 @@ def make_plan(
         SkewReportError: The measurement is of another cluster.
         KafkaformError: It is not the cluster that the configuration expects.
     """
-    facts = cluster.facts()
-    check_identity(facts, target)
-    if request.skew is not None:
-        facts = _with_skew(facts, request.skew)
-    prunable = settings.owns if request.prune else ()
     desired = tuple(sorted(request.desired, key=lambda declared: declared.ref))  # findings have an order
-    observation = cluster.observe(
-        wanted(desired),
-        lambda ref: ref.kind == PRUNED and matches(ref.name, prunable),
-        kinds=request.inventory,
-    )
-    moves = target.moves if target is not None else MoveOptions()
-    facts = with_placements(facts, desired, observation, cluster, moves.throttle, waits=not request.reading)
-    scene = Scene(
-        desired,
-        facts,
-        observation.inventory,
-        settings.limits,
-        request.environment,
-        max(len(facts.brokers), (target.brokers if target else None) or 0),
-        observation.resources,
-        subset=request.subset,
-        skew={ref.name: result for ref, result in facts.skew.items()},
-        invisible=frozenset(observation.invisible),
-    )
-    policy = Policy(
-        forbid=target.forbid if target else (),
-        protected=settings.protected,
-        ignore=("*",) if request.subset else settings.ignore,
-        owns=settings.owns,
-        prune=request.prune,
-        allow=request.allow,
-    )
+    facts, observation = _read(request, desired, cluster, settings, target)
+    facts = with_placements(facts, desired, observation, cluster, waits=not request.reading)
+    scene = _scene(request, desired, facts, observation, settings, target)
     findings = list(rules.check(scene, settings.rules, _BEFORE, more=settings.policies))
-    policy = _blocking(policy, findings)
-    plan = diff(desired, observation, facts, policy)
-    sized = with_sizes(facts, plan, observation, cluster)
-    if sized is not facts:
-        plan = diff(desired, observation, sized, policy)
-    facts = with_recommits(sized, plan, observation, cluster, target.audit if target else None)
-    if facts is not sized:
-        plan = diff(desired, observation, facts, policy)
-    judged = list(judge_changes(plan, scene, cluster, settings, tell, watch=not request.reading))
-    if any(found.severity is Severity.ERROR for _, found in judged):
-        plan = diff(desired, observation, facts, _blocking(policy, judged))
-    findings += judged
-    if request.skew is not None:
-        from kafkaform.plan import skew_report as in_plans
+    policy = _policy(request, settings, target).refusing(findings)
 
-        findings += in_plans.as_it_is(scene, settings)
-        findings += in_plans.notes(plan, scene, request.skew)
-    known = {**rules.entries(), **{policy.code: policy for policy in settings.policies}}
-    findings += idle_waivers(scene, findings, settings.rules, (*_BEFORE, Stage.CHANGES), known)
-    found = [replace(diagnostic, ref=ref) for ref, diagnostic in findings]
+    difference = diff(with_pruned(desired, observation, policy), observation, facts)
+    facts = measure(facts, difference.proposals, observation, cluster, target)
+    proposals = judge(difference.proposals, observation, facts)
+    reviewed = review(
+        proposals,
+        observation,
+        facts,
+        scene,
+        policy,
+        cluster,
+        settings,
+        tell=tell,
+        watch=not request.reading,
+    )
+    plan = conclude(difference, reviewed.gated, facts, policy)
+    findings += reviewed.findings
+    findings += _skew_findings(plan, scene, settings, request.skew)
+    findings += _idle_waivers(scene, findings, settings)
     plan = replace(
         plan,
-        diagnostics=(*found, *plan.diagnostics),
+        diagnostics=(*located(findings), *plan.diagnostics),
         readers=readers_of(plan.changes, desired),
         subset=request.subset,
     )
@@ -176,7 +151,7 @@ def make_plan(
 
 def judged_again(
     plan: Plan,
-    cluster: Cluster,
+    cluster: ClusterReader,
     settings: Settings,
     target: ClusterSettings | None,
     facts: Facts,
@@ -184,7 +159,7 @@ def judged_again(
     intents: Mapping[ResourceRef, Intent],
     allow: tuple[Grant, ...] = (),
 ) -> tuple[Plan, Grounds]:
-    """Judge a saved plan by what is live now: risks, rules about changes, and what is allowed.
+    """Take a saved plan through the stages again: what is left of its changes is in the place of a diff.
 
     Args:
         plan: The saved plan.
@@ -202,19 +177,12 @@ def judged_again(
         ClusterError: The cluster cannot be read.
     """
     policy = Policy(forbid=target.forbid if target else (), protected=settings.protected, allow=allow)
-    grounds = Grounds(facts, policy, intents)
     if all(change.status is Status.REFUSED for change in plan.changes):
-        return plan, grounds
-    observation = cluster.observe(_at_stake(plan), kinds=(PRUNED,))
-    again = rejudged(plan, observation, grounds)
-    left = left_of(again, observation)
-    facts = with_sizes(facts, left, observation, cluster)
-    facts = with_recommits(facts, left, observation, cluster, target.audit if target else None)
-    facts = with_copies(facts, left, cluster, (target.moves if target else MoveOptions()).throttle)
-    if facts is not grounds.facts:
-        grounds = Grounds(facts, policy, intents)
-        again = rejudged(plan, observation, grounds)
-        left = left_of(again, observation)
+        return plan, Grounds(facts, policy, intents)
+    observation = cluster.observe(_at_stake(plan), kinds=PRUNABLE)
+    left = left_of(plan, observation, intents)
+    facts = measure(facts, left, observation, cluster, target)
+    proposals = judge_left(left, observation, facts)
     ignored = {ref for ref in observation.inventory if is_own(ref) or matches(ref.name, settings.ignore)}
     scene = Scene(
         (),
@@ -226,137 +194,47 @@ def judged_again(
         saved=True,
         invisible=frozenset(observation.invisible),
     )
-    findings = list(judge_changes(left, scene, cluster, settings, silent, watch=False))
-    blocking = _blocking(policy, findings)
-    if blocking != policy:
-        grounds = replace(grounds, policy=blocking)
-        again = rejudged(plan, observation, grounds)
+    reviewed = review(proposals, observation, facts, scene, policy, cluster, settings, watch=False)
+    copying = together(open_changes(proposals, reviewed.gated), facts)
     kept = [found for found in plan.diagnostics if found.code != TOGETHER]
-    notes = dict.fromkeys((*kept, *facts.diagnostics, *together(left.changes, facts)))
-    return replace(again, diagnostics=tuple(notes)), grounds
+    notes = dict.fromkeys((*kept, *facts.diagnostics, *copying))
+    again = replace(with_verdicts(plan, reviewed.gated), diagnostics=tuple(notes))
+    return again, Grounds(facts, reviewed.policy, intents)
 
 
 def _at_stake(plan: Plan) -> frozenset[ResourceRef]:
     """The resources of a plan, and the topics in which it commits first offsets."""
-    refs = {change.ref for change in plan.changes}
-    topics = (path for change in plan.changes for path in first_offsets(change.change))
-    return frozenset(refs.union(map(topic_of, topics)))
+    refs = frozenset(change.ref for change in plan.changes)
+    return refs.union(
+        *(KINDS[change.ref.kind].first_offsets(change.change).values() for change in plan.changes)
+    )
 
 
-def _with_skew(facts: Facts, report: Report) -> Facts:
-    from kafkaform.plan import skew_report as in_plans
-    from kafkaform.plan.skew_report import require_cluster
-
-    require_cluster(report, facts.cluster_id)
-    return replace(facts, skew=in_plans.measured(report))
+# --- read --------------------------------------------------------------------------------------------
 
 
-def wanted(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
-    """The resources to read: the declared ones, and the topics that declared groups read."""
-    refs = set()
-    for declared in desired:
-        refs.add(declared.ref)
-        refs.update(ResourceRef("Topic", name) for name in KINDS[declared.ref.kind].reads(declared.intent))
-    return frozenset(refs)
-
-
-def judge_changes(
-    plan: Plan,
-    scene: Scene,
-    cluster: Cluster,
+def _read(
+    request: Request,
+    desired: Sequence[Desired],
+    cluster: ResourceReader,
     settings: Settings,
-    tell: Callable[[str], None],
-    *,
-    watch: bool = True,
-) -> Iterator[tuple[ResourceRef | None, Diagnostic]]:
-    """What rules say of the changes of a plan, beside the groups that they may affect.
+    target: ClusterSettings | None,
+) -> tuple[Facts, Observation]:
+    """What is known of the cluster, and a reading of what is declared, and of what may be pruned."""
+    facts = cluster.facts()
+    check_identity(facts, target)
+    if request.skew is not None:
+        from kafkaform.plan.skew_report import measured, require_cluster
 
-    Without `watch`, nobody waits to see whether the offsets of a group that looks empty still move.
-    """
-    groups, notes = _groups_concerned(plan, scene, cluster, tell, watch=watch)
-    scene = replace(scene, changes=plan.changes, groups=groups)
-    yield from rules.check(scene, settings.rules, (Stage.CHANGES, Stage.FORECAST))
-    yield from ((None, note) for note in notes)
-
-
-def _groups_concerned(
-    plan: Plan, scene: Scene, cluster: Cluster, tell: Callable[[str], None], *, watch: bool
-) -> tuple[Mapping[str, Group], tuple[Diagnostic, ...]]:
-    """The groups that the changes of a plan may affect: to read all of them for nothing would take long."""
-    changing = [change.change for change in plan.changes if change.status is not Status.REFUSED]
-    readers = any(change.ref.kind == "Topic" and _concerns_readers(change) for change in changing)
-    doomed = [
-        change.ref.name
-        for change in changing
-        if change.ref.kind == "ConsumerGroup" and risk_of(change) >= Risk.DESTRUCTIVE
-    ]
-    looks_empty = [
-        name
-        for name in doomed
-        if (observed := scene.live.get(ResourceRef("ConsumerGroup", name))) is not None
-        and (group := group_of(observed)) is not None
-        and group.committed
-    ]
-    if not readers and not looks_empty:
-        return {}, ()
-    if looks_empty and watch:
-        names = ", ".join(looks_empty[:3]) + ("…" if len(looks_empty) > 3 else "")
-        tell(f"reading the offsets of {names} twice, {WATCH_S:.0f} s apart: a consumer may use assign()")
-        time.sleep(WATCH_S)
-    try:
-        reading = cluster.groups(None if readers else looks_empty)
-    except ClusterError as error:
-        message = f"the groups that read the topics were not read: {error.message}"
-        return {}, (Diagnostic("KF419", Severity.INFO, message),)
-    told = f"not every group may be known: {reading.unread}"
-    return reading.groups, (Diagnostic("KF421", Severity.INFO, told),) if reading.unread else ()
-
-
-def _concerns_readers(change: Change) -> bool:
-    match change:
-        case Create():
-            return False
-        case Update(fields=fields):
-            return any(field.path == "partitions" for field in fields)
-        case Delete():
-            return True
-
-
-def _blocking(policy: Policy, findings: Iterable[tuple[ResourceRef | None, Diagnostic]]) -> Policy:
-    """The policy, with what rules refuse."""
-    blocked = dict(policy.blocked)
-    brake = policy.brake
-    for ref, found in findings:
-        if found.severity is not Severity.ERROR:
-            continue
-        if ref is None:
-            brake = found
-        else:
-            blocked[ref] = (*blocked.get(ref, ()), found)
-    return replace(policy, blocked=blocked, brake=brake)
-
-
-def with_sizes(facts: Facts, plan: Plan, observation: Observation, cluster: Cluster) -> Facts:
-    """The facts with the sizes of what a risky change touches: asking for all would take far longer."""
-    touched = [
-        observation.resources[change.ref]
-        for change in plan.changes
-        if change.ref.kind == "Topic"
-        and change.ref in observation.resources
-        and risk_of(change.change) > Risk.SAFE
-    ]
-    if not touched:
-        return facts
-    try:
-        sizes = cluster.sizes(touched)
-        untold = [resource for resource in touched if resource.ref not in sizes]
-        why = f"the brokers tell this account no size of {len(untold)} of them" if untold else None
-    except ClusterError as error:
-        sizes, why = {}, error.message
-    if why is None:
-        return replace(facts, sizes=sizes)
-    note = Diagnostic("KF416", Severity.INFO, f"the sizes of topics were not read: {why}")
-    return replace(facts, sizes=sizes, diagnostics=(*facts.diagnostics, note))
+        require_cluster(request.skew, facts.cluster_id)
+        facts = replace(facts, skew=measured(request.skew))
+    prunable = settings.owns if request.prune else ()
+    observation = cluster.observe(
+        wanted(desired),
+        lambda ref: KINDS[ref.kind].prunable and matches(ref.name, prunable),
+        kinds=request.inventory,
+    )
+    return facts, observation
 
 
 def check_identity(facts: Facts, target: ClusterSettings | None) -> None:
@@ -368,7 +246,129 @@ def check_identity(facts: Facts, target: ClusterSettings | None) -> None:
         )
 
 
-def validated(plan: Plan, cluster: Cluster) -> Plan:
+def wanted(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
+    """The resources to read: the declared ones, and the topics that declared groups read."""
+    refs = set()
+    for declared in desired:
+        refs.add(declared.ref)
+        refs.update(ResourceRef("Topic", name) for name in KINDS[declared.ref.kind].reads(declared.intent))
+    return frozenset(refs)
+
+
+def _scene(
+    request: Request,
+    desired: tuple[Desired, ...],
+    facts: Facts,
+    observation: Observation,
+    settings: Settings,
+    target: ClusterSettings | None,
+) -> Scene:
+    """What rules look at."""
+    return Scene(
+        desired,
+        facts,
+        observation.inventory,
+        settings.limits,
+        request.environment,
+        max(len(facts.brokers), (target.brokers if target else None) or 0),
+        observation.resources,
+        subset=request.subset,
+        skew={ref.name: result for ref, result in facts.skew.items()},
+        invisible=frozenset(observation.invisible),
+    )
+
+
+def _policy(request: Request, settings: Settings, target: ClusterSettings | None) -> Policy:
+    return Policy(
+        forbid=target.forbid if target else (),
+        protected=settings.protected,
+        ignore=("*",) if request.subset else settings.ignore,
+        owns=settings.owns,
+        prune=request.prune,
+        allow=request.allow,
+    )
+
+
+# --- rules and gates ---------------------------------------------------------------------------------
+
+Findings: TypeAlias = "list[tuple[ResourceRef | None, Diagnostic]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """What rules said of changes.
+
+    Attributes:
+        gated: What may be done of the changes.
+        findings: What rules said.
+        policy: What was allowed then: what rules are errors of is refused.
+    """
+
+    gated: Gated
+    findings: Findings
+    policy: Policy
+
+
+def review(
+    proposals: Sequence[Proposal],
+    observation: Observation,
+    facts: Facts,
+    scene: Scene,
+    policy: Policy,
+    cluster: GroupReader,
+    settings: Settings,
+    *,
+    tell: Callable[[str], None] = silent,
+    watch: bool = True,
+) -> Reviewed:
+    """Run the rules about changes, and say what may be done of these.
+
+    Args:
+        proposals: The changes, judged.
+        observation: The reading of the cluster that they were made with.
+        facts: What they were judged by.
+        scene: What rules look at besides.
+        policy: What is allowed.
+        cluster: The cluster, of which the groups are read that changes may affect.
+        settings: What the project says.
+        tell: Is told what a person would otherwise wait for without knowing.
+        watch: Whether to wait and see if the offsets of a group that looks empty still move.
+    """
+    # Rules leave alone what is refused anyway.
+    gated = gate(proposals, observation, facts, policy)
+    changes = open_changes(proposals, gated)
+    groups, notes = groups_concerned(changes, scene.live, cluster, tell, watch=watch)
+    scene = replace(scene, facts=facts, changes=changes, groups=groups)
+    findings = [*rules.check(scene, settings.rules, (Stage.CHANGES, Stage.FORECAST))]
+    stricter = policy.refusing(findings)
+    if stricter != policy:
+        gated = gate(proposals, observation, facts, stricter)
+    return Reviewed(gated, [*findings, *((None, note) for note in notes)], stricter)
+
+
+def located(findings: Findings) -> Iterator[Diagnostic]:
+    """Findings as a plan tells them: each with its resource."""
+    return (replace(diagnostic, ref=ref) for ref, diagnostic in findings)
+
+
+def _skew_findings(plan: Plan, scene: Scene, settings: Settings, report: SkewReport | None) -> Findings:
+    """What is said of a measurement, if there is one."""
+    if report is None:
+        return []
+    from kafkaform.plan.skew_report import as_it_is, notes
+
+    return [*as_it_is(scene, settings), *notes(plan, scene, report)]
+
+
+def _idle_waivers(scene: Scene, findings: Findings, settings: Settings) -> Findings:
+    known = {**rules.entries(), **{policy.code: policy for policy in settings.policies}}
+    return [*idle_waivers(scene, findings, settings.rules, (*_BEFORE, Stage.CHANGES), known)]
+
+
+# --- validate ----------------------------------------------------------------------------------------
+
+
+def validated(plan: Plan, cluster: ResourceReader) -> Plan:
     """Let the brokers check every change that is not refused yet; what they object to is refused.
 
     An account that may not alter may not have it checked either, and a check can go unanswered: the plan
@@ -400,8 +400,8 @@ def validated(plan: Plan, cluster: Cluster) -> Plan:
 
 def _requests(asked: Sequence[Operation]) -> Iterator[Sequence[Operation]]:
     """What is checked at a time: a resource whose configs are altered in two steps comes in two requests."""
-    late = [o for o in asked if isinstance(o, AlterConfigs) and o.least_in_sync]
-    yield from batches(o for o in asked if not (isinstance(o, AlterConfigs) and o.least_in_sync))
+    late = [o for o in asked if o.phase is Phase.CONFIGURE_IN_SYNC]
+    yield from batches(o for o in asked if o.phase is not Phase.CONFIGURE_IN_SYNC)
     yield from batches(late)
 
 

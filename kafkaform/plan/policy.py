@@ -1,4 +1,4 @@
-"""What may be done: policy, consents, and which changes they let through."""
+"""What may be done: what a project allows, consents, and which changes they let through."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from kafkaform.core.model import (
     Delete,
     Desired,
     Diagnostic,
+    Facts,
     FieldChange,
+    Observed,
     Plan,
     ResourceRef,
     Risk,
@@ -31,6 +33,7 @@ from kafkaform.resources.consent import (
     WHY,
     Consents,
     Grant,
+    allow_flags,
     annotation,
     consent_line,
     covering,
@@ -41,10 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.resources.base import Binding
-
-PRUNED = "Topic"
-"""The kind that pruning deletes: a group that nobody declares is somebody's, and costs next to nothing."""
-
 
 OWN_PREFIX = "__kafkaform_"
 """What the names of kafkaform's own topics and groups start with."""
@@ -81,6 +80,32 @@ class Policy:
         """Whether a consent of the command line is for that hazard of that resource."""
         return any(grant.covers(ref, hazard) for grant in self.allow)
 
+    def refusing(self, findings: Iterable[tuple[ResourceRef | None, Diagnostic]]) -> Policy:
+        """The policy that refuses, too, what these findings of rules are errors of."""
+        blocked = dict(self.blocked)
+        brake = self.brake
+        for ref, found in findings:
+            if found.severity is not Severity.ERROR:
+                continue
+            if ref is None:
+                brake = found
+            else:
+                blocked[ref] = (*blocked.get(ref, ()), found)
+        return replace(self, blocked=blocked, brake=brake)
+
+
+@dataclass(frozen=True, slots=True)
+class Riskier:
+    """What is worse about a change than a saved plan says.
+
+    Attributes:
+        text: What it is, in words.
+        judgement: How it is judged now.
+    """
+
+    text: str
+    judgement: RiskAssessment
+
 
 def matches(name: str, globs: Collection[str]) -> bool:
     """Whether a name fits one of the globs (case matters, as in Kafka)."""
@@ -116,7 +141,71 @@ def bindings(change: Change) -> Mapping[str, Sequence[Binding | None]]:
     return needed
 
 
-def gate(change: Change, consents: Consents) -> tuple[Status, str | None, list[Consent]]:
+def refusal(
+    change: Change, desired: Desired, observed: Observed | None, facts: Facts, policy: Policy
+) -> tuple[str, str | None] | None:
+    """Why a change must not be done whatever the consent, and what to do instead; None if it may.
+
+    Args:
+        change: The change.
+        desired: What is declared of the resource.
+        observed: The live resource; None if there is none.
+        facts: What is known of the cluster.
+        policy: What is allowed.
+    """
+    at_stake = due(change)
+    blocked = policy.blocked.get(change.ref, ())
+    if policy.brake is not None and any(judgement.risk > Risk.SAFE for judgement in at_stake):
+        blocked = (*blocked, policy.brake)
+    if blocked:
+        return refusal_by(blocked)
+    if change.ref in facts.unplaceable:
+        return facts.unplaceable[change.ref], None
+    if observed is not None and (obstacle := KINDS[change.ref.kind].obstacle(change, observed)):
+        return obstacle
+    for judgement in at_stake:
+        if judgement.risk is Risk.IMPOSSIBLE:
+            return judgement.reason, judgement.remedy
+    for judgement in at_stake:
+        if judgement.hazard and matches(judgement.hazard, policy.forbid):
+            return f"{judgement.hazard} is forbidden on this cluster", _FORBIDDEN
+    match change:
+        case Delete():
+            return protection(desired, observed, policy)
+        case Update(fields=fields) if not at_stake:
+            return "; ".join(dict.fromkeys(f.deferred for f in fields if f.deferred)), None
+    return None
+
+
+_FORBIDDEN = "see forbid: in kafkaform.yaml (of any cluster, where --cluster names none)"
+
+
+def protection(desired: Desired, observed: Observed | None, policy: Policy) -> tuple[str, str | None] | None:
+    """Why a resource must not be deleted, and what to do first; None if it may."""
+    if observed is not None and observed.internal:
+        return "it is internal to Kafka", "remove the manifest"
+    if matches(desired.ref.name, policy.protected):
+        return "its name is protected in kafkaform.yaml", "change protected: in a reviewed commit first"
+    if desired.intent.deletion_protection:
+        return "spec.deletionProtection is true", "take it out in a reviewed commit first"
+    return None
+
+
+def refusal_of_riskier(
+    ref: ResourceRef, riskier: Iterable[Riskier], policy: Policy
+) -> tuple[str, str | None] | None:
+    """The refusal of what is riskier than a saved plan says, and not consented to now; None if nothing is."""
+    found = [each for each in riskier if not policy.allows(ref, each.judgement.hazard)]
+    if not found:
+        return None
+    remedy = "make a new plan, and review it"
+    if all(each.judgement.risk is Risk.DESTRUCTIVE for each in found):
+        hazards = dict.fromkeys(each.judgement.hazard for each in found)
+        remedy = f"{remedy}; or consent to it as it is now: {allow_flags(ref, hazards)}"
+    return f"riskier than in the plan: {'; '.join(each.text for each in found)}", remedy
+
+
+def consented(change: Change, consents: Consents) -> tuple[Status, str | None, list[Consent]]:
     """Whether a change has every consent that it needs, what it waits for, and what it has."""
     needed = bindings(change)
     given = [

@@ -10,7 +10,7 @@ from kafkaform.core.model import Desired, Diagnostic, Intent, Plan, ResourceRef,
 from kafkaform.core.moves import MoveOptions
 from kafkaform.core.wording import listed
 from kafkaform.plan.placement import Balance, Moves, balance, moves, rebalance
-from kafkaform.plan.planner import diff
+from kafkaform.plan.planner import plan_from
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import Policy, matches
 from kafkaform.resources.topic.operations import PLACEMENT
@@ -18,7 +18,7 @@ from kafkaform.resources.topic.operations import PLACEMENT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ClusterReader, ResourceReader
     from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.groups import TopicPartition
     from kafkaform.core.layout import Assignment, Broker, Layout
@@ -71,7 +71,9 @@ def static_topics(declared: Iterable[Desired]) -> frozenset[str]:
     return frozenset(one.ref.name for one in declared if one.state is not None and PLACEMENT in one.state)
 
 
-def make_rebalance(request: RebalanceRequest, cluster: Cluster, target: ClusterSettings | None) -> Rebalance:
+def make_rebalance(
+    request: RebalanceRequest, cluster: ClusterReader, target: ClusterSettings | None
+) -> Rebalance:
     """Plan the moves that spread replicas and leaders evenly, or that empty brokers.
 
     Args:
@@ -136,7 +138,7 @@ def _partitions(topic: str, layout: Layout) -> Iterator[TopicPartition]:
 
 def _plan(
     request: RebalanceRequest,
-    cluster: Cluster,
+    cluster: ResourceReader,
     target: ClusterSettings | None,
     assignments: Mapping[str, Assignment],
     facts: Facts,
@@ -147,7 +149,7 @@ def _plan(
     # Nothing is said of these topics but where they lie: nothing else of them is planned.
     wanted = [Desired(ref, {}, Intent(undeclared=Undeclared.KEEP)) for ref in places]
     policy = Policy(forbid=target.forbid if target else (), ignore=("*",), allow=request.allow)
-    return diff(wanted, cluster.observe(places.keys()), facts, policy)
+    return plan_from(wanted, cluster.observe(places.keys()), facts, policy)
 
 
 def _left(refused: Mapping[str, str], still_holding: Mapping[int, Sequence[str]]) -> Iterator[Diagnostic]:

@@ -1,14 +1,16 @@
-"""Judging an earlier plan again: what was safe or allowed when it was made need not be so when it is applied.
+"""Re-entering the stages of a plan with the changes of a saved one: what is left of them is judged anew.
 
-Risk is found out from live values by the kinds' own judgements, and gated as for a new plan. What the earlier
-plan says of risk can only make the verdict stricter, so a plan that was edited gains nothing.
+What was safe or allowed when the plan was made need not be so when it is applied. Risk is found out from
+live values by the kinds' own judgements, and gated as for a new plan. What the saved plan says of risk can
+only make the verdict stricter, so a plan that was edited gains nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, assert_never
+from functools import partial
+from typing import TYPE_CHECKING
 
 from kafkaform.apply.preconditions import Left, remaining
 from kafkaform.core.model import (
@@ -27,23 +29,23 @@ from kafkaform.core.model import (
     Status,
     Update,
 )
-from kafkaform.plan.planner import Planner
-from kafkaform.plan.policy import gate
+from kafkaform.plan.planner import Proposal, context_of, gate, judge
+from kafkaform.plan.policy import Riskier
 from kafkaform.resources import KINDS
-from kafkaform.resources.consent import Consents, allow_flags
 from kafkaform.resources.values import single
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable
 
     from kafkaform.core.model import Facts, Observation, PlannedChange, ResourceRef, State
+    from kafkaform.plan.planner import Gated
     from kafkaform.plan.policy import Policy
     from kafkaform.resources.base import Kind, UpdateContext
 
 
 @dataclass(frozen=True, slots=True)
 class Grounds:
-    """What an earlier plan is judged by besides the live resources.
+    """What a saved plan is judged by besides the live resources.
 
     Attributes:
         facts: What is known of the cluster.
@@ -64,114 +66,99 @@ def rejudged(plan: Plan, observation: Observation, grounds: Grounds) -> Plan:
     it was: nothing of it is carried out.
 
     Args:
-        plan: The earlier plan.
+        plan: The saved plan.
         observation: A reading of the cluster that covers its resources with all of their configs.
         grounds: What else it is judged by.
     """
-    given: dict[str, list[Consent]] = {}
+    proposals = judge_left(left_of(plan, observation, grounds.intents), observation, grounds.facts)
+    return with_verdicts(plan, gate(proposals, observation, grounds.facts, grounds.policy))
+
+
+def left_of(
+    plan: Plan, observation: Observation, intents: Mapping[ResourceRef, Intent]
+) -> tuple[Proposal, ...]:
+    """What the cluster still lacks of a plan, as far as it may be done: it takes the place of a diff."""
+    consents: dict[str, list[Consent]] = {}
     for consent in plan.consents:
-        given.setdefault(consent.resource, []).append(consent)
-    changes, consents = [], set[Consent]()
+        consents.setdefault(consent.resource, []).append(consent)
+    proposals = []
     for planned in plan.changes:
-        earlier = given.get(str(planned.ref), [])
-        change, counting = _again(planned, earlier, observation, grounds)
-        changes.append(change)
-        consents.update(counting)
-    return replace(plan, changes=tuple(changes), consents=tuple(sorted(consents)))
+        if planned.status is Status.REFUSED:
+            continue
+        left = remaining(planned.change, observation)
+        if isinstance(left, Left) and left.change is not None:
+            intent = intents.get(planned.ref, Intent(keyed=planned.keyed))
+            # Consents of manifests count in the plan that is made of them.
+            desired = Desired(planned.ref, None, replace(intent, allow={}), planned.location)
+            earlier = tuple(consents.get(str(planned.ref), ()))
+            proposals.append(Proposal(left.change, desired, planned, earlier=earlier))
+    return tuple(proposals)
 
 
-def left_of(plan: Plan, observation: Observation) -> Plan:
-    """The plan with nothing but what the cluster still lacks of it, as far as an apply may do that."""
-    changes = tuple(
-        replace(planned, change=left.change)
-        for planned in plan.changes
-        if planned.status is not Status.REFUSED
-        and isinstance(left := remaining(planned.change, observation), Left)
-        and left.change is not None
+def judge_left(proposals: Iterable[Proposal], observation: Observation, facts: Facts) -> tuple[Proposal, ...]:
+    """Judge what is left of a saved plan, and note what of it is riskier than the plan says."""
+    return tuple(_compared(proposal, observation, facts) for proposal in judge(proposals, observation, facts))
+
+
+def with_verdicts(plan: Plan, gated: Gated) -> Plan:
+    """The saved plan with what may be done of its changes now; those that nobody judged stay as they were."""
+    verdicts = {planned.ref: planned for planned in gated.changes}
+    kept = {str(planned.ref) for planned in plan.changes if planned.ref not in verdicts}
+    consents = gated.consents.union(consent for consent in plan.consents if consent.resource in kept)
+    return replace(
+        plan,
+        changes=tuple(verdicts.get(planned.ref, planned) for planned in plan.changes),
+        consents=tuple(sorted(consents)),
     )
-    return replace(plan, changes=changes)
 
 
-def _again(
-    planned: PlannedChange, earlier: Sequence[Consent], observation: Observation, grounds: Grounds
-) -> tuple[PlannedChange, Sequence[Consent]]:
-    """One change as it is to be taken now, and the consents that count for it."""
-    left = remaining(planned.change, observation)
-    if planned.status is Status.REFUSED or not isinstance(left, Left) or left.change is None:
-        return planned, earlier
-    planner = Planner(observation, grounds.facts, grounds.policy)
-    intent = grounds.intents.get(planned.ref, Intent(keyed=planned.keyed))
-    now, found = _judged(left.change, intent, observation, grounds.facts, planner)
-    change = _at_worst(planned.change, now)
-    desired = Desired(planned.ref, None, intent, planned.location)
-    riskier = [one for one in found if not grounds.policy.allows(planned.ref, one.judgement.hazard)]
-    refusal = planner.refusal(now, desired) or planner.refusal(change, desired) or _told(planned.ref, riskier)
-    if refusal is not None:
-        reason, remedy = refusal
-        return replace(planned, change=change, status=Status.REFUSED, reason=reason, remedy=remedy), earlier
-    consents = Consents(grounds.policy.allow, earlier={consent.hazard: consent.reason for consent in earlier})
-    status, waiting, counting = gate(change, consents)
-    return replace(planned, change=change, status=status, reason=waiting, remedy=None), counting
+def open_changes(proposals: Iterable[Proposal], gated: Gated) -> tuple[PlannedChange, ...]:
+    """What rules look at: the changes as an apply would carry them out, at the worse of both judgements."""
+    return tuple(
+        planned
+        if proposal.saved is None
+        else replace(planned, change=_at_worst(proposal.change, planned.change))
+        for proposal, planned in zip(proposals, gated.changes, strict=True)
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Riskier:
-    """What is worse about a change than the plan says, in words, and how it is judged now."""
-
-    text: str
-    judgement: RiskAssessment
-
-
-def _judged(
-    left: Change, intent: Intent, observation: Observation, facts: Facts, planner: Planner
-) -> tuple[Change, list[_Riskier]]:
-    """What is left of a change as it is judged now, and what of it is riskier than the plan says."""
-    kind, ref = KINDS[left.ref.kind], left.ref
-    match left:
-        case Create(state=state):
-            now = kind.judge_create(ref, state, facts)
-            return replace(left, judgement=now), [*_compared("its creation", left.judgement, now)]
-        case Delete():
-            now = kind.judge_delete(ref, observation.resources[ref].state, facts)
-            return replace(left, judgement=now), [*_compared("its deletion", left.judgement, now)]
-        case Update(fields=fields):
-            values = {field.path: field.before for field in fields}
-            target = {field.path: field.after for field in fields}
-            context = planner.context(observation.resources[ref], values, target, intent)
-            judged = tuple(
-                replace(
-                    field,
-                    effective_before=context.before.get(field.path),
-                    effective_after=context.after.get(field.path),
-                    judgement=kind.judge(field.path, context),
-                )
-                for field in fields
-            )
-            found = [
-                one
-                for was, field in zip(fields, judged, strict=True)
-                for one in _compared_fields(kind, was, field, context)
-            ]
-            return replace(left, fields=judged), found
+def _compared(proposal: Proposal, observation: Observation, facts: Facts) -> Proposal:
+    """What is left of a change of a saved plan, beside what the plan says of it."""
+    saved, now = proposal.saved, proposal.change
+    if saved is None:
+        raise TypeError(f"{proposal.ref}: not of a saved plan")
+    riskier: list[Riskier] = []
+    match saved.change, now:
+        case Update(fields=earlier), Update(fields=fields):
+            by_path = {field.path: field for field in earlier}
+            context = partial(context_of, now, proposal.desired.intent, observation, facts)
+            for field in fields:
+                riskier += _riskier_field(KINDS[now.ref.kind], by_path[field.path], field, context)
+        case Create(judgement=was), Create(judgement=judgement):
+            riskier += _riskier("its creation", was, judgement)
+        case Delete(judgement=was), Delete(judgement=judgement):
+            riskier += _riskier("its deletion", was, judgement)
         case _:
-            assert_never(left)
+            raise TypeError(f"{now.ref}: what is left of a change is another change")
+    whole = replace(saved, change=_at_worst(saved.change, now))
+    return replace(proposal, saved=whole, riskier=tuple(riskier))
 
 
-def _compared(what: str, was: RiskAssessment, now: RiskAssessment, because: str = "") -> Iterator[_Riskier]:
-    """Whether a judgement is worse than that of the plan, or there is another loss to consent to."""
+def _riskier(what: str, was: RiskAssessment, now: RiskAssessment, because: str = "") -> Iterator[Riskier]:
+    """What is worse than the plan says, or is another loss to consent to."""
     if now.risk > was.risk or (now.risk is Risk.DESTRUCTIVE and now.hazard != was.hazard):
         text = f"{what} is {_named(now)} now{because}, and {_named(was)} in the plan: {now.reason}"
-        yield _Riskier(text, now)
+        yield Riskier(text, now)
 
 
-def _compared_fields(
-    kind: Kind, was: FieldChange, now: FieldChange, context: UpdateContext
-) -> Iterator[_Riskier]:
+def _riskier_field(
+    kind: Kind, was: FieldChange, now: FieldChange, context: Callable[[], UpdateContext]
+) -> Iterator[Riskier]:
     name = was.path.removeprefix(CONFIG_PREFIX)
-    found = [*_compared(name, was.judgement, now.judgement)]
+    found = [*_riskier(name, was.judgement, now.judgement)]
     if found:
-        because = _because(kind, now.path, context)
-        yield from _compared(name, was.judgement, now.judgement, because) if because else found
+        because = _because(kind, now.path, context())
+        yield from _riskier(name, was.judgement, now.judgement, because) if because else found
     elif now.judgement.risk is Risk.DESTRUCTIVE and name != was.path:
         # The same loss, but not as large as the one that was consented to: a default has changed.
         sides = (was.effective_before, now.effective_before), (was.effective_after, now.effective_after)
@@ -181,7 +168,7 @@ def _compared_fields(
                 text = "the value of {} in force {} the change is {} now, and {} in the plan".format(
                     name, when, *values
                 )
-                yield _Riskier(f"{text}: {now.judgement.reason}", now.judgement)
+                yield Riskier(f"{text}: {now.judgement.reason}", now.judgement)
 
 
 def _because(kind: Kind, path: str, context: UpdateContext) -> str:
@@ -219,19 +206,8 @@ def _named(judgement: RiskAssessment) -> str:
     return f"{judgement.risk.label}{hazard}"
 
 
-def _told(ref: ResourceRef, riskier: Sequence[_Riskier]) -> tuple[str, str] | None:
-    """The reason and the remedy of a refusal of what is riskier than the plan says; None if nothing is."""
-    if not riskier:
-        return None
-    remedy = "make a new plan, and review it"
-    if all(one.judgement.risk is Risk.DESTRUCTIVE for one in riskier):
-        hazards = dict.fromkeys(one.judgement.hazard for one in riskier)
-        remedy = f"{remedy}; or consent to it as it is now: {allow_flags(ref, hazards)}"
-    return f"riskier than in the plan: {'; '.join(one.text for one in riskier)}", remedy
-
-
 def _at_worst(earlier: Change, now: Change) -> Change:
-    """A change with the present judgements of what is left of it, or the plan's where these are worse."""
+    """A change with what another one says of its fields: the values in force, and the worse judgement."""
     match earlier, now:
         case Update(), Update():
             judged = {field.path: field for field in now.fields}

@@ -38,8 +38,8 @@ from kafkaform.core.offset_spec import (
     time_of,
 )
 from kafkaform.core.wording import command, nearest, spans
-from kafkaform.plan.planner import plan_update
-from kafkaform.plan.planning import check_identity, judge_changes, silent
+from kafkaform.plan.planner import conclude, diff_update, judge
+from kafkaform.plan.planning import check_identity, located, review, silent
 from kafkaform.plan.policy import Policy
 from kafkaform.resources.consumer_group import group_of
 from kafkaform.rules import Scene
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         Mapping,
     )
 
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import ClusterReader, PartitionReader
     from kafkaform.config.settings import ClusterSettings, Settings
     from kafkaform.core.groups import Group, LogSpan, TopicPartition
     from kafkaform.core.model import Observation
@@ -98,7 +98,7 @@ class Reset:
 
 def make_reset(
     request: ResetRequest,
-    cluster: Cluster,
+    cluster: ClusterReader,
     settings: Settings,
     target: ClusterSettings | None,
     now_ms: int,
@@ -137,14 +137,16 @@ def make_reset(
     clamped = {p: min(max(offset, spans[p].start), spans[p].end) for p, offset in wanted.items()}
     desired = Desired(ref, {partition_path(p): offset for p, offset in clamped.items()}, Intent())
     policy = Policy(forbid=target.forbid if target else (), allow=request.allow)
-    plan = plan_update(desired, desired.state or {}, observation, facts, policy)
+    difference = diff_update(desired, desired.state or {}, observation, facts)
+    proposals = judge(difference.proposals, observation, facts)
     scene = Scene((), facts, observation.inventory, settings.limits, live=observation.resources, subset=True)
-    judged = judge_changes(plan, scene, cluster, settings, tell)
-    found = [replace(diagnostic, ref=about) for about, diagnostic in judged]
+    reviewed = review(proposals, observation, facts, scene, policy, cluster, settings, tell=tell)
+    plan = conclude(difference, reviewed.gated, facts, policy)
     notes = [note for p in partitions if (note := _clamping(p, wanted[p], clamped[p], spans[p]))]
     notes += _left_out(request, partitions, counts)
     notes += _unchanged(group, clamped)
-    return Reset(replace(plan, diagnostics=(*plan.diagnostics, *found, *notes), subset=True), clamped)
+    notes = [*plan.diagnostics, *located(reviewed.findings), *notes]
+    return Reset(replace(plan, diagnostics=tuple(notes), subset=True), clamped)
 
 
 def _existing(ref: ResourceRef, observation: Observation) -> Group:
@@ -171,7 +173,7 @@ def _existing(ref: ResourceRef, observation: Observation) -> Group:
 
 
 def _selected(
-    request: ResetRequest, group: Group, cluster: Cluster
+    request: ResetRequest, group: Group, cluster: PartitionReader
 ) -> tuple[list[TopicPartition], Mapping[str, int]]:
     """The partitions to reset, in order, which all exist; and how many their topics have."""
     if request.offsets:

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from kafkaform.core.apply_result import AGAIN, Result
-from kafkaform.core.layout import replica_changes
-from kafkaform.core.model import CONFIG_PREFIX, Plan, Update
-from kafkaform.core.operations import (
-    AddPartitions,
-    AlterConfigs,
-    CommitInitialOffsets,
-    CreateTopic,
-    DeleteGroup,
-    DeleteTopic,
-    Reassign,
-    ResetOffsets,
-)
-from kafkaform.core.printable import clipped, printable
+from kafkaform.core.model import Plan, Update
+from kafkaform.core.printable import clipped
 from kafkaform.core.wording import counted
 from kafkaform.report.notes import Ledger, allow_flags
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
@@ -124,26 +113,8 @@ def apply_to_json(report: ApplyReport) -> str:
 
 def describe(operation: Operation) -> str:
     """What an operation sets, in a few printable words."""
-    match operation:
-        case CreateTopic(partitions=partitions, replication_factor=replicas):
-            return f"{counted(partitions, 'partition')}, {counted(replicas, 'replica')} each"
-        case AlterConfigs(ref=ref, set=given, unset=unset):
-            return ", ".join(
-                f"{label(name)} = {single(ref.kind, CONFIG_PREFIX + name, value)}"
-                for name, value in sorted([*given.items(), *dict.fromkeys(unset).items()])
-            )
-        case AddPartitions(present=present, total=total):
-            return f"partitions {present:,} → {total:,}"
-        case Reassign(before=before, after=after):
-            return str(replica_changes(before, after))
-        case CommitInitialOffsets(topics=topics):
-            return ", ".join(f"{printable(name)} from {start}" for name, start in sorted(topics.items()))
-        case ResetOffsets(offsets=offsets):
-            return counted(len(offsets), "offset")
-        case DeleteTopic() | DeleteGroup():
-            return "everything"
-        case _:
-            assert_never(operation)
+    kind = operation.ref.kind
+    return operation.words(lambda path, value: f"{label(path)} = {single(kind, path, value)}")
 
 
 def _headline(page: Page, one: ResourceResult) -> None:

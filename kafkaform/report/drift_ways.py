@@ -120,13 +120,14 @@ def accepting(drifted: ResourceDrift, reach: Reach) -> Way:
                 "replace the manifest with the output of this command",
             )
         case Form.DIFFERS:
-            obstacles = dict.fromkeys(filter(None, map(obstacle, drifted.fields)))
+            fields = [(one, obstacle(drifted.ref, one)) for one in drifted.fields]
             lines = tuple(
                 _line(drifted.desired, one, one.change.before, reach)
-                for one in drifted.fields
-                if obstacle(one) is None
+                for one, reason in fields
+                if reason is None
             )
             adopt = reach.command("drift", "--adopt", "--target", _only(drifted.ref)) if lines else None
+            obstacles = dict.fromkeys(reason for _, reason in fields if reason is not None)
             return Way(adopt, "; ".join(obstacles) or None, None, lines)
 
 

@@ -7,22 +7,25 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import ResourceRef
 from kafkaform.core.printable import printable
-from kafkaform.inspect.resource_status import GROUP, TOPIC, Selection
+from kafkaform.inspect.resource_status import Selection
+from kafkaform.resources import KINDS, kind_order
+from kafkaform.resources.consumer_group import group_ref
+from kafkaform.resources.topic import topic_ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.core.groups import Group
-    from kafkaform.core.model import Desired
+    from kafkaform.core.model import Desired, ResourceRef
+    from kafkaform.resources.base import Shape
 
 _BY_NOBODY = "undeclared"
 
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """A topic or a group.
+    """A resource.
 
     Attributes:
         ref: Kind and name.
@@ -39,18 +42,18 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class GraphEdge:
-    """A group that reads a topic.
+    """A resource that reads a topic.
 
     Attributes:
-        topic: The topic's name.
-        group: The group's name.
-        declared: Whether the group's manifest says so.
+        topic: The topic.
+        reader: What reads it: a group.
+        declared: Whether the manifest of the reader says so.
         live: Whether the group has an offset or a member in the topic; None if no cluster was asked.
         lag: Records that the group is behind in the topic; None if it is not known.
     """
 
-    topic: str
-    group: str
+    topic: ResourceRef
+    reader: ResourceRef
     declared: bool = True
     live: bool | None = None
     lag: int | None = None
@@ -58,7 +61,7 @@ class GraphEdge:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Topics, groups, and who reads what, in a stable order."""
+    """Resources, and which of them read which topics, in a stable order."""
 
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
@@ -66,7 +69,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class LiveGraph:
-    """What a cluster has: topics and groups by name, and what is known of the groups."""
+    """What a cluster has: every resource by name, and what is known of the groups."""
 
     inventory: frozenset[ResourceRef]
     groups: Mapping[str, Group]
@@ -81,43 +84,34 @@ def graph_of(desired: Iterable[Desired], live: LiveGraph | None = None, ignore: 
         ignore: Globs of live resources to leave out unless they are declared.
     """
     declared: dict[ResourceRef, str] = {}
-    edges: dict[tuple[str, str], tuple[bool, int | None]] = {}
+    edges: set[tuple[ResourceRef, ResourceRef]] = set()
     for one in desired:
         if one.state is None:
             continue
         declared[one.ref] = declared.get(one.ref) or one.intent.team
-        for topic in _topics(one) if one.ref.kind == GROUP else ():
-            edges[topic, one.ref.name] = (True, None)
+        edges |= {(topic_ref(topic), one.ref) for topic in KINDS[one.ref.kind].reads(one.intent)}
     present: set[ResourceRef] = set()
+    named = {topic for topic, _ in edges}
     if live is not None:
-        named = {ResourceRef(TOPIC, topic) for topic, _ in edges}
         selection = Selection(ignore=tuple(ignore))
-        known = {*live.inventory, *(ResourceRef(GROUP, name) for name in live.groups)}
+        known = {*live.inventory, *map(group_ref, live.groups)}
         present = {ref for ref in known if selection.takes(ref, {*declared, *named})}
     reading = {
-        (topic, group.name): _lag(group, topic)
+        (topic_ref(topic), group_ref(group.name)): _lag(group, topic)
         for group in (live.groups.values() if live is not None else ())
         for topic in group.topics
-        if ResourceRef(GROUP, group.name) in present and ResourceRef(TOPIC, topic) in present
+        if group_ref(group.name) in present and topic_ref(topic) in present
     }
-    named_topics = {ResourceRef(TOPIC, topic) for topic, _ in edges}
     return Graph(
         tuple(
             GraphNode(ref, declared.get(ref, ""), ref in declared, None if live is None else ref in present)
-            for ref in sorted(
-                {*declared, *present, *named_topics}, key=lambda ref: (ref.kind != TOPIC, ref.name)
-            )
+            for ref in sorted({*declared, *present, *named}, key=lambda ref: (kind_order(ref.kind), ref.name))
         ),
         tuple(
             GraphEdge(*pair, pair in edges, None if live is None else pair in reading, reading.get(pair))
             for pair in sorted({*edges, *reading})
         ),
     )
-
-
-def _topics(group: Desired) -> Iterator[str]:
-    topics = group.intent.spec.get("topics")
-    yield from (str(topic) for topic in topics) if isinstance(topics, list | tuple) else ()
 
 
 def _lag(group: Group, topic: str) -> int | None:
@@ -139,13 +133,15 @@ def graph_to_json(graph: Graph) -> str:
         for node in graph.nodes
     ]
     edges = [
-        {"topic": e.topic, "group": e.group, "declared": e.declared, "live": e.live, "lag": e.lag}
+        {"topic": e.topic.name, "group": e.reader.name, "declared": e.declared, "live": e.live, "lag": e.lag}
         for e in graph.edges
     ]
     return json.dumps({"nodes": nodes, "edges": edges}, indent=2)
 
 
 # --- Mermaid ---------------------------------------------------------------------------------------
+
+_MERMAID_SHAPES: Mapping[Shape, tuple[str, str]] = {"cylinder": ("[(", ")]"), "box": ("([", "])")}
 
 
 def render_mermaid(graph: Graph) -> str:
@@ -154,13 +150,12 @@ def render_mermaid(graph: Graph) -> str:
     lines = ["flowchart LR"]
     for node in graph.nodes:
         label = "<br/>".join(map(_mermaid_text, _lines(node)))
-        shape = f'[("{label}")]' if node.ref.kind == TOPIC else f'(["{label}"])'
-        lines.append(f"  {ids[node.ref]}{shape}{'' if node.declared else ':::undeclared'}")
+        left, right = _MERMAID_SHAPES[KINDS[node.ref.kind].shape]
+        lines.append(f'  {ids[node.ref]}{left}"{label}"{right}{"" if node.declared else ":::undeclared"}')
     for edge in graph.edges:
         arrow = "-->" if edge.declared else "-.->"
         label = f'|"{note}"|' if (note := _note(edge)) else ""
-        topic, group = ids[ResourceRef(TOPIC, edge.topic)], ids[ResourceRef(GROUP, edge.group)]
-        lines.append(f"  {topic} {arrow}{label} {group}")
+        lines.append(f"  {ids[edge.topic]} {arrow}{label} {ids[edge.reader]}")
     if not all(node.declared for node in graph.nodes):
         lines.append("  classDef undeclared stroke-dasharray: 5 5")
     return "\n".join(lines)
@@ -191,15 +186,14 @@ def render_dot(graph: Graph) -> str:
         "  edge [fontname=Helvetica];",
     ]
     for node in graph.nodes:
-        shape = "cylinder" if node.ref.kind == TOPIC else "box"
+        shape = KINDS[node.ref.kind].shape
         style = "" if node.declared else ", style=dashed"
         label = r"\n".join(map(_dot_text, _lines(node)))
         lines.append(f'  {ids[node.ref]} [shape={shape}, label="{label}"{style}];')
     for edge in graph.edges:
         facts = [*([f'label="{note}"'] if (note := _note(edge)) else []), *_dashed(edge)]
         attributes = f" [{', '.join(facts)}]" if facts else ""
-        topic, group = ids[ResourceRef(TOPIC, edge.topic)], ids[ResourceRef(GROUP, edge.group)]
-        lines.append(f"  {topic} -> {group}{attributes};")
+        lines.append(f"  {ids[edge.topic]} -> {ids[edge.reader]}{attributes};")
     return "\n".join([*lines, "}"])
 
 

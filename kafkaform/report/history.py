@@ -10,8 +10,7 @@ from kafkaform.core.printable import clipped
 from kafkaform.core.wording import command, counted, short_commit
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
 from kafkaform.report.text import SYMBOLS
-from kafkaform.resources.topic.operations import PLACEMENT
-from kafkaform.resources.values import Transition, label, moved, set_first, single
+from kafkaform.resources.values import Transition, described, label, set_first, single
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -184,8 +183,10 @@ def _transition(entry: AuditEntry, field: RecordedField) -> Transition | str:
             return set_first(entry.ref.kind, field.path, field.after)
         case "delete":
             return Transition(before, None)
-        case "update" if field.path == PLACEMENT and field.before is not None and field.after is not None:
-            return Transition(None, None, *moved(str(field.before), str(field.after)))
+        case "update" if field.before is not None and (
+            told := described(entry.ref.kind, field.path, field.before, field.after)
+        ):
+            return Transition(None, None, *told)
         case _ if field.before is None or field.after is None:
             return f"{before} → {after}"
         case _:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+from kafkaform.core.model import CONFIG_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
         State,
     )
     from kafkaform.core.operations import Operation
+
+Shape: TypeAlias = Literal["cylinder", "box"]
+"""The shape of a resource in a graph, by Graphviz's name."""
 
 Layer: TypeAlias = dict[str, object]
 """A manifest's spec, or a part of one, in the kind's normal form: one spelling for each setting."""
@@ -47,6 +52,34 @@ class Binding:
 
     text: str
     fits: Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Shorthand:
+    """A second place in a spec for a config: `section: {field: value}`.
+
+    Attributes:
+        section: The key of the spec.
+        field: The key below it.
+        is_main: Whether `section: value` means this field.
+    """
+
+    section: str
+    field: str
+    is_main: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NoWayBack:
+    """Why no manifest gives a field its earlier value again.
+
+    Attributes:
+        reason: The reason, and what to do instead.
+        is_needless: Whether nothing has to be done: the value follows from other fields.
+    """
+
+    reason: str
+    is_needless: bool = False
 
 
 class FieldOutcome(Enum):
@@ -86,8 +119,17 @@ class Kind(Protocol):
         folder: Where `import` puts its manifests, below the folder of all; empty for that folder itself.
         contents: What is lost with one that is deleted, for messages.
         endings: How one may have gone that no apply deleted, for messages.
+        shape: How one is drawn in a graph.
         nowhere: A spec with values that no manifest can have.
+        config_resource: Kafka's word for the resources that have its configs (ConfigResource.Type); empty
+            where Kafka has no configs of the kind.
         hazards: The names by which its changes can be consented to or forbidden.
+        prunable: Whether `--prune` may delete one that nobody declares.
+        placed: Whether it has replicas on brokers, and data of a size that they tell.
+        counts: The fields that are whole numbers, and that every resource of the kind has.
+        shorthands: The second places of configs in a spec, by field.
+        verbatim: The keys of a spec below which scalars keep their source text, besides `config`: what they
+            mean is for the kind to say.
     """
 
     name: str
@@ -97,8 +139,15 @@ class Kind(Protocol):
     folder: str
     contents: str
     endings: str
+    shape: Shape
     nowhere: Layer
+    config_resource: str
     hazards: frozenset[str]
+    prunable: bool
+    placed: bool
+    counts: frozenset[str]
+    shorthands: Mapping[str, Shorthand]
+    verbatim: frozenset[str]
 
     def configs(self) -> Mapping[str, ConfigKey]:
         """Kafka's configs of the kind, by name."""
@@ -193,6 +242,55 @@ class Kind(Protocol):
         Asked when a plan is made, and once more right before it is carried out.
         """
 
+    def concerns_readers(self, change: Change) -> bool:
+        """Whether the groups that read a resource must know of a change of it."""
+
+    def is_watched(self, change: Change, observed: Observed) -> bool:
+        """Whether a resource is read twice before a change, as somebody unseen may be using it."""
+
+    def first_offsets(self, change: Change) -> Mapping[str, ResourceRef]:
+        """The fields of a change that commit first offsets, each with the topic that it is for."""
+
+    def policy_fields(self) -> Mapping[str, ConfigKey]:
+        """The fields that a policy can ask about besides configs and single values of a spec, by path."""
+
+    def is_vendor_config(self, name: str) -> bool:
+        """Whether policies can ask about a config that Apache Kafka does not know, as a vendor may."""
+
+    def described(
+        self, path: str, before: FieldValue, after: FieldValue
+    ) -> tuple[str, tuple[str, ...]] | None:
+        """What becomes of a field, as a whole and part by part; None where its values say it best.
+
+        Args:
+            path: The field.
+            before: The value before; None in a create.
+            after: The value afterwards.
+        """
+
+    def undeclarable(self, path: str, value: FieldValue) -> str | None:
+        """Why no manifest can say that a field has a live value; None if one can."""
+
+    def no_way_back(self, ref: ResourceRef, field: FieldChange, declared: State | None) -> NoWayBack | None:
+        """Why a manifest cannot undo the change of a field; None if it can.
+
+        Args:
+            ref: The resource.
+            field: What was changed.
+            declared: What its manifest declares now; None if it declares nothing.
+        """
+
+    def restored(self, ref: ResourceRef, state: State) -> Observed:
+        """A deleted resource as its last state tells it, as far as a manifest can bring it back."""
+
+    def not_restored(self, state: State, record: str) -> str | None:
+        """What of a deleted resource no manifest brings back; None if there is nothing.
+
+        Args:
+            state: Its last state.
+            record: The command that shows it.
+        """
+
 
 def unclassified(name: str, *, known: bool) -> str:
     """The reason why a config that its kind neither judges nor lists as harmless is not safe to change.
@@ -214,3 +312,8 @@ def compared(kind: Kind, field: FieldChange, observed: Observed) -> FieldChange 
     if kind.equal(field.path, value, field.before):
         return field
     return FieldOutcome.MOVED
+
+
+def own_configs(state: State) -> State:
+    """The configs in a state."""
+    return {path: value for path, value in state.items() if path.startswith(CONFIG_PREFIX)}

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkaform.core.kafka_configs import group_configs, readable, topic_configs
-from kafkaform.core.layout import assignment_changes, format_assignment, parse_assignment
+from kafkaform.core.kafka_configs import readable
 from kafkaform.core.model import (
     CONFIG_PREFIX,
     Create,
@@ -18,14 +17,9 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.printable import clipped, printable
-from kafkaform.core.wording import counted
 from kafkaform.resources import KINDS
-from kafkaform.resources.topic.operations import PLACEMENT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kafkaform.core.layout import Assignment
     from kafkaform.core.model import Change, FieldValue, PlannedChange
 
 
@@ -126,25 +120,15 @@ def worded(change: Change, field: FieldChange) -> Transition:
 
 def set_first(kind: str, path: str, value: FieldValue) -> Transition:
     """The value that a field of a new resource gets."""
-    shown = single(kind, path, value)
-    if kind == "Topic" and path == PLACEMENT and value is not None:
-        return Transition(None, shown, *_placed(parse_assignment(str(value))))
-    return Transition(None, shown)
+    return Transition(None, single(kind, path, value), *described(kind, path, None, value))
 
 
-def _placed(assignment: Assignment) -> tuple[str, tuple[str, ...]]:
-    """Where the replicas of a new topic are, as a whole and partition by partition."""
-    brokers = sorted({broker for replicas in assignment for broker in replicas})
-    alike: dict[str, list[int]] = {}
-    for number, replicas in enumerate(assignment):
-        alike.setdefault(format_assignment((replicas,)), []).append(number)
-    on = f"broker{'' if len(brokers) == 1 else 's'} {', '.join(map(str, brokers))}"
-    each = tuple(f"{_partitions(numbers)}: {there}" for there, numbers in alike.items())
-    return f"{counted(len(assignment), 'partition')} on {on}", each
-
-
-def _partitions(numbers: Sequence[int]) -> str:
-    return f"partition{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"
+def described(
+    kind: str, path: str, before: FieldValue, after: FieldValue
+) -> tuple[str, tuple[str, ...]] | tuple[()]:
+    """See `Kind.described`; empty where it says nothing."""
+    # A record may hold resources of a kind that only a later version knows.
+    return (KINDS[kind].described(path, before, after) if kind in KINDS else None) or ()
 
 
 def _between(kind: str, field: FieldChange) -> Transition:
@@ -159,8 +143,8 @@ def _between(kind: str, field: FieldChange) -> Transition:
         humans = raws
     old = Worded(humans[0], raws[0], field.before is None and before is not None)
     new = Worded(humans[1], raws[1], field.after is None and after is not None)
-    if kind == "Topic" and field.path == PLACEMENT and field.before is not None and field.after is not None:
-        return Transition(old, new, *moved(str(field.before), str(field.after)))
+    if field.before is not None and (told := described(kind, field.path, field.before, field.after)):
+        return Transition(old, new, *told)
     return Transition(old, new, _same_effect(old, new))
 
 
@@ -173,24 +157,12 @@ def _same_effect(old: Worded, new: Worded) -> str | None:
     return f"no longer set; the default is {Worded(old.human, old.raw)}, too"
 
 
-def moved(before: str, after: str) -> tuple[str, tuple[str, ...]]:
-    """What happens to replicas, as a whole and partition by partition."""
-    old, new = parse_assignment(before), parse_assignment(after)
-    alike: dict[tuple[str, str], list[int]] = {}
-    for number, replicas in enumerate(new):
-        there = format_assignment(old[number : number + 1]) or "new"
-        if (now := format_assignment((replicas,))) != there:
-            alike.setdefault((there, now), []).append(number)
-    each = tuple(f"{_partitions(numbers)}: {there} → {now}" for (there, now), numbers in alike.items())
-    return str(assignment_changes(old, new)), each
-
-
 def _human(kind: str, path: str, value: FieldValue) -> str:
     """The one place that knows who words config values."""
     raw = _raw(value)
     if not isinstance(value, str) or not path.startswith(CONFIG_PREFIX):
         return raw
-    keys = topic_configs() if kind == "Topic" else group_configs()
+    keys = KINDS[kind].configs() if kind in KINDS else {}
     shown = readable(keys.get(path.removeprefix(CONFIG_PREFIX)), value)
     return raw if shown == value else printable(shown)
 

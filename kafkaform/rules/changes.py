@@ -30,7 +30,8 @@ from kafkaform.core.wording import (
     setting,
     spans,
 )
-from kafkaform.resources.consumer_group import group_of
+from kafkaform.resources.consumer_group import ConsumerGroupKind, group_of
+from kafkaform.resources.topic import TopicKind, is_topic, topic_ref
 from kafkaform.resources.topic.operations import PLACEMENT
 from kafkaform.resources.topic.replication import MIN_ISR, REPLICATION_FACTOR
 from kafkaform.rules.catalogue import (
@@ -100,14 +101,14 @@ def blast_radius(scene: Scene) -> Iterator[Finding]:
     plan is applied it is asked again, of all live topics that are not ignored.
     """
     topics = (
-        [ref for ref in scene.inventory if ref.kind == "Topic"]
+        [ref for ref in scene.inventory if is_topic(ref)]
         if scene.saved
-        else [desired.ref for desired in scene.of_kind("Topic") if desired.ref in scene.live]
+        else [desired.ref for desired in scene.of_kind(TopicKind.name) if desired.ref in scene.live]
     )
     touched = [
         planned.ref
         for planned in scene.changes
-        if planned.ref.kind == "Topic"
+        if is_topic(planned.ref)
         and planned.status is not Status.REFUSED
         and not isinstance(planned.change, Create)
         and risk_of(planned.change) > Risk.SAFE
@@ -139,7 +140,7 @@ def groups_affected(scene: Scene) -> Iterator[Finding]:
         for topic in group.topics:
             by_topic.setdefault(topic, []).append(group)
     for planned in scene.changes:
-        readers = by_topic.get(planned.ref.name, []) if planned.ref.kind == "Topic" else []
+        readers = by_topic.get(planned.ref.name, []) if is_topic(planned.ref) else []
         if not readers:
             continue
         match planned.change:
@@ -175,7 +176,7 @@ def partitions_without_offset(scene: Scene) -> Iterator[Finding]:
     this is not a change: a member that gets such a partition begins at its `auto.offset.reset`, and with
     `latest` skips what is there. While the group has no member, `kafkaform reset` can set an offset.
     """
-    for desired in scene.of_kind("ConsumerGroup"):
+    for desired in scene.of_kind(ConsumerGroupKind.name):
         observed = scene.live.get(desired.ref)
         group = group_of(observed) if observed is not None else None
         if observed is None or group is None or desired.state is None:
@@ -207,7 +208,7 @@ def moving_without_members(scene: Scene) -> Iterator[Finding]:
     for planned in scene.changes:
         observed, later = scene.live.get(planned.ref), scene.groups.get(planned.ref.name)
         group = group_of(observed) if observed is not None else None
-        if planned.ref.kind != "ConsumerGroup" or group is None or later is None:
+        if group is None or later is None:
             continue
         before, after = group.committed, later.committed
         moved = sorted(p for p, offset in after.items() if before.get(p, offset) != offset)
@@ -247,7 +248,7 @@ def _topics(group: Desired) -> list[str]:
 
 
 def _partitions(scene: Scene, topic: str) -> int:
-    observed = scene.live.get(ResourceRef("Topic", topic))
+    observed = scene.live.get(topic_ref(topic))
     count = observed.state.get("partitions") if observed is not None else None
     return count if isinstance(count, int) else 0
 
@@ -286,7 +287,7 @@ def writes_go_on(scene: Scene) -> Iterator[Finding]:
         if desired is None or planned.status is Status.REFUSED or not isinstance(planned.change, Update):
             continue
         fields = {field.path: field for field in planned.change.fields if field.deferred is None}
-        if planned.ref.kind == "Topic" and fields.keys() & {MIN_ISR, REPLICATION_FACTOR, PLACEMENT}:
+        if is_topic(planned.ref) and fields.keys() & {MIN_ISR, REPLICATION_FACTOR, PLACEMENT}:
             yield from _of_topic(desired, fields, scene)
 
 

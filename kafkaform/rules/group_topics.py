@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.model import CONFIG_PREFIX, Create, ResourceRef, Severity, Status
+from kafkaform.core.model import CONFIG_PREFIX, Create, Severity, Status
 from kafkaform.core.operations import CommitInitialOffsets
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import nearest, setting
 from kafkaform.resources import KINDS
+from kafkaform.resources.consumer_group import is_group
+from kafkaform.resources.topic import is_topic, topic_ref
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, SHARE, STREAMS, groups
 from kafkaform.rules.topic_values import in_force, policies, rewritten
@@ -64,10 +66,10 @@ def undeclared_topic(scene: Scene) -> Iterator[Finding]:
     a part of the manifests is looked at, a live topic counts as declared elsewhere; offline it cannot be
     told, and is no more than noted (info). Topics that are being deleted (`state: absent`) count too.
     """
-    known = [ref.name for ref, desired in scene.declared.items() if ref.kind == "Topic" and desired.state]
+    known = [ref.name for ref, desired in scene.declared.items() if is_topic(ref) and desired.state]
     for group in groups(scene):
         for topic in group.topics:
-            ref = ResourceRef("Topic", topic)
+            ref = topic_ref(topic)
             declared = scene.declared.get(ref)
             if declared is not None:
                 if declared.state is None:
@@ -104,10 +106,10 @@ def start_in_missing_topic(scene: Scene) -> Iterator[Finding]:
         *scene.inventory,
         *(r for r, status in creations.items() if status != Status.REFUSED),
     }
-    names = [ref.name for ref in there if ref.kind == "Topic"]
+    names = [ref.name for ref in there if is_topic(ref)]
     for planned in scene.changes:
         for topic in _started_in(planned):
-            ref = ResourceRef("Topic", topic)
+            ref = topic_ref(topic)
             if ref in there:
                 continue
             subject = scene.declared.get(planned.ref, planned.ref)
@@ -132,7 +134,7 @@ def start_in_missing_topic(scene: Scene) -> Iterator[Finding]:
 
 def _started_in(planned: PlannedChange) -> list[str]:
     """The topics in which a change commits first offsets."""
-    if planned.ref.kind != "ConsumerGroup":
+    if not is_group(planned.ref):
         return []
     operations = KINDS[planned.ref.kind].operations(planned.change)
     return [t for one in operations if isinstance(one, CommitInitialOffsets) for t in sorted(one.topics)]
@@ -214,7 +216,7 @@ def _start_anew(live: Group, pair: set[str]) -> str:
 
 def _retention(topic: str, scene: Scene) -> tuple[int, str] | None:
     """Milliseconds that a topic keeps records for, and how to say it; None if for ever, or not known."""
-    ref = ResourceRef("Topic", topic)
+    ref = topic_ref(topic)
     declared, live = scene.declared.get(ref), scene.live.get(ref)
     if declared is not None:
         value = in_force(declared, _RETENTION, scene, kafka=True)
@@ -232,7 +234,7 @@ def _retention(topic: str, scene: Scene) -> tuple[int, str] | None:
 
 def _longer(scene: Scene, topic: str, least: int) -> str:
     """How to keep the records of a topic for longer."""
-    declared = scene.declared.get(ResourceRef("Topic", topic))
+    declared = scene.declared.get(topic_ref(topic))
     if declared is None:
         return f"raise {_RETENTION} of {topic} to {format_duration(least)} or more"
     return (

@@ -7,15 +7,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.model import Desired, ResourceRef
-from kafkaform.resources.consumer_group import group_of
+from kafkaform.resources.consumer_group import ConsumerGroupKind, group_of
 from kafkaform.resources.consumer_group.client import ASSIGNMENT, ASSIGNORS
+from kafkaform.resources.topic import topic_ref
 from kafkaform.rules.topic_values import count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkaform.core.groups import Group
+    from kafkaform.core.model import Desired
     from kafkaform.rules.catalogue import Scene
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
@@ -99,7 +100,7 @@ class DeclaredGroup:
         if declared is not None:
             return declared
         facts = self.scene.facts
-        default = facts.config_default("ConsumerGroup", name) if facts is not None else None
+        default = facts.config_default(ConsumerGroupKind.name, name) if facts is not None else None
         return default if default is not None else kafka_configs.group_configs()[name].default or ""
 
     @property
@@ -122,7 +123,7 @@ class DeclaredGroup:
         return known if known and len(known) == len(counts) else None
 
     def _partitions(self, topic: str) -> int | None:
-        ref = ResourceRef("Topic", topic)
+        ref = topic_ref(topic)
         declared = self.scene.declared.get(ref)
         if declared is not None:
             return count(declared, "partitions")
@@ -133,7 +134,7 @@ class DeclaredGroup:
 
 def groups(scene: Scene) -> list[DeclaredGroup]:
     """The declared groups, without tombstones."""
-    found = scene.of_kind("ConsumerGroup")
+    found = scene.of_kind(ConsumerGroupKind.name)
     return [DeclaredGroup(desired, scene) for desired in found if desired.state is not None]
 
 

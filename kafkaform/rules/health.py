@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Severity
-from kafkaform.core.units import format_duration
+from kafkaform.core.units import format_duration, rounded_size
 from kafkaform.core.wording import counted, listed
 from kafkaform.rules.catalogue import (
     Finding,
@@ -294,6 +294,41 @@ def reassignment(scene: Scene) -> Iterator[Finding]:
         f"{where} ({listed(topics)})",
         "before moving more data, wait for its end: kafkaform doctor --rule KF309 --fail-on info --wait 1h",
     )
+
+
+LEAST_FREE = 0.1
+"""The share of a volume that is to stay free: brokers delete by whole segments, minutes after one is due."""
+
+
+@rule("KF310", Severity.WARNING, stage=Stage.HEALTH, waivable=False)
+def room_on_disks(scene: Scene) -> Iterator[Finding]:
+    """Volumes of log directories are nearly full, or log directories are offline.
+
+    A broker whose volume is full takes the log directory offline, and stops if it has no other one. A volume
+    is nearly full when less than 10 % of it is free. Move replicas to brokers that have room, shorten the
+    retention of the largest topics, or enlarge the volume. A log directory that is offline has failed: its
+    replicas are gone until the volume works again and the broker is restarted. Brokers before Kafka 3.3 do
+    not tell how full their volumes are (KIP-827).
+    """
+    if scene.health is None:
+        return
+    for log_dir in scene.health.log_dirs:
+        where = f"{log_dir.path} of broker {log_dir.broker}"
+        if log_dir.total is None:
+            yield Finding(
+                None,
+                f"log directory {where} is offline",
+                "mend or replace the volume, and restart the broker",
+            )
+        elif log_dir.usable < LEAST_FREE * log_dir.total:
+            share = log_dir.usable / log_dir.total
+            yield Finding(
+                None,
+                f"the volume of log directory {where} is nearly full: {rounded_size(log_dir.usable)} "
+                f"({share:.1%}) of {rounded_size(log_dir.total)} free",
+                "move replicas to brokers that have room, or enlarge the volume: "
+                "kafkaform rebalance --out rebalance.json",
+            )
 
 
 def _missing(partition: PartitionState, health: Health) -> list[int]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import CONFIG_PREFIX, Desired, ResourceRef, Severity
+from kafkaform.core.model import CONFIG_PREFIX, Desired, Severity
 from kafkaform.core.wording import command, counted, listed
 from kafkaform.resources import KINDS
+from kafkaform.resources.consumer_group import ConsumerGroupKind, group_ref
+from kafkaform.resources.topic import TopicKind
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
 from kafkaform.rules.topic_values import human
 
@@ -35,7 +37,7 @@ def as_declared(scene: Scene) -> Iterator[Finding]:
     default brings about is as good as an own one. kafkaform plan shows every difference, and apply ends it;
     if the live value is the right one, change the manifest.
     """
-    for desired in scene.of_kind("Topic"):
+    for desired in scene.of_kind(TopicKind.name):
         if desired.state is None:
             continue
         observed = scene.live.get(desired.ref)
@@ -93,7 +95,7 @@ def groups_keep_up(scene: Scene) -> Iterator[Finding]:
     information; share groups give a partition to several members.
     """
     declared: dict[str, Desired] = {}
-    for desired in scene.of_kind("ConsumerGroup"):
+    for desired in scene.of_kind(ConsumerGroupKind.name):
         if desired.state is not None:
             declared[desired.ref.name] = desired
             yield from _against_manifest(desired, scene.groups.get(desired.ref.name))
@@ -102,7 +104,7 @@ def groups_keep_up(scene: Scene) -> Iterator[Finding]:
         if idle := _without_work(group):
             assigned = len(group.members) - len(idle)
             yield Finding(
-                subject or ResourceRef("ConsumerGroup", name),
+                subject or group_ref(name),
                 f"{name} has {counted(len(group.members), 'member')}, {len(idle):,} of them idle: "
                 f"{counted(_partitions(group), 'partition')} are shared by {assigned:,} "
                 f"({listed([_named(member) for member in idle])})",

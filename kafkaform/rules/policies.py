@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.model import Severity
 from kafkaform.core.wording import nearest, quoted
+from kafkaform.resources.topic import TopicKind
 from kafkaform.rules import (
     Finding,
     Rule,
@@ -198,7 +199,8 @@ def _rule(code: str, severity: Severity, policy: ProjectPolicy) -> Rule:
 
 
 def _policy(given: Mapping[str, Any], report: ReportProblem) -> ProjectPolicy:
-    kind, match, require = given.get("kind", "Topic"), _sound(given.get("match")), _sound(given["require"])
+    kind = given.get("kind", TopicKind.name)
+    match, require = _sound(given.get("match")), _sound(given["require"])
     pattern = require.get("name")
     if pattern is not None:
         _check_pattern(pattern, report)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.core import kafka_configs
 from kafkaform.core.config_values import (
     ConfigKey,
     ConfigType,
@@ -21,10 +20,9 @@ from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.core.schema_files import load_schema
 from kafkaform.core.wording import nearest
 from kafkaform.resources import KINDS
-from kafkaform.resources.consumer_group.client import ASSIGNMENT, ASSIGNORS, is_taken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from kafkaform.core.model import Desired, Facts
     from kafkaform.rules import Scene
@@ -46,7 +44,7 @@ def field_key(kind: str, path: str) -> ConfigKey | None:
     if path.startswith(LABEL_PREFIX) and path != LABEL_PREFIX:
         return ConfigKey(path, ConfigType.STRING)
     name = path.removeprefix(CONFIG_PREFIX)
-    if kind == "Topic" and name != path and kafka_configs.is_vendor(name):
+    if name != path and KINDS[kind].is_vendor_config(name):
         return ConfigKey(name, ConfigType.STRING)
     return _fields(kind).get(path)
 
@@ -97,33 +95,27 @@ def _below(spec: Mapping[str, object], path: str) -> object:
 @cache
 def _fields(kind: str) -> Mapping[str, ConfigKey]:
     schema = load_schema(KINDS[kind].schema)
-    found = dict(_leaves(schema["$defs"]["spec"], schema, ""))
     configs = KINDS[kind].configs()
-    found |= {CONFIG_PREFIX + name: key for name, key in configs.items() if not key.internal}
-    return found | _client_fields() if kind == "ConsumerGroup" else found
-
-
-def _client_fields() -> dict[str, ConfigKey]:
-    """The properties that a ConsumerGroup may set for its members, spelt as its normal form has them."""
-    found = {
-        CLIENT_PREFIX + name: key for name, key in kafka_configs.consumer_configs().items() if is_taken(name)
+    return {
+        **dict(_leaves(schema["$defs"]["spec"], schema, "", KINDS[kind].verbatim | _NO_FIELDS)),
+        **{CONFIG_PREFIX + name: key for name, key in configs.items() if not key.internal},
+        **KINDS[kind].policy_fields(),
     }
-    assignment = found[CLIENT_PREFIX + ASSIGNMENT]
-    names = [ASSIGNORS.get(name, name) for name in (assignment.default or "").split(",")]
-    return found | {CLIENT_PREFIX + ASSIGNMENT: replace(assignment, default=",".join(names))}
 
 
-_OPEN = frozenset({"config", "retention", "client", "overrides", "state", "offsets"})
-"""Fields of a spec that are told by other names, or are no property of what it describes."""
+_NO_FIELDS = frozenset({"config", "overrides", "state"})
+"""What a spec of any kind holds that goes by other names, or is no property of what it describes."""
 
 
-def _leaves(part: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> list[tuple[str, ConfigKey]]:
-    """The fields of a spec that hold one value, by their paths."""
+def _leaves(
+    part: Mapping[str, Any], schema: Mapping[str, Any], path: str, left_out: Collection[str] = ()
+) -> list[tuple[str, ConfigKey]]:
+    """The fields of a spec that hold one value, by their paths; without some of its keys."""
     if "$ref" in part:
         part = schema["$defs"][part["$ref"].removeprefix("#/$defs/")] | part
     found = []
     for name, below in part.get("properties", {}).items():
-        if path or name not in _OPEN:
+        if name not in left_out:
             found += _leaves(below, schema, f"{path}.{name}" if path else name)
     if found or not path:
         return found

@@ -24,6 +24,7 @@ from kafkaform.resources.skew import (
     ratio_of,
     share,
 )
+from kafkaform.resources.topic import topic_ref
 from kafkaform.rules.catalogue import (
     Finding,
     Scene,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from spark_validation.results import (
         Estimate,
         HotKeyResult,
-        Limits,
+        SkewLimits,
         TopicResult,
     )
 
@@ -188,10 +189,10 @@ _MOST = 0.5
 """Where half of the records have no key, it is not the keys that fill partitions."""
 
 
-def _measured(scene: Scene) -> Iterator[tuple[Desired | ResourceRef, TopicResult, Limits | None]]:
+def _measured(scene: Scene) -> Iterator[tuple[Desired | ResourceRef, TopicResult, SkewLimits | None]]:
     """The topics that were measured and have records, with the limits of their manifests."""
     for name in sorted(scene.skew):
-        result, ref = scene.skew[name], ResourceRef("Topic", name)
+        result, ref = scene.skew[name], topic_ref(name)
         declared = scene.declared.get(ref)
         if result.diagnosis == "empty" or (declared is not None and declared.state is None):
             continue

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from kafkaform.core.model import Desired, Severity
 from kafkaform.core.wording import setting
+from kafkaform.resources.consumer_group import ConsumerGroupKind
 from kafkaform.rules.catalogue import Finding, Scene, rule
 from kafkaform.rules.topic_values import count, live_count, topics
 
@@ -157,7 +158,7 @@ def one_partition_for_many(scene: Scene) -> Iterator[Finding]:
     have members. If one strict order over all records is what is wanted, declare one member. Share groups,
     whose members share partitions, are left alone.
     """
-    groups = [group for group in scene.of_kind("ConsumerGroup") if group.state is not None]
+    groups = [group for group in scene.of_kind(ConsumerGroupKind.name) if group.state is not None]
     readers: dict[str, list[tuple[str, int]]] = {}
     for group in groups:
         members = _most_members(group)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, Severity
+from kafkaform.resources.topic import TopicKind, is_topic
 from kafkaform.rules.catalogue import Finding, Scene, rule
 from kafkaform.rules.topic_values import (
     RETENTION_CHECK_MS,
@@ -78,7 +79,7 @@ def legal_name(scene: Scene) -> Iterator[Finding]:
     `..`: the log folder is named name, dash, partition, and file systems take 255 characters. As brokers
     refuse such a name, no waiver helps.
     """
-    for topic in scene.of_kind("Topic"):
+    for topic in scene.of_kind(TopicKind.name):
         name = topic.ref.name
         if name in {".", ".."} or len(name) > MAX_NAME or not _LEGAL.fullmatch(name):
             shown = name if len(name) <= MAX_NAME else f"{name[:40]}… ({len(name)} characters)"
@@ -99,8 +100,8 @@ def colliding_names(scene: Scene) -> Iterator[Finding]:
     manifest declares count too, where a cluster is read. As brokers refuse it, no waiver helps.
     """
     declared = topics(scene)
-    doomed = {topic.ref.name for topic in scene.of_kind("Topic") if topic.state is None}
-    live = {ref.name for ref in scene.inventory if ref.kind == "Topic"}
+    doomed = {topic.ref.name for topic in scene.of_kind(TopicKind.name) if topic.state is None}
+    live = {ref.name for ref in scene.inventory if is_topic(ref)}
     folded: dict[str, set[str]] = {}
     for name in live | {topic.ref.name for topic in declared}:
         folded.setdefault(name.replace(".", "_"), set()).add(name)

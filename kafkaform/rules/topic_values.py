@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, Desired, FieldValue, Observed, Undeclared
 from kafkaform.core.wording import setting
+from kafkaform.resources.topic import TopicKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +66,7 @@ class Value:
 
 def topics(scene: Scene) -> list[Desired]:
     """The declared topics, without tombstones."""
-    return [topic for topic in scene.of_kind("Topic") if topic.state is not None]
+    return [topic for topic in scene.of_kind(TopicKind.name) if topic.state is not None]
 
 
 def count(topic: Desired, path: str) -> int | None:
@@ -133,7 +134,7 @@ def _is_kept(topic: Desired, path: str) -> bool:
 
 def _cluster_default(name: str, scene: Scene, inheriting: Observed | None) -> FieldValue:
     """The cluster's default, if need be from a live topic that has no value of its own."""
-    default = scene.facts.config_default("Topic", name) if scene.facts is not None else None
+    default = scene.facts.config_default(TopicKind.name, name) if scene.facts is not None else None
     if default is not None:
         return default
     return inheriting.effective.get(CONFIG_PREFIX + name) if inheriting is not None else None

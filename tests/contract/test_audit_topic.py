@@ -17,7 +17,6 @@ from kafkaform.cluster.record_topic import TOPIC, creation
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError, PermissionDenied
-from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, connect, eventually
 
@@ -62,13 +61,6 @@ def test_lines_come_back_in_their_order_and_later_ones_behind(cluster: Cluster) 
     assert list(cluster.read_audit()) == first
     cluster.append_audit(second)
     assert list(cluster.read_audit()) == [*first, *second]
-
-
-def test_to_begin_writes_and_makes_nothing(cluster: Cluster) -> None:
-    cluster.begin_audit()
-    assert ResourceRef("Topic", TOPIC.name) not in cluster.observe([], kinds=["Topic"]).inventory
-    cluster.append_audit([line("a")])
-    assert list(cluster.read_audit()) == [line("a")]
 
 
 def test_a_line_of_the_largest_size_fits(cluster: Cluster) -> None:
@@ -143,6 +135,14 @@ def test_messages_go_by_the_resource(kafka: DevCluster, real_cluster: KafkaClust
     consumer.close()
     assert message is not None
     assert message.key() == b"Topic/orders"
+
+
+def test_to_begin_writes_and_makes_nothing(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
+    without_topic(kafka)
+    real_cluster.begin_audit()
+    assert TOPIC not in real_cluster.observe([], kinds=["Topic"]).inventory
+    real_cluster.append_audit([line("a")])
+    assert list(real_cluster.read_audit()) == [line("a")]
 
 
 def test_what_somebody_else_writes_there_costs_nothing(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
@@ -226,6 +226,6 @@ def test_an_account_that_may_not_read_is_told_what_to_do(
     with pytest.raises(PermissionDenied):
         cluster.read_audit()
     with pytest.raises(AuditError, match=f"the record in the topic {TOPIC.name} cannot be read: ") as raised:
-        read_trail(cluster, AuditSettings())
+        read_trail(cluster, AuditSettings(), "any")
     assert raised.value.hint is not None
     assert f"grant Read on the topic {TOPIC.name}" in raised.value.hint

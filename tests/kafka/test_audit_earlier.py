@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.plan import planning
+from kafkaform.plan import measuring
 from tests.support.cli_helpers import Project
 from tests.support.group_clients import produce
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
@@ -190,7 +190,7 @@ def test_a_plan_that_was_applied_in_part_is_finished(project: Project) -> None:
 def test_a_reset_that_was_applied_says_one_thing_the_second_time(
     kafka: DevCluster, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planning, "WATCH_S", 0.0)
+    monkeypatch.setattr(measuring, "WATCH_S", 0.0)
     project.topic("orders")
     project.write("topics/g.yaml", GROUP.format(prefix=project.prefix).replace("latest", "earliest"))
     project.run("apply", "topics", "--auto-approve").needs(0)

@@ -8,7 +8,7 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.apply_result import Result
 from kafkaform.core.model import Status
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.plan import planning
+from kafkaform.plan import measuring
 from tests.support.audit_scenes import recorded_apply
 from tests.support.group_clients import produce
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
@@ -18,7 +18,7 @@ from tests.unit.audit.test_audit_recommits import HAZARD, committed, group, plan
 
 @pytest.fixture(autouse=True)
 def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "WATCH_S", 0.0)
+    monkeypatch.setattr(measuring, "WATCH_S", 0.0)
 
 
 def test_a_real_group_that_is_gone(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.plan import planning
+from kafkaform.plan import measuring
 from tests.support.cli_helpers import Project
 from tests.support.group_clients import Running, commit, consumer, produce, running
 from tests.support.kafka_fixtures import connect, eventually
@@ -33,7 +33,7 @@ def project(project: Project) -> Project:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No consumer by assign() is about: nobody need be waited for."""
-    monkeypatch.setattr(planning, "WATCH_S", 0.0)
+    monkeypatch.setattr(measuring, "WATCH_S", 0.0)
 
 
 def declare(project: Project, *, metadata: dict[str, Any] | None = None, **spec: Any) -> str:
@@ -242,7 +242,7 @@ def test_a_consumer_that_uses_assign_is_noticed(project: Project) -> None:
         calls = iter(range(2, 10))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
-                "kafkaform.plan.planning.time.sleep",
+                "kafkaform.plan.measuring.time.sleep",
                 lambda _: commit(project.servers, name, {(project.prefix + "a", 0): next(calls)}),
             )
             plan = project.run("reset", name, "--to", "latest").needs(0)

@@ -22,7 +22,7 @@ from tests.support.cli_helpers import Project
 from tests.support.kafka_fixtures import TIMEOUT_S, eventually
 from tests.unit.cli.test_cli_skew import one_error, policy
 
-BROKEN = scenes.spread(Estimate(9.0, 8.5, 9.5))
+BROKEN = scenes.imbalance(Estimate(9.0, 8.5, 9.5))
 
 
 def filled(cluster: KafkaCluster, project: Project, name: str, partitions: int, keys: list[str]) -> str:
@@ -105,7 +105,7 @@ def test_exit_2_if_a_policy_is_surely_broken_and_0_if_it_may_be(
     policy(project, "orders", 3, maxPartitionRatio=2.0)
     codes = {
         "pass": (scenes.measured(), 0),
-        "warn": (replace(scenes.measured(), by_records=scenes.spread(Estimate(2.1, 1.9, 2.3))), 0),
+        "warn": (replace(scenes.measured(), by_records=scenes.imbalance(Estimate(2.1, 1.9, 2.3))), 0),
         "fail": (replace(scenes.measured(), by_records=BROKEN), 2),
     }
     for status, (result, code) in codes.items():

@@ -21,7 +21,7 @@ from kafkaform.core.model import Desired, Observation, ResourceRef
 from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles
 from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.plan.planner import diff
+from kafkaform.plan.planner import plan_from
 from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, connect, eventually
 
 
@@ -187,7 +187,9 @@ def test_a_topic_that_an_account_cannot_read_is_invisible_and_never_absent(
     observation = reader.observe([seen, unseen])
     assert observation.resources.keys() == {seen}
     assert observation.invisible.keys() == {unseen}
-    plan = diff([Desired(unseen, {"partitions": 1, "replicationFactor": 1})], observation, reader.facts())
+    plan = plan_from(
+        [Desired(unseen, {"partitions": 1, "replicationFactor": 1})], observation, reader.facts()
+    )
     assert plan.changes == ()
     assert plan.unknown == (unseen,)
 
@@ -379,7 +381,7 @@ def test_a_running_reassignment_is_read_as_what_it_leads_to(
                     lambda o: o.resources[topic(name)].state["replicationFactor"] == replication_factor,
                 )
             assert observation.resources[topic(name)].state["replicationFactor"] == replication_factor
-            plan = diff([desired], observation, three.facts())
+            plan = plan_from([desired], observation, three.facts())
             assert plan.changes == ()
             assert plan.undeclared == ()
         finally:
@@ -480,7 +482,7 @@ def test_a_stopped_broker_is_no_change_of_the_replication_factor(
         eventually(lambda: replicas(kafka3, a.name)[1], lambda in_sync: sorted(in_sync) == [1, 2])
         observation = three.observe([a])
         assert observation.resources == {a: before}
-        assert diff([desired], observation, all_three).changes == ()
+        assert plan_from([desired], observation, all_three).changes == ()
         # Whoever has not noticed yet that it is down goes by what the others say.
         without = three.facts()
         assert without.config_defaults == all_three.config_defaults

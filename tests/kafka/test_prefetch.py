@@ -31,7 +31,7 @@ def test_it_reads_what_is_read_without(kafka: DevCluster, real_cluster: KafkaClu
     assert real_cluster.execute([CreateTopic(ref, 2, 1, {"retention.ms": "1"})]) == [None]
     read = eventually(lambda: real_cluster.observe([ref]), lambda seen: ref in seen.resources)
     with connect(kafka.bootstrap_servers) as cluster:
-        cluster.begin()
+        cluster.prefetch()
         assert cluster.facts() == real_cluster.facts()
         assert cluster.observe([ref]).resources == read.resources
 
@@ -39,7 +39,7 @@ def test_it_reads_what_is_read_without(kafka: DevCluster, real_cluster: KafkaClu
 def test_only_the_next_reading_is_of_before(kafka: DevCluster, prefix: str) -> None:
     ref = ResourceRef("Topic", f"{prefix}a")
     with connect(kafka.bootstrap_servers) as cluster:
-        cluster.begin()
+        cluster.prefetch()
         cluster.facts()
         assert ref not in cluster.observe([ref]).inventory
         assert cluster.execute([CreateTopic(ref, 1, 1, {})]) == [None]
@@ -54,10 +54,10 @@ def test_a_cluster_that_does_not_answer_keeps_no_other_waiting(
 ) -> None:
     monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 15.0)
     with connect(deaf) as silent, connect(kafka.bootstrap_servers) as cluster:
-        silent.begin()
-        assert not silent._ahead._facts.done()  # type: ignore[union-attr]
+        silent.prefetch()
+        assert not silent._prefetch._facts.done()  # type: ignore[union-attr]
         assert cluster.facts().brokers
-        assert not silent._ahead._facts.done()  # type: ignore[union-attr]
+        assert not silent._prefetch._facts.done()  # type: ignore[union-attr]
 
 
 def test_what_is_told_of_early_is_read_early_and_only_once(
@@ -76,9 +76,9 @@ def test_what_is_told_of_early_is_read_early_and_only_once(
         return plainly(source, names)
 
     monkeypatch.setattr(WireReader, "configs", watched)
-    monkeypatch.setattr("kafkaform.cluster.kafka.prefetch.TOLD_AT_A_TIME", 10)
+    monkeypatch.setattr("kafkaform.cluster.kafka.prefetch.BATCH", 10)
     with connect(kafka.bootstrap_servers) as cluster:
-        expect = cluster.begin()
+        expect = cluster.prefetch()
         for ref in (*refs[:25], absent, group):
             expect(ref)
         seen = cluster.observe([*refs, absent])

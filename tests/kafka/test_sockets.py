@@ -89,7 +89,7 @@ def test_tls_with_a_certificate_says_what_librdkafka_says(
         for name, configs in zip(names, VARIED, strict=True)
     ]
     assert submit(connection, creates, unguarded) == [None] * len(creates)
-    assert isinstance(connection._carrier, Sockets)
+    assert isinstance(connection._transport, Sockets)
     assert isinstance(source := topic_source(connection), WireReader)
     told = eventually(lambda: everything(AdminReader(connection), names), lambda said: said[4] == ([], []))
     assert everything(source, names) == told

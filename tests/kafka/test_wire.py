@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafkaform.cluster.kafka import group_listing, reassignments, sizes
-from kafkaform.cluster.transport.api import Question
+from kafkaform.cluster.transport.api import RequestType
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire import group_messages, large_answers
 from kafkaform.cluster.wire.partitions import PLACEMENT
@@ -21,14 +21,14 @@ from tests.unit.cluster.test_wire import _TELLING, read
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("answers", "group_listing"):
         monkeypatch.setattr(f"kafkaform.cluster.kafka.{module}.COORDINATOR_TIMEOUT_S", -1.0)
-    monkeypatch.setattr("kafkaform.cluster.transport.controlled._PAUSE_S", 0)
+    monkeypatch.setattr("kafkaform.cluster.transport.kafka_python._PAUSE_S", 0)
 
 
 def test_answers_of_a_real_broker_are_read_damaged_or_not(kafka: DevCluster) -> None:
     address = kafka.bootstrap_servers
     connection = Connection({"bootstrap.servers": address}, lambda: {"bootstrap_servers": address})
     group = ["nobody-is-here"]
-    asked: list[tuple[Question[Any], bytes]] = [
+    asked: list[tuple[RequestType[Any], bytes]] = [
         (large_answers.TOPICS, large_answers.metadata_of_all_topics()),
         (PLACEMENT, large_answers.metadata_of_all_topics()),
         (
@@ -50,13 +50,13 @@ def test_answers_of_a_real_broker_are_read_damaged_or_not(kafka: DevCluster) -> 
         (reassignments._RUNNING, pack(">i", 3_000) + b"\x00\x00"),
     ]
     chance = random.Random(0)
-    for question, request in asked:
-        (body,) = connection.ask(Question(question.api, bytes), [request])
-        assert read(question, body) is not None, question.api
+    for request_type, request in asked:
+        (body,) = connection.ask(RequestType(request_type.api, bytes), [request])
+        assert read(request_type, body) is not None, request_type.api
         for _ in range(500):
             changed = bytearray(body)
             for _ in range(chance.randint(1, 4)):
                 at = chance.randrange(len(changed))
                 changed[at : at + chance.randint(0, 2)] = chance.choice(_TELLING)
-            read(question, bytes(changed))
+            read(request_type, bytes(changed))
     connection.close()

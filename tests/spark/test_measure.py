@@ -8,13 +8,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_validation import measure
-from spark_validation.key_counts import Layout
-from spark_validation.measure import tally
+from spark_validation.key_counts import CountsLayout
+from spark_validation.measure import count_keys
 from tests.support.skew_records import Record, assert_same, counted
 from tests.unit.spark_validation.test_rows import assert_same_counts
 
-LAYOUT = Layout(3, 2, (1.0, 2.0, 1.0), (True, False, True), (3, 6))
-SCHEMA = "partition int, slice int, key binary, size long, at long"
+LAYOUT = CountsLayout(3, 2, (1.0, 2.0, 1.0), (True, False, True), (3, 6))
+SCHEMA = "partition int, replicate int, key binary, size long, at long"
 
 
 def test_many_reducers_count_what_few_do_and_so_do_grouped_records(
@@ -27,7 +27,7 @@ def test_many_reducers_count_what_few_do_and_so_do_grouped_records(
     ]
     frame = spark.createDataFrame([tuple(record) for record in records], SCHEMA)
     truth = counted(records, LAYOUT)
-    assert_same(tally(frame, LAYOUT, reducers=2), truth)
+    assert_same(count_keys(frame, LAYOUT, reducers=2), truth)
     monkeypatch.setattr(measure, "MOST_COLLECTED", 3)  # as each reducer costs Python a tenth of a second
-    assert_same(tally(frame, LAYOUT, reducers=4), truth)
-    assert_same_counts(tally(frame, LAYOUT, reducers=2, group=True), truth)
+    assert_same(count_keys(frame, LAYOUT, reducers=4), truth)
+    assert_same_counts(count_keys(frame, LAYOUT, reducers=2, group=True), truth)

@@ -17,9 +17,9 @@ from kafka.partitioner.default import murmur2
 from pyspark.sql import SparkSession
 
 from spark_validation.errors import ReadingFailed
-from spark_validation.files import opened, run_file
+from spark_validation.files import open_files, run_file
 from spark_validation.job import JobSettings
-from spark_validation.results import Limits, TopicResult
+from spark_validation.results import SkewLimits, TopicResult
 
 PARTITIONS = 4
 NOON = 1_700_000_000_000
@@ -58,10 +58,10 @@ def lines(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
 
 def run(spark: SparkSession, path: Path, *topics: str, **more: Any) -> TopicResult:
     """The result of the only topic that is analysed."""
-    files = opened(spark, str(path), topics)
+    files = open_files(spark, str(path), topics)
     (name,) = files.topics
     settings = JobSettings(what_if=(6,), show_keys=True)
-    return run_file(spark, files, name, settings, limits=Limits(), **more)
+    return run_file(spark, files, name, settings, limits=SkewLimits(), **more)
 
 
 def without_words(result: TopicResult) -> tuple[Any, ...]:
@@ -137,15 +137,15 @@ def test_how_many_partitions_there_are(spark: SparkSession, tmp_path: Path) -> N
 def test_a_column_says_the_topic(spark: SparkSession, tmp_path: Path) -> None:
     rows = [{**row, "topic": "b" if n % 4 else "a"} for n, row in enumerate(records())]
     path = lines(tmp_path / "some.json", rows)
-    assert opened(spark, str(path)).topics == ("a", "b")
+    assert open_files(spark, str(path)).topics == ("a", "b")
     result = run(spark, path, "a", partitions=PARTITIONS)
     assert (result.name, result.sample.records) == ("a", 100)
     with pytest.raises(ReadingFailed, match="has no record of topic c"):
-        opened(spark, str(path), ("a", "c"))
+        open_files(spark, str(path), ("a", "c"))
     plain = lines(tmp_path / "plain.json", records(8))
-    assert opened(spark, str(plain), ("orders.v1",)).topics == ("orders.v1",)
+    assert open_files(spark, str(plain), ("orders.v1",)).topics == ("orders.v1",)
     with pytest.raises(ReadingFailed, match="no column topic, and 2 topics are named"):
-        opened(spark, str(plain), ("a", "b"))
+        open_files(spark, str(plain), ("a", "b"))
 
 
 GOOD = {"key": "PERSON", "partition": 0, "size": 1}

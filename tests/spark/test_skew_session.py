@@ -53,17 +53,17 @@ def filled(servers: str, topic: str) -> None:
 
 
 def counted(
-    spark: SparkSession, topic: str, kafka: Mapping[str, str], tell: Any = None, partitions: int = 2
+    spark: SparkSession, topic: str, kafka: Mapping[str, str], on_progress: Any = None, partitions: int = 2
 ) -> Any:
-    from spark_validation.job import following
-    from spark_validation.key_counts import Layout
-    from spark_validation.measure import records, tally
+    from spark_validation.job import reporting_progress
+    from spark_validation.key_counts import CountsLayout
+    from spark_validation.measure import count_keys, records
     from spark_validation.windows import Span, plan_windows
 
     plan = plan_windows([Span(number, 0, RECORDS // 2) for number in range(partitions)], records=80, seed=1)
-    layout = Layout(partitions, plan.slices, plan.weights, plan.census)
-    with following(spark, tell):
-        return tally(records(spark, topic, plan, kafka), layout, reducers=2)
+    layout = CountsLayout(partitions, plan.replicates, plan.weights, plan.read_whole)
+    with reporting_progress(spark, on_progress):
+        return count_keys(records(spark, topic, plan, kafka), layout, reducers=2)
 
 
 def by_java(servers: str, properties: Mapping[str, str]) -> dict[str, str]:

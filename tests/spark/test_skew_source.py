@@ -17,7 +17,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.inspect.skew import read_logs
 from spark_validation.job import JobSettings, run_topic
 from spark_validation.measure import records
-from spark_validation.results import Limits
+from spark_validation.results import SkewLimits
 from spark_validation.windows import SamplePlan, Span, plan_windows
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
 from tests.support.skew_producers import Key, create_topic, messages, named, producer, send
@@ -25,7 +25,7 @@ from tests.support.skew_producers import Key, create_topic, messages, named, pro
 pytestmark = pytest.mark.timeout(120, func_only=True)  # not what starts Spark or Kafka
 
 Read: TypeAlias = Counter[tuple[int, int, Key, int]]
-"""Records by partition, slice, key and size."""
+"""Records by partition, replicate, key and size."""
 
 LARGE: dict[str, Any] = {"message.max.bytes": 3 * 2**20}
 CLEANER_PAUSE = "log.cleaner.backoff.ms"
@@ -53,13 +53,13 @@ class Topic:
     def read_by(self, spark: SparkSession, plan: SamplePlan) -> Read:
         kafka = {"bootstrap.servers": self.servers}
         table = records(spark, self.name, plan, kafka).drop("at").toArrow()
-        columns = (table.column(name).to_pylist() for name in ("partition", "slice", "key", "size"))
+        columns = (table.column(name).to_pylist() for name in ("partition", "replicate", "key", "size"))
         return Counter(zip(*columns, strict=True))
 
     def expected(self, plan: SamplePlan) -> Read:
         """What a consumer finds in the windows of a plan."""
-        slices = {
-            (window.partition, offset): window.slice
+        replicates = {
+            (window.partition, offset): window.replicate
             for window in plan.windows
             for offset in range(window.start, window.end)
         }
@@ -67,9 +67,9 @@ class Topic:
         for message in messages(self.servers, self.name, self.partitions):
             partition, offset = message.partition(), message.offset()
             assert partition is not None
-            if (where := (partition, offset or 0)) in slices:
+            if (where := (partition, offset or 0)) in replicates:
                 key, value = message.key(), message.value()
-                found[partition, slices[where], key, len(key or b"") + len(value or b"")] += 1
+                found[partition, replicates[where], key, len(key or b"") + len(value or b"")] += 1
         return found
 
 
@@ -115,7 +115,7 @@ def sampled(spans: list[Span], share: float = 0.5) -> SamplePlan:
     return plan
 
 
-def test_each_record_is_read_once_and_in_its_slice(spark: SparkSession, topic: Make) -> None:
+def test_each_record_is_read_once_and_in_its_replicate(spark: SparkSession, topic: Make) -> None:
     made = topic(3)
     made.send([*named(range(3_000)), *[None] * 300, b""])
     for plan in (whole(made.spans()), sampled(made.spans())):
@@ -232,7 +232,7 @@ def test_a_topic_without_data_is_empty(spark: SparkSession, topic: Make) -> None
     made = topic(3)
     kafka = {"bootstrap.servers": made.servers}
     for settings in (JobSettings(), JobSettings(full=True)):
-        result = run_topic(spark, made.name, made.spans(), kafka, settings, limits=Limits())
+        result = run_topic(spark, made.name, made.spans(), kafka, settings, limits=SkewLimits())
         assert result.diagnosis == "empty"
         assert [p.log_records for p in result.partitions] == [0, 0, 0]
 

@@ -12,7 +12,7 @@ from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.settings import Settings
 from kafkaform.core.model import Desired, Plan
 from kafkaform.inspect.drift import Drift, Unmanaged, find_drift
-from kafkaform.plan.planning import Request, make_plan
+from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.drift_ways import Reach
 from kafkaform.resources.values import fields_of
 from tests.support import strategies
@@ -38,7 +38,7 @@ def drift_in(
     """What of a cluster is not as declared."""
     kinds = ("Topic", "ConsumerGroup")
     request = Request(desired, inventory=kinds, reading=True)
-    plan = make_plan(request, cluster, Settings(rules=QUIET), None)
+    plan = build_plan(request, cluster, Settings(rules=QUIET), None)
     return find_drift(plan, desired, trail, unmanaged=unmanaged)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from kafkaform.cluster.transport.api import Api, Question
+from kafkaform.cluster.transport.api import Api, RequestType
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire import group_messages
 from kafkaform.cluster.wire.group_messages import strings
@@ -152,7 +152,7 @@ class Heartbeats:
 
     def beat(self) -> tuple[int, str]:
         """Send one; returns the error code and its words. The first one joins."""
-        (raw,) = self.connection.ask(Question(self.api, bytes), [self.body()], node=self.coordinator())
+        (raw,) = self.connection.ask(RequestType(self.api, bytes), [self.body()], node=self.coordinator())
         head = struct(
             throttle_ms=INT32, code=INT16, words=NULLABLE_STRING, member_id=NULLABLE_STRING, epoch=INT32
         )
@@ -267,8 +267,8 @@ class ConnectWorker(Heartbeats):
                 member_id=NULLABLE_STRING,
                 members=array(struct(id=NULLABLE_STRING, instance=NULLABLE_STRING, metadata=octets)),
             )
-            question = Question(Api(11, 9, flexible=True), whole(joined))
-            (told,) = self.connection.ask(question, [self.body()], node=self.coordinator())
+            request_type = RequestType(Api(11, 9, flexible=True), whole(joined))
+            (told,) = self.connection.ask(request_type, [self.body()], node=self.coordinator())
             self.id = told["member_id"]
         assert told["code"] == 0
 
@@ -282,5 +282,5 @@ class ConnectWorker(Heartbeats):
         """Leave the group."""
         member = string(self.id) + _NULL + _NULL + _NO_TAGS
         body = string(self.group) + length(2) + member + _NO_TAGS
-        self.connection.ask(Question(Api(13, 5, flexible=True), bytes), [body], node=self.coordinator())
+        self.connection.ask(RequestType(Api(13, 5, flexible=True), bytes), [body], node=self.coordinator())
         self.connection.close()

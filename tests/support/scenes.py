@@ -29,7 +29,7 @@ from kafkaform.core.model import (
 from kafkaform.core.moves import Throttles
 from kafkaform.core.operations import CreateTopic, Operation
 from kafkaform.core.progress import Clock, Progress
-from kafkaform.plan.planning import Request, make_plan
+from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consent import Grant
 
 DAY = "86400000"
@@ -88,7 +88,7 @@ def plan_for(cluster: Cluster, *desired: Desired, allow: str | None = None, prun
     grants = tuple(map(Grant.parse, (allow or "").split()))
     grants += tuple(Grant(str(one.ref), "delete") for one in desired if one.state is None)
     settings = Settings(owns=(prune,) if prune else (), rules=QUIET)
-    return make_plan(Request(desired, prune=prune is not None, allow=grants), cluster, settings, None)
+    return build_plan(Request(desired, prune=prune is not None, allow=grants), cluster, settings, None)
 
 
 class FakeClock:
@@ -130,9 +130,6 @@ class Watched:
     before: Callable[[Sequence[Operation]], object] | None = None
     after: Callable[[Sequence[Operation]], object] | None = None
     reading: Callable[[], object] | None = None
-
-    def begin(self) -> Callable[[ResourceRef], None]:
-        return self.cluster.begin()
 
     def facts(self) -> Facts:
         return self.cluster.facts()
@@ -214,9 +211,6 @@ class Watched:
     def clear_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
         self.cluster.clear_throttles(throttles, guard)
 
-    def begin_audit(self) -> None:
-        self.cluster.begin_audit()
-
     def append_audit(self, lines: Sequence[str]) -> None:
         self.cluster.append_audit(lines)
 
@@ -225,9 +219,6 @@ class Watched:
 
     def lock(self, holder: Holder, *, timeout_s: float, tell: Progress) -> AbstractContextManager[Guard]:
         return self.cluster.lock(holder, timeout_s=timeout_s, tell=tell)
-
-    def close(self) -> None:
-        self.cluster.close()
 
 
 VARIED: list[dict[str, str]] = [

@@ -14,12 +14,12 @@ import pyarrow as pa
 from spark_validation import counting
 from spark_validation.counting import of_records
 from spark_validation.hashing import PARTITIONERS, Keys
-from spark_validation.key_counts import MULTIPLICITIES, NEVER, HotKey, Layout, Tally
+from spark_validation.key_counts import MULTIPLICITIES, NEVER, CountsLayout, HotKey, KeyCounts
 
 SCHEMA = pa.schema(
     [
         ("partition", pa.int32()),
-        ("slice", pa.int32()),
+        ("replicate", pa.int32()),
         ("key", pa.binary()),
         ("size", pa.int64()),
         ("at", pa.int64()),
@@ -31,7 +31,7 @@ class Record(NamedTuple):
     """One record that was read."""
 
     partition: int
-    slice: int
+    replicate: int
     key: bytes | None
     size: int
     at: int
@@ -47,9 +47,9 @@ def batches(records: Sequence[Record], size: int = 1_000) -> Iterator[Any]:
         )
 
 
-def count(batches: Iterable[Any], layout: Layout) -> Tally:
+def count(batches: Iterable[Any], layout: CountsLayout) -> KeyCounts:
     """What the counting finds in Arrow batches of records."""
-    return counting.count(of_records(batches, layout.partitions, layout.slices), layout)
+    return counting.count_rows(of_records(batches, layout.partitions, layout.replicates), layout)
 
 
 def hashes(key: bytes) -> list[int]:
@@ -57,89 +57,89 @@ def hashes(key: bytes) -> list[int]:
     return [int(of(Keys.of([key]))[0]) for of in PARTITIONERS.values()]
 
 
-def counted(records: Iterable[Record], layout: Layout) -> Tally:
+def counted(records: Iterable[Record], layout: CountsLayout) -> KeyCounts:
     """What `counting.count` should find, written down as its documentation says it."""
-    tally = Tally.empty(layout)
+    counts = KeyCounts.empty(layout)
     of_key: dict[bytes, list[Record]] = defaultdict(list)
     for record in records:
-        cell = record.partition, record.slice
-        tally.records[cell] += 1
-        tally.bytes[cell] += record.size
-        tally.first_ms[cell] = min(tally.first_ms[cell], record.at)
-        tally.last_ms[cell] = max(tally.last_ms[cell], record.at)
+        cell = record.partition, record.replicate
+        counts.records[cell] += 1
+        counts.bytes[cell] += record.size
+        counts.first_ms[cell] = min(counts.first_ms[cell], record.at)
+        counts.last_ms[cell] = max(counts.last_ms[cell], record.at)
         if record.key is None:
-            tally.null_records[cell] += 1
-            tally.null_bytes[cell] += record.size
+            counts.null_records[cell] += 1
+            counts.null_bytes[cell] += record.size
         else:
             of_key[record.key].append(record)
     for key, mine in of_key.items():
-        _take_key(tally, layout, key, mine)
-    tally.hot.sort(key=lambda hot: (-float(hot.records.sum(axis=1) @ np.array(layout.weights)), hot.digest))
-    return tally
+        _take_key(counts, layout, key, mine)
+    counts.hot.sort(key=lambda hot: (-float(hot.records.sum(axis=1) @ np.array(layout.weights)), hot.digest))
+    return counts
 
 
-def _take_key(tally: Tally, layout: Layout, key: bytes, mine: list[Record]) -> None:
+def _take_key(counts: KeyCounts, layout: CountsLayout, key: bytes, mine: list[Record]) -> None:
     partitions = Counter(record.partition for record in mine)
-    tally.distinct += 1
-    tally.shared_keys += len(partitions) > 1
-    tally.shared_records += len(mine) if len(partitions) > 1 else 0
-    tally.multiplicity[min(len(mine), MULTIPLICITIES) - 1] += 1
-    tally.incidence[len({record.slice for record in mine}) - 1] += 1
+    counts.distinct += 1
+    counts.shared_keys += len(partitions) > 1
+    counts.shared_records += len(mine) if len(partitions) > 1 else 0
+    counts.multiplicity[min(len(mine), MULTIPLICITIES) - 1] += 1
+    counts.incidence[len({record.replicate for record in mine}) - 1] += 1
     hashed = hashes(key)
     hot = HotKey(
         hashlib.sha256(key).hexdigest(),
         len(key),
         key if layout.keep_keys else None,
-        np.zeros_like(tally.records),
-        np.zeros_like(tally.records),
+        np.zeros_like(counts.records),
+        np.zeros_like(counts.records),
     )
-    tally.hot.append(hot)
+    counts.hot.append(hot)
     for partition in partitions:
-        tally.keys[partition] += 1
+        counts.keys[partition] += 1
     for record in mine:
-        cell = record.partition, record.slice
+        cell = record.partition, record.replicate
         hot.records[cell] += 1
         hot.bytes[cell] += record.size
         fits = [value % layout.partitions == record.partition for value in hashed]
         for number, fit in enumerate(fits):
-            tally.fits[(number, *cell)] += fit
-        tally.fits_none[cell] += not any(fits)
-        _compare_with_earlier(tally, record, hashed[0], lies_now=fits[0])
-    _place_key(tally, layout, hashed, mine)
+            counts.fits[(number, *cell)] += fit
+        counts.fits_none[cell] += not any(fits)
+        _compare_with_earlier(counts, record, hashed[0], lies_now=fits[0])
+    _place_key(counts, layout, hashed, mine)
 
 
-def _compare_with_earlier(tally: Tally, record: Record, hashed: int, *, lies_now: bool) -> None:
-    for index in range(len(tally.earlier)):
+def _compare_with_earlier(counts: KeyCounts, record: Record, hashed: int, *, lies_now: bool) -> None:
+    for index in range(len(counts.earlier)):
         lay_then = hashed % (index + 1) == record.partition
         if lay_then and not lies_now:
-            tally.earlier[index] += 1
-            tally.earlier_last_ms[index] = max(tally.earlier_last_ms[index], record.at)
+            counts.earlier[index] += 1
+            counts.earlier_last_ms[index] = max(counts.earlier_last_ms[index], record.at)
         if lies_now and not lay_then:
-            tally.later[index] += 1
-            tally.later_first_ms[index] = min(tally.later_first_ms[index], record.at)
+            counts.later[index] += 1
+            counts.later_first_ms[index] = min(counts.later_first_ms[index], record.at)
 
 
-def _place_key(tally: Tally, layout: Layout, hashed: list[int], mine: list[Record]) -> None:
+def _place_key(counts: KeyCounts, layout: CountsLayout, hashed: list[int], mine: list[Record]) -> None:
     """By the first partitioner that put a record of it where it lies; by murmur2 if none did."""
     chosen = next(
         (value for value in hashed if any(value % layout.partitions == record.partition for record in mine)),
         hashed[0],
     )
     current = max(mine, key=lambda record: record.at).partition
-    for count, placement in tally.placements.items():
+    for count, placement in counts.placements.items():
         to = chosen % count
         placement.keys_moved += to != current
         for record in mine:
             weight = layout.weights[record.partition]
-            column = layout.slices if layout.census[record.partition] else record.slice
+            column = layout.replicates if layout.read_whole[record.partition] else record.replicate
             placement.records[to, column] += weight
             placement.bytes[to, column] += record.size * weight
             placement.records_moved[column] += weight if to != current else 0
 
 
-def assert_same(one: Tally, other: Tally) -> None:
+def assert_same(one: KeyCounts, other: KeyCounts) -> None:
     """Two tallies hold the same; what is weighted, but for rounding."""
-    for field in fields(Tally):
+    for field in fields(KeyCounts):
         mine, theirs = getattr(one, field.name), getattr(other, field.name)
         if field.name == "placements":
             assert mine.keys() == theirs.keys()
@@ -160,11 +160,11 @@ def assert_same(one: Tally, other: Tally) -> None:
             np.testing.assert_array_equal(mine, theirs, err_msg=field.name)
 
 
-def is_empty(tally: Tally) -> bool:
+def is_empty(counts: KeyCounts) -> bool:
     """Whether nothing was counted."""
     return (
-        not tally.records.any()
-        and bool((tally.first_ms == NEVER).all())
-        and tally.distinct == 0
-        and not tally.hot
+        not counts.records.any()
+        and bool((counts.first_ms == NEVER).all())
+        and counts.distinct == 0
+        and not counts.hot
     )

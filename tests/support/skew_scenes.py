@@ -9,15 +9,15 @@ from datetime import UTC, datetime
 from kafkaform import rules
 from kafkaform.core.model import Desired, FieldValue, Intent
 from spark_validation.results import (
-    Cause,
     Estimate,
     GroupResult,
     HotKeyResult,
+    Imbalance,
     MemberShare,
     PartitionResult,
-    Report,
     SampleResult,
-    Spread,
+    SkewCause,
+    SkewReport,
     TopicResult,
     WhatIf,
 )
@@ -33,9 +33,9 @@ UNSURE = Estimate(2.1, 1.9, 2.3)
 FINE = Estimate(1.2, 1.1, 1.3)
 
 
-def spread(ratio: Estimate) -> Spread:
+def imbalance(ratio: Estimate) -> Imbalance:
     some = Estimate(0.5, 0.4, 0.6)
-    return Spread(ratio, some, some, some, some)
+    return Imbalance(ratio, some, some, some, some)
 
 
 def partition(number: int, of: int, *, null_records: int = 0) -> PartitionResult:
@@ -77,12 +77,12 @@ def measured(
     return TopicResult(
         name,
         diagnosis,
-        (Cause(diagnosis, evidence, 0.9),),
+        (SkewCause(diagnosis, evidence, 0.9),),
         tuple(advice),
         sample,
         tuple(partition(number, partitions) for number in range(partitions)),
-        spread(ratio),
-        spread(byte_ratio or ratio),
+        imbalance(ratio),
+        imbalance(byte_ratio or ratio),
         distinct or Estimate(5000.0, 4500.0, 5600.0),
         1800,
         Estimate.exact(null_share),
@@ -97,8 +97,8 @@ def empty(name: str = "a", partitions: int = 3) -> TopicResult:
     nothing = Estimate.exact(0.0)
     return replace(
         measured(name, partitions, diagnosis="empty"),
-        by_records=spread(nothing),
-        by_bytes=spread(nothing),
+        by_records=imbalance(nothing),
+        by_bytes=imbalance(nothing),
         distinct_keys=nothing,
         sampled_distinct_keys=0,
         partitioners={},
@@ -106,8 +106,8 @@ def empty(name: str = "a", partitions: int = 3) -> TopicResult:
     )
 
 
-def report(*topics: TopicResult, cluster_id: str | None = "memory", created_at: str = MADE) -> Report:
-    return Report("0.1.0", cluster_id, None, created_at, topics)
+def report(*topics: TopicResult, cluster_id: str | None = "memory", created_at: str = MADE) -> SkewReport:
+    return SkewReport("0.1.0", cluster_id, None, created_at, topics)
 
 
 def policed(

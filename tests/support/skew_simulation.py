@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_validation.hashing import PARTITIONERS, Int64s, Keys
-from spark_validation.key_counts import Layout, Tally
+from spark_validation.key_counts import CountsLayout, KeyCounts
 from spark_validation.windows import SamplePlan, Span, plan_windows
 from tests.support.skew_records import count
 
@@ -256,10 +256,10 @@ def empty(partitions: int = 3) -> SimulatedTopic:
     return produced([], [b"never"], partitions)
 
 
-def with_sizes(topic: SimulatedTopic, *, spread: float = 1.0, seed: int = 0) -> SimulatedTopic:
+def with_sizes(topic: SimulatedTopic, *, sigma: float = 1.0, seed: int = 0) -> SimulatedTopic:
     """The same records with log-normal sizes."""
     random = np.random.default_rng(seed)
-    sizes = tuple(random.lognormal(5.0, spread, len(codes)).astype(np.int64) + 1 for codes in topic.codes)
+    sizes = tuple(random.lognormal(5.0, sigma, len(codes)).astype(np.int64) + 1 for codes in topic.codes)
     return replace(topic, sizes=sizes)
 
 
@@ -286,10 +286,15 @@ def spans(topic: SimulatedTopic) -> tuple[Span, ...]:
 
 def sampled(
     topic: SimulatedTopic, plan: SamplePlan, candidates: Sequence[int] = (), *, keep_keys: bool = False
-) -> tuple[Tally, Layout]:
+) -> tuple[KeyCounts, CountsLayout]:
     """Count what a plan reads, as one reducer does."""
-    layout = Layout(
-        topic.partitions, plan.slices, plan.weights, plan.census, tuple(candidates), keep_keys=keep_keys
+    layout = CountsLayout(
+        topic.partitions,
+        plan.replicates,
+        plan.weights,
+        plan.read_whole,
+        tuple(candidates),
+        keep_keys=keep_keys,
     )
     codes, sizes, times, cells = [], [], [], []
     for window in plan.windows:
@@ -297,15 +302,15 @@ def sampled(
         codes.append(topic.codes[window.partition][first:last])
         sizes.append(topic.sizes[window.partition][first:last])
         times.append(topic.times[window.partition][first:last])
-        cells.append((window.partition, window.slice, last - first))
+        cells.append((window.partition, window.replicate, last - first))
     if not cells:
-        return Tally.empty(layout), layout
+        return KeyCounts.empty(layout), layout
     partition, number, lengths = (np.array(column) for column in zip(*cells, strict=True))
     code = np.concatenate(codes)
     batch = pa.RecordBatch.from_pydict(
         {
             "partition": pa.array(np.repeat(partition, lengths), pa.int32()),
-            "slice": pa.array(np.repeat(number, lengths), pa.int32()),
+            "replicate": pa.array(np.repeat(number, lengths), pa.int32()),
             "key": topic.arrow_keys.take(pa.array(code, mask=code == NULL)),
             "size": pa.array(np.concatenate(sizes), pa.int64()),
             "at": pa.array(np.concatenate(times), pa.int64()),
@@ -316,8 +321,8 @@ def sampled(
 
 def drawn(
     topic: SimulatedTopic, *, records: int, seed: int = 0, candidates: Sequence[int] = ()
-) -> tuple[Tally, SamplePlan, Layout]:
+) -> tuple[KeyCounts, SamplePlan, CountsLayout]:
     """A sample of a topic, and its plan."""
     plan = plan_windows(spans(topic), records=records, seed=seed)
-    tally, layout = sampled(topic, plan, candidates)
-    return tally, plan, layout
+    counts, layout = sampled(topic, plan, candidates)
+    return counts, plan, layout

@@ -39,7 +39,7 @@ def without_java(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a group that is to go is read by somebody is found out at once."""
-    monkeypatch.setattr("kafkaform.plan.planning.WATCH_S", 0.0)
+    monkeypatch.setattr("kafkaform.plan.measuring.WATCH_S", 0.0)
 
 
 @pytest.fixture

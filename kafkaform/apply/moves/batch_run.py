@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.apply.moves.batches import Whereabouts, named, whereabouts
+from kafkaform.apply.moves.batches import MoveStatus, named, status_of
 from kafkaform.apply.moves.context import PATIENCE_S
 from kafkaform.core.errors import (
     AuthenticationFailed,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
 
     from kafkaform.apply.moves.batches import PartitionMove
-    from kafkaform.apply.moves.context import Conduct
+    from kafkaform.apply.moves.context import MoveContext
     from kafkaform.core.groups import TopicPartition
     from kafkaform.core.layout import Layout, PartitionState, Replicas
 
@@ -38,7 +38,7 @@ STALL_S = 60.0
 """How long nothing may come nearer to its end before that is said."""
 
 
-class StallWatch:
+class StallDetector:
     """Watches one batch.
 
     Nearer means: more partitions done, more replicas in sync, or fewer bytes still to be copied. Bytes that
@@ -162,7 +162,7 @@ class BatchRun:
     """One batch.
 
     Args:
-        conduct: What every step goes by.
+        context: What every step goes by.
         moves: The batch.
         report: Is told of what is unfinished, of the bytes of replicas, and why nothing moves (or nothing).
         ours: Partitions that an earlier apply was moving, as the record says.
@@ -174,15 +174,15 @@ class BatchRun:
 
     def __init__(
         self,
-        conduct: Conduct,
+        context: MoveContext,
         moves: Sequence[PartitionMove],
         report: Callable[[Sequence[PartitionMove], Mapping[tuple[str, int, int], int], str], None],
         ours: Collection[TopicPartition] = (),
     ) -> None:
-        self._conduct = conduct
+        self._context = context
         self._moves = moves
         self._report = report
-        self._clock = conduct.clock
+        self._clock = context.clock
         self._ours = {*ours}
         self._started: set[TopicPartition] = set()
         self._as_expected: dict[TopicPartition, float] = {}
@@ -198,28 +198,28 @@ class BatchRun:
             ClusterError: It cannot go on; some of it may be running.
             Stopped: The same, as somebody wants it.
         """
-        watch = StallWatch(self._clock.now())
+        watch = StallDetector(self._clock.now())
         pause = FIRST_PAUSE_S
         while True:
             began = self._clock.now()
-            layout = self._conduct.layout()
+            layout = self._context.layout()
             ready = self._look(layout)
-            self._conduct.check()
+            self._context.check()
             self._start(ready)
             unfinished = self._unfinished()
             if down := brokers_down(unfinished, layout):
-                self._conduct.remind("down", f"waiting: {down}")
+                self._context.remind("down", f"waiting: {down}")
             self._measure(unfinished)
-            throttle = self._conduct.options.throttle
+            throttle = self._context.options.throttle
             watch.look(self._clock.now(), unfinished, layout, self._sizes, throttle)
             self._report(unfinished, self._sizes, watch.reason)
             if not unfinished:
                 return
             took = self._clock.now() - began
-            self._conduct.pause(max(pause, min(took * READING_SHARE, RAREST_S)))
+            self._context.pause(max(pause, min(took * READING_SHARE, RAREST_S)))
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
-    def take_back(self) -> None:
+    def cancel(self) -> None:
         """Cancel what applies have started: replicas that are not in sync are dropped again.
 
         What somebody else moves to the very same place goes on.
@@ -229,20 +229,20 @@ class BatchRun:
         """
         if not self._unfinished():
             return
-        layout = self._conduct.persistently(self._conduct.cluster.layout)
+        layout = self._context.retry_after_stop(self._context.cluster.layout)
         self._look(layout)
-        every = [m for m in self._unfinished() if whereabouts(m, layout) is Whereabouts.RUNNING]
+        every = [m for m in self._unfinished() if status_of(m, layout) is MoveStatus.RUNNING]
         running = [move for move in every if move.key in self._ours]
         if len(running) < len(every):
             others = listed([named(move.key) for move in every if move.key not in self._ours])
-            self._conduct.tell(f"not started by an apply, so it goes on: the reassignment of {others}")
+            self._context.tell(f"not started by an apply, so it goes on: the reassignment of {others}")
         if not running:
             return
-        self._conduct.persistently(lambda: self._ask({move.key: None for move in running}))
+        self._context.retry_after_stop(lambda: self._ask({move.key: None for move in running}))
         reordered = {move.key: move.before for move in running if _loses_order(move)}
         if reordered:
-            self._conduct.persistently(lambda: self._ask(reordered))
-        layout = self._conduct.persistently(self._conduct.cluster.layout)
+            self._context.retry_after_stop(lambda: self._ask(reordered))
+        layout = self._context.retry_after_stop(self._context.cluster.layout)
         # A broker may still show the target of what was cancelled: what has arrived is in sync, too.
         self.done |= {move.key for move in self._unfinished() if _has_arrived(move, layout)}
 
@@ -253,22 +253,22 @@ class BatchRun:
         """Take a reading in; returns what is to be started."""
         ready = []
         for move in self._unfinished():
-            match whereabouts(move, layout):
-                case Whereabouts.DONE:
+            match status_of(move, layout):
+                case MoveStatus.DONE:
                     self.done.add(move.key)
-                case Whereabouts.RUNNING:
+                case MoveStatus.RUNNING:
                     self._started.add(move.key)
                     self._as_expected[move.key] = self._clock.now()
-                case Whereabouts.READY if move.key not in self._started:
+                case MoveStatus.READY if move.key not in self._started:
                     ready.append(move)
-                case Whereabouts.READY:
+                case MoveStatus.READY:
                     self._unexpected(move, "somebody took its reassignment back")
-                case Whereabouts.STRAY:
+                case MoveStatus.STRAY:
                     live = ":".join(map(str, layout.topics[move.ref.name][move.partition].replicas))
                     self._unexpected(move, f"somebody moved it: it is on {live} now")
-                case Whereabouts.ELSEWHERE:
+                case MoveStatus.ELSEWHERE:
                     self._fail(move, "somebody else is moving it to another place")
-                case Whereabouts.GONE:
+                case MoveStatus.GONE:
                     self._unexpected(move, "it is not there any more")
         return ready
 
@@ -287,7 +287,7 @@ class BatchRun:
         self._ours |= targets.keys()  # also those of which no answer comes
         answers: Mapping[TopicPartition, ClusterError | None]
         try:
-            answers = self._conduct.cluster.reassign(targets, self._conduct.guard)
+            answers = self._context.cluster.reassign(targets, self._context.guard)
         except LockLost:
             raise
         except ClusterError as error:
@@ -315,7 +315,7 @@ class BatchRun:
         self._unanswered = self._clock.now() if self._unanswered is None else self._unanswered
         if self._clock.now() - self._unanswered >= PATIENCE_S:
             raise unknown
-        self._conduct.remind("cluster", f"the cluster does not answer, trying again: {unknown.message}")
+        self._context.remind("cluster", f"the cluster does not answer, trying again: {unknown.message}")
 
     def _measure(self, unfinished: Sequence[PartitionMove]) -> None:
         """Read how much is copied; brokers that do not tell are as they were before."""
@@ -323,19 +323,19 @@ class BatchRun:
         if not keys:
             return
         try:
-            self._sizes |= self._conduct.cluster.replica_sizes(keys)
+            self._sizes |= self._context.cluster.replica_sizes(keys)
         except ClusterError as error:
-            self._conduct.remind("sizes", f"how much is copied is not known: {error.message}")
+            self._context.remind("sizes", f"how much is copied is not known: {error.message}")
 
     def _ask(self, targets: Mapping[TopicPartition, Replicas | None]) -> None:
-        for answer in self._conduct.cluster.reassign(targets, self._conduct.guard).values():
+        for answer in self._context.cluster.reassign(targets, self._context.guard).values():
             over = isinstance(answer, RequestRejected) and answer.code == "NO_REASSIGNMENT_IN_PROGRESS"
             if answer is not None and not over:
                 raise answer
 
 
 def _has_arrived(move: PartitionMove, layout: Layout) -> bool:
-    if whereabouts(move, layout) is not Whereabouts.DONE:
+    if status_of(move, layout) is not MoveStatus.DONE:
         return False
     return {*move.after} <= {*layout.topics[move.ref.name][move.partition].isr}
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kafkaform.core.operations import Reassign
 
 
-class Whereabouts(Enum):
+class MoveStatus(Enum):
     """Where a partition stands in a layout."""
 
     READY = auto()
@@ -86,17 +86,17 @@ def named(partition: TopicPartition) -> str:
     return f"{topic}-{number}"
 
 
-def whereabouts(move: PartitionMove, layout: Layout) -> Whereabouts:
+def status_of(move: PartitionMove, layout: Layout) -> MoveStatus:
     """Where a partition stands."""
     if move.partition >= len(layout.topics.get(move.ref.name, ())):
-        return Whereabouts.GONE
+        return MoveStatus.GONE
     running = (layout.reassigning or {}).get(move.key)
     if running is not None:
-        return Whereabouts.RUNNING if running.target == move.after else Whereabouts.ELSEWHERE
+        return MoveStatus.RUNNING if running.target == move.after else MoveStatus.ELSEWHERE
     live = layout.topics[move.ref.name][move.partition].replicas
     if live == move.after:
-        return Whereabouts.DONE
-    return Whereabouts.READY if live == move.before else Whereabouts.STRAY
+        return MoveStatus.DONE
+    return MoveStatus.READY if live == move.before else MoveStatus.STRAY
 
 
 def moves_of(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from kafkaform.audit.entries import ThrottleEntry
     from kafkaform.audit.journal import Sink
-    from kafkaform.cluster.protocol import Cluster
+    from kafkaform.cluster.protocol import AuditLog
     from kafkaform.config.settings import AuditSettings
 
 
@@ -47,7 +47,7 @@ class Announcement:
     at: str = ""
 
 
-class ThrottleLedger(Protocol):
+class ThrottleJournal(Protocol):
     """Remembers throttles beyond the death of the process that has set them."""
 
     @property
@@ -64,7 +64,7 @@ class ThrottleLedger(Protocol):
         """What earlier applies announced and never took off; raises a `KafkaformError` if it cannot tell."""
 
 
-class _NoLedger:
+class _NoThrottleJournal:
     kept = False
 
     def announce(self, throttles: Throttles) -> Sequence[Announcement]:
@@ -77,13 +77,13 @@ class _NoLedger:
         return ()
 
 
-NO_LEDGER: ThrottleLedger = _NoLedger()
+NO_THROTTLE_JOURNAL: ThrottleJournal = _NoThrottleJournal()
 """Remembers nothing: throttles of an apply that is killed stay."""
 
 
 @dataclass(slots=True)
 class AuditedThrottles:
-    """The throttles of one apply, in its record; see `ThrottleLedger`.
+    """The throttles of one apply, in its record; see `ThrottleJournal`.
 
     Attributes:
         sinks: Where to write.
@@ -102,11 +102,11 @@ class AuditedThrottles:
 
     @property
     def kept(self) -> bool:
-        """See `ThrottleLedger.kept`."""
+        """See `ThrottleJournal.kept`."""
         return bool(self.sinks)
 
     def announce(self, throttles: Throttles) -> Sequence[Announcement]:
-        """See `ThrottleLedger.announce`.
+        """See `ThrottleJournal.announce`.
 
         Raises:
             AuditError: It cannot be written.
@@ -120,7 +120,7 @@ class AuditedThrottles:
         return announced
 
     def removed(self, announcements: Sequence[Announcement]) -> None:
-        """See `ThrottleLedger.removed`.
+        """See `ThrottleJournal.removed`.
 
         Raises:
             AuditError: It cannot be written.
@@ -129,7 +129,7 @@ class AuditedThrottles:
         self._write([self._line(one.id, at, "removed", Throttles()) for one in announcements])
 
     def left(self) -> Sequence[Announcement]:
-        """See `ThrottleLedger.left`.
+        """See `ThrottleJournal.left`.
 
         Raises:
             AuditError: There is a record, and it cannot be read.
@@ -161,8 +161,10 @@ class AuditedThrottles:
         return dumped(document)
 
 
-def open_ledger(cluster: Cluster, audit: AuditSettings, run: str, cluster_id: str) -> AuditedThrottles:
-    """The ledger of an apply.
+def open_throttle_journal(
+    cluster: AuditLog, audit: AuditSettings, run: str, cluster_id: str
+) -> AuditedThrottles:
+    """Open the throttle journal of an apply.
 
     Args:
         cluster: The cluster that is applied to.

@@ -50,7 +50,7 @@ class AuditTopic:
         self._connection = connection
 
     def begin(self) -> None:
-        """See `Cluster.begin_audit`."""
+        """See `KafkaCluster.begin_audit`."""
         self._producer  # noqa: B018 - cached: it finds its way in the background
 
     @signals_kept()

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from kafkaform.cluster.kafka.group_listing import Listed
-    from kafkaform.cluster.transport.api import Question
+    from kafkaform.cluster.transport.api import RequestType
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.groups import TopicPartition
 
 
 def ask_coordinators(
     connection: Connection,
-    question: Question[Any],
+    request_type: RequestType[Any],
     names: Collection[str],
     body: Callable[[Collection[str]], bytes],
     convert: Callable[[dict[str, Any], int], Any],
@@ -41,17 +41,17 @@ def ask_coordinators(
 
     Args:
         connection: The cluster.
-        question: What to ask.
+        request_type: What to ask.
         names: The groups.
         body: Makes the body of a request for some groups.
         convert: Makes of what was told about a group, and its coordinator, what is wanted.
     """
     answers: GroupAnswers[Any] = GroupAnswers()
     try:
-        if not connection.speaks(question.api):
+        if not connection.speaks(request_type.api):
             raise ClusterError("the brokers do not speak the version of the request that kafkaform does")
         for node, some in _coordinators(connection, names, answers).items():
-            (answer,) = connection.ask(question, [body(some)], node=node)
+            (answer,) = connection.ask(request_type, [body(some)], node=node)
             for told in answer["groups"]:
                 if told["group_id"] not in some:
                     raise ClusterError(f"broker {node} tells of a group that it was not asked about")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException
 
 from kafkaform.cluster.kafka.answers import COORDINATOR_TIMEOUT_S, is_moving
-from kafkaform.cluster.transport.api import READ_TIMEOUT_S, Api, Question
+from kafkaform.cluster.transport.api import READ_TIMEOUT_S, Api, RequestType
 from kafkaform.cluster.transport.translation import translate, translate_code
 from kafkaform.cluster.wire.message_schema import INT8, INT16, INT32, STRING, array, struct, whole
 from kafkaform.core.errors import ClusterError, KafkaformError
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 _LISTED = struct(group_id=STRING, protocol_type=STRING, group_state=STRING, group_type=STRING)
-_LIST_GROUPS = Question(
+_LIST_GROUPS = RequestType(
     Api(16, 5, flexible=True, name="ListGroups"),
     whole(struct(throttle_ms=INT32, error_code=INT16, groups=array(_LISTED))),
 )
 """ListGroupsRequest.json and its response, in the first version that tells types: Kafka 3.8."""
 _EVERY_STATE_AND_TYPE = b"\x01\x01\x00"
 
-_WITH_CONFIGS = Question(
+_WITH_CONFIGS = RequestType(
     Api(74, 1, flexible=True, name="ListConfigResources"),
     whole(struct(throttle_ms=INT32, error_code=INT16, resources=array(struct(name=STRING, type=INT8)))),
 )

@@ -13,8 +13,8 @@ from kafkaform.cluster.kafka.replicas import plain_placement, swift_placement
 from kafkaform.cluster.kafka.sizes import read_log_dirs
 from kafkaform.cluster.kafka.topic_sources import CHUNK, WireReader
 from kafkaform.cluster.kafka.topics import topic_source
-from kafkaform.cluster.transport.api import Api, Question
-from kafkaform.cluster.transport.controlled import retried
+from kafkaform.cluster.transport.api import Api, RequestType
+from kafkaform.cluster.transport.kafka_python import retried
 from kafkaform.cluster.transport.translation import MISSING, one_line, translate_code
 from kafkaform.cluster.wire import large_answers
 from kafkaform.cluster.wire.large_answers import string
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 METADATA_LOG = "__cluster_metadata"
 
 
-def _question(version: int, **times: Reader) -> Question[Any]:
+def _request_type(version: int, **times: Reader) -> RequestType[Any]:
     replica = struct(id=INT32, end=INT64, **times)
     partition = struct(
         index=INT32,
@@ -59,10 +59,10 @@ def _question(version: int, **times: Reader) -> Question[Any]:
     )
     topics = array(struct(name=STRING, partitions=array(partition)))
     api = Api(55, version, flexible=True, name="DescribeQuorum")
-    return Question(api, whole(struct(error_code=INT16, topics=topics)))
+    return RequestType(api, whole(struct(error_code=INT16, topics=topics)))
 
 
-_QUESTIONS = (_question(1, fetched_ms=INT64, caught_up_ms=INT64), _question(0))
+_REQUEST_TYPES = (_request_type(1, fetched_ms=INT64, caught_up_ms=INT64), _request_type(0))
 """DescribeQuorumRequest.json and its response, the best version first: up to Kafka 3.2 it has no times."""
 
 
@@ -77,11 +77,11 @@ def read_quorum(connection: Connection, controller: int | None, timeout_s: float
     Raises:
         KafkaformError: The quorum is not told.
     """
-    question = next((one for one in _QUESTIONS if connection.speaks(one.api)), None)
-    if question is None:
+    request_type = next((one for one in _REQUEST_TYPES if connection.speaks(one.api)), None)
+    if request_type is None:
         return Quorum(controller)
     try:
-        told = retried(lambda: _told(connection, question, timeout_s))
+        told = retried(lambda: _told(connection, request_type, timeout_s))
     except (RequestRejected, OutcomeUnknown):
         return Quorum(None)  # a broker passes the request on: nobody leads where it went
     leading = next((voter for voter in told["voters"] if voter["id"] == told["leader"]), None)
@@ -90,16 +90,18 @@ def read_quorum(connection: Connection, controller: int | None, timeout_s: float
     return Quorum(leading["id"], tuple(_voter(voter, leading) for voter in told["voters"]))
 
 
-def _told(connection: Connection, question: Question[Any], timeout_s: float) -> Mapping[str, Any]:
+def _told(connection: Connection, request_type: RequestType[Any], timeout_s: float) -> Mapping[str, Any]:
     one, first_partition, no_tags = b"\x02", bytes(4), b"\x00"
     topic = string(METADATA_LOG) + one + first_partition + no_tags + no_tags
-    (told,) = connection.ask(question, [one + topic + no_tags], timeout_s=timeout_s)
+    (told,) = connection.ask(request_type, [one + topic + no_tags], timeout_s=timeout_s)
     partitions = [partition for topic in told["topics"] for partition in topic["partitions"]]
     for part in (told, *partitions):
         if part["error_code"]:
             raise translate_code(part["error_code"], "")
     if len(partitions) != 1:
-        raise ClusterError(f"the answer to {question.api} tells of {len(partitions)} partitions, not of one")
+        raise ClusterError(
+            f"the answer to {request_type.api} tells of {len(partitions)} partitions, not of one"
+        )
     return dict(partitions[0])
 
 

@@ -1,4 +1,4 @@
-"""Reading ahead: what a plan asks a cluster, while its manifests are still being read."""
+"""Prefetching: reading what a plan asks a cluster while its manifests are still being read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from kafkaform.cluster.kafka.answers import Answers
 from kafkaform.cluster.kafka.facts import read_facts
 from kafkaform.cluster.kafka.topics import topic_source
-from kafkaform.cluster.transport.locked_property import settle
+from kafkaform.cluster.transport.connection import settle
+from kafkaform.resources.topic import is_topic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Facts, ResourceRef
 
 
-TOLD_AT_A_TIME = 200
-"""How many topics the thread is told of at a time: each time it wakes up it takes time from the other."""
+BATCH = 200
+"""How many topics the thread is given at a time: each time it wakes up it takes time from the other."""
 
 
-class Ahead:
-    """A thread that connects, reads the facts and all topics' names, and the configs of topics it is told of.
+class Prefetch:
+    """A thread that connects, reads the facts and all topics' names, and the configs of expected topics.
 
     Most of that is waiting: for connections, TLS and distant brokers, and for brokers to describe thousands
     of topics. What goes wrong is raised to whoever takes the result, so that wrong manifests are told first,
@@ -40,17 +41,17 @@ class Ahead:
         self._facts: Future[Facts] = Future()
         self._source: Future[TopicSource] = Future()
         self._next: list[str] = []
-        self._told: SimpleQueue[Sequence[str] | None] = SimpleQueue()
+        self._expected: SimpleQueue[Sequence[str] | None] = SimpleQueue()
         # A daemon: a cluster that does not answer must not keep an interrupted process alive.
-        Thread(target=self._read, name="kafkaform-ahead", daemon=True).start()
+        Thread(target=self._read, name="kafkaform-prefetch", daemon=True).start()
 
     def expect(self, ref: ResourceRef) -> None:
-        """Hear of a resource that will be asked for."""
-        if ref.kind != "Topic":
+        """Take a resource that will be asked for."""
+        if not is_topic(ref):
             return
         self._next.append(ref.name)
-        if len(self._next) >= TOLD_AT_A_TIME:
-            self._told.put(self._next)
+        if len(self._next) >= BATCH:
+            self._expected.put(self._next)
             self._next = []
 
     def facts(self) -> Facts:
@@ -58,48 +59,48 @@ class Ahead:
         return self._facts.result()
 
     def source(self) -> TopicSource:
-        """Who to ask about topics, with what was read ahead at hand; raises what reading it does."""
-        self._told.put(self._next)
+        """Return a source of topics that has what was prefetched; raises what reading it raised."""
+        self._expected.put(self._next)
         self.end()
         return self._source.result()
 
     def end(self) -> None:
         """Let the thread come to its end: nothing more is expected."""
-        self._told.put(None)
+        self._expected.put(None)
 
     def _read(self) -> None:
         if settle(self._facts, lambda: read_facts(self._connection)):
-            settle(self._source, self._foreseen)
+            settle(self._source, self._topics)
         else:
             self._source.set_exception(self._facts.exception())
 
-    def _foreseen(self) -> TopicSource:
+    def _topics(self) -> TopicSource:
         source = topic_source(self._connection)
         names = source.names()
         known = frozenset(names)
         configs: Answers[Configs] = Answers()
-        while (told := self._all_told()) is not None:
+        while (expected := self._all_expected()) is not None:
             # Of a topic that is not there, or that this account cannot see, more has to be found out.
-            if asked := [name for name in told if name in known]:
+            if asked := [name for name in expected if name in known]:
                 configs.update(source.configs(asked))
-        return Foreseen(source, names, configs)
+        return Prefetched(source, names, configs)
 
-    def _all_told(self) -> Sequence[str] | None:
-        """The names told of since the last time, of which there is at least one; None at the end."""
-        told = self._told.get()
-        if told is None:
+    def _all_expected(self) -> Sequence[str] | None:
+        """The names given since the last time, at least one of them; None at the end."""
+        batch = self._expected.get()
+        if batch is None:
             return None
-        names = [*told]
-        while not self._told.empty():
-            if (more := self._told.get()) is None:
-                self._told.put(None)
+        names = [*batch]
+        while not self._expected.empty():
+            if (more := self._expected.get()) is None:
+                self._expected.put(None)
                 break
             names += more
         return names
 
 
-class Foreseen:
-    """A source that gives what was read ahead, once: whoever asks again wants to know what is so now.
+class Prefetched:
+    """A source that gives what was prefetched, once: whoever asks again wants to know what is so now.
 
     Args:
         source: Who is asked for the rest.
@@ -119,11 +120,11 @@ class Foreseen:
 
     def configs(self, names: Sequence[str]) -> Answers[Configs]:
         """See `TopicSource.configs`."""
-        foreseen, self._configs = self._configs, Answers()
+        prefetched, self._configs = self._configs, Answers()
         asked = set(names)
         answers: Answers[Configs] = Answers(
-            {name: found for name, found in foreseen.found.items() if name in asked},
-            {name: error for name, error in foreseen.denied.items() if name in asked},
+            {name: found for name, found in prefetched.found.items() if name in asked},
+            {name: error for name, error in prefetched.denied.items() if name in asked},
         )
         if rest := [name for name in names if name not in answers.found and name not in answers.denied]:
             answers.update(self._source.configs(rest))

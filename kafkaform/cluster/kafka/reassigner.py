@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
 
-from kafkaform.cluster.transport.controlled import ask_controller, refusal, with_hint
+from kafkaform.cluster.transport.kafka_python import ask_controller, refusal, with_hint
 from kafkaform.core.errors import (
     ClusterError,
     KafkaformError,

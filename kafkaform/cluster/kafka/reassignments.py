@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
 
-from kafkaform.cluster.transport.api import READ_TIMEOUT_S, Api, Question
-from kafkaform.cluster.transport.controlled import retried
+from kafkaform.cluster.transport.api import READ_TIMEOUT_S, Api, RequestType
+from kafkaform.cluster.transport.kafka_python import retried
 from kafkaform.cluster.transport.translation import one_line, translate_code
 from kafkaform.cluster.wire import large_answers
 from kafkaform.cluster.wire.message_schema import INT16, INT32, NULLABLE_STRING, STRING, array, struct, whole
@@ -18,6 +18,7 @@ from kafkaform.cluster.wire.partitions import PLACEMENT
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.layout import Reassignment
 from kafkaform.core.model import Diagnostic, ResourceRef, Severity
+from kafkaform.resources.topic import topic_ref
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _PARTITION = struct(index=INT32, replicas=array(INT32), adding=array(INT32), removing=array(INT32))
-_RUNNING = Question(
+_RUNNING = RequestType(
     Api(46, 0, flexible=True, name="ListPartitionReassignments"),
     whole(
         struct(
@@ -95,13 +96,13 @@ class Reassignments:
                     "may be one that is being changed right now",
                 ),
             )
-        moving = sorted(topic for topic in self.targets if ResourceRef("Topic", topic) in refs)
+        moving = sorted(topic for topic in self.targets if topic_ref(topic) in refs)
         return tuple(
             Diagnostic(
                 "KF309",
                 Severity.INFO,
                 f"a partition reassignment of {topic} is running",
-                ref=ResourceRef("Topic", topic),
+                ref=topic_ref(topic),
             )
             for topic in moving
         )

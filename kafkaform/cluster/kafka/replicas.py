@@ -12,7 +12,7 @@ from kafkaform.cluster.kafka.reassignments import read_running
 from kafkaform.cluster.kafka.topic_sources import WireReader
 from kafkaform.cluster.kafka.topics import topic_source
 from kafkaform.cluster.transport.api import READ_TIMEOUT_S
-from kafkaform.cluster.transport.controlled import retried
+from kafkaform.cluster.transport.kafka_python import retried
 from kafkaform.cluster.transport.translation import translate
 from kafkaform.cluster.wire import large_answers
 from kafkaform.cluster.wire.partitions import PLACEMENT, Placement

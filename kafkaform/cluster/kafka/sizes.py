@@ -6,8 +6,8 @@ from collections import defaultdict
 from struct import pack
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.cluster.transport.api import Api, Question
-from kafkaform.cluster.transport.controlled import retried
+from kafkaform.cluster.transport.api import Api, RequestType
+from kafkaform.cluster.transport.kafka_python import retried
 from kafkaform.cluster.transport.translation import translate_code
 from kafkaform.cluster.wire.large_answers import length, string
 from kafkaform.cluster.wire.message_schema import BOOLEAN, INT16, INT32, INT64, STRING, array, struct, whole
@@ -27,7 +27,7 @@ TIMEOUT_S = 10.0
 
 _PARTITION = struct(index=INT32, size=INT64, lag=INT64, future=BOOLEAN)
 _TOPICS = array(struct(name=STRING, partitions=array(_PARTITION)))
-_LOG_DIRS = Question(
+_LOG_DIRS = RequestType(
     Api(35, 2, flexible=True, name="DescribeLogDirs"),
     whole(
         struct(
@@ -36,7 +36,7 @@ _LOG_DIRS = Question(
         )
     ),
 )
-_VOLUMES = Question(
+_VOLUMES = RequestType(
     Api(35, 4, flexible=True, name="DescribeLogDirs"),
     whole(
         struct(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from kafkaform.cluster.kafka.topics import topic_source
 from kafkaform.cluster.protocol import broker_down
 from kafkaform.cluster.transport.api import READ_TIMEOUT_S
-from kafkaform.cluster.transport.controlled import ask_any, ask_each, refusal, retried, with_hint
+from kafkaform.cluster.transport.kafka_python import ask_any, ask_each, refusal, retried, with_hint
 from kafkaform.cluster.transport.translation import one_line, translate_code
 from kafkaform.cluster.wire import large_answers
 from kafkaform.core.errors import ClusterError, OutcomeUnknown, RequestRejected

@@ -59,7 +59,7 @@ class Api(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[T]):
+class RequestType(Generic[T]):
     """A request of Kafka's protocol that this package writes, and whose answer it reads.
 
     Attributes:
@@ -71,12 +71,12 @@ class Question(Generic[T]):
     read: Callable[[bytes], T]
 
 
-def read_answers(question: Question[T], bodies: Iterable[bytes], broker: str) -> list[T]:
+def read_answers(request_type: RequestType[T], bodies: Iterable[bytes], broker: str) -> list[T]:
     """Read the bodies of answers of a broker; raises MalformedAnswer, which names it and the request."""
     try:
-        return [question.read(body) for body in bodies]
+        return [request_type.read(body) for body in bodies]
     except (ValueError, IndexError, StructError) as error:
-        raise malformed(broker, question.api, str(error)) from error
+        raise malformed(broker, request_type.api, str(error)) from error
 
 
 def malformed(broker: str, api: Api, why: str) -> MalformedAnswer:
@@ -101,7 +101,7 @@ class Transport(Protocol):
 
     def ask(
         self,
-        question: Question[T],
+        request_type: RequestType[T],
         bodies: Sequence[bytes],
         node: int | None = None,
         timeout_s: float = READ_TIMEOUT_S,
@@ -111,7 +111,9 @@ class Transport(Protocol):
         One that has not answered in full within `timeout_s` is an OutcomeUnknown.
         """
 
-    def ask_each(self, question: Question[T], body: bytes, timeout_s: float) -> dict[int, T | ClusterError]:
+    def ask_each(
+        self, request_type: RequestType[T], body: bytes, timeout_s: float
+    ) -> dict[int, T | ClusterError]:
         """What each live broker answers to one request, all asked at a time, or why it does not."""
 
     def close(self) -> None:

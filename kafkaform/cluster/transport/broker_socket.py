@@ -20,7 +20,7 @@ from kafkaform.cluster.transport.api import (
     IN_FLIGHT,
     READ_TIMEOUT_S,
     Api,
-    Question,
+    RequestType,
     malformed,
     read_answers,
 )
@@ -59,7 +59,7 @@ def _read_versions(body: bytes) -> Mapping[int, tuple[int, int]]:
     return {key: (least, most) for key, least, most in _VERSIONS.iter_unpack(body[_COUNT.size :])}
 
 
-_API_VERSIONS = Question(Api(18, 0, flexible=False, name="ApiVersions", largest=1 << 16), _read_versions)
+_API_VERSIONS = RequestType(Api(18, 0, flexible=False, name="ApiVersions", largest=1 << 16), _read_versions)
 
 
 class BrokerSocket:
@@ -103,12 +103,12 @@ class BrokerSocket:
             raise
 
     def ask(
-        self, question: Question[T], bodies: Sequence[bytes], timeout_s: float = READ_TIMEOUT_S
+        self, request_type: RequestType[T], bodies: Sequence[bytes], timeout_s: float = READ_TIMEOUT_S
     ) -> list[T]:
         """Send requests, IN_FLIGHT at a time; returns the answers, in order.
 
         Args:
-            question: Which request.
+            request_type: Which request.
             bodies: What to send.
             timeout_s: How long each answer may take, once those before it have come: all of it.
 
@@ -117,7 +117,7 @@ class BrokerSocket:
             MalformedAnswer: It is not what Kafka's protocol says; nor is it.
             ClusterError: The connection failed; nor is it.
         """
-        api = question.api
+        api = request_type.api
         try:
             answers = self._exchanged(api, bodies, timeout_s)
         except TimeoutError as error:
@@ -129,7 +129,7 @@ class BrokerSocket:
             raise malformed(self._name, api, str(error)) from error
         except OSError as error:
             raise self._failure(error, f" ({api})") from error
-        return read_answers(question, answers, self._name)
+        return read_answers(request_type, answers, self._name)
 
     def close(self) -> None:
         """Hang up."""

@@ -8,20 +8,22 @@ import uuid
 from collections.abc import Sized
 from concurrent.futures import Future, wait
 from functools import partial
-from threading import Thread
+from threading import RLock, Thread
 from typing import (
     TYPE_CHECKING,
     Any,
+    Generic,
+    Self,
     TypeVar,
     cast,
+    overload,
 )
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, DescribeClusterResult
 
 from kafkaform.cluster.transport.api import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, is_known
-from kafkaform.cluster.transport.lent_connection import LentConnection
-from kafkaform.cluster.transport.locked_property import once, settle
+from kafkaform.cluster.transport.kafka_python import KafkaPythonTransport
 from kafkaform.cluster.transport.sockets import Sockets
 from kafkaform.cluster.transport.translation import (
     kafka_error,
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
         Sequence,
     )
 
-    from kafkaform.cluster.transport.api import Api, Question, Transport
+    from kafkaform.cluster.transport.api import Api, RequestType, Transport
 
 
 T = TypeVar("T")
@@ -61,6 +63,48 @@ for _logger in ("kafkaform", "kafka"):
 _GRACE_S = 2.0
 """How long kafka-python may take, after its deadline, to say that it could not connect."""
 _FINAL = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
+
+
+_LOCK = "_lock_of_locked_properties"
+
+
+class locked_property(Generic[T]):  # noqa: N801 - used as a decorator, like functools.cached_property
+    """Like `functools.cached_property`, with a lock for each object.
+
+    That of Python 3.11 has one for all objects of a class: a cluster that does not answer would keep the
+    others waiting. From 3.12 on it has none: two threads would make two clients.
+    """
+
+    def __init__(self, work: Callable[[Any], T]) -> None:
+        self._work = work
+        self.__doc__ = work.__doc__
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> Self | T:
+        if instance is None:
+            return self
+        kept = instance.__dict__
+        with kept.setdefault(_LOCK, RLock()):
+            if self._name not in kept:
+                kept[self._name] = self._work(instance)
+        value: T = kept[self._name]
+        return value
+
+
+def settle(future: Future[T], work: Callable[[], T]) -> bool:
+    """Keep what some work gives, or what it raises; returns whether it was done."""
+    try:
+        future.set_result(work())
+    except BaseException as error:  # noqa: BLE001 - raised again where the result is taken
+        future.set_exception(error)
+        return False
+    return True
 
 
 class Connection:
@@ -98,7 +142,7 @@ class Connection:
             "log.connection.close": False,
         }
 
-    @once
+    @locked_property
     def admin(self) -> AdminClient:
         """The librdkafka admin client; raises KafkaformError where a property is not accepted."""
         try:
@@ -119,7 +163,7 @@ class Connection:
         self.cluster  # noqa: B018 - cached: raises in plain words if nobody is there
         return self.admin
 
-    @once
+    @locked_property
     def cluster(self) -> DescribeClusterResult:
         """The cluster's description: the first request, which also finds out whether anybody is there.
 
@@ -148,11 +192,11 @@ class Connection:
 
     def speaks(self, api: Api) -> bool:
         """Whether the brokers know a request in its version."""
-        return is_known(api, self._carrier.versions())
+        return is_known(api, self._transport.versions())
 
     def ask(
         self,
-        question: Question[T],
+        request_type: RequestType[T],
         bodies: Sequence[bytes],
         *,
         node: int | None = None,
@@ -161,7 +205,7 @@ class Connection:
         """Send requests of our own bytes, IN_FLIGHT at a time; returns the answers, in order.
 
         Args:
-            question: Which request of Kafka's protocol.
+            request_type: Which request of Kafka's protocol.
             bodies: What to send.
             node: The broker to ask; None for any.
             timeout_s: How long a broker may take for a whole answer.
@@ -171,20 +215,22 @@ class Connection:
             MalformedAnswer: An answer is not what Kafka's protocol says.
             ClusterError: The connection failed.
         """
-        return self._carrier.ask(question, bodies, node, timeout_s)
+        return self._transport.ask(request_type, bodies, node, timeout_s)
 
-    def ask_each(self, question: Question[T], body: bytes, timeout_s: float) -> dict[int, T | ClusterError]:
+    def ask_each(
+        self, request_type: RequestType[T], body: bytes, timeout_s: float
+    ) -> dict[int, T | ClusterError]:
         """Send one request of our own bytes to each live broker; returns what it answers, or why it does not.
 
         Args:
-            question: Which request of Kafka's protocol.
+            request_type: Which request of Kafka's protocol.
             body: What to send.
             timeout_s: How long a broker may take for a whole answer.
         """
-        return self._carrier.ask_each(question, body, timeout_s)
+        return self._transport.ask_each(request_type, body, timeout_s)
 
-    @once
-    def _carrier(self) -> Transport:
+    @locked_property
+    def _transport(self) -> Transport:
         if Sockets.suit(self._second_arguments):
             sockets = Sockets(self._second_arguments)
             self._opened.append(sockets)
@@ -193,7 +239,7 @@ class Connection:
             if is_known(large_answers.METADATA, sockets.versions()):
                 return sockets
             sockets.close()
-        return LentConnection(self.run, self.bootstrap_servers)
+        return KafkaPythonTransport(self, self.bootstrap_servers)
 
     def run(self, ask: Callable[[Any], Awaitable[T]], timeout_s: float) -> T:
         """Run a coroutine on kafka-python's connections.
@@ -234,7 +280,7 @@ class Connection:
             if topic["error_code"]
         }
 
-    @once
+    @locked_property
     def _second(self) -> Any:
         """The kafka-python admin client, for what librdkafka does not offer."""
         from kafka.admin import KafkaAdminClient
@@ -250,7 +296,7 @@ class Connection:
         self._opened.append(client)
         return client
 
-    @once
+    @locked_property
     def _second_arguments(self) -> Mapping[str, Any]:
         return {"client_id": "kafkaform", **self._kafka_python()}
 

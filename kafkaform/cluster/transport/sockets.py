@@ -13,7 +13,7 @@ from kafkaform.core.errors import ClusterError, MalformedAnswer, Unreachable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kafkaform.cluster.transport.api import Question, T
+    from kafkaform.cluster.transport.api import RequestType, T
 
 
 _AT_A_TIME = 32
@@ -50,7 +50,7 @@ class Sockets:
 
     def ask(
         self,
-        question: Question[T],
+        request_type: RequestType[T],
         bodies: Sequence[bytes],
         node: int | None = None,
         timeout_s: float = READ_TIMEOUT_S,
@@ -59,17 +59,19 @@ class Sockets:
         used = self._open.get(node)
         if used is not None:
             try:
-                return self._asked(used, node, question, bodies, timeout_s)
+                return self._asked(used, node, request_type, bodies, timeout_s)
             except HungUpError:  # as brokers do on who is silent for long (connections.max.idle.ms)
                 pass
-        return self._asked(self._socket(node, timeout_s), node, question, bodies, timeout_s)
+        return self._asked(self._socket(node, timeout_s), node, request_type, bodies, timeout_s)
 
-    def ask_each(self, question: Question[T], body: bytes, timeout_s: float) -> dict[int, T | ClusterError]:
+    def ask_each(
+        self, request_type: RequestType[T], body: bytes, timeout_s: float
+    ) -> dict[int, T | ClusterError]:
         """See `Transport.ask_each`."""
 
         def one(node: int) -> T | ClusterError:
             try:
-                return self.ask(question, [body], node, timeout_s)[0]
+                return self.ask(request_type, [body], node, timeout_s)[0]
             except MalformedAnswer as error:
                 return error
             except ClusterError as error:
@@ -83,7 +85,7 @@ class Sockets:
 
     def close(self) -> None:
         """See `Transport.close`."""
-        self._closed = True  # a thread that reads ahead may be connecting just now
+        self._closed = True  # a thread that prefetches may be connecting just now
         while self._open:
             _, opened = self._open.popitem()
             opened.close()
@@ -92,12 +94,12 @@ class Sockets:
         self,
         opened: BrokerSocket,
         node: int | None,
-        question: Question[T],
+        request_type: RequestType[T],
         bodies: Sequence[bytes],
         timeout_s: float,
     ) -> list[T]:
         try:
-            return opened.ask(question, bodies, timeout_s)
+            return opened.ask(request_type, bodies, timeout_s)
         except BaseException:  # Ctrl-C too: the answer would be taken for the next request's
             self._open.pop(node, None)
             opened.close()

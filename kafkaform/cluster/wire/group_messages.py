@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.cluster.transport.api import Api, Question
+from kafkaform.cluster.transport.api import Api, RequestType
 from kafkaform.cluster.wire.large_answers import length, string
 from kafkaform.cluster.wire.message_schema import (
     INT8,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 
-def _layouts() -> tuple[Question[Any], ...]:
+def _layouts() -> tuple[RequestType[Any], ...]:
     problem = {"error_code": INT16, "error_message": NULLABLE_STRING}
     key_value = struct(key=STRING, value=STRING)
     coordinators = struct(
@@ -143,11 +143,11 @@ def _layouts() -> tuple[Question[Any], ...]:
         ),
     )
     return (
-        Question(Api(10, 4, flexible=True, name="FindCoordinator"), whole(coordinators)),
-        Question(Api(15, 5, flexible=True, name="DescribeGroups"), whole(classic)),
-        Question(Api(77, 1, flexible=True, name="ShareGroupDescribe"), whole(share)),
-        Question(Api(89, 0, flexible=True, name="StreamsGroupDescribe"), whole(streams)),
-        Question(Api(90, 0, flexible=True, name="DescribeShareGroupOffsets"), whole(share_offsets)),
+        RequestType(Api(10, 4, flexible=True, name="FindCoordinator"), whole(coordinators)),
+        RequestType(Api(15, 5, flexible=True, name="DescribeGroups"), whole(classic)),
+        RequestType(Api(77, 1, flexible=True, name="ShareGroupDescribe"), whole(share)),
+        RequestType(Api(89, 0, flexible=True, name="StreamsGroupDescribe"), whole(streams)),
+        RequestType(Api(90, 0, flexible=True, name="DescribeShareGroupOffsets"), whole(share_offsets)),
     )
 
 

@@ -16,7 +16,7 @@ from struct import Struct, pack
 from typing import TYPE_CHECKING
 
 from kafkaform.cluster.kafka.answers import Configs
-from kafkaform.cluster.transport.api import Api, Question
+from kafkaform.cluster.transport.api import Api, RequestType
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -137,8 +137,8 @@ def _topic(body: bytes, at: int) -> tuple[TopicMetadata, int]:
     return TopicMetadata(name or "", error_code, topic_id, internal, replicas), at
 
 
-TOPICS = Question(METADATA, read_metadata)
-ADDRESSES = Question(METADATA, read_addresses)
+TOPICS = RequestType(METADATA, read_metadata)
+ADDRESSES = RequestType(METADATA, read_addresses)
 
 
 def describe_topic_configs(names: Sequence[str], only: str | None = None) -> bytes:
@@ -188,8 +188,8 @@ def read_configs(body: bytes, own: int = DYNAMIC_TOPIC_CONFIG) -> list[Described
     return described
 
 
-TOPIC_CONFIGS = Question(DESCRIBE_CONFIGS, read_configs)
-BROKER_CONFIGS = Question(DESCRIBE_CONFIGS, partial(read_configs, own=DYNAMIC_BROKER_CONFIG))
+TOPIC_CONFIGS = RequestType(DESCRIBE_CONFIGS, read_configs)
+BROKER_CONFIGS = RequestType(DESCRIBE_CONFIGS, partial(read_configs, own=DYNAMIC_BROKER_CONFIG))
 
 
 def _configs(body: bytes, at: int, own_source: int) -> tuple[Configs, int]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from kafkaform.cluster.transport.api import Question
+from kafkaform.cluster.transport.api import RequestType
 from kafkaform.cluster.wire.large_answers import (
     METADATA,
     array_length,
@@ -84,7 +84,7 @@ def read_placement(body: bytes) -> Placement:
     )
 
 
-PLACEMENT = Question(METADATA, read_placement)
+PLACEMENT = RequestType(METADATA, read_placement)
 
 
 def _partitions(body: bytes, at: int, topic: str, partitions: list[PartitionState]) -> int:

@@ -19,7 +19,7 @@ from kafkaform.config.client_properties.java import (
     SCRAM_MODULE,
 )
 from kafkaform.config.client_properties.other_names import LOADS_CODE_OR_RUNS_COMMANDS, reason
-from kafkaform.config.client_properties.template import escape
+from kafkaform.config.client_properties.properties import escape
 from kafkaform.core.errors import Problem
 from kafkaform.core.model import Location
 from kafkaform.core.wording import nearest, quoted

@@ -23,8 +23,7 @@ from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkaform.config.client_properties.properties import ClientProperties
-    from kafkaform.config.client_properties.template import Reference
+    from kafkaform.config.client_properties.properties import ClientProperties, Reference
     from kafkaform.config.client_properties.treatment import Property, Treatment
 
 

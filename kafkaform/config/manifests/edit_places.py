@@ -10,7 +10,6 @@ from kafkaform.config.manifests.edit_text import drop, nest, put
 from kafkaform.config.manifests.scalars import respelled
 from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.resources import KINDS
-from kafkaform.resources.topic.spec import RETENTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -18,12 +17,12 @@ if TYPE_CHECKING:
     from kafkaform.config.manifests.edit_layout import Node, Steps
     from kafkaform.config.manifests.scalars import Plain
     from kafkaform.core.model import FieldValue
+    from kafkaform.resources.base import Shorthand
 
 Way: TypeAlias = "Callable[[str], str]"
 """One way to write a value into the text of a document; raises Uneditable where it does not fit."""
 
 _BASE: Steps = ("spec",)
-_FIELDS = {CONFIG_PREFIX + config: field for field, config in RETENTION.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,41 +71,47 @@ class Manifest:
     def _setting(self, layer: Steps, path: str, value: FieldValue) -> Way:
         spell = self._spelling(path, value)
         place = self._place(layer, path)
-        field = self._field(path)
-        if field is None:
+        shorthand = self._shorthand(path)
+        if shorthand is None:
             target = place or (*layer, *_steps(path))
             return lambda text: put(text, target, spell)
-        shorthand = (*layer, "retention")
-        short = find(self.root, shorthand)
-        if place == shorthand and value is None:
-            return lambda text: nest(text, shorthand, None, field, spell)
-        if place is None and isinstance(short, Scalar):
-            return lambda text: nest(text, shorthand, "time", field, spell)
-        target = place or self._new_limit(layer, path, field, value)
+        section, field = (*layer, shorthand.section), shorthand.field
+        if place == section and value is None:
+            return lambda text: nest(text, section, None, field, spell)
+        if place is None and isinstance(find(self.root, section), Scalar):
+            main = self._main_field(shorthand.section)
+            return lambda text: nest(text, section, main, field, spell)
+        target = place or self._new_place(layer, path, shorthand, value)
         return lambda text: put(text, target, spell)
 
-    def _new_limit(self, layer: Steps, path: str, field: str, value: FieldValue) -> Steps:
-        """Where a limit goes that a layer does not have: into the shorthand, where the manifest uses that."""
-        short, below = find(self.root, (*layer, "retention")), find(self.root, (*_BASE, "retention"))
+    def _new_place(self, layer: Steps, path: str, shorthand: Shorthand, value: FieldValue) -> Steps:
+        """Where a config goes that a layer does not have: into its shorthand, if the manifest uses that."""
+        section = (*layer, shorthand.section)
+        short, below = find(self.root, section), find(self.root, (*_BASE, shorthand.section))
         if short is None and below is None:
             return (*layer, *_steps(path))
-        if short is None and isinstance(below, Scalar) and field == "time" and value is not None:
-            return (*layer, "retention")
-        return (*layer, "retention", field)
+        if short is None and isinstance(below, Scalar) and shorthand.is_main and value is not None:
+            return section
+        return (*section, shorthand.field)
 
     def _place(self, layer: Steps, path: str) -> Steps | None:
         """Where a layer sets a field; None where it does not."""
-        field = self._field(path)
+        shorthand = self._shorthand(path)
         candidates = [(*layer, *_steps(path))]
-        if field is not None:
-            candidates.append((*layer, "retention", field))
-        if field == "time" and not isinstance(find(self.root, (*layer, "retention")), Collection):
-            candidates.append((*layer, "retention"))
+        if shorthand is not None:
+            section = (*layer, shorthand.section)
+            candidates.append((*section, shorthand.field))
+            if shorthand.is_main and not isinstance(find(self.root, section), Collection):
+                candidates.append(section)
         return next((steps for steps in candidates if find(self.root, steps) is not None), None)
 
-    def _field(self, path: str) -> str | None:
-        """What stands for a config in the shorthand `retention`."""
-        return _FIELDS.get(path) if self.kind == "Topic" else None
+    def _shorthand(self, path: str) -> Shorthand | None:
+        return KINDS[self.kind].shorthands.get(path)
+
+    def _main_field(self, section: str) -> str:
+        """The field that the section of a shorthand means by itself."""
+        shorthands = KINDS[self.kind].shorthands.values()
+        return next(one.field for one in shorthands if one.section == section and one.is_main)
 
     def _spelling(self, path: str, value: FieldValue) -> Callable[[str | None], Plain]:
         """Writes a value in the unit of the one that it replaces, or of that in the spec."""

@@ -24,6 +24,7 @@ from kafkaform.config.manifests.edit_layout import (
     within,
 )
 from kafkaform.config.manifests.scalars import Style
+from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -165,7 +166,7 @@ _ORDER = (
     *("undeclared", "skew", "overrides", "time", "bytes"),
 )
 _RANKS = {name: rank for rank, name in enumerate(_ORDER)}
-_INLINE = frozenset({"retention"})
+_INLINE = frozenset(short.section for kind in KINDS.values() for short in kind.shorthands.values())
 """Mappings that are written in one line where they are new."""
 
 

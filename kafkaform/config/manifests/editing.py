@@ -161,7 +161,6 @@ def _by_ref(found: Iterable[Desired]) -> dict[ResourceRef, Desired]:
     return {desired.ref: replace(desired, location=None) for desired in found}
 
 
-_COUNTS = frozenset({"partitions", "replicationFactor"})
 _BOM = "\ufeff"
 _CHANGED = "its file has changed since it was read"
 
@@ -211,10 +210,9 @@ def edit(edits: Sequence[Edit], desired: Sequence[Desired], context: Context) ->
     values: dict[tuple[ResourceRef, str], FieldValue] = {}
     for one in dict.fromkeys(edits):
         resource = declared.get(one.ref)
-        reason = _objection(one)
         if resource is None or resource.location is None:
             refused[one] = "no manifest declares it"
-        elif reason is not None:
+        elif (reason := _objection(one)) is not None:
             refused[one] = reason
         elif values.setdefault((one.ref, one.path), one.value) != one.value:
             refused[one] = f"another value of {one.path} is wanted too: {values[one.ref, one.path]}"
@@ -251,10 +249,11 @@ def _objection(one: Edit) -> str | None:
         return None
     if one.path == "state":
         return None if one.value in {None, "absent"} else f"there is no state {one.value}"
-    if one.ref.kind != "Topic" or one.path not in _COUNTS:
+    kind = KINDS[one.ref.kind]
+    if one.path not in kind.counts:
         return f"{one.path} is not a value that a manifest holds"
     if one.value is None:
-        return f"a topic always has {one.path}"
+        return f"a {kind.noun} always has {one.path}"
     if isinstance(one.value, str):
         return f"{one.path} is {one.value}, which is no single number"
     return None

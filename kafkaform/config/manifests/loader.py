@@ -30,7 +30,7 @@ MAX_VALUES = 5_000_000
 API_VERSION = "kafkaform/v1"
 OWN_PREFIX = "kafkaform/"
 """What the annotations that waive a rule start with; its code follows."""
-VERBATIM = frozenset({"config", "retention", "labels", "annotations", "client", "offsets"})
+VERBATIM = frozenset({"config", "labels", "annotations"}).union(*(kind.verbatim for kind in KINDS.values()))
 """Below these keys scalars keep their source text: what they mean is for their kind to say."""
 
 
@@ -156,7 +156,13 @@ def _named(manifest: _Manifest) -> Desired:
     """An unsound manifest, of which rules are told the name alone."""
     document = manifest.document
     intent = Intent(waivers=manifest.waivers)
-    return Desired(manifest.ref, {}, intent, document.locate(), FieldPlaces(document, None))
+    return Desired(
+        manifest.ref,
+        {},
+        intent,
+        document.locate(),
+        FieldPlaces(document, KINDS[manifest.ref.kind].shorthands, None),
+    )
 
 
 def file_problems(paths: Iterable[Path]) -> list[Problem]:
@@ -342,7 +348,7 @@ def _resolve(manifest: _Manifest, context: Context, problems: list[Problem]) -> 
         layers.append(manifest.overrides.get(context.environment, {}))
     state, intent = manifest.kind.resolve(merge(layers), document.reporter(("spec",), problems))
     intent = replace(intent, labels=manifest.labels, allow=manifest.allow, waivers=manifest.waivers)
-    places = FieldPlaces(document, context.environment)
+    places = FieldPlaces(document, manifest.kind.shorthands, context.environment)
     return Desired(manifest.ref, state, intent, document.locate(), places)
 
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kafkaform.config.manifests.yaml12 import Document
     from kafkaform.core.model import Location
+    from kafkaform.resources.base import Shorthand
 
 _OPEN = frozenset({"config", "client", "labels", "annotations"})
 """Mappings whose keys may have dots of their own."""
-_SHORTHAND = {"config.retention.ms": "time", "config.retention.bytes": "bytes"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +22,12 @@ class FieldPlaces:
 
     Attributes:
         document: The manifest.
+        shorthands: The second places of its configs.
         environment: Whose overrides are looked at first.
     """
 
     document: Document
+    shorthands: Mapping[str, Shorthand]
     environment: str | None
 
     def __call__(self, path: str) -> Location:
@@ -52,10 +54,10 @@ class FieldPlaces:
             bases.insert(0, ("spec", "overrides", self.environment))
         for base in bases:
             yield (*base, *_steps(path))
-            if path in _SHORTHAND:
-                yield (*base, "retention", _SHORTHAND[path])
-                if _SHORTHAND[path] == "time":
-                    yield (*base, "retention")
+            if (shorthand := self.shorthands.get(path)) is not None:
+                yield (*base, shorthand.section, shorthand.field)
+                if shorthand.is_main:
+                    yield (*base, shorthand.section)
 
 
 def _steps(path: str) -> list[str]:

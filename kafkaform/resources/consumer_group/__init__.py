@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.groups import COMMITTED, OFFSETS_PREFIX, Group, partition_of
+from kafkaform.core.groups import COMMITTED, OFFSETS_PREFIX, Group, Position, partition_of
 from kafkaform.core.model import (
     CONFIG_PREFIX,
     Change,
@@ -17,21 +17,42 @@ from kafkaform.core.model import (
     Intent,
     Observed,
     ResourceRef,
+    Risk,
     RiskAssessment,
     State,
     Update,
+    risk_of,
 )
-from kafkaform.core.wording import counted
-from kafkaform.resources.base import compared
+from kafkaform.core.wording import command, counted
+from kafkaform.resources.base import NoWayBack, compared, own_configs
 from kafkaform.resources.consumer_group import operations as group_operations
 from kafkaform.resources.consumer_group import risk, spec
+from kafkaform.resources.consumer_group.client import client_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Binding, FieldOutcome, Layer, ReportProblem, UpdateContext
+    from kafkaform.resources.base import (
+        Binding,
+        FieldOutcome,
+        Layer,
+        ReportProblem,
+        Shape,
+        Shorthand,
+        UpdateContext,
+    )
+
+
+def group_ref(name: str) -> ResourceRef:
+    """The group with this name."""
+    return ResourceRef(ConsumerGroupKind.name, name)
+
+
+def is_group(ref: ResourceRef) -> bool:
+    """Whether a resource is a group."""
+    return ref.kind == ConsumerGroupKind.name
 
 
 def group_of(observed: Observed) -> Group | None:
@@ -49,8 +70,15 @@ class ConsumerGroupKind:
     folder = "groups"
     contents = "its offsets"
     endings = "expired or deleted"
+    shape: Shape = "box"
     nowhere: Layer = {"topics": []}  # noqa: RUF012 - read-only
+    config_resource = "GROUP"
     hazards = risk.HAZARDS
+    prunable = False  # it is somebody's, and costs next to nothing
+    placed = False
+    counts: frozenset[str] = frozenset()
+    shorthands: Mapping[str, Shorthand] = {}
+    verbatim = frozenset({"client", "offsets"})
 
     def configs(self) -> Mapping[str, ConfigKey]:
         """The group configs."""
@@ -178,6 +206,78 @@ class ConsumerGroupKind:
             case Create(state=state):
                 paths = list(state)
         return _obstacle_to_offsets([path for path in paths if path.startswith(OFFSETS_PREFIX)], group)
+
+    def concerns_readers(self, _change: Change) -> bool:
+        """No: nobody reads a group."""
+        return False
+
+    def is_watched(self, change: Change, observed: Observed) -> bool:
+        """A group that is to lose offsets: a consumer that uses assign() commits, and is no member."""
+        group = group_of(observed)
+        return group is not None and bool(group.committed) and risk_of(change) >= Risk.DESTRUCTIVE
+
+    def first_offsets(self, change: Change) -> Mapping[str, ResourceRef]:
+        """The offsets that are of a topic, and not of a partition, as those of a reset are."""
+        match change:
+            case Create(state=state):
+                paths = [*state]
+            case Update(fields=fields):
+                paths = [field.path for field in fields]
+            case Delete():
+                return {}
+        return {
+            path: ResourceRef("Topic", path.removeprefix(OFFSETS_PREFIX))
+            for path in paths
+            if path.startswith(OFFSETS_PREFIX) and partition_of(path) is None
+        }
+
+    def policy_fields(self) -> Mapping[str, ConfigKey]:
+        """The properties that a manifest may set for the members, spelt as its normal form has them."""
+        return {f"client.{name}": key for name, key in client_keys().items()}
+
+    def is_vendor_config(self, _name: str) -> bool:
+        """Never: policies ask about group configs of Apache Kafka."""
+        return False
+
+    def described(
+        self, _path: str, _before: FieldValue, _after: FieldValue
+    ) -> tuple[str, tuple[str, ...]] | None:
+        """None: values say it."""
+        return None
+
+    def undeclarable(self, path: str, _value: FieldValue) -> str | None:
+        """Offsets."""
+        if path.startswith(OFFSETS_PREFIX):
+            return "what a group has committed is nothing that a manifest says"
+        return None
+
+    def no_way_back(self, ref: ResourceRef, field: FieldChange, _declared: State | None) -> NoWayBack | None:
+        """Offsets, which `kafkaform reset` sets."""
+        if not field.path.startswith(OFFSETS_PREFIX):
+            return None
+        partition = partition_of(field.path)
+        if partition is None or field.before is None:
+            return NoWayBack("no manifest takes a committed offset back, and neither does kafkaform reset")
+        topic, number = partition
+        options = ("--topic", f"{topic}:{number}", "--to", str(field.before))
+        return NoWayBack(f"no manifest holds it: {command('reset', ref.name, options=options)} goes back")
+
+    def restored(self, ref: ResourceRef, state: State) -> Observed:
+        """Without its offsets; the topics that it had some in are those that it reads."""
+        partitions = [partition for path in state if (partition := partition_of(path)) is not None]
+        group = Group(ref.name, "", "", positions=tuple(Position(*partition, 0) for partition in partitions))
+        own = {path: value for path, value in state.items() if not path.startswith(OFFSETS_PREFIX)}
+        return Observed(ref, None, own, own_configs(own), live=group)
+
+    def not_restored(self, state: State, record: str) -> str | None:
+        """Its offsets."""
+        offsets = sum(partition_of(path) is not None for path in state)
+        if not offsets:
+            return None
+        return (
+            f"a manifest does not bring back its {counted(offsets, 'committed offset')}: "
+            f"they are in {record}, for kafkaform reset"
+        )
 
 
 def _obstacle_to_offsets(paths: list[str], group: Group) -> tuple[str, str | None] | None:

@@ -6,6 +6,7 @@ code, its secrets, its way to the brokers) is not taken.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
@@ -16,6 +17,7 @@ from kafkaform.resources.config_layer import BAD, canonical_value
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kafkaform.core.config_values import ConfigKey
     from kafkaform.resources.base import ReportProblem
 
 ASSIGNMENT = "partition.assignment.strategy"
@@ -41,6 +43,14 @@ def is_taken(name: str) -> bool:
     """Whether a manifest may set this property of Kafka's consumer."""
     key = kafka_configs.consumer_configs().get(name)
     return key is not None and not key.internal and name not in _SAID_ELSEWHERE and not _is_own(name)
+
+
+def client_keys() -> dict[str, ConfigKey]:
+    """The properties that a manifest may set, with their defaults as its normal form writes them."""
+    found = {name: key for name, key in kafka_configs.consumer_configs().items() if is_taken(name)}
+    assignment = found[ASSIGNMENT]
+    names = [ASSIGNORS.get(name, name) for name in (assignment.default or "").split(",")]
+    return found | {ASSIGNMENT: replace(assignment, default=",".join(names))}
 
 
 def client_layer(given: Mapping[str, object], report: ReportProblem) -> dict[str, object]:

@@ -13,6 +13,7 @@ from kafkaform.core.model import (
     CONFIG_PREFIX,
     SAFE,
     Change,
+    Create,
     Delete,
     Facts,
     FieldChange,
@@ -23,8 +24,9 @@ from kafkaform.core.model import (
     Risk,
     RiskAssessment,
     State,
+    Update,
 )
-from kafkaform.resources.base import Binding, FieldOutcome, compared
+from kafkaform.resources.base import Binding, FieldOutcome, NoWayBack, compared, own_configs
 from kafkaform.resources.topic import operations as topic_operations
 from kafkaform.resources.topic import placement, replication, risk, spec
 from kafkaform.resources.topic.operations import PLACEMENT
@@ -35,9 +37,19 @@ if TYPE_CHECKING:
 
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Layer, ReportProblem, UpdateContext
+    from kafkaform.resources.base import Layer, ReportProblem, Shape, Shorthand, UpdateContext
 
 _FIRST_FIELDS = ("partitions", REPLICATION_FACTOR, PLACEMENT)
+
+
+def topic_ref(name: str) -> ResourceRef:
+    """The topic with this name."""
+    return ResourceRef(TopicKind.name, name)
+
+
+def is_topic(ref: ResourceRef) -> bool:
+    """Whether a resource is a topic."""
+    return ref.kind == TopicKind.name
 
 
 class TopicKind:
@@ -50,8 +62,15 @@ class TopicKind:
     folder = ""
     contents = "its data"
     endings = "deleted"
+    shape: Shape = "cylinder"
     nowhere: Layer = {"partitions": 0, "replicationFactor": 0}  # noqa: RUF012 - read-only
+    config_resource = "TOPIC"
     hazards = risk.HAZARDS
+    prunable = True
+    placed = True
+    counts = frozenset(spec.COUNTS)
+    shorthands: Mapping[str, Shorthand] = spec.SHORTHANDS
+    verbatim = frozenset({spec.RETENTION})
 
     def configs(self) -> Mapping[str, ConfigKey]:
         """The topic configs."""
@@ -201,3 +220,67 @@ class TopicKind:
     def obstacle(self, _change: Change, _observed: Observed) -> tuple[str, str | None] | None:
         """Nothing that a topic is or does stands against a change that its risk allows."""
         return None
+
+    def concerns_readers(self, change: Change) -> bool:
+        """More partitions, and a deletion."""
+        match change:
+            case Create():
+                return False
+            case Update(fields=fields):
+                return any(field.path == "partitions" for field in fields)
+            case Delete():
+                return True
+
+    def is_watched(self, _change: Change, _observed: Observed) -> bool:
+        """No: who reads a topic is seen."""
+        return False
+
+    def first_offsets(self, _change: Change) -> Mapping[str, ResourceRef]:
+        """None: only groups have offsets."""
+        return {}
+
+    def policy_fields(self) -> Mapping[str, ConfigKey]:
+        """None."""
+        return {}
+
+    def is_vendor_config(self, name: str) -> bool:
+        """See `kafka_configs.is_vendor`."""
+        return kafka_configs.is_vendor(name)
+
+    def described(
+        self, path: str, before: FieldValue, after: FieldValue
+    ) -> tuple[str, tuple[str, ...]] | None:
+        """Where replicas go."""
+        if path != PLACEMENT or after is None:
+            return None
+        return placement.placed(str(after)) if before is None else placement.moved(str(before), str(after))
+
+    def undeclarable(self, path: str, value: FieldValue) -> str | None:
+        """Where replicas are, and counts in which partitions differ."""
+        if path == PLACEMENT:
+            return "write the live replicas, which kafkaform plan --verbose shows, by hand, or leave them"
+        if path in self.counts and not isinstance(value, int):
+            return f"it is {value} by now, from one partition to the next, and a manifest says one number"
+        return None
+
+    def no_way_back(self, _ref: ResourceRef, field: FieldChange, declared: State | None) -> NoWayBack | None:
+        """Partitions stay, and replicas follow from other fields unless a manifest lists them."""
+        if field.path == "partitions":
+            return NoWayBack(
+                f"Kafka takes no partition away ({field.before} → {field.after}); "
+                "a new topic with fewer is the only way back"
+            )
+        if field.path != PLACEMENT:
+            return None
+        if PLACEMENT in (declared or {}):
+            return NoWayBack("write the earlier replicas into the manifest by hand")
+        reason = "replicas go where they are balanced, and not back to where they were"
+        return NoWayBack(reason, is_needless=True)
+
+    def restored(self, ref: ResourceRef, state: State) -> Observed:
+        """See `Kind.restored`."""
+        return Observed(ref, None, state, own_configs(state))
+
+    def not_restored(self, _state: State, _record: str) -> str | None:
+        """Its records."""
+        return "its records are gone for good: what comes back is an empty topic"

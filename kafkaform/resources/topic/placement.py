@@ -192,3 +192,31 @@ def checked_placement(placement: Mapping[str, str | None], state: State, report:
         )
         report((*_REPLICAS, other[0]), message, "list as many brokers for each partition")
     return text if sound else None
+
+
+def placed(text: str) -> tuple[str, tuple[str, ...]]:
+    """Where the replicas of a new topic are, as a whole and partition by partition."""
+    assignment = parse_assignment(text)
+    brokers = sorted({broker for replicas in assignment for broker in replicas})
+    alike: dict[str, list[int]] = {}
+    for number, replicas in enumerate(assignment):
+        alike.setdefault(format_assignment((replicas,)), []).append(number)
+    on = f"broker{'' if len(brokers) == 1 else 's'} {', '.join(map(str, brokers))}"
+    each = tuple(f"{_partitions(numbers)}: {there}" for there, numbers in alike.items())
+    return f"{counted(len(assignment), 'partition')} on {on}", each
+
+
+def moved(before: str, after: str) -> tuple[str, tuple[str, ...]]:
+    """What happens to replicas, as a whole and partition by partition."""
+    old, new = parse_assignment(before), parse_assignment(after)
+    alike: dict[tuple[str, str], list[int]] = {}
+    for number, replicas in enumerate(new):
+        there = format_assignment(old[number : number + 1]) or "new"
+        if (now := format_assignment((replicas,))) != there:
+            alike.setdefault((there, now), []).append(number)
+    each = tuple(f"{_partitions(numbers)}: {there} → {now}" for (there, now), numbers in alike.items())
+    return str(assignment_changes(old, new)), each
+
+
+def _partitions(numbers: Sequence[int]) -> str:
+    return f"partition{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"

@@ -10,6 +10,7 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Intent, State, Undeclared
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import nearest, quoted, setting
+from kafkaform.resources.base import Shorthand
 from kafkaform.resources.config_layer import BAD, canonical_value
 from kafkaform.resources.topic.operations import PLACEMENT
 from kafkaform.resources.topic.placement import checked_placement, normal_placement
@@ -20,10 +21,15 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Observed
     from kafkaform.resources.base import Layer, ReportProblem
 
-RETENTION = {"time": "retention.ms", "bytes": "retention.bytes"}
-"""The shorthand `retention:` and the Kafka configs it stands for."""
+RETENTION = "retention"
+_LIMITS = {"time": "retention.ms", "bytes": "retention.bytes"}
+"""The Kafka configs that the shorthand `retention:` stands for; by itself it is the time."""
+SHORTHANDS = {
+    CONFIG_PREFIX + config: Shorthand(RETENTION, field, is_main=field == "time")
+    for field, config in _LIMITS.items()
+}
 
-_COUNTS = ("partitions", "replicationFactor")
+COUNTS = ("partitions", "replicationFactor")
 _SPEC_FIELDS = {"num.partitions": ("partitions", 1), "default.replication.factor": ("replicationFactor", 1)}
 """Broker configs that are defaults of what is no topic config."""
 _PLAIN = ("keyed", "state", "deletionProtection", "undeclared", "skew")
@@ -35,7 +41,7 @@ def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
     `retention` is folded into `config`, whose values become canonical strings (None: unset).
     """
     normal: Layer = {name: layer[name] for name in _PLAIN if name in layer}
-    normal.update({name: int(cast("float", layer[name])) for name in _COUNTS if name in layer})
+    normal.update({name: int(cast("float", layer[name])) for name in COUNTS if name in layer})
     if PLACEMENT in layer:
         normal[PLACEMENT] = normal_placement(cast("Mapping[str, object]", layer[PLACEMENT]), report)
     given = cast("Mapping[str, object]", layer.get("config", {}))
@@ -45,7 +51,7 @@ def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
         if _known(name, value, report)
         and (text := _canonical(name, value, ("config", name), report)) is not BAD
     }
-    for name, path, value in _retention(layer.get("retention")):
+    for name, path, value in _retention(layer.get(RETENTION)):
         if name in given:
             hint = "retention says it already: keep one of the two"
             report(("config", name), f"{name} is given twice", hint, key=True)
@@ -60,9 +66,9 @@ def _retention(value: object) -> Iterator[tuple[str, tuple[str, ...], object]]:
     """What the shorthand says: the config, where it is said, and the value."""
     if isinstance(value, Mapping):
         for field, below in value.items():
-            yield RETENTION[field], ("retention", field), below
+            yield _LIMITS[field], (RETENTION, field), below
     elif value is not None:
-        yield RETENTION["time"], ("retention",), value
+        yield _LIMITS["time"], (RETENTION,), value
 
 
 def _known(name: str, value: object, report: ReportProblem) -> bool:
@@ -117,11 +123,11 @@ def resolve(layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
     )
     if layer.get("state") == "absent":
         return None, intent
-    for name in _COUNTS:
+    for name in COUNTS:
         if name not in layer:
             hint = f"set it here, or in defaults.Topic.{name} of kafkaform.yaml"
             report((), f"spec.{name} is missing", hint)
-    state: dict[str, FieldValue] = {name: cast("int", layer[name]) for name in _COUNTS if name in layer}
+    state: dict[str, FieldValue] = {name: cast("int", layer[name]) for name in COUNTS if name in layer}
     placement = cast("Mapping[str, str | None]", layer.get(PLACEMENT, {}))
     if (static := checked_placement(placement, state, report)) is not None:
         state[PLACEMENT] = static
@@ -144,10 +150,7 @@ def written(observed: Observed, config: dict[str, object], left_out: list[str]) 
 
 def _shorthand(config: dict[str, object]) -> dict[str, object]:
     """The shorthand for what limits a topic, taken out of its configs; a null stays there."""
-    time, size = (
-        config.pop(name) if config.get(name) is not None else None
-        for name in ("retention.ms", "retention.bytes")
-    )
+    time, size = (config.pop(name) if config.get(name) is not None else None for name in _LIMITS.values())
     if size is None:
-        return {} if time is None else {"retention": time}
-    return {"retention": {**({} if time is None else {"time": time}), "bytes": size}}
+        return {} if time is None else {RETENTION: time}
+    return {RETENTION: {**({} if time is None else {"time": time}), "bytes": size}}

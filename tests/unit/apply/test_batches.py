@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.apply.batches import MAX_WEIGHT, batches, weight
+from kafkaform.apply.batches import MAX_WEIGHT, batches
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import (
@@ -43,14 +43,14 @@ def test_every_operation_is_in_one_batch_in_order(operations: list[Operation], l
 @given(st.lists(OPERATIONS, max_size=40), st.integers(1, 100))
 def test_no_batch_is_too_heavy_but_one_that_cannot_be_cut(operations: list[Operation], limit: int) -> None:
     for batch in batches(operations, limit):
-        assert len(batch) == 1 or sum(map(weight, batch)) <= limit
+        assert len(batch) == 1 or sum(operation.weight for operation in batch) <= limit
 
 
 @given(st.lists(OPERATIONS, max_size=40), st.integers(1, 100))
 def test_no_batch_could_have_taken_the_next_operation(operations: list[Operation], limit: int) -> None:
     made = list(batches(operations, limit))
     for batch, following in pairwise(made):
-        assert sum(map(weight, batch)) + weight(following[0]) > limit
+        assert sum(operation.weight for operation in batch) + following[0].weight > limit
 
 
 def test_a_batch_is_filled_to_its_limit() -> None:
@@ -59,18 +59,18 @@ def test_a_batch_is_filled_to_its_limit() -> None:
 
 
 def test_an_operation_weighs_as_many_records_as_it_asks_for() -> None:
-    assert weight(CreateTopic(REF, 12, 3, {"retention.ms": "1", "segment.ms": "1"})) == 15
-    assert weight(CreateTopic(REF, -1, -1, {})) == 2
-    assert weight(AlterConfigs(REF, {"retention.ms": "1"}, ("segment.ms",))) == 3
-    assert weight(AddPartitions(REF, 3, 10)) == 8
+    assert CreateTopic(REF, 12, 3, {"retention.ms": "1", "segment.ms": "1"}).weight == 15
+    assert CreateTopic(REF, -1, -1, {}).weight == 2
+    assert AlterConfigs(REF, {"retention.ms": "1"}, ("segment.ms",)).weight == 3
+    assert AddPartitions(REF, 3, 10).weight == 8
     # Replicas of a partition are in one record, however many there are and whoever chose them.
-    assert weight(CreateTopic(REF, 2, 3, {}, ((1, 2, 3), (2, 3, 1)))) == 3
-    assert weight(AddPartitions(REF, 3, 5, ((1, 2, 3), (2, 3, 1)))) == 3
-    assert weight(Reassign(REF, {0: (1,), 4: (2,)}, {0: (1, 2), 4: (2, 3)})) == 3
-    assert weight(DeleteTopic(REF, "id")) == 1
-    assert weight(CommitInitialOffsets(REF, {"a": "earliest", "b": "latest"})) == 3
-    assert weight(ResetOffsets(REF, {("a", 0): 1, ("a", 1): 2, ("b", 0): 3})) == 4
-    assert weight(DeleteGroup(REF, ("consumer.session.timeout.ms",))) == 2
+    assert CreateTopic(REF, 2, 3, {}, ((1, 2, 3), (2, 3, 1))).weight == 3
+    assert AddPartitions(REF, 3, 5, ((1, 2, 3), (2, 3, 1))).weight == 3
+    assert Reassign(REF, {0: (1,), 4: (2,)}, {0: (1, 2), 4: (2, 3)}).weight == 3
+    assert DeleteTopic(REF, "id").weight == 1
+    assert CommitInitialOffsets(REF, {"a": "earliest", "b": "latest"}).weight == 3
+    assert ResetOffsets(REF, {("a", 0): 1, ("a", 1): 2, ("b", 0): 3}).weight == 4
+    assert DeleteGroup(REF, ("consumer.session.timeout.ms",)).weight == 2
 
 
 def test_what_a_controller_refuses_at_once_it_takes_in_batches() -> None:
@@ -82,7 +82,7 @@ def test_what_a_controller_refuses_at_once_it_takes_in_batches() -> None:
     made = list(batches(operations))
     assert [outcome for batch in made for outcome in cluster.execute(batch)] == [None] * 1_000
     assert len(made) == 3
-    assert max(sum(map(weight, batch)) for batch in made) <= MAX_WEIGHT
+    assert max(sum(operation.weight for operation in batch) for batch in made) <= MAX_WEIGHT
 
 
 def test_nothing_makes_no_batch() -> None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.apply.batches import MAX_WEIGHT, weight
+from kafkaform.apply.batches import MAX_WEIGHT
 from kafkaform.apply.change_execution import Observer
-from kafkaform.apply.executor import STAGES, VERIFY_TIMEOUT_S, apply
+from kafkaform.apply.executor import VERIFY_TIMEOUT_S, apply
 from kafkaform.apply.moves.throttle_journal import Announcement
 from kafkaform.cluster.protocol import Cluster, none_besides
 from kafkaform.cluster.testing.memory import MemoryCluster
@@ -49,7 +49,7 @@ from kafkaform.core.operations import (
     Operation,
     Reassign,
 )
-from tests.support.move_scenes import MemoryLedger
+from tests.support.move_scenes import MemoryThrottleJournal
 from tests.support.move_scenes import Notes as MoveNotes
 from tests.support.scenes import (
     DAY,
@@ -119,7 +119,6 @@ def test_what_can_be_taken_back_comes_first(memory: MemoryCluster, time: FakeClo
     assert report.complete
     in_order = [CreateTopic, AlterConfigs, AddPartitions, DeleteTopic]
     assert [sorts(request) for request in watched.requests] == [[stage] for stage in in_order]
-    assert [stage.type for stage in STAGES if stage.type in in_order and not stage.in_sync] == in_order
     assert results(report) == dict.fromkeys(("changed", "doomed", "new"), Result.APPLIED)
     assert plan_for(memory, *desired).changes == ()
 
@@ -143,7 +142,8 @@ def test_no_request_asks_for_more_than_a_controller_takes(memory: MemoryCluster,
     report = carry_out(plan_for(watched, *desired), watched, time)
     assert report.complete
     for requests in (watched.requests, watched.checks):
-        assert [sum(map(weight, request)) <= MAX_WEIGHT for request in requests] == [True] * 3
+        weights = [sum(operation.weight for operation in request) for request in requests]
+        assert [weight <= MAX_WEIGHT for weight in weights] == [True] * 3
         assert sum(map(len, requests)) == 1000
     assert len(memory.executed) == 1000
     assert watched.readings
@@ -950,14 +950,16 @@ def placement_of(plan: Plan) -> Assignment:
 def test_throttles_that_a_dead_apply_left_are_taken_off_by_any_other(
     memory: MemoryCluster, time: FakeClock
 ) -> None:
-    ledger = MemoryLedger()
+    throttle_journal = MemoryThrottleJournal()
     left = Throttles({1: Rates(1000, 1000)})
-    ledger.announce(left)
+    throttle_journal.announce(left)
     memory.set_throttles(left)
-    ledger.run = 2
-    assert apply(plan_for(memory, declared("a")), memory, clock=time.clock, ledger=ledger).complete
+    throttle_journal.run = 2
+    assert apply(
+        plan_for(memory, declared("a")), memory, clock=time.clock, throttle_journal=throttle_journal
+    ).complete
     assert not memory.throttles(())
-    assert ledger.gone == ["1.0"]
+    assert throttle_journal.gone == ["1.0"]
 
 
 class AskedForThrottles(Watched):
@@ -974,11 +976,11 @@ class AskedForThrottles(Watched):
 def test_an_apply_that_ends_early_takes_off_nothing(memory: MemoryCluster, time: FakeClock, end: str) -> None:
     for name in ("a", "b"):
         made(memory, name)
-    ledger, stop, notes = MemoryLedger(), Event(), MoveNotes()
+    throttle_journal, stop, notes = MemoryThrottleJournal(), Event(), MoveNotes()
     left = Throttles({1: Rates(1000, 1000)})
-    ledger.announce(left)
+    throttle_journal.announce(left)
     memory.set_throttles(left)
-    ledger.run = 2
+    throttle_journal.run = 2
     plan = plan_for(memory, declared("a", retention_ms=WEEK), declared("b", 6))
     watched = AskedForThrottles(memory)
 
@@ -989,7 +991,15 @@ def test_an_apply_that_ends_early_takes_off_nothing(memory: MemoryCluster, time:
         memory.fail_next(Unreachable("nobody answers"), topic("a"))
     watched.after = {"stopped": lambda _: stop.set(), "Ctrl-C": interrupt}.get(end)
     guard = Taken(1 if end == "lock lost" else 2)
-    report = apply(plan, watched, clock=time.clock, stop=stop, observer=notes, guard=guard, ledger=ledger)
+    report = apply(
+        plan,
+        watched,
+        clock=time.clock,
+        stop=stop,
+        observer=notes,
+        guard=guard,
+        throttle_journal=throttle_journal,
+    )
     assert report.interrupted == (end in {"stopped", "Ctrl-C"})
     assert not report.complete
     assert watched.asked == 0
@@ -1001,7 +1011,9 @@ def test_without_a_record_throttles_are_not_asked_for(memory: MemoryCluster, tim
     watched = AskedForThrottles(memory)
     assert carry_out(plan_for(memory, declared("a")), watched, time).complete
     assert watched.asked == 0
-    assert apply(plan_for(memory, declared("b")), watched, clock=time.clock, ledger=MemoryLedger()).complete
+    assert apply(
+        plan_for(memory, declared("b")), watched, clock=time.clock, throttle_journal=MemoryThrottleJournal()
+    ).complete
     assert watched.asked == 1
 
 
@@ -1015,17 +1027,21 @@ def test_throttles_that_cannot_be_asked_for_at_the_end_are_told(
 
     notes = MoveNotes()
     plan = plan_for(memory, declared("a"))
-    report = apply(plan, Unasked(memory), clock=time.clock, observer=notes, ledger=MemoryLedger())
+    report = apply(
+        plan, Unasked(memory), clock=time.clock, observer=notes, throttle_journal=MemoryThrottleJournal()
+    )
     assert report.complete
     assert notes.lines == ["whether an earlier apply left throttles is not known: nobody there"]
 
 
 def test_without_throttles_the_record_is_not_read(memory: MemoryCluster, time: FakeClock) -> None:
-    class Unread(MemoryLedger):
+    class Unread(MemoryThrottleJournal):
         def left(self) -> Sequence[Announcement]:
             raise AssertionError
 
-    assert apply(plan_for(memory, declared("a")), memory, clock=time.clock, ledger=Unread()).complete
+    assert apply(
+        plan_for(memory, declared("a")), memory, clock=time.clock, throttle_journal=Unread()
+    ).complete
 
 
 # --- progress --------------------------------------------------------------------------------------
@@ -1078,6 +1094,13 @@ ERRORS: tuple[tuple[ClusterError, bool], ...] = (
 
 
 REPLICAS = st.sampled_from((3, 3, 3, 2))
+OPERATIONS: tuple[type[Operation], ...] = (
+    CreateTopic,
+    AlterConfigs,
+    AddPartitions,
+    Reassign,
+    DeleteTopic,
+)
 HAZARDS = ("retention-cut", "cleanup-policy", "min-isr-cut", "partition-increase-compacted")
 
 
@@ -1094,7 +1117,7 @@ def live_topics() -> st.SearchStrategy[dict[str, CreateTopic]]:
 
 def failures() -> st.SearchStrategy[dict[tuple[str, type[Operation]], tuple[ClusterError, bool]]]:
     return st.fixed_dictionaries(
-        {}, optional={(name, stage.type): st.sampled_from(ERRORS) for name in NAMES for stage in STAGES}
+        {}, optional={(name, sort): st.sampled_from(ERRORS) for name in NAMES for sort in OPERATIONS}
     )
 
 
@@ -1198,7 +1221,7 @@ def test_every_resource_is_as_planned_or_as_before_or_said_to_be_half_done(
     started = len(memory.executed)
     memory.lag(lag)
     memory.pace(2)
-    ledger = MemoryLedger()
+    throttle_journal = MemoryThrottleJournal()
     watched = Failing(memory, failing)
 
     taken = Taken(proofs)
@@ -1209,7 +1232,7 @@ def test_every_resource_is_as_planned_or_as_before_or_said_to_be_half_done(
 
     watched.after = lambda _: stop.set() if len(watched.requests) - 1 == stop_after else None
 
-    report = apply(plan, watched, clock=time.clock, stop=stop, guard=guard, ledger=ledger)
+    report = apply(plan, watched, clock=time.clock, stop=stop, guard=guard, throttle_journal=throttle_journal)
 
     memory.lag(0)
     for _ in range(lag):
@@ -1225,8 +1248,8 @@ def test_every_resource_is_as_planned_or_as_before_or_said_to_be_half_done(
     for ref in set(map(topic, NAMES)) - {one.planned.ref for one in report.results}:
         assert after.get(ref) == before.get(ref)
 
-    ledger.run = 2
-    finished = apply(plan, memory, clock=time.clock, ledger=ledger)
+    throttle_journal.run = 2
+    finished = apply(plan, memory, clock=time.clock, throttle_journal=throttle_journal)
     assert not memory.throttles(NAMES)
     for one in finished.results:
         if one.planned.status is Status.PLANNED:

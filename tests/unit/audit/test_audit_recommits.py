@@ -29,7 +29,7 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.operations import CommitInitialOffsets
-from kafkaform.plan.planning import Request, make_plan
+from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consent import Grant
 from tests.support.audit_scenes import ALICE, HEADER, recorded_apply
 from tests.support.scenes import QUIET, absent, declared, made
@@ -54,7 +54,7 @@ def plan_for(
     cluster: Cluster, *desired: Desired, allow: str | None = None, target: ClusterSettings | None = TARGET
 ) -> Plan:
     grants = (Grant.parse(allow),) if allow else ()
-    return make_plan(Request(desired, allow=grants), cluster, Settings(rules=QUIET), target)
+    return build_plan(Request(desired, allow=grants), cluster, Settings(rules=QUIET), target)
 
 
 def committed(cluster: Cluster, *desired: Desired) -> str:
@@ -88,7 +88,9 @@ def test_a_group_that_expired_needs_consent_to_begin_anew(memory: MemoryCluster)
     assert planned.status is Status.NEEDS_CONSENT
     assert isinstance(planned.change, Create)
     judgement = planned.change.judgement
-    (setting,) = read_trail(memory, AuditSettings()).settings(planned.ref, "offsets.orders")
+    (setting,) = read_trail(memory, AuditSettings(), memory.facts().cluster_id).settings(
+        planned.ref, "offsets.orders"
+    )
     today = setting.at[:10]
     assert (judgement.risk, judgement.hazard) == (Risk.DESTRUCTIVE, HAZARD)
     assert judgement.reason == (

@@ -42,6 +42,7 @@ from kafkaform.core.operations import (
     CommitInitialOffsets,
     CreateTopic,
     Operation,
+    Reassign,
     ResetOffsets,
 )
 from kafkaform.core.schema_files import load_schema
@@ -137,6 +138,25 @@ def test_a_result_says_which_fields_were_carried_out() -> None:
     assert done == ["partitions", "config.retention.ms"]
 
 
+def test_a_field_that_takes_two_operations_is_carried_out_by_the_last() -> None:
+    fields = (
+        FieldChange("partitions", 1, 2),
+        FieldChange("replicationFactor", 1, 2),
+        FieldChange("placement", "1", "1:2,2:1"),
+    )
+    planned = PlannedChange(Update(REF, "id-1", fields), Status.PLANNED)
+    more, moves = AddPartitions(REF, 1, 2, ((2,),)), Reassign(REF, {0: (1,)}, {0: (1, 2)})
+    half = ResourceResult(planned, Result.FAILED, done=(more,), not_done=(moves,), unsure=(moves,))
+    (line,) = result_lines("run.1", AT, half)
+    assert json.loads(line)["done"] == ["partitions"]
+    assert json.loads(line)["unsure"] == ["replicationFactor", "placement"]
+    (line,) = result(planned, more, moves)
+    assert json.loads(line)["done"] == ["partitions", "replicationFactor", "placement"]
+    grown = (FieldChange("partitions", 1, 2), FieldChange("placement", "1", "1,2"))
+    planned = PlannedChange(Update(REF, "id-1", grown), Status.PLANNED)
+    assert json.loads(result(planned, more)[0])["done"] == ["partitions", "placement"]
+
+
 def test_a_result_says_of_which_fields_no_answer_came() -> None:
     configs, more = AlterConfigs(REF, {"retention.ms": "86400000"}), AddPartitions(REF, 3, 6)
     ended = ResourceResult(UPDATE, Result.FAILED, done=(configs,), not_done=(more,), unsure=(more,))
@@ -174,7 +194,8 @@ def test_a_long_result_that_is_unsure_is_written_in_parts() -> None:
     planned = PlannedChange(Create(group, {}), Status.PLANNED)
     unsure = (ResetOffsets(group, offsets),)
     done = (CommitInitialOffsets(group, {"orders": "earliest"}),)
-    lines = [*result_lines("run.1", AT, ResourceResult(planned, Result.FAILED, done=done, unsure=unsure))]
+    ended = ResourceResult(planned, Result.FAILED, done=done, not_done=unsure, unsure=unsure)
+    lines = [*result_lines("run.1", AT, ended)]
     assert len(lines) > 1
     assert max(map(len, lines)) <= LONGEST_LINE
     documents = [json.loads(line) for line in lines]

@@ -143,7 +143,7 @@ def test_making_and_deleting_is_known_by_time(story: Story) -> None:
 def test_a_record_that_does_not_exist_is_an_empty_trail(tmp_path: Path) -> None:
     cluster = MemoryCluster()
     for audit in (AuditSettings(), AuditSettings(False), AuditSettings(file=tmp_path / "none.jsonl")):
-        assert read_trail(cluster, audit).settings(ORDERS, RETENTION) == ()
+        assert read_trail(cluster, audit, cluster.facts().cluster_id).settings(ORDERS, RETENTION) == ()
 
 
 def test_what_is_not_kept_is_not_read() -> None:
@@ -151,7 +151,7 @@ def test_what_is_not_kept_is_not_read() -> None:
         def read_audit(self) -> Sequence[str]:
             raise AssertionError("asked")
 
-    assert read_trail(Silent(), AuditSettings(topic=False)).settings(ORDERS, RETENTION) == ()
+    assert read_trail(Silent(), AuditSettings(topic=False), "any").settings(ORDERS, RETENTION) == ()
 
 
 @pytest.mark.parametrize("topic_too", [True, False])
@@ -160,7 +160,9 @@ def test_an_apply_is_found_in_each_place(tmp_path: Path, topic_too: bool) -> Non
     audit = AuditSettings(topic_too, tmp_path / "audit.jsonl")
     run, _ = recorded_apply(plan_for(cluster, declared("orders", retention_ms=WEEK)), cluster, audit)
     for where in (audit, AuditSettings(False, audit.file)):
-        (setting,) = read_trail(cluster, where).settings(topic("orders"), RETENTION)
+        (setting,) = read_trail(cluster, where, cluster.facts().cluster_id).settings(
+            topic("orders"), RETENTION
+        )
         assert (setting.value, setting.run, setting.who) == (WEEK, run, "alice")
 
 
@@ -169,8 +171,8 @@ def test_what_was_done_to_another_cluster_does_not_count(tmp_path: Path) -> None
     audit = AuditSettings(False, tmp_path / "audit.jsonl")
     staging, prod = MemoryCluster("staging"), MemoryCluster("prod")
     recorded_apply(plan_for(staging, declared("orders", retention_ms=WEEK)), staging, audit)
-    assert read_trail(prod, audit).settings(ORDERS, RETENTION) == ()
-    assert len(read_trail(staging, audit).settings(ORDERS, RETENTION)) == 1
+    assert read_trail(prod, audit, "prod").settings(ORDERS, RETENTION) == ()
+    assert len(read_trail(staging, audit, "staging").settings(ORDERS, RETENTION)) == 1
     assert len(read_trail(prod, audit, "staging").settings(ORDERS, RETENTION)) == 1
 
 
@@ -187,17 +189,16 @@ def test_a_topic_that_cannot_be_read_is_told(error: ClusterError, hint: str) -> 
             raise error
 
     with pytest.raises(AuditError, match=f"cannot be read: {error.message}") as told:
-        read_trail(Closed(), AuditSettings())
+        read_trail(Closed(), AuditSettings(), "any")
     assert re.match(hint, told.value.hint or "")
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(AuditError, match=r"the record in .* cannot be read: Is a directory"):
-        read_trail(MemoryCluster(), AuditSettings(False, tmp_path))
+        read_trail(MemoryCluster(), AuditSettings(False, tmp_path), "any")
     (tmp_path / "odd.jsonl").write_bytes(b"\xff\xfe\n\n")
-    assert (
-        read_trail(MemoryCluster(), AuditSettings(False, tmp_path / "odd.jsonl")).settings(ORDERS, "x") == ()
-    )
+    odd = AuditSettings(False, tmp_path / "odd.jsonl")
+    assert read_trail(MemoryCluster(), odd, "any").settings(ORDERS, "x") == ()
 
 
 def test_a_record_of_which_a_part_is_missing_still_tells_the_rest(story: Story) -> None:

@@ -26,7 +26,7 @@ from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.model import Plan
 from kafkaform.plan.fleet import Failed, Made, Member, worst
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.plan.planning import Request, make_plan
+from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.fleet import fleet_sentence, fleet_to_json, fleet_to_markdown, render_fleet
 from tests.support.cli_helpers import Call, Project, environment
 from tests.support.scenes import declared, plan_for
@@ -39,7 +39,7 @@ def make(session: Session) -> tuple[Plan, PlanHeader]:
     """A plan of all manifests."""
     with session.cluster() as cluster:
         request = Request(session.manifests(()), environment=session.environment)
-        return make_plan(request, cluster, session.settings, session.target), header(session)
+        return build_plan(request, cluster, session.settings, session.target), header(session)
 
 
 def run_all(project: Project, output_format: str = "text", **more: Any) -> Call:

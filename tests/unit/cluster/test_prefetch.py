@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kafkaform.cluster.kafka.answers import Answers, Configs, Description
-from kafkaform.cluster.kafka.prefetch import Foreseen
+from kafkaform.cluster.kafka.prefetch import Prefetched
 from kafkaform.core.errors import PermissionDenied, Unreachable
 from tests.support.cli_helpers import called, environment
 from tests.support.kafka_fixtures import connect
@@ -59,7 +59,7 @@ def test_a_process_leaves_while_a_request_is_unanswered(deaf: str, tmp_path: Pat
 def test_nobody_there_is_told_where_it_is_asked(deaf: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 0.5)
     with connect(deaf) as cluster:
-        cluster.begin()
+        cluster.prefetch()
         for _ in range(2):
             with pytest.raises(Unreachable, match="no broker of"):
                 cluster.facts()
@@ -82,13 +82,13 @@ def test_wrong_manifests_are_told_before_a_cluster_that_does_not_answer(
 def test_what_is_missing_at_first_is_asked_for_again() -> None:
     """A broker may not have heard yet of a topic that the metadata of another shows."""
     source = Waiting()
-    foreseen = Foreseen(source, ["a", "b", "hidden"], source.configs(["a", "b", "hidden"]))
-    assert foreseen.names() == ["a", "b", "hidden"]
-    answers = foreseen.configs(["a", "b", "hidden"])
+    prefetched = Prefetched(source, ["a", "b", "hidden"], source.configs(["a", "b", "hidden"]))
+    assert prefetched.names() == ["a", "b", "hidden"]
+    answers = prefetched.configs(["a", "b", "hidden"])
     assert (set(answers.found), set(answers.denied), answers.missing) == ({"a", "b"}, {"hidden"}, [])
     assert source.asked == [["a", "b", "hidden"], ["b"]]
-    assert foreseen.names() == ["a"]
-    assert foreseen.configs(["a"]).found.keys() == {"a"}
+    assert prefetched.names() == ["a"]
+    assert prefetched.configs(["a"]).found.keys() == {"a"}
     assert source.asked[-1] == ["a"]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from kafkaform.cluster.kafka import health
 from kafkaform.cluster.kafka.health import METADATA_LOG, read_quorum
-from kafkaform.cluster.transport.api import Api, Question, read_answers
+from kafkaform.cluster.transport.api import Api, RequestType, read_answers
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.core.errors import ClusterError, OutcomeUnknown, PermissionDenied
 from kafkaform.core.health import Part, Quorum, Voter
@@ -42,12 +42,12 @@ class Answering:
         assert (api.key, api.flexible) == (55, True)
         return api.version in self._versions
 
-    def ask(self, question: Question[Any], bodies: list[bytes], *, timeout_s: float) -> list[Any]:
+    def ask(self, request_type: RequestType[Any], bodies: list[bytes], *, timeout_s: float) -> list[Any]:
         self.patience_s = timeout_s
-        self.asked += [(question.api.version, body) for body in bodies]
+        self.asked += [(request_type.api.version, body) for body in bodies]
         if isinstance(self._answer, ClusterError):
             raise self._answer
-        return read_answers(question, [self._answer], "a broker")
+        return read_answers(request_type, [self._answer], "a broker")
 
 
 def answer(leader: int, voters: Sequence[Replica], version: int, error: int = 0, of_all: int = 0) -> bytes:

@@ -10,7 +10,7 @@ from kafkaform.config.settings import Settings
 from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.model import Desired, Diagnostic, Observed, ResourceRef, Update
 from kafkaform.core.operations import CreateTopic
-from kafkaform.plan.planning import Request, make_plan
+from kafkaform.plan.planning import Request, build_plan
 
 DAY_MS = 86_400_000
 FULL, EMPTY, SAFE = (ResourceRef("Topic", name) for name in ("full", "empty", "safe"))
@@ -25,7 +25,7 @@ def planned(cluster: Cluster, *refs: ResourceRef) -> tuple[dict[str, str], tuple
         )
         for ref in refs
     ]
-    plan = make_plan(Request(desired), cluster, Settings(), None)
+    plan = build_plan(Request(desired), cluster, Settings(), None)
     return {
         change.ref.name: change.change.fields[0].judgement.reason
         for change in plan.changes

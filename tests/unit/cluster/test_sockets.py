@@ -24,10 +24,10 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
 from kafkaform.cluster.kafka.reassignments import read_running
-from kafkaform.cluster.transport.api import IN_FLIGHT, Api, Question
+from kafkaform.cluster.transport.api import IN_FLIGHT, Api, RequestType
 from kafkaform.cluster.transport.broker_socket import BrokerSocket, HungUpError
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.transport.lent_connection import LentConnection, RawRequest, RawResponse
+from kafkaform.cluster.transport.kafka_python import KafkaPythonTransport, RawRequest, RawResponse
 from kafkaform.cluster.transport.sockets import Sockets, address
 from kafkaform.config.client_properties import to_kafka_python
 from kafkaform.core.errors import ClusterError, MalformedAnswer, OutcomeUnknown, RequestRejected, Unreachable
@@ -35,8 +35,8 @@ from kafkaform.core.layout import Reassignment
 from tests.support.certificates import self_signed
 from tests.support.scenes import logged
 
-ECHO = Question(Api(1_000, 3, flexible=False, name="Echo", largest=10_000_000), bytes)
-TAGGED = Question(Api(1_001, 0, flexible=True), bytes)
+ECHO = RequestType(Api(1_000, 3, flexible=False, name="Echo", largest=10_000_000), bytes)
+TAGGED = RequestType(Api(1_001, 0, flexible=True), bytes)
 FLEXIBLE = (TAGGED.api.key, 3, 46)
 VERSIONS = {18: (0, 4), 3: (0, 12), 46: (0, 0), 1_000: (0, 3)}
 
@@ -464,13 +464,13 @@ def test_a_cluster_that_names_no_broker() -> None:
 
 
 def test_a_broker_that_gives_a_malformed_answer_is_told_beside_the_others() -> None:
-    question = Question(ECHO.api, lambda body: body.decode("ascii"))
+    request_type = RequestType(ECHO.api, lambda body: body.decode("ascii"))
     with (
         broker(lambda *_: b"\xff") as second,
         broker(lambda key, _: metadata((1, first), (2, second)) if key == 3 else b"one") as first,
     ):
         carrier = sockets(first)
-        told = carrier.ask_each(question, b"", 1.0)
+        told = carrier.ask_each(request_type, b"", 1.0)
         assert told[1] == "one"
         assert isinstance(told[2], MalformedAnswer)
         assert told[2].message.startswith(f"{second.name}: malformed answer to Echo v3: ")
@@ -520,7 +520,7 @@ def test_brokers_of_another_time_are_left_to_kafka_python(monkeypatch: pytest.Mo
     monkeypatch.setitem(VERSIONS, 3, (0, 11))
     with broker(lambda *_: b"") as server:
         connection = Connection({}, lambda: {"bootstrap_servers": server.name})
-        assert isinstance(connection._carrier, LentConnection)
+        assert isinstance(connection._transport, KafkaPythonTransport)
         connection.close()
 
 
@@ -573,17 +573,17 @@ def test_malformed_answers_on_the_connection_of_kafka_python() -> None:
             return response
 
     manager = Manager()
-    question = Question(ECHO.api._replace(largest=10), lambda body: body.decode("ascii"))
-    lent = LentConnection(run, "kafka-1:9093,kafka-2:9093")
+    request_type = RequestType(ECHO.api._replace(largest=10), lambda body: body.decode("ascii"))
+    lent = KafkaPythonTransport(SimpleNamespace(run=run), "kafka-1:9093,kafka-2:9093")
     answers = [b"\xff", bytes(11), b"fine", b"\xff"]
     with pytest.raises(
         MalformedAnswer, match=r"^kafka-1:9093,kafka-2:9093: malformed answer to Echo v3: 'ascii'"
     ):
-        lent.ask(question, [b""])
+        lent.ask(request_type, [b""])
     with pytest.raises(MalformedAnswer, match=r"^broker 7: malformed answer to Echo v3: 11 bytes"):
-        lent.ask(question, [b""], 7)
-    assert lent.ask(question, [b""], 7) == ["fine"]
-    (told,) = lent.ask_each(question, b"", 1.0).values()
+        lent.ask(request_type, [b""], 7)
+    assert lent.ask(request_type, [b""], 7) == ["fine"]
+    (told,) = lent.ask_each(request_type, b"", 1.0).values()
     assert isinstance(told, MalformedAnswer)
     assert told.message.startswith("broker 7: malformed answer to Echo v3: ")
 

@@ -8,7 +8,7 @@ import pytest
 
 from kafkaform.cluster.kafka.answers import Configs
 from kafkaform.cluster.kafka.topic_sources import WireReader
-from kafkaform.cluster.transport.api import Question, T
+from kafkaform.cluster.transport.api import RequestType, T
 from kafkaform.cluster.wire import large_answers
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import ClusterError
@@ -120,10 +120,10 @@ def test_requests_do_not_grow_with_topics_and_a_topic_nobody_speaks_of_is_an_err
         def __init__(self) -> None:
             self.sent: list[int] = []
 
-        def ask(self, question: Question[T], bodies: list[bytes]) -> list[T]:
-            assert question.api == large_answers.DESCRIBE_CONFIGS
+        def ask(self, request_type: RequestType[T], bodies: list[bytes]) -> list[T]:
+            assert request_type.api == large_answers.DESCRIBE_CONFIGS
             self.sent.append(len(bodies))
-            return [question.read(pack(">ii", 0, 0))] * len(bodies)
+            return [request_type.read(pack(">ii", 0, 0))] * len(bodies)
 
     connection = Counting()
     with pytest.raises(ClusterError, match="said nothing of 5,000 of them, such as t0"):

@@ -20,7 +20,7 @@ from kafkaform.cluster.kafka.sizes import read_log_dirs
 from kafkaform.cluster.kafka.throttles import read_rates
 from kafkaform.cluster.kafka.topic_sources import WireReader
 from kafkaform.cluster.transport import broker_socket
-from kafkaform.cluster.transport.api import LARGEST, Api, Question, T, malformed, read_answers
+from kafkaform.cluster.transport.api import LARGEST, Api, RequestType, T, malformed, read_answers
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire import group_messages, large_answers
 from kafkaform.cluster.wire.partitions import PLACEMENT
@@ -144,14 +144,14 @@ def share_offsets() -> bytes:
     return pack(">i", 0) + array(group) + TAGS
 
 
-def samples() -> list[tuple[Question[Any], bytes]]:
+def samples() -> list[tuple[RequestType[Any], bytes]]:
     return [
         (broker_socket._API_VERSIONS, versions()),
         (large_answers.TOPICS, metadata()),
         (large_answers.ADDRESSES, metadata()),
         (PLACEMENT, metadata()),
         (large_answers.TOPIC_CONFIGS, configs()),
-        (health._QUESTIONS[0], told_quorum()),
+        (health._REQUEST_TYPES[0], told_quorum()),
         (reassignments._RUNNING, running()),
         (sizes._LOG_DIRS, log_dirs()),
         (group_listing._LIST_GROUPS, groups()),
@@ -266,34 +266,36 @@ damages = st.builds(
 )
 
 
-def read(question: Question[T], body: bytes) -> T | None:
+def read(request_type: RequestType[T], body: bytes) -> T | None:
     """What is read; None if it is told to be malformed."""
     try:
-        return read_answers(question, [Counted(body)], "broker:9092")[0]
+        return read_answers(request_type, [Counted(body)], "broker:9092")[0]
     except MalformedAnswer as error:
         told = error.message
-    assert told.startswith(f"broker:9092: malformed answer to {question.api}: ")
+    assert told.startswith(f"broker:9092: malformed answer to {request_type.api}: ")
     assert "\n" not in told
     return None
 
 
-@pytest.mark.parametrize(("question", "body"), SAMPLES, ids=lambda one: str(getattr(one, "api", "")))
-def test_the_samples_are_read_whole_and_no_part_of_them_is(question: Question[Any], body: bytes) -> None:
-    assert read_answers(question, [body], "") != [None]
-    if question is not large_answers.ADDRESSES:  # of which the rest is of no interest
+@pytest.mark.parametrize(("request_type", "body"), SAMPLES, ids=lambda one: str(getattr(one, "api", "")))
+def test_the_samples_are_read_whole_and_no_part_of_them_is(
+    request_type: RequestType[Any], body: bytes
+) -> None:
+    assert read_answers(request_type, [body], "") != [None]
+    if request_type is not large_answers.ADDRESSES:  # of which the rest is of no interest
         for end in range(len(body)):
-            assert read(question, body[:end]) is None, f"cut at {end} of {len(body)}"
-        assert read(question, body + b"\x00") is None
+            assert read(request_type, body[:end]) is None, f"cut at {end} of {len(body)}"
+        assert read(request_type, body + b"\x00") is None
 
 
 @pytest.mark.parametrize(
-    "question",
+    "request_type",
     [large_answers.TOPICS, PLACEMENT, large_answers.ADDRESSES],
     ids=["topics", "placement", "brokers"],
 )
-def test_zeros_are_no_cluster_without_topics(question: Question[Any]) -> None:
+def test_zeros_are_no_cluster_without_topics(request_type: RequestType[Any]) -> None:
     """Lists that are null where the protocol has none: every topic would be planned anew."""
-    assert read(question, bytes(12)) is None
+    assert read(request_type, bytes(12)) is None
 
 
 @pytest.mark.parametrize(
@@ -306,15 +308,15 @@ def test_lists_of_configs_have_no_negative_lengths(body: bytes) -> None:
 @examples(10)
 @given(st.sampled_from(SAMPLES), damages)
 def test_a_damaged_answer_is_read_or_told_to_be_malformed(
-    sample: tuple[Question[Any], bytes], damage: Damage
+    sample: tuple[RequestType[Any], bytes], damage: Damage
 ) -> None:
-    question, body = sample
-    read(question, damage.to(body))
+    request_type, body = sample
+    read(request_type, damage.to(body))
 
 
-@given(st.sampled_from([question for question, _ in SAMPLES]), st.binary(max_size=200))
-def test_any_bytes_are_read_or_told_to_be_malformed(question: Question[Any], body: bytes) -> None:
-    read(question, body)
+@given(st.sampled_from([request_type for request_type, _ in SAMPLES]), st.binary(max_size=200))
+def test_any_bytes_are_read_or_told_to_be_malformed(request_type: RequestType[Any], body: bytes) -> None:
+    read(request_type, body)
 
 
 def test_what_is_claimed_takes_no_memory() -> None:
@@ -323,17 +325,17 @@ def test_what_is_claimed_takes_no_memory() -> None:
     before, _ = tracemalloc.get_traced_memory()
     tracemalloc.reset_peak()
     try:
-        for question, body in SAMPLES:
+        for request_type, body in SAMPLES:
             for at in range(len(body)):
                 for claim in (b"\xff\xff\xff\xff\x0f", b"\x7f\xff\xff\xff", b"\xff\xff\xff\x7f"):
-                    read(question, body[:at] + claim + body[at + 1 :])
+                    read(request_type, body[:at] + claim + body[at + 1 :])
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak - before < 5_000_000
 
 
-@pytest.mark.parametrize("largest", [question.api.largest for question, _ in SAMPLES])
+@pytest.mark.parametrize("largest", [request_type.api.largest for request_type, _ in SAMPLES])
 def test_no_answer_may_be_larger_than_what_clients_take(largest: int) -> None:
     assert largest <= max(LARGEST, 100_000_000)
 
@@ -371,12 +373,14 @@ class Damaged:
     def speaks(self, api: Api) -> bool:
         return api.key in self._answers
 
-    def ask(self, question: Question[T], bodies: list[bytes], **_: Any) -> list[T]:
-        return read_answers(question, [Counted(self._answers[question.api.key])] * len(bodies), "broker")
+    def ask(self, request_type: RequestType[T], bodies: list[bytes], **_: Any) -> list[T]:
+        return read_answers(
+            request_type, [Counted(self._answers[request_type.api.key])] * len(bodies), "broker"
+        )
 
-    def ask_each(self, question: Question[T], body: bytes, _: float) -> dict[int, T | ClusterError]:
+    def ask_each(self, request_type: RequestType[T], body: bytes, _: float) -> dict[int, T | ClusterError]:
         try:
-            (told,) = self.ask(question, [body])
+            (told,) = self.ask(request_type, [body])
         except MalformedAnswer as error:
             return {1: error}
         return {1: told}
@@ -408,7 +412,7 @@ READERS: dict[str, tuple[Callable[[Connection], object], dict[int, bytes]]] = {
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("answers", "group_listing"):
         monkeypatch.setattr(f"kafkaform.cluster.kafka.{module}.COORDINATOR_TIMEOUT_S", -1.0)
-    monkeypatch.setattr("kafkaform.cluster.transport.controlled._PAUSE_S", 0)
+    monkeypatch.setattr("kafkaform.cluster.transport.kafka_python._PAUSE_S", 0)
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -456,12 +460,12 @@ class Volumes:
         assert (api.key, api.version) == (35, 4)
         return self._answers is not None
 
-    def ask_each(self, question: Question[Any], body: bytes, timeout_s: float) -> dict[int, Any]:
+    def ask_each(self, request_type: RequestType[Any], body: bytes, timeout_s: float) -> dict[int, Any]:
         assert (body, timeout_s) == (b"\x01\x00", 3.0)
         return {
             broker: answer
             if isinstance(answer, ClusterError)
-            else read_answers(question, [answer], f"broker {broker}")[0]
+            else read_answers(request_type, [answer], f"broker {broker}")[0]
             for broker, answer in (self._answers or {}).items()
         }
 

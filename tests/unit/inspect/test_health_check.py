@@ -153,6 +153,7 @@ def test_groups_that_nobody_declares_may_be_ignored(memory: MemoryCluster) -> No
         (Part.QUORUM, {"KF301": True}),
         (Part.MIN_ISR, {"KF305": True}),
         (Part.REASSIGNMENTS, {"KF309": False}),
+        (Part.LOG_DIRS, {"KF310": True}),
         (Part.PARTITIONS, {"KF303": True, "KF304": True, "KF305": True, "KF308": False}),
     ],
 )
@@ -213,7 +214,7 @@ def test_a_project_may_take_a_critical_rule_less_seriously(memory: MemoryCluster
 
 
 def test_the_rules_about_health() -> None:
-    assert sorted(health_rules(Settings())) == [f"KF30{n}" for n in range(1, 10)]
+    assert sorted(health_rules(Settings())) == [f"KF3{n:02}" for n in range(1, 11)]
 
 
 # --- waiting ---------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from kafkaform.core.model import FieldValue, Location, Observation, Observed, Pl
 from kafkaform.core.operations import AlterConfigs, CreateTopic
 from kafkaform.inspect.importing import By, Import, ImportLayout, make_import
 from kafkaform.inspect.resource_status import Selection
-from kafkaform.plan.planner import diff
+from kafkaform.plan.planner import plan_from
 from kafkaform.report.imports import problems_of
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import Layer
@@ -49,7 +49,7 @@ def plan_of(made: Import, observation: Observation, context: Context, cluster: M
     for file in made.files:
         file.path.parent.mkdir(parents=True, exist_ok=True)
         file.path.write_text(file.text, "utf-8")
-    return diff(load([file.path for file in made.files], context), observation, cluster.facts())
+    return plan_from(load([file.path for file in made.files], context), observation, cluster.facts())
 
 
 def seen(name: str, **fields: FieldValue) -> Observed:

@@ -23,7 +23,7 @@ from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, 
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.planner import narrow
-from kafkaform.plan.planning import Request, judged_again, make_plan
+from kafkaform.plan.planning import Request, build_plan, judged_again
 from kafkaform.plan.summary import summary_sentence
 from kafkaform.resources import KINDS
 from tests.support.scenes import FakeClock, Watched, declared, made, plan_for, topic
@@ -372,9 +372,9 @@ def test_a_plan_that_only_reads_waits_for_nothing(memory: MemoryCluster) -> None
     placed(memory, "a", [1])
     assert not any(memory.reassign({("a", 0): (1, 2)}).values())
     watched = Counting(memory)
-    plan = make_plan(Request([declared("a", 1, 2)], reading=True), watched, Settings(), None)
+    plan = build_plan(Request([declared("a", 1, 2)], reading=True), watched, Settings(), None)
     assert (plan.changes, watched.layouts) == ((), 0)
-    plan = make_plan(Request([declared("a", 1, 2)]), watched, Settings(), None)
+    plan = build_plan(Request([declared("a", 1, 2)]), watched, Settings(), None)
     assert fields_of(plan)["placement"].before == "1"
 
 

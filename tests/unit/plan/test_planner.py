@@ -33,7 +33,7 @@ from kafkaform.core.model import (
     risk_of,
 )
 from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic
-from kafkaform.plan.planner import diff, narrow
+from kafkaform.plan.planner import narrow, plan_from
 from kafkaform.plan.policy import Policy, matches
 from kafkaform.plan.rejudging import Grounds, rejudged
 from kafkaform.resources import KINDS
@@ -89,7 +89,7 @@ def seen(*topics: Observed, **more: Any) -> Observation:
 
 
 def plan_of(desired: Iterable[Desired], *topics: Observed, facts: Facts = FACTS, **policy: Any) -> Plan:
-    return diff(desired, seen(*topics), facts, Policy(**policy))
+    return plan_from(desired, seen(*topics), facts, Policy(**policy))
 
 
 def one(desired: Desired, *topics: Observed, facts: Facts = FACTS, **policy: Any) -> PlannedChange:
@@ -520,7 +520,7 @@ def test_pruning_needs_owns_and_consent() -> None:
 
 def test_what_is_seen_but_was_not_read_is_not_pruned() -> None:
     observation = seen(inventory=frozenset({ref("x")}))
-    plan = diff([], observation, FACTS, Policy(prune=True, owns=("*",)))
+    plan = plan_from([], observation, FACTS, Policy(prune=True, owns=("*",)))
     assert (plan.changes, plan.unmanaged) == ((), (ref("x"),))
 
 
@@ -556,7 +556,7 @@ def test_protection_is_only_from_deletion() -> None:
 @pytest.mark.parametrize("desired", [wanted(), gone(), wanted({"partitions": 9})])
 def test_an_invisible_topic_is_never_a_create(desired: Desired) -> None:
     observation = seen(invisible={ref(): "not authorised"})
-    plan = diff([desired, wanted(name="u")], observation, FACTS)
+    plan = plan_from([desired, wanted(name="u")], observation, FACTS)
     assert [c.ref.name for c in plan.changes] == ["u"]
     assert plan.unknown == (ref(),)
     (found,) = plan.diagnostics
@@ -567,7 +567,7 @@ def test_an_invisible_topic_is_never_a_create(desired: Desired) -> None:
 def test_what_is_invisible_comes_in_order() -> None:
     names = ("c", "a", "b")
     observation = seen(invisible={ref(name): "not authorised" for name in names})
-    plan = diff([wanted(name=name) for name in names], observation, FACTS)
+    plan = plan_from([wanted(name=name) for name in names], observation, FACTS)
     assert plan.unknown == (ref("a"), ref("b"), ref("c"))
     assert [d.message[:7] for d in plan.diagnostics] == ["Topic/a", "Topic/b", "Topic/c"]
 
@@ -579,7 +579,9 @@ def test_diagnostics_come_by_severity_and_place_whatever_their_order() -> None:
         Diagnostic("KF2", Severity.WARNING, "w", Location("b", 2)),
         Diagnostic("KF1", Severity.INFO, "i"),
     ]
-    plans = [diff([], Observation({}, diagnostics=tuple(order)), FACTS) for order in (notes, notes[::-1])]
+    plans = [
+        plan_from([], Observation({}, diagnostics=tuple(order)), FACTS) for order in (notes, notes[::-1])
+    ]
     assert plans[0] == plans[1]
     assert [d.code for d in plans[0].diagnostics] == ["KF9", "KF2", "KF2", "KF1"]
 

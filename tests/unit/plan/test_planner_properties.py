@@ -31,7 +31,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.plan.plan_file import plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.plan.planner import diff
+from kafkaform.plan.planner import plan_from
 from kafkaform.plan.policy import Policy
 from kafkaform.plan.rejudging import Grounds, rejudged
 from kafkaform.resources import KINDS
@@ -185,7 +185,7 @@ def applied(plan: Plan, before: Observation) -> Observation:
 def test_what_is_as_wanted_gives_an_empty_plan(live: tuple[Observed, ...], known: Facts) -> None:
     same = [Desired(t.ref, canonical({**t.state, "replicationFactor": 3})) for t in live]
     there = [held(t.ref, {**t.state, "replicationFactor": 3}) for t in live]
-    assert diff(same, reading(there), known) == Plan("c", unchanged=len(live))
+    assert plan_from(same, reading(there), known) == Plan("c", unchanged=len(live))
 
 
 @many
@@ -194,8 +194,8 @@ def test_an_applied_plan_leaves_nothing_to_plan(
     situation: tuple[list[Desired], Observation], known: Facts, policy: Policy
 ) -> None:
     wanted, before = situation
-    plan = diff(wanted, before, known, policy)
-    again = diff(wanted, applied(plan, before), known, policy)
+    plan = plan_from(wanted, before, known, policy)
+    again = plan_from(wanted, applied(plan, before), known, policy)
     done = {planned.ref for planned in plan.with_status(Status.PLANNED)}
     for planned in again.changes:
         if planned.ref in done:  # only what waits for replicas is left
@@ -212,7 +212,7 @@ def test_what_is_refused_or_without_consent_is_untouched(
     situation: tuple[list[Desired], Observation], known: Facts, policy: Policy
 ) -> None:
     wanted, before = situation
-    plan = diff(wanted, before, known, policy)
+    plan = plan_from(wanted, before, known, policy)
     after = applied(plan, before)
     touched = {
         operation.ref
@@ -256,9 +256,9 @@ def test_the_order_of_the_input_does_not_matter(
     declared = [
         replace(d, state=None if d.state is None else turned(d.state)) for d in data.draw(shuffled(wanted))
     ]
-    plan = diff(wanted, there, known, policy)
+    plan = plan_from(wanted, there, known, policy)
     turned_facts = replace(known, config_defaults={"Topic": dict(reversed(DEFAULTS.items()))})
-    other = diff(declared, reading(topics), turned_facts, policy)
+    other = plan_from(declared, reading(topics), turned_facts, policy)
     assert other == plan
     header = PlanHeader("1", None, None, None, "2025-01-01T00:00:00Z")
     assert plan_to_json(other, header) == plan_to_json(plan, header)
@@ -271,9 +271,9 @@ def test_a_consent_given_later_is_worth_as_much(
 ) -> None:
     wanted, there = situation
     known = Facts("c", config_defaults={"Topic": DEFAULTS})
-    saved = diff(wanted, there, known, replace(policy, allow=()))
+    saved = plan_from(wanted, there, known, replace(policy, allow=()))
     grounds = Grounds(known, policy, {})
-    assert rejudged(saved, there, grounds) == diff(wanted, there, known, policy)
+    assert rejudged(saved, there, grounds) == plan_from(wanted, there, known, policy)
 
 
 ELECTION = CONFIG_PREFIX + "unclean.leader.election.enable"
@@ -292,7 +292,7 @@ def test_a_destructive_field_more_never_lowers_the_status(
     worse = replace(wanted, state={**wanted.state, **same, ELECTION: "true"})
 
     def rank(declared: Desired) -> tuple[int, Risk]:
-        found = diff([declared], there, known, policy).changes
+        found = plan_from([declared], there, known, policy).changes
         return (STATUSES.index(found[0].status), risk_of(found[0].change)) if found else (0, Risk.SAFE)
 
     assert rank(worse)[0] >= rank(mild)[0]
@@ -305,10 +305,10 @@ def test_nothing_undeclared_is_deleted_unless_it_is_pruned(
 ) -> None:
     wanted, there = situation
     declared = {d.ref for d in wanted}
-    plan = diff(wanted, there, known, replace(policy, prune=False))
+    plan = plan_from(wanted, there, known, replace(policy, prune=False))
     assert {p.ref for p in plan.changes} <= declared
     assert set(plan.unmanaged) == there.inventory - declared
-    pruned = diff(wanted, there, known, replace(policy, prune=True))
+    pruned = plan_from(wanted, there, known, replace(policy, prune=True))
     gone = {p.ref for p in pruned.changes} - declared
     assert gone | set(pruned.unmanaged) == there.inventory - declared
     assert not (policy.protected and ResourceRef("Topic", "d.audit") in gone)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.apply.batches import MAX_WEIGHT, weight
+from kafkaform.apply.batches import MAX_WEIGHT
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config import client_properties
 from kafkaform.config.settings import ClusterSettings, Settings
@@ -23,7 +23,9 @@ from kafkaform.core.errors import (
 )
 from kafkaform.core.model import (
     Desired,
+    Facts,
     Intent,
+    Observation,
     Observed,
     Plan,
     Reader,
@@ -33,10 +35,11 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.operations import DeleteTopic, Operation
+from kafkaform.plan import planning
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.plan.planner import narrow
-from kafkaform.plan.planning import Request, judged_again, make_plan
+from kafkaform.plan.planner import Difference, Proposal, diff, judge, narrow
+from kafkaform.plan.planning import Request, build_plan, judged_again
 from kafkaform.resources.consent import Grant
 from tests.support.scenes import DAY, QUIET, WEEK, Watched, absent, declared, made, plan_for, topic
 
@@ -55,20 +58,51 @@ def reasons(plan: Plan) -> dict[str, str | None]:
     return {change.ref.name: change.reason for change in plan.changes}
 
 
+# --- one pass ---------------------------------------------------------------------------------------
+
+
+def test_what_differs_is_found_once_and_judged_with_all_that_is_known(
+    memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(memory, "cut", retention_ms=WEEK)
+    made(memory, "moved", 2)
+    diffs: list[Facts] = []
+    judged: list[Facts] = []
+
+    def compared(desired: Iterable[Desired], observation: Observation, facts: Facts) -> Difference:
+        diffs.append(facts)
+        return diff(desired, observation, facts)
+
+    def noted(proposals: Iterable[Proposal], observation: Observation, facts: Facts) -> tuple[Proposal, ...]:
+        judged.append(facts)
+        return judge(proposals, observation, facts)
+
+    monkeypatch.setattr(planning, "diff", compared)
+    monkeypatch.setattr(planning, "judge", noted)
+    rules = {**QUIET, "KF403": "error"}
+    desired = [declared("cut", retention_ms=DAY), declared("moved", 2, 3)]
+    plan = build_plan(Request(desired), memory, Settings(rules=rules), None)
+    assert statuses(plan) == {"cut": Status.REFUSED, "moved": Status.PLANNED}
+    assert [facts.placements.keys() for facts in diffs] == [{topic("moved")}]
+    (facts,) = judged
+    assert facts.sizes == {topic("cut"): 0, topic("moved"): 0}
+    assert facts.partition_sizes == {("moved", 0): 0, ("moved", 1): 0}
+
+
 # --- which cluster ---------------------------------------------------------------------------------
 
 
 def test_another_cluster_is_refused_before_anything_is_read(memory: MemoryCluster) -> None:
     watched = Watched(memory)
     with pytest.raises(KafkaformError, match="has the id memory, not other as configured") as raised:
-        make_plan(Request([declared("a")]), watched, Settings(), target("other"))
+        build_plan(Request([declared("a")]), watched, Settings(), target("other"))
     assert raised.value.hint
     assert (watched.readings, watched.checks, watched.requests) == ([], [], [])
 
 
 @pytest.mark.parametrize("expected", ["memory", None])
 def test_the_expected_cluster_is_planned_for(memory: MemoryCluster, expected: str | None) -> None:
-    plan = make_plan(Request([declared("a")]), memory, Settings(), target(expected))
+    plan = build_plan(Request([declared("a")]), memory, Settings(), target(expected))
     assert statuses(plan) == {"a": Status.PLANNED}
     assert plan.cluster_id == "memory"
 
@@ -101,7 +135,7 @@ def test_a_rule_that_is_an_error_refuses_its_resource(memory: MemoryCluster) -> 
 
 def test_a_rule_that_is_a_warning_does_not(memory: MemoryCluster) -> None:
     wrong = declared("bad", 6, 3, min_insync_replicas="4")
-    plan = make_plan(Request([wrong]), memory, Settings(rules={"KF109": "warning"}), None)
+    plan = build_plan(Request([wrong]), memory, Settings(rules={"KF109": "warning"}), None)
     assert statuses(plan) == {"bad": Status.PLANNED}
     assert [d.severity for d in plan.diagnostics] == [Severity.WARNING]
 
@@ -110,7 +144,7 @@ def test_what_a_cluster_forbids_is_refused(memory: MemoryCluster) -> None:
     for name in "ab":
         made(memory, name, retention_ms=WEEK)
     meant = declared("a", retention_ms=DAY, allow={"retention-cut": "meant"})
-    plan = make_plan(
+    plan = build_plan(
         Request([meant, declared("b", 6, retention_ms=WEEK)]), memory, Settings(), target(None, "retention-*")
     )
     assert statuses(plan) == {"a": Status.REFUSED, "b": Status.PLANNED}
@@ -196,7 +230,7 @@ def test_validation_is_cut_into_what_a_controller_takes(memory: MemoryCluster) -
     plan = plan_for(watched, *(declared(f"t{n:03}", 100) for n in range(200)))
     assert set(statuses(plan).values()) == {Status.PLANNED}
     assert len(watched.checks) == 5
-    assert all(sum(map(weight, batch)) <= MAX_WEIGHT for batch in watched.checks)
+    assert all(sum(operation.weight for operation in batch) <= MAX_WEIGHT for batch in watched.checks)
 
 
 def test_deletions_are_not_held_up_by_the_brokers(memory: MemoryCluster) -> None:
@@ -258,12 +292,12 @@ def test_pruning_stays_inside_what_is_owned(memory: MemoryCluster) -> None:
         made(memory, name)
     settings = Settings(owns=("mine.*",), protected=("*.kept",))
     grants = (Grant("*", "delete"),)
-    plan = make_plan(Request([declared("mine.a")], prune=True, allow=grants), memory, settings, None)
+    plan = build_plan(Request([declared("mine.a")], prune=True, allow=grants), memory, settings, None)
     assert statuses(plan) == {"mine.b": Status.PLANNED}
     assert plan.unmanaged == (topic("mine.kept"), topic("other"))
-    needs = make_plan(Request([declared("mine.a")], prune=True), memory, settings, None)
+    needs = build_plan(Request([declared("mine.a")], prune=True), memory, settings, None)
     assert statuses(needs) == {"mine.b": Status.NEEDS_CONSENT}
-    left = make_plan(Request([declared("mine.a")]), memory, settings, None)
+    left = build_plan(Request([declared("mine.a")]), memory, settings, None)
     assert left.changes == ()
     assert [ref.name for ref in left.unmanaged] == ["mine.b", "mine.kept", "other"]
 
@@ -272,7 +306,7 @@ def test_a_subset_says_nothing_of_the_rest_and_prunes_nothing(memory: MemoryClus
     for name in ("mine.a", "mine.b"):
         made(memory, name)
     request = Request([declared("mine.a", 6)], subset=True, prune=True, allow=(Grant("*", "*"),))
-    plan = make_plan(request, memory, Settings(owns=("*",)), None)
+    plan = build_plan(request, memory, Settings(owns=("*",)), None)
     assert statuses(plan) == {"mine.a": Status.PLANNED}
     assert plan.unmanaged == ()
 
@@ -361,7 +395,7 @@ def test_every_finding_keeps_its_resource(memory: MemoryCluster) -> None:
         declared("b", min_insync_replicas="4"),
         reading("g", "t", "a"),
     ]
-    plan = make_plan(Request(desired), memory, Settings(), None)
+    plan = build_plan(Request(desired), memory, Settings(), None)
     about = {(found.code, str(found.ref)) for found in plan.diagnostics}
     assert {("KF111", "Topic/a"), ("KF109", "Topic/b"), ("KF420", "ConsumerGroup/g")} <= about
     assert saved(plan).diagnostics == plan.diagnostics
@@ -369,7 +403,7 @@ def test_every_finding_keeps_its_resource(memory: MemoryCluster) -> None:
 
 def test_a_narrowed_plan_has_the_findings_of_its_resources(memory: MemoryCluster) -> None:
     desired = [declared("a", retention_ms=DAY), declared("b", retention_ms=DAY)]
-    plan = narrow(make_plan(Request(desired), memory, Settings(), None), ["Topic/a"])
+    plan = narrow(build_plan(Request(desired), memory, Settings(), None), ["Topic/a"])
     assert {str(found.ref) for found in plan.diagnostics} == {"Topic/a"}
 
 
@@ -381,7 +415,7 @@ def test_a_plan_names_who_owns_what_changes_and_who_reads_it(memory: MemoryClust
         reading("both", "analytics", "same", "changes"),
         reading("none", "platform", "same"),
     ]
-    plan = make_plan(Request(desired), memory, Settings(rules=QUIET), None)
+    plan = build_plan(Request(desired), memory, Settings(rules=QUIET), None)
     assert [(str(change.ref), change.team) for change in plan.changes] == [("Topic/changes", "checkout")]
     assert plan.readers == (Reader(ResourceRef("ConsumerGroup", "both"), ("changes",), "analytics"),)
     assert saved(plan).readers == plan.readers

@@ -33,7 +33,7 @@ from kafkaform.core.operations import (
     CreateTopic,
     DeleteGroup,
 )
-from kafkaform.plan.planning import Request, make_plan
+from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consent import Grant
 from kafkaform.rules.limits import ProjectLimits
 from tests.support.scenes import DAY, QUIET, WEEK, FakeClock, Watched, absent, declared, made, topic
@@ -56,7 +56,7 @@ def gone() -> Desired:
 
 
 def plan_for(cluster: Cluster, *desired: Desired, **settings: object) -> Plan:
-    return make_plan(Request(desired), cluster, Settings(rules=QUIET, **settings), None)  # type: ignore[arg-type]
+    return build_plan(Request(desired), cluster, Settings(rules=QUIET, **settings), None)  # type: ignore[arg-type]
 
 
 def carried_out(plan: Plan, cluster: Cluster) -> dict[str, Result]:
@@ -92,7 +92,7 @@ def test_first_offsets_in_a_topic_that_nothing_makes_are_refused(memory: MemoryC
 def test_a_topic_whose_creation_is_refused_or_that_is_absent_is_none_to_start_in(
     memory: MemoryCluster,
 ) -> None:
-    plan = make_plan(
+    plan = build_plan(
         Request((declared("new", 0), reader("new", "old"), absent("old"))),
         memory,
         Settings(rules={code: level for code, level in QUIET.items() if code != "KF101"}),
@@ -267,7 +267,7 @@ def test_a_consumer_by_assign_is_noticed(memory: MemoryCluster, monkeypatch: pyt
         naps.append(seconds)
         memory.commit("g", {("a", 0): 6})
 
-    monkeypatch.setattr("kafkaform.plan.planning.time.sleep", sleep)
+    monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", sleep)
     plan = plan_for(memory, declared("a"), gone())
     assert "KF407" in found(plan)
     assert len(naps) == 1
@@ -279,7 +279,7 @@ def test_nobody_waits_where_no_group_is_to_go(memory: MemoryCluster, monkeypatch
     def sleep(_: float) -> None:
         pytest.fail("it waited")
 
-    monkeypatch.setattr("kafkaform.plan.planning.time.sleep", sleep)
+    monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", sleep)
     plan_for(memory, declared("a", 6), reader("a"))
     plan_for(memory, gone())
 
@@ -288,7 +288,7 @@ def test_pruning_never_takes_a_group(memory: MemoryCluster) -> None:
     memory.commit("g", {})
     other = Desired(ResourceRef("ConsumerGroup", "h"), {})
     request = Request([other], prune=True, allow=(Grant.parse("destructive"),))
-    plan = make_plan(request, memory, Settings(owns=("*",), rules=QUIET), None)
+    plan = build_plan(request, memory, Settings(owns=("*",), rules=QUIET), None)
     assert plan.unmanaged == (GROUP,)
     assert [change.ref.name for change in plan.changes if isinstance(change.change, Delete)] == []
 
@@ -350,7 +350,7 @@ def test_too_many_risky_changes_at_once_are_refused_and_safe_ones_are_not(memory
     assert {change.ref.name for change in plan.with_status(Status.PLANNED)} == set(names[5:])
     wider = plan_for(memory, *cut, *grown, limits=ProjectLimits(blast_radius=0.5))
     assert wider.with_status(Status.REFUSED) == ()
-    warned = make_plan(Request([*cut, *grown]), memory, Settings(rules={**QUIET, "KF404": "warning"}), None)
+    warned = build_plan(Request([*cut, *grown]), memory, Settings(rules={**QUIET, "KF404": "warning"}), None)
     assert warned.with_status(Status.REFUSED) == ()
     assert "KF404" in found(warned)
 
@@ -359,7 +359,7 @@ def test_a_rule_about_changes_can_be_made_to_refuse(memory: MemoryCluster) -> No
     made(memory, "a")
     keyed = replace(declared("a", 6, retention_ms=WEEK), intent=Intent(keyed=True))
     settings = Settings(rules={**QUIET, "KF401": "error"})
-    (change,) = make_plan(Request([keyed]), memory, settings, None).changes
+    (change,) = build_plan(Request([keyed]), memory, settings, None).changes
     assert change.status is Status.REFUSED
     assert "KF401" in (change.reason or "")
 

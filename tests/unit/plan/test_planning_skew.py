@@ -13,7 +13,7 @@ from kafkaform.core.errors import SkewReportError
 from kafkaform.core.model import Desired, Diagnostic, Plan, PlannedChange, Risk, Severity, Status, Update
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.plan.planning import Request, make_plan
+from kafkaform.plan.planning import Request, build_plan
 from spark_validation.results import Estimate, TopicResult
 from tests.support.scenes import DAY, QUIET, WEEK, made
 from tests.support.skew_scenes import FINE, SURE, UNSURE, empty, hot, measured, policed, report, what_if
@@ -32,7 +32,7 @@ def planned(
     cluster: MemoryCluster, topic: Desired, *results: TopicResult, rules: Mapping[str, str] | None = None
 ) -> Plan:
     request = Request([topic], skew=report(*results))
-    return make_plan(request, cluster, Settings(rules={**QUIET, "KF401": "off", **(rules or {})}), None)
+    return build_plan(request, cluster, Settings(rules={**QUIET, "KF401": "off", **(rules or {})}), None)
 
 
 def only_change(plan: Plan) -> PlannedChange:
@@ -140,7 +140,7 @@ def test_nothing_is_said_of_topics_that_do_not_grow(memory: MemoryCluster) -> No
 
 def test_without_a_report_a_plan_is_as_it_was(memory: MemoryCluster) -> None:
     topic = policed(partitions=6, maxPartitionRatio=1.0)
-    plan = make_plan(Request([topic]), memory, Settings(rules=QUIET), None)
+    plan = build_plan(Request([topic]), memory, Settings(rules=QUIET), None)
     assert about_skew(plan) == []
     assert "as measured" not in reason(plan)
 
@@ -216,7 +216,7 @@ def test_a_refused_increase_takes_nothing_else_with_it_but_its_own_resource(memo
     grown = policed(partitions=6, maxPartitionRatio=LIMIT, configs={"config.retention.ms": WEEK})
     other = policed("b", configs={"config.retention.ms": WEEK})
     request = Request([grown, other], skew=report(measured(what_ifs=[what_if(6, SURE)])))
-    plan = make_plan(request, memory, Settings(rules=QUIET), None)
+    plan = build_plan(request, memory, Settings(rules=QUIET), None)
     assert {one.ref.name: one.status for one in plan.changes} == {"a": Status.REFUSED, "b": Status.PLANNED}
 
 
@@ -268,12 +268,12 @@ def test_a_waiver_is_not_called_idle_because_one_sample_does_not_need_it(
 def test_a_report_of_another_cluster_is_refused(memory: MemoryCluster) -> None:
     request = Request([policed()], skew=report(measured(), cluster_id="other"))
     with pytest.raises(SkewReportError, match="is of cluster other, not of memory"):
-        make_plan(request, memory, Settings(), None)
+        build_plan(request, memory, Settings(), None)
 
 
 def test_a_report_that_names_no_cluster_is_taken_and_said_to_be_so(memory: MemoryCluster) -> None:
     request = Request([policed()], skew=report(measured(), cluster_id=None))
-    assert codes(make_plan(request, memory, Settings(rules=QUIET), None)) == [("KF509", "info")]
+    assert codes(build_plan(request, memory, Settings(rules=QUIET), None)) == [("KF509", "info")]
 
 
 def test_a_saved_plan_keeps_all_of_it(memory: MemoryCluster) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -16,6 +16,7 @@ from kafkaform.core.model import (
     SAFE,
     Change,
     Delete,
+    Facts,
     Intent,
     Observation,
     Plan,
@@ -30,9 +31,9 @@ from kafkaform.core.operations import AddPartitions, AlterConfigs, DeleteTopic
 from kafkaform.plan import planning
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.plan.planner import narrow
-from kafkaform.plan.planning import Request, judged_again, make_plan
-from kafkaform.plan.rejudging import Grounds, rejudged
+from kafkaform.plan.planner import Proposal, narrow
+from kafkaform.plan.planning import Request, build_plan, judged_again
+from kafkaform.plan.rejudging import Grounds, judge_left, rejudged
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
 from kafkaform.rules.limits import ProjectLimits
@@ -63,23 +64,22 @@ def one(plan: Plan) -> PlannedChange:
     return change
 
 
-def test_it_is_judged_as_often_as_something_new_is_known(
+def test_it_is_judged_once_with_all_that_is_known_of_it(
     memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("safe", "cut"):
         made(memory, name, retention_ms=WEEK)
-    judged: list[Plan] = []
+    judged: list[Facts] = []
 
-    def counted(plan: Plan, observation: Observation, grounds: Grounds) -> Plan:
-        judged.append(plan)
-        return rejudged(plan, observation, grounds)
+    def noted(proposals: Iterable[Proposal], observation: Observation, facts: Facts) -> tuple[Proposal, ...]:
+        judged.append(facts)
+        return judge_left(proposals, observation, facts)
 
-    monkeypatch.setattr(planning, "rejudged", counted)
+    monkeypatch.setattr(planning, "judge_left", noted)
     taken(saved(plan_for(memory, declared("safe", retention_ms="1209600000"))), memory)
-    assert len(judged) == 1
     cut = saved(plan_for(memory, declared("cut", retention_ms=DAY), allow="Topic/cut:retention-cut"))
     taken(cut, memory)
-    assert len(judged) == 3, "the size of what would be lost is known by then"
+    assert [facts.sizes for facts in judged] == [{}, {topic("cut"): 0}]
 
 
 def said_safe(plan: Plan) -> Plan:
@@ -247,12 +247,12 @@ def test_the_brake_holds_for_a_plan_of_everything_and_not_for_a_part(memory: Mem
     desired = [declared(name, retention_ms=DAY if n < 6 else WEEK) for n, name in enumerate(names)]
     wide = Settings(rules=QUIET, limits=ProjectLimits(blast_radius=0.5))
     grants = (Grant.parse("destructive"),)
-    plan = saved(make_plan(Request(desired, allow=grants), memory, wide, None))
+    plan = saved(build_plan(Request(desired, allow=grants), memory, wide, None))
     assert {c.status for c in taken(plan, memory, settings=wide)[0].changes} == {Status.PLANNED}
     held = taken(plan, memory)[0]
     assert {c.status for c in held.changes} == {Status.REFUSED}
     assert (held.changes[0].reason or "").startswith("KF404: 6 of 12 topics (50 %)")
-    part = saved(make_plan(Request(desired, subset=True, allow=grants), memory, Settings(rules=QUIET), None))
+    part = saved(build_plan(Request(desired, subset=True, allow=grants), memory, Settings(rules=QUIET), None))
     assert part.subset
     assert {c.status for c in taken(part, memory)[0].changes} == {Status.PLANNED}
     assert narrow(plan, ["Topic/t00"]).subset

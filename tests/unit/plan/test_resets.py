@@ -232,7 +232,7 @@ def test_offsets_that_move_while_the_plan_is_made_are_told(
     def time_passes(_: float) -> None:
         cluster.commit("g", {("a", 0): 51})
 
-    monkeypatch.setattr("kafkaform.plan.planning.time.sleep", time_passes)
+    monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", time_passes)
     found = [note.code for note in reset(cluster, "earliest").plan.diagnostics]
     assert "KF407" in found
 

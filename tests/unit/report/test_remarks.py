@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_validation.analysis import remarks
+from spark_validation.analysis import sample_notes
 from spark_validation.windows import plan_windows
 from tests.support.skew_simulation import (
     SimulatedTopic,
@@ -19,7 +19,7 @@ from tests.support.skew_simulation import (
 def noted(topic: SimulatedTopic, records: int = 6_000) -> list[str]:
     plan = plan_windows(spans(topic), records=records, seed=1)
     tally, _ = sampled(topic, plan)
-    return [*remarks(tally, plan)]
+    return [*sample_notes(tally, plan)]
 
 
 def test_nothing_is_said_of_a_plain_topic() -> None:

@@ -46,7 +46,7 @@ SHOP = [
 
 
 def edges(graph: Graph) -> list[tuple[str, str, bool, bool | None, int | None]]:
-    return [(e.topic, e.group, e.declared, e.live, e.lag) for e in graph.edges]
+    return [(e.topic.name, e.reader.name, e.declared, e.live, e.lag) for e in graph.edges]
 
 
 def test_manifests_alone() -> None:

@@ -21,7 +21,7 @@ from kafkaform.core.kafka_configs import ConfigType
 from kafkaform.core.model import Desired, FieldValue, Observed, ResourceRef
 from kafkaform.core.operations import CreateTopic
 from kafkaform.core.printable import printable
-from kafkaform.plan.planner import diff
+from kafkaform.plan.planner import plan_from
 from tests.support.scenes import made, plan_for, topic
 from tests.support.strategies import hostile_text
 
@@ -250,7 +250,7 @@ def check_value(value: str, folder: Path) -> None:
     for text in (manifest.to_yaml(), *(() if beyond else (as_json,))):
         assert all(printable(line) == line for line in text.split("\n"))
         desired = read_back(text, folder)
-        plan = diff([desired], type(seen)({ref: one}, seen.inventory), facts)
+        plan = plan_from([desired], type(seen)({ref: one}, seen.inventory), facts)
         assert (plan.changes, plan.undeclared) == ((), ())
 
 

@@ -136,7 +136,7 @@ def test_each_diagnosis_has_its_sentence() -> None:
 
 
 def test_a_skew_by_bytes_is_in_the_headline() -> None:
-    heavy = replace(samples.balanced(), by_bytes=samples.spread([5 / 8, 1 / 8, 1 / 8, 1 / 8]))
+    heavy = replace(samples.balanced(), by_bytes=samples.imbalance([5 / 8, 1 / 8, 1 / 8, 1 / 8]))
     assert headline(heavy).endswith("has 1.02 times the mean by records, 2.50 by bytes.")
 
 

@@ -151,7 +151,7 @@ def test_the_suggestion_of_a_rule(name: str) -> None:
 
 def deletion(name: str) -> Plan:
     memory, desired = tombstone(name)
-    return planning.make_plan(planning.Request([desired]), memory, Settings(rules=QUIET), None)
+    return planning.build_plan(planning.Request([desired]), memory, Settings(rules=QUIET), None)
 
 
 def allowed(text: str) -> list[str]:

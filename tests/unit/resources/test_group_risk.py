@@ -28,7 +28,7 @@ from kafkaform.core.model import (
     Undeclared,
     Update,
 )
-from kafkaform.plan.planner import diff, plan_update
+from kafkaform.plan.planner import diff_update, plan_from, plan_of
 from kafkaform.plan.policy import Policy
 from kafkaform.report.markdown import render_markdown
 from kafkaform.report.text import render_plan
@@ -304,7 +304,7 @@ def test_fields_are_in_order_of_partition_number() -> None:
 
 def planned(state: Mapping[str, FieldValue] | None, seen: Observed | None, **intent: object) -> Plan:
     desired = Desired(REF, state, Intent(**intent))  # type: ignore[arg-type]
-    return diff([desired], Observation({REF: seen} if seen else {}), FACTS)
+    return plan_from([desired], Observation({REF: seen} if seen else {}), FACTS)
 
 
 START = {"config.consumer.session.timeout.ms": "50000", "offsets.orders": "earliest"}
@@ -429,7 +429,9 @@ def test_a_creation_reads_well() -> None:
 def test_a_reset_reads_well_in_the_order_of_partitions() -> None:
     seen = observed(live(orders=tuple(range(100, 112))))
     target = {f"offsets.orders:{n}": 0 if n else 5000 for n in range(12)}
-    plan = plan_update(Desired(REF, target), target, Observation({REF: seen}), FACTS, Policy())
+    observation = Observation({REF: seen})
+    difference = diff_update(Desired(REF, target), target, observation, FACTS)
+    plan = plan_of(difference, observation, FACTS, Policy())
     assert [change.status for change in plan.changes] == [Status.NEEDS_CONSENT]
     lines = [" ".join(line.split()) for line in render_plan(plan).plain.splitlines()]
     first = lines.index("offsets.orders:0 100 → 5000 destructive: offset-reset")

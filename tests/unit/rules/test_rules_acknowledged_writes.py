@@ -10,7 +10,7 @@ from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.settings import Settings
 from kafkaform.core.layout import Broker, Layout, PartitionState, Reassignment
 from kafkaform.core.model import Desired, Facts, FieldChange, FieldValue, Plan, PlannedChange, Status, Update
-from kafkaform.plan.planning import Request, make_plan
+from kafkaform.plan.planning import Request, build_plan
 from kafkaform.rules import Scene, Stage, check
 from tests.support.rule_scenes import only
 from tests.support.scenes import declared, made, topic
@@ -97,7 +97,7 @@ def test_what_is_refused_or_not_about_replicas_is_left_alone() -> None:
 
 
 def planned(memory: MemoryCluster, desired: Desired) -> Plan:
-    return make_plan(Request([desired]), memory, Settings(rules={"KF109": "off"}), None)
+    return build_plan(Request([desired]), memory, Settings(rules={"KF109": "off"}), None)
 
 
 def test_such_a_plan_is_refused() -> None:

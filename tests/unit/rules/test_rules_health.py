@@ -10,7 +10,7 @@ import pytest
 
 from kafkaform import rules
 from kafkaform.core.groups import Group, Member, Position
-from kafkaform.core.health import Health, Quorum, Voter
+from kafkaform.core.health import Health, LogDir, Quorum, Voter
 from kafkaform.core.layout import Broker, PartitionState
 from kafkaform.core.model import (
     Desired,
@@ -378,3 +378,26 @@ def test_a_running_reassignment() -> None:
         "a reassignment of 1 partition of 1 topic is running (a)"
     ]
     assert messages(SOUND, "KF309") == messages(replace(SOUND, reassigning=None), "KF309") == []
+
+
+# --- KF310 -----------------------------------------------------------------------------------------
+
+GIB = 1 << 30
+
+
+def test_a_volume_that_is_nearly_full_is_told_with_what_is_left() -> None:
+    full, enough = LogDir(2, "/data/b", 1000 * GIB, 99 * GIB), LogDir(2, "/data/a", 1000 * GIB, 100 * GIB)
+    assert messages(replace(SOUND, log_dirs=(enough, full)), "KF310") == [
+        "the volume of log directory /data/b of broker 2 is nearly full: 99.0 GiB (9.9%) of 1000.0 GiB free"
+    ]
+
+
+def test_a_log_directory_that_is_offline_is_told_as_such() -> None:
+    assert messages(replace(SOUND, log_dirs=(LogDir(3, "/data", None),)), "KF310") == [
+        "log directory /data of broker 3 is offline"
+    ]
+
+
+def test_brokers_that_tell_of_no_volume_trip_nothing() -> None:
+    assert messages(SOUND, "KF310") == []
+    assert messages(replace(SOUND, log_dirs=(LogDir(1, "/data", 0, 0),)), "KF310") == []

@@ -20,7 +20,7 @@ from kafkaform.config.manifests.structure import structure_problems
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.settings import Settings
 from kafkaform.core.errors import Problem
-from kafkaform.core.health import Health, Quorum
+from kafkaform.core.health import Health, LogDir, Quorum
 from kafkaform.core.layout import Broker, Layout, PartitionState
 from kafkaform.core.model import (
     Desired,
@@ -34,7 +34,7 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.schema_files import load_schema
-from kafkaform.plan.planning import Request, make_plan
+from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.notes import Ledger
 from kafkaform.report.notes import annotation as missing_annotation
 from kafkaform.report.page import Page
@@ -242,7 +242,7 @@ def starting(name: str, *others: Desired) -> Scene:
     memory = MemoryCluster()
     made(memory, "orders")
     refs = [topic("orders")]
-    changes = make_plan(Request(desired), memory, Settings(), None).changes
+    changes = build_plan(Request(desired), memory, Settings(), None).changes
     return Scene(desired, live=memory.observe(refs).resources, changes=changes)
 
 
@@ -385,6 +385,7 @@ SCENES: dict[str, list[Scene]] = {
         sick(health.part(0, 2)),
     ],
     "KF309": [sick(reassigning={("a", 0): (4,)})],
+    "KF310": [sick(log_dirs=(LogDir(1, "/data", 100, 9), LogDir(2, "/data", None)))],
     "KF401": [
         judged_as(
             "partition-increase",
@@ -591,7 +592,7 @@ def planned(file: Path, annotation: str) -> Plan:
     file.write_text(CUT.format(annotations=below), encoding="utf-8")
     (desired,) = load_all([file], [Context()])
     rest = dict.fromkeys(rules.RULES, "off")
-    return make_plan(Request(tuple(desired)), memory, Settings(rules=rest), None)
+    return build_plan(Request(tuple(desired)), memory, Settings(rules=rest), None)
 
 
 @pytest.mark.parametrize(
@@ -621,7 +622,7 @@ def test_a_consent_of_the_command_line_is_no_reason_for_a_manifest() -> None:
     made(memory, "a", retention_ms=str(DAY), min_insync_replicas="2")
     desired = declared("a", retention_ms="1", min_insync_replicas="1")
     request = Request((desired,), allow=(Grant.parse("Topic/a:min-isr-cut"),))
-    plan = make_plan(request, memory, Settings(rules=dict.fromkeys(rules.RULES, "off")), None)
+    plan = build_plan(request, memory, Settings(rules=dict.fromkeys(rules.RULES, "off")), None)
     (change,) = plan.changes
     line = missing_annotation(change, Ledger(plan).missing(change), Ledger(plan).given(change))
     assert line == f'{ANNOTATION}: "retention-cut from 1d: <why>"'

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_validation.analysis import ASSIGNORS, Group, analyse, assign, needed
-from spark_validation.key_counts import candidates
-from spark_validation.results import Estimate, Limits, Report, TopicResult, from_document, to_json
+from spark_validation.analysis import ASSIGNORS, ReaderGroup, analyse, assign, needed
+from spark_validation.key_counts import candidate_counts
+from spark_validation.results import Estimate, SkewLimits, SkewReport, TopicResult, from_document, to_json
 from spark_validation.windows import SamplePlan, plan_windows
 from tests.support.skew_simulation import (
     SimulatedTopic,
@@ -52,23 +52,23 @@ TOPICS = {
 
 
 def analysed(
-    topic: SimulatedTopic, records: int = 4_000, groups: Sequence[Group] = (), notes: Sequence[str] = ()
+    topic: SimulatedTopic, records: int = 4_000, groups: Sequence[ReaderGroup] = (), notes: Sequence[str] = ()
 ) -> tuple[TopicResult, SamplePlan]:
     plan = plan_windows(spans(topic), records=records, seed=1)
-    tally, layout = sampled(topic, plan, candidates(topic.partitions, ()))
-    limits = Limits()
-    result = analyse("orders", tally, plan, layout, mode="sample", limits=limits, groups=groups, notes=notes)
+    counts, layout = sampled(topic, plan, candidate_counts(topic.partitions, ()))
+    limits = SkewLimits()
+    result = analyse("orders", counts, plan, layout, mode="sample", limits=limits, groups=groups, notes=notes)
     return result, plan
 
 
-def report(result: TopicResult) -> Report:
-    return Report("1.0", None, None, "2026-11-01T00:00:00Z", (result,))
+def report(result: TopicResult) -> SkewReport:
+    return SkewReport("1.0", None, None, "2026-11-01T00:00:00Z", (result,))
 
 
 @pytest.mark.parametrize("name", TOPICS)
 @pytest.mark.parametrize("records", [4_000, 40_000])
 def test_every_topic_gets_a_diagnosis_and_finite_figures(name: str, records: int) -> None:
-    result, _ = analysed(TOPICS[name], records, groups=(Group("g", "range", 5),))
+    result, _ = analysed(TOPICS[name], records, groups=(ReaderGroup("g", "range", 5),))
     to_json(report(result))  # refuses what is not finite
     assert result.diagnosis == result.causes[0].name
     for estimate in (result.distinct_keys, result.null_key_share, *(p.share for p in result.partitions)):
@@ -77,12 +77,12 @@ def test_every_topic_gets_a_diagnosis_and_finite_figures(name: str, records: int
 
 @pytest.mark.parametrize("name", ["uniform", "few keys", "compacted"])
 def test_a_result_comes_back_from_json(name: str) -> None:
-    found = report(analysed(TOPICS[name], groups=(Group("g", "sticky", 4),))[0])
+    found = report(analysed(TOPICS[name], groups=(ReaderGroup("g", "sticky", 4),))[0])
     assert from_document(json.loads(to_json(found))) == found
 
 
 def test_an_empty_topic_is_empty_and_nothing_of_it_is_estimated() -> None:
-    result, _ = analysed(TOPICS["empty"], groups=(Group("g", "range", 2),))
+    result, _ = analysed(TOPICS["empty"], groups=(ReaderGroup("g", "range", 2),))
     nothing = Estimate.exact(0.0)
     assert result.diagnosis == "empty"
     assert result.distinct_keys == result.null_key_share == nothing
@@ -114,7 +114,9 @@ def test_partitioners_are_those_that_placed_the_keys() -> None:
 
 
 def test_members_of_groups_get_their_shares() -> None:
-    result, _ = analysed(TOPICS["hot key"], groups=(Group("a", "range", 3), Group("b", "roundrobin", 20)))
+    result, _ = analysed(
+        TOPICS["hot key"], groups=(ReaderGroup("a", "range", 3), ReaderGroup("b", "roundrobin", 20))
+    )
     assert [group.name for group in result.groups] == ["a", "b"]
     assert sum(member.share for member in result.groups[0].members) == pytest.approx(1.0)
     assert sum(not member.partitions for member in result.groups[1].members) == 8
@@ -122,7 +124,7 @@ def test_members_of_groups_get_their_shares() -> None:
 
 def test_every_candidate_is_a_what_if() -> None:
     result, _ = analysed(TOPICS["uniform"])
-    assert [one.partitions for one in result.what_if] == [*candidates(12, ())]
+    assert [one.partitions for one in result.what_if] == [*candidate_counts(12, ())]
 
 
 def test_a_larger_sample_reaches_the_precision_that_is_wanted() -> None:
@@ -169,43 +171,43 @@ SHARES = [0.4, 0.3, 0.1, 0.1, 0.1]
     ],
 )
 def test_partitions_are_given_as_the_assignor_does(assignor: str, given_: list[tuple[int, ...]]) -> None:
-    found = assign(Group("checkout", assignor, 3), SHARES)
+    found = assign(ReaderGroup("checkout", assignor, 3), SHARES)
     assert (found.name, found.assignor) == ("checkout", assignor)
     assert [member.partitions for member in found.members] == given_
 
 
 def test_the_busiest_member_is_set_against_the_mean() -> None:
-    by_range = assign(Group("g", "range", 3), SHARES)
+    by_range = assign(ReaderGroup("g", "range", 3), SHARES)
     assert [member.share for member in by_range.members] == pytest.approx([0.7, 0.2, 0.1])
     assert by_range.max_mean_ratio == pytest.approx(2.1)
-    assert assign(Group("g", "roundrobin", 3), SHARES).max_mean_ratio == pytest.approx(1.5)
+    assert assign(ReaderGroup("g", "roundrobin", 3), SHARES).max_mean_ratio == pytest.approx(1.5)
 
 
 def test_more_members_than_partitions_leave_some_idle() -> None:
-    found = assign(Group("g", "range", 8), SHARES)
+    found = assign(ReaderGroup("g", "range", 8), SHARES)
     assert [member.partitions for member in found.members[4:]] == [(4,), (), (), ()]
     assert found.max_mean_ratio == pytest.approx(0.4 * 8)
 
 
 def test_an_empty_topic_gives_nothing_to_anybody() -> None:
-    assert assign(Group("g", "range", 2), [0.0, 0.0]).max_mean_ratio == 0.0
+    assert assign(ReaderGroup("g", "range", 2), [0.0, 0.0]).max_mean_ratio == 0.0
 
 
 def test_an_unknown_assignor_is_named() -> None:
     with pytest.raises(ValueError, match=r"group g: assignor 'com\.acme\.Own' is not known"):
-        assign(Group("g", "com.acme.Own", 2), SHARES)
+        assign(ReaderGroup("g", "com.acme.Own", 2), SHARES)
 
 
 def test_a_group_without_members_is_refused() -> None:
     with pytest.raises(ValueError, match="group g: it needs at least one member"):
-        assign(Group("g", "range", 0), SHARES)
+        assign(ReaderGroup("g", "range", 0), SHARES)
 
 
 @given(st.sampled_from(sorted(ASSIGNORS)), st.integers(1, 200), st.integers(1, 200))
 def test_every_partition_has_one_member_and_counts_differ_by_one(
     assignor: str, partitions: int, members: int
 ) -> None:
-    found = assign(Group("g", assignor, members), [1 / partitions] * partitions)
+    found = assign(ReaderGroup("g", assignor, members), [1 / partitions] * partitions)
     dealt = [partition for member in found.members for partition in member.partitions]
     counts = [len(member.partitions) for member in found.members]
     assert sorted(dealt) == list(range(partitions))

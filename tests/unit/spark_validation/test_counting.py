@@ -13,19 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_validation import counting
-from spark_validation.key_counts import HOT_BY_BYTES, HOT_KEYS, Layout, pack
+from spark_validation.key_counts import HOT_BY_BYTES, HOT_KEYS, CountsLayout, pack
 from tests.support.skew_records import SCHEMA, Record, assert_same, batches, count, counted, is_empty
 
 
 @st.composite
-def samples(draw: st.DrawFn) -> tuple[list[Record], Layout]:
+def samples(draw: st.DrawFn) -> tuple[list[Record], CountsLayout]:
     """Records of at most 25 keys, so that all of them are looked at one by one, and of distinct times."""
-    partitions, slices = draw(st.integers(1, 7)), draw(st.integers(1, 5))
-    layout = Layout(
+    partitions, replicates = draw(st.integers(1, 7)), draw(st.integers(1, 5))
+    layout = CountsLayout(
         partitions,
-        slices,
+        replicates,
         weights=tuple(draw(st.lists(st.floats(1, 50), min_size=partitions, max_size=partitions))),
-        census=tuple(draw(st.lists(st.booleans(), min_size=partitions, max_size=partitions))),
+        read_whole=tuple(draw(st.lists(st.booleans(), min_size=partitions, max_size=partitions))),
         candidates=tuple(draw(st.sets(st.integers(1, 20), max_size=3))),
         keep_keys=draw(st.booleans()),
     )
@@ -34,7 +34,7 @@ def samples(draw: st.DrawFn) -> tuple[list[Record], Layout]:
         st.lists(
             st.tuples(
                 st.integers(0, partitions - 1),
-                st.integers(0, slices - 1),
+                st.integers(0, replicates - 1),
                 st.sampled_from(keys),
                 st.integers(0, 10**7),
             ),
@@ -47,19 +47,19 @@ def samples(draw: st.DrawFn) -> tuple[list[Record], Layout]:
 
 @given(samples(), st.integers(1, 60))
 def test_the_counts_are_those_of_a_slow_and_plain_count(
-    sample: tuple[list[Record], Layout], batch_size: int
+    sample: tuple[list[Record], CountsLayout], batch_size: int
 ) -> None:
     records, layout = sample
     assert_same(count(batches(records, batch_size), layout), counted(records, layout))
 
 
-def drawn(number: int, keys: int, layout: Layout, seed: int = 5) -> list[Record]:
+def drawn(number: int, keys: int, layout: CountsLayout, seed: int = 5) -> list[Record]:
     """Records with a key of `keys`, one of ten without; the first key has about a third."""
     place = random.Random(seed)
     return [
         Record(
             place.randrange(layout.partitions),
-            place.randrange(layout.slices),
+            place.randrange(layout.replicates),
             None if place.random() < 0.1 else b"k%d" % (place.randrange(keys) * (place.random() > 0.3)),
             place.randrange(500),
             at,
@@ -68,7 +68,7 @@ def drawn(number: int, keys: int, layout: Layout, seed: int = 5) -> list[Record]
     ]
 
 
-LAYOUT = Layout(6, 4, (1.0, 2.0, 1.0, 3.5, 2.0, 1.0), (True, False) * 3, (6, 9, 12))
+LAYOUT = CountsLayout(6, 4, (1.0, 2.0, 1.0, 3.5, 2.0, 1.0), (True, False) * 3, (6, 9, 12))
 
 
 def test_counts_are_the_same_however_often_the_rows_are_grouped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,17 +110,17 @@ def test_no_records_count_nothing() -> None:
 
 def test_records_without_a_key_are_counted_alone() -> None:
     records = [Record(n % 6, n % 4, None, 7, n) for n in range(120)]
-    tally = count(batches(records), LAYOUT)
-    assert_same(tally, counted(records, LAYOUT))
-    assert tally.null_records.sum() == 120
-    assert tally.distinct == 0
-    assert not tally.fits.any()
+    counts = count(batches(records), LAYOUT)
+    assert_same(counts, counted(records, LAYOUT))
+    assert counts.null_records.sum() == 120
+    assert counts.distinct == 0
+    assert not counts.fits.any()
 
 
 def test_an_empty_key_is_a_key() -> None:
     records = [Record(0, 0, b"", 7, 1), Record(0, 0, None, 7, 2)]
-    tally = count(batches(records), LAYOUT)
-    assert (tally.distinct, tally.null_records.sum(), tally.hot[0].length) == (1, 1, 0)
+    counts = count(batches(records), LAYOUT)
+    assert (counts.distinct, counts.null_records.sum(), counts.hot[0].length) == (1, 1, 0)
 
 
 def test_keys_leave_only_where_they_may() -> None:
@@ -130,40 +130,40 @@ def test_keys_leave_only_where_they_may() -> None:
 
 
 def test_of_many_keys_those_with_most_records_or_bytes_are_kept() -> None:
-    layout = Layout(1, 1, (1.0,), (True,))
+    layout = CountsLayout(1, 1, (1.0,), (True,))
     frequent = [Record(0, 0, b"f%d" % k, 1, 0) for k in range(200) for _ in range(k + 2)]
     heavy = [Record(0, 0, b"h%d" % k, 10_000 + k, 0) for k in range(100)]
-    tally = count(batches(frequent + heavy), layout)
-    records = [int(key.records.sum()) for key in tally.hot]
+    counts = count(batches(frequent + heavy), layout)
+    records = [int(key.records.sum()) for key in counts.hot]
     assert records[:HOT_KEYS] == list(range(201, 201 - HOT_KEYS, -1))
-    sizes = sorted((int(key.bytes.sum()) for key in tally.hot), reverse=True)
+    sizes = sorted((int(key.bytes.sum()) for key in counts.hot), reverse=True)
     assert sizes[:HOT_BY_BYTES] == list(range(10_099, 10_099 - HOT_BY_BYTES, -1))
-    assert len(tally.hot) == HOT_KEYS + HOT_BY_BYTES
+    assert len(counts.hot) == HOT_KEYS + HOT_BY_BYTES
 
 
 def test_among_equal_keys_the_order_of_arrival_does_not_choose() -> None:
-    layout = Layout(1, 1, (1.0,), (True,))
+    layout = CountsLayout(1, 1, (1.0,), (True,))
     records = [Record(0, 0, b"k%d" % k, 1, 0) for k in range(1_000)] + [Record(0, 0, b"more", 1, 0)] * 2
-    tally = count(batches(records), layout)
-    assert [int(key.records.sum()) for key in tally.hot[:2]] == [2, 1]
+    counts = count(batches(records), layout)
+    assert [int(key.records.sum()) for key in counts.hot[:2]] == [2, 1]
     random.Random(3).shuffle(records)
-    assert_same(count(batches(records), layout), tally)
+    assert_same(count(batches(records), layout), counts)
 
 
 def test_weights_decide_which_keys_are_most_frequent() -> None:
-    layout = Layout(2, 1, (1.0, 100.0), (True, False))
+    layout = CountsLayout(2, 1, (1.0, 100.0), (True, False))
     records = [Record(0, 0, b"read whole", 1, 0)] * 50 + [Record(1, 0, b"sampled", 1, 0)] * 2
     lengths = [key.length for key in count(batches(records), layout).hot]
     assert lengths == [len(b"sampled"), len(b"read whole")]
 
 
-def arrays(number: int, keys: Any, layout: Layout, begin: int) -> Any:
+def arrays(number: int, keys: Any, layout: CountsLayout, begin: int) -> Any:
     """A batch of `number` records, made without a Python object for each."""
     place = np.arange(begin, begin + number)
     return pa.RecordBatch.from_arrays(
         [
             pa.array((place % layout.partitions).astype(np.int32)),
-            pa.array((place % layout.slices).astype(np.int32)),
+            pa.array((place % layout.replicates).astype(np.int32)),
             pa.array(keys(place)).cast(pa.string()).cast(pa.binary()),
             pa.array(np.full(number, 100)),
             pa.array(place),
@@ -194,15 +194,15 @@ def test_memory_grows_with_keys_and_not_with_records(
     def key(at: Any) -> Any:
         return np.where(at % 10 < 3, 0, at % 50)
 
-    tally = count((arrays(20_000, key, LAYOUT, batch * 20_000) for batch in range(100)), LAYOUT)
-    assert tally.records.sum() == 2_000_000
-    assert tally.hot[0].records.sum() == 2_000_000 * 3 // 10
+    counts = count((arrays(20_000, key, LAYOUT, batch * 20_000) for batch in range(100)), LAYOUT)
+    assert counts.records.sum() == 2_000_000
+    assert counts.hot[0].records.sum() == 2_000_000 * 3 // 10
     # Two million of these records are 90 MB.
     assert peak() < 30e6
 
 
-def test_a_million_keys_leave_a_small_tally(peak: Callable[[], int]) -> None:
-    tally = count((arrays(50_000, lambda at: at, LAYOUT, b * 50_000) for b in range(20)), LAYOUT)
-    assert tally.distinct == 1_000_000
+def test_a_million_keys_leave_small_counts(peak: Callable[[], int]) -> None:
+    counts = count((arrays(50_000, lambda at: at, LAYOUT, b * 50_000) for b in range(20)), LAYOUT)
+    assert counts.distinct == 1_000_000
     assert peak() < 200e6
-    assert len(pack(tally)) < 150_000
+    assert len(pack(counts)) < 150_000

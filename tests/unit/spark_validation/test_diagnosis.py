@@ -10,8 +10,8 @@ import pytest
 
 from spark_validation.analysis import analyse
 from spark_validation.hashing import PARTITIONERS, Int64s, Keys
-from spark_validation.observation import BALANCED_RATIO
-from spark_validation.results import Limits, TopicResult
+from spark_validation.results import SkewLimits, TopicResult
+from spark_validation.sampled_topic import BALANCED_RATIO
 from spark_validation.windows import Span, plan_windows
 from tests.support.skew_simulation import (
     NULL,
@@ -44,8 +44,10 @@ SEEDS = (0, *(pytest.param(seed, marks=pytest.mark.nightly("more topics and samp
 
 def analysed(topic: SimulatedTopic, records: int = FULL, seed: int = 0) -> TopicResult:
     count = topic.partitions
-    tally, plan, layout = drawn(topic, records=records, seed=seed, candidates=(count, 2 * count))
-    return analyse("orders", tally, plan, layout, mode="full" if plan.full else "sample", limits=Limits())
+    counts, plan, layout = drawn(topic, records=records, seed=seed, candidates=(count, 2 * count))
+    return analyse(
+        "orders", counts, plan, layout, mode="full" if plan.full else "sample", limits=SkewLimits()
+    )
 
 
 def names(result: TopicResult) -> tuple[str, ...]:
@@ -116,7 +118,7 @@ KNOWN: dict[str, tuple[Callable[[int], SimulatedTopic], str]] = {
     "only old records": (lambda seed: repartitioned(MANY, KEYS, at=1.0, seed=seed), "repartitioned"),
     "a faint burst": (
         lambda seed: bursts(MANY, KEYS, stretches=1, length=0.05, within=0.02, seed=seed), "balanced"),
-    "uneven sizes": (lambda seed: with_sizes(uniform(MANY, KEYS, seed=seed), spread=1.5), "balanced"),
+    "uneven sizes": (lambda seed: with_sizes(uniform(MANY, KEYS, seed=seed), sigma=1.5), "balanced"),
 }  # fmt: skip
 
 
@@ -211,8 +213,8 @@ def test_partitions_of_which_retention_keeps_unequal_times_do_not_burst(keep: in
     kept = [Span(number, max(0, end - keep), end) for number, end in enumerate(topic.ends)]
     for records in (FULL, 20_000):
         plan = plan_windows(kept, records=records, seed=1)
-        tally, layout = sampled(topic, plan)
-        result = analyse("orders", tally, plan, layout, mode="sample", limits=Limits())
+        counts, layout = sampled(topic, plan)
+        result = analyse("orders", counts, plan, layout, mode="sample", limits=SkewLimits())
         assert names(result) == ("balanced",)
 
 

@@ -36,12 +36,12 @@ from tests.support.skew_simulation import (
 
 def test_records_of_a_partition_are_its_offsets_where_every_offset_has_one() -> None:
     topic = zipf(60_000)
-    tally, plan, _ = drawn(topic, records=6_000)
-    found = estimates.partitions(tally, plan, Weighting.of(plan))
+    counts, plan, _ = drawn(topic, records=6_000)
+    found = estimates.partitions(counts, plan, Weighting.of(plan))
     assert [one.records for one in found] == [Estimate.exact(float(n)) for n in topic.records]
     assert [one.share.value for one in found] == pytest.approx((topic.records / 60_000).tolist())
     assert all(one.share.low == one.share.high for one in found)
-    assert [one.sampled_records for one in found] == tally.records.sum(axis=1).tolist()
+    assert [one.sampled_records for one in found] == counts.records.sum(axis=1).tolist()
     assert [(one.log_records, one.log_bytes) for one in found] == [
         (int(n), int(size)) for n, size in zip(topic.records, topic.bytes, strict=True)
     ]
@@ -49,8 +49,8 @@ def test_records_of_a_partition_are_its_offsets_where_every_offset_has_one() -> 
 
 def test_records_of_a_compacted_partition_are_estimated() -> None:
     topic = compacted(uniform(60_000), kept=0.6)
-    tally, plan, _ = drawn(topic, records=12_000)
-    found = estimates.partitions(tally, plan, Weighting.of(plan))
+    counts, plan, _ = drawn(topic, records=12_000)
+    found = estimates.partitions(counts, plan, Weighting.of(plan))
     inside = [one.records.low <= n <= one.records.high for one, n in zip(found, topic.records, strict=True)]
     assert sum(inside) >= 10
     assert all(one.sampled_records < one.records.value < one.log_records for one in found)
@@ -68,8 +68,8 @@ def test_a_window_without_a_record_leaves_room_for_some() -> None:
         offsets=(topic.codes[0][:0],),
     )
     plan = plan_windows(spans(topic), records=2_000, seed=0)
-    tally, _ = sampled(gone, plan)
-    (found,) = estimates.partitions(tally, plan, Weighting.of(plan))
+    counts, _ = sampled(gone, plan)
+    (found,) = estimates.partitions(counts, plan, Weighting.of(plan))
     assert (found.records.value, found.records.low) == (0.0, 0.0)
     assert 0 < found.records.high < 20_000
     assert found.share == found.byte_share == found.bytes == Estimate.exact(0.0)
@@ -77,15 +77,15 @@ def test_a_window_without_a_record_leaves_room_for_some() -> None:
 
 def test_everything_is_exact_when_everything_was_read() -> None:
     topic = with_sizes(null_keys(30_000))
-    tally, plan, _ = drawn(topic, records=30_000, candidates=(24,))
+    counts, plan, _ = drawn(topic, records=30_000, candidates=(24,))
     weighting = Weighting.of(plan)
-    found = estimates.partitions(tally, plan, weighting)
+    found = estimates.partitions(counts, plan, weighting)
     assert [one.bytes for one in found] == [Estimate.exact(float(n)) for n in topic.bytes]
     assert [one.records for one in found] == [Estimate.exact(float(n)) for n in topic.records]
-    assert estimates.null_share(tally, weighting) == Estimate.exact(topic.share(NULL))
-    for key in estimates.hot_keys(tally, weighting):
+    assert estimates.null_share(counts, weighting) == Estimate.exact(topic.share(NULL))
+    for key in estimates.hot_keys(counts, weighting):
         assert key.share.low == key.share.value == key.share.high
-    found_24 = estimates.what_if(24, tally.placements[24], tally, weighting).max_mean_ratio
+    found_24 = estimates.what_if(24, counts.placements[24], counts, weighting).max_mean_ratio
     assert found_24.value == pytest.approx(topic.ratio_on(24))
     assert found_24.low == found_24.value == found_24.high
 
@@ -93,29 +93,29 @@ def test_everything_is_exact_when_everything_was_read() -> None:
 def test_a_short_partition_that_was_read_whole_is_exact_in_a_sample() -> None:
     codes = np.concatenate((np.zeros(50_000, np.int64), np.ones(60, np.int64)))
     topic = with_sizes(produced(codes, [b"a", b"c"], 12))
-    tally, plan, _ = drawn(topic, records=5_000)
+    counts, plan, _ = drawn(topic, records=5_000)
     short = int(np.flatnonzero(topic.records == 60)[0])
-    found = estimates.partitions(tally, plan, Weighting.of(plan))[short]
+    found = estimates.partitions(counts, plan, Weighting.of(plan))[short]
     assert found.bytes == Estimate.exact(float(topic.bytes[short]))
     assert found.sampled_records == 60
 
 
 def test_null_share_of_a_topic_without_null_keys_is_0_with_a_doubt() -> None:
-    tally, plan, _ = drawn(uniform(60_000), records=6_000)
-    found = estimates.null_share(tally, Weighting.of(plan))
+    counts, plan, _ = drawn(uniform(60_000), records=6_000)
+    found = estimates.null_share(counts, Weighting.of(plan))
     assert (found.value, found.low) == (0.0, 0.0)
     assert 0.0 < found.high < 0.05
 
 
 def test_the_hottest_key_comes_first_with_its_hash_and_place() -> None:
     topic = hot_key(60_000, share=0.3)
-    tally, plan, _ = drawn(topic, records=6_000)
-    first, *others = estimates.hot_keys(tally, Weighting.of(plan))
+    counts, plan, _ = drawn(topic, records=6_000)
+    first, *others = estimates.hot_keys(counts, Weighting.of(plan))
     assert first.key_hash == hashlib.sha256(b"customer-0").hexdigest()[:12]
     assert (first.key_length, first.key) == (10, None)
     assert first.share.low < topic.share(0) < first.share.high
     assert first.partitions == (int(topic.records.argmax()),)
-    assert first.slices_seen == plan.slices
+    assert first.slices_seen == plan.replicates
     assert 1.0 <= first.peak < 1.2
     assert len(others) == 19
     assert all(first.share.value > key.share.value for key in others)
@@ -125,17 +125,17 @@ def test_a_key_with_few_large_records_is_among_the_hot_ones() -> None:
     topic = hot_key(60_000, share=0.002)
     sizes = tuple(np.where(codes == 0, 100_000, 100) for codes in topic.codes)
     topic = replace(topic, sizes=sizes)
-    tally, plan, _ = drawn(topic, records=6_000)
+    counts, plan, _ = drawn(topic, records=6_000)
     wanted = hashlib.sha256(b"customer-0").hexdigest()[:12]
-    (found,) = (key for key in estimates.hot_keys(tally, Weighting.of(plan)) if key.key_hash == wanted)
+    (found,) = (key for key in estimates.hot_keys(counts, Weighting.of(plan)) if key.key_hash == wanted)
     assert found.byte_share.value > 0.4
     assert found.share.value < 0.01
 
 
 def test_a_key_that_comes_in_bursts_has_a_peak() -> None:
-    tally, plan, _ = drawn(bursts(100_000, stretches=2), records=10_000, seed=3)
-    first = estimates.hot_keys(tally, Weighting.of(plan))[0]
-    assert first.slices_seen < plan.slices
+    counts, plan, _ = drawn(bursts(100_000, stretches=2), records=10_000, seed=3)
+    first = estimates.hot_keys(counts, Weighting.of(plan))[0]
+    assert first.slices_seen < plan.replicates
     assert first.peak > 2.0
 
 
@@ -150,9 +150,10 @@ def test_a_key_is_text_only_where_it_may_be_shown() -> None:
 
 def test_a_multiple_of_the_count_moves_keys_only_to_new_partitions() -> None:
     topic = uniform(60_000)
-    tally, plan, _ = drawn(topic, records=6_000, candidates=(12, 24, 36))
+    counts, plan, _ = drawn(topic, records=6_000, candidates=(12, 24, 36))
     same, double, triple = (
-        estimates.what_if(count, tally.placements[count], tally, Weighting.of(plan)) for count in (12, 24, 36)
+        estimates.what_if(count, counts.placements[count], counts, Weighting.of(plan))
+        for count in (12, 24, 36)
     )
     assert (same.keys_moved, same.records_moved) == (0.0, Estimate.exact(0.0))
     assert same.max_mean_ratio.value == pytest.approx(topic.ratio())
@@ -163,9 +164,9 @@ def test_a_multiple_of_the_count_moves_keys_only_to_new_partitions() -> None:
 
 def test_more_partitions_do_not_help_against_one_hot_key() -> None:
     topic = hot_key(60_000, share=0.3)
-    tally, plan, _ = drawn(topic, records=6_000, candidates=(12, 48))
+    counts, plan, _ = drawn(topic, records=6_000, candidates=(12, 48))
     now, later = (
-        estimates.what_if(count, tally.placements[count], tally, Weighting.of(plan)) for count in (12, 48)
+        estimates.what_if(count, counts.placements[count], counts, Weighting.of(plan)) for count in (12, 48)
     )
     assert later.max_mean_ratio.low > 2 * now.max_mean_ratio.high
     assert later.max_mean_ratio.value == pytest.approx(topic.ratio_on(48), rel=0.1)
@@ -173,28 +174,28 @@ def test_more_partitions_do_not_help_against_one_hot_key() -> None:
 
 def test_records_without_a_key_are_spread_evenly_over_other_partitions() -> None:
     topic = null_keys(60_000, 3, share=0.8)
-    tally, plan, _ = drawn(topic, records=6_000, candidates=(24,))
-    found = estimates.what_if(24, tally.placements[24], tally, Weighting.of(plan)).max_mean_ratio
+    counts, plan, _ = drawn(topic, records=6_000, candidates=(24,))
+    found = estimates.what_if(24, counts.placements[24], counts, Weighting.of(plan)).max_mean_ratio
     assert found.low < topic.ratio_on(24) < found.high
     assert found.value < 24 / 3
 
 
 def test_keys_that_were_placed_on_fewer_partitions_move_even_on_the_present_count() -> None:
-    tally, plan, _ = drawn(repartitioned(60_000, keys=500), records=60_000, candidates=(12,))
-    found = estimates.what_if(12, tally.placements[12], tally, Weighting.of(plan))
+    counts, plan, _ = drawn(repartitioned(60_000, keys=500), records=60_000, candidates=(12,))
+    found = estimates.what_if(12, counts.placements[12], counts, Weighting.of(plan))
     assert found.max_mean_ratio.value < 1.5
     assert found.keys_moved < 0.05
 
 
 def test_an_empty_topic_has_zeros() -> None:
-    tally, plan, _ = drawn(empty(), records=100, candidates=(6,))
+    counts, plan, _ = drawn(empty(), records=100, candidates=(6,))
     weighting, nothing = Weighting.of(plan), Estimate.exact(0.0)
-    assert estimates.null_share(tally, weighting) == nothing
-    assert estimates.hot_keys(tally, weighting) == ()
-    found = estimates.what_if(6, tally.placements[6], tally, weighting)
+    assert estimates.null_share(counts, weighting) == nothing
+    assert estimates.hot_keys(counts, weighting) == ()
+    found = estimates.what_if(6, counts.placements[6], counts, weighting)
     assert (found.max_mean_ratio, found.byte_max_mean_ratio, found.records_moved) == (nothing,) * 3
     assert found.keys_moved == 0.0
-    for one in estimates.partitions(tally, plan, weighting):
+    for one in estimates.partitions(counts, plan, weighting):
         assert one.records == one.share == one.bytes == one.byte_share == nothing
 
 
@@ -202,8 +203,8 @@ def test_an_empty_topic_has_zeros() -> None:
 
 
 def estimate(topic: SimulatedTopic, records: int, seed: int = 0) -> tuple[Estimate, int]:
-    tally, plan, _ = drawn(topic, records=records, seed=seed)
-    return distinct_keys(tally, Weighting.of(plan)), tally.distinct
+    counts, plan, _ = drawn(topic, records=records, seed=seed)
+    return distinct_keys(counts, Weighting.of(plan)), counts.distinct
 
 
 def test_a_topic_that_was_read_whole_has_as_many_as_were_counted() -> None:
@@ -247,9 +248,9 @@ def test_records_without_a_key_are_no_key() -> None:
 
 
 def test_a_sample_of_nobody_knows_what_has_a_finite_interval() -> None:
-    tally, plan, _ = drawn(uniform(100_000, 5_000), records=10_000)
-    found = distinct_keys(tally, replace(Weighting.of(plan), fraction=0.0))
-    assert tally.distinct < found.low < 5_000 < found.high < 20_000
+    counts, plan, _ = drawn(uniform(100_000, 5_000), records=10_000)
+    found = distinct_keys(counts, replace(Weighting.of(plan), fraction=0.0))
+    assert counts.distinct < found.low < 5_000 < found.high < 20_000
 
 
 def test_an_empty_topic_has_none() -> None:

@@ -10,19 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_validation.imbalance import gini, max_mean_ratio, redundancy, spread, variation
-from spark_validation.intervals import Replicated, Weighting
-from spark_validation.results import Estimate, Spread
+from spark_validation.imbalance import (
+    coefficient_of_variation,
+    gini,
+    max_mean_ratio,
+    measure_imbalance,
+    redundancy,
+)
+from spark_validation.intervals import ReplicatedTotals, Weighting
+from spark_validation.results import Estimate, Imbalance
 from tests.support.skew_simulation import drawn, uniform, with_sizes
 
 
-def known(*totals: float) -> Replicated:
+def known(*totals: float) -> ReplicatedTotals:
     """Partitions that were read whole."""
-    return Replicated.of(np.zeros((len(totals), 4)), np.array(totals), 1.0)
+    return ReplicatedTotals.of(np.zeros((len(totals), 4)), np.array(totals), 1.0)
 
 
 def test_equal_partitions_are_even_in_every_way() -> None:
-    found = spread(known(5, 5, 5, 5))
+    found = measure_imbalance(known(5, 5, 5, 5))
     assert found.max_mean_ratio == Estimate.exact(1.0)
     assert found.cv == Estimate.exact(0.0)
     assert found.gini == Estimate.exact(0.0)
@@ -31,7 +37,7 @@ def test_equal_partitions_are_even_in_every_way() -> None:
 
 
 def test_one_partition_with_everything_is_as_uneven_as_can_be() -> None:
-    found = spread(known(0, 0, 8, 0))
+    found = measure_imbalance(known(0, 0, 8, 0))
     assert found.max_mean_ratio == Estimate.exact(4.0)
     assert found.cv == Estimate.exact(math.sqrt(3))
     assert found.gini.value == pytest.approx(3 / 4)
@@ -42,7 +48,7 @@ def test_one_partition_with_everything_is_as_uneven_as_can_be() -> None:
 def test_statistics_are_those_of_a_count_by_hand() -> None:
     totals = np.array([1.0, 2.0, 3.0, 6.0])
     shares = totals / 12
-    assert float(variation(totals)) == pytest.approx(math.sqrt(3.5) / 3)
+    assert float(coefficient_of_variation(totals)) == pytest.approx(math.sqrt(3.5) / 3)
     pairs = np.abs(totals[:, None] - totals).sum()
     assert float(gini(totals)) == pytest.approx(pairs / (2 * 16 * 3))
     shannon = -float((shares * np.log(shares)).sum())
@@ -50,28 +56,30 @@ def test_statistics_are_those_of_a_count_by_hand() -> None:
 
 
 def test_a_single_partition_is_even() -> None:
-    found = spread(known(7))
+    found = measure_imbalance(known(7))
     assert found.max_mean_ratio == Estimate.exact(1.0)
     assert found.entropy == Estimate.exact(1.0)
     assert found.gini == Estimate.exact(0.0)
 
 
 def test_nothing_has_no_spread() -> None:
-    assert {getattr(spread(known(0, 0)), field.name) for field in fields(Spread)} == {Estimate.exact(0.0)}
+    assert {getattr(measure_imbalance(known(0, 0)), field.name) for field in fields(Imbalance)} == {
+        Estimate.exact(0.0)
+    }
     assert max_mean_ratio(known(0, 0)) == Estimate.exact(0.0)
 
 
 def test_records_of_partitions_are_known_from_offsets_even_in_a_sample() -> None:
     topic = uniform(60_000)
-    tally, plan, _ = drawn(topic, records=6_000)
-    found = spread(Weighting.of(plan).by_partition(tally.records))
+    counts, plan, _ = drawn(topic, records=6_000)
+    found = measure_imbalance(Weighting.of(plan).by_partition(counts.records))
     assert found.max_mean_ratio.value == pytest.approx(topic.ratio())
     assert found.max_mean_ratio.low == found.max_mean_ratio.high == found.max_mean_ratio.value
 
 
 def test_bytes_of_partitions_are_estimated() -> None:
-    tally, plan, _ = drawn(with_sizes(uniform(60_000)), records=6_000)
-    found = spread(Weighting.of(plan).by_partition(tally.bytes))
+    counts, plan, _ = drawn(with_sizes(uniform(60_000)), records=6_000)
+    found = measure_imbalance(Weighting.of(plan).by_partition(counts.bytes))
     assert found.max_mean_ratio.low < found.max_mean_ratio.value < found.max_mean_ratio.high
 
 
@@ -82,9 +90,9 @@ def test_bytes_of_partitions_are_estimated() -> None:
         )
     )
 )
-def test_every_figure_is_finite_and_in_its_range(slices: list[list[int]]) -> None:
-    totals = Replicated.of(np.array(slices, dtype=np.float64), np.zeros(len(slices)), 0.1)
-    found, most = spread(totals), len(slices)
+def test_every_figure_is_finite_and_in_its_range(replicates: list[list[int]]) -> None:
+    totals = ReplicatedTotals.of(np.array(replicates, dtype=np.float64), np.zeros(len(replicates)), 0.1)
+    found, most = measure_imbalance(totals), len(replicates)
     ranges = {"max_mean_ratio": most, "cv": math.inf, "gini": 1, "entropy": 1, "effective_parallelism": most}
     for name, high in ranges.items():
         one: Estimate = getattr(found, name)

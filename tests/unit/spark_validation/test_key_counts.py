@@ -15,10 +15,10 @@ from spark_validation.key_counts import (
     HOT_BY_BYTES,
     HOT_KEYS,
     MOST_EARLIER,
+    CountsLayout,
     HotKey,
-    Layout,
-    Tally,
-    candidates,
+    KeyCounts,
+    candidate_counts,
     hottest,
     pack,
     unpack,
@@ -35,8 +35,8 @@ def parted(records: list[Record], parts: int) -> list[list[Record]]:
     return found
 
 
-def merged(records: list[Record], layout: Layout, parts: int) -> Tally:
-    total = Tally.empty(layout)
+def merged(records: list[Record], layout: CountsLayout, parts: int) -> KeyCounts:
+    total = KeyCounts.empty(layout)
     for part in parted(records, parts):
         total.merge(count(batches(part), layout), layout)
     return total
@@ -44,7 +44,7 @@ def merged(records: list[Record], layout: Layout, parts: int) -> Tally:
 
 @given(samples(), st.integers(1, 5))
 def test_the_counts_of_all_reducers_are_the_counts_of_all_records(
-    sample: tuple[list[Record], Layout], parts: int
+    sample: tuple[list[Record], CountsLayout], parts: int
 ) -> None:
     records, layout = sample
     assert_same(merged(records, layout, parts), count(batches(records), layout))
@@ -59,34 +59,34 @@ def test_it_is_so_for_many_keys_of_which_few_are_kept() -> None:
     assert_weighted_alike(whole, sums)
 
 
-def assert_weighted_alike(one: Tally, other: Tally) -> None:
-    for field in fields(Tally):
+def assert_weighted_alike(one: KeyCounts, other: KeyCounts) -> None:
+    for field in fields(KeyCounts):
         if field.name not in {"placements", "hot"}:
             np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
     weights = np.array(LAYOUT.weights)
     for count_of in ("records", "bytes"):
         mine, theirs = (
-            sorted(float(getattr(key, count_of).sum(axis=1) @ weights) for key in tally.hot)[-HOT_BY_BYTES:]
-            for tally in (one, other)
+            sorted(float(getattr(key, count_of).sum(axis=1) @ weights) for key in counts.hot)[-HOT_BY_BYTES:]
+            for counts in (one, other)
         )
         np.testing.assert_allclose(mine, theirs)
 
 
 def test_merging_nothing_changes_nothing() -> None:
     records = drawn(1_000, 30, LAYOUT)
-    tally = count(batches(records), LAYOUT)
-    tally.merge(Tally.empty(LAYOUT), LAYOUT)
-    assert_same(tally, count(batches(records), LAYOUT))
+    counts = count(batches(records), LAYOUT)
+    counts.merge(KeyCounts.empty(LAYOUT), LAYOUT)
+    assert_same(counts, count(batches(records), LAYOUT))
 
 
-def test_an_empty_tally_is_empty() -> None:
-    assert is_empty(Tally.empty(LAYOUT))
+def test_empty_counts_is_empty() -> None:
+    assert is_empty(KeyCounts.empty(LAYOUT))
 
 
 def test_earlier_counts_are_not_looked_for_in_topics_of_very_many_partitions() -> None:
     def looked_for(partitions: int) -> int:
         flags = (True,) * partitions
-        return len(Tally.empty(Layout(partitions, 4, (1.0,) * partitions, flags)).earlier)
+        return len(KeyCounts.empty(CountsLayout(partitions, 4, (1.0,) * partitions, flags)).earlier)
 
     assert looked_for(MOST_EARLIER) == MOST_EARLIER - 1
     assert looked_for(MOST_EARLIER + 1) == 0
@@ -109,45 +109,45 @@ def test_so_many_keys_are_kept_and_no_more() -> None:
     assert numbers == [*range(HOT_KEYS), *range(500 - HOT_BY_BYTES, 500)]
 
 
-# --- a tally survives the way from a reducer to the driver ------------------------------------------
+# --- key counts survive the way from a reducer to the driver ------------------------------------------
 
 
 @given(samples())
-def test_what_is_unpacked_is_what_was_packed(sample: tuple[list[Record], Layout]) -> None:
+def test_what_is_unpacked_is_what_was_packed(sample: tuple[list[Record], CountsLayout]) -> None:
     records, layout = sample
-    tally = count(batches(records), layout)
-    assert_same(unpack(pack(tally), layout), tally)
+    counts = count(batches(records), layout)
+    assert_same(unpack(pack(counts), layout), counts)
 
 
 @given(samples())
-def test_unpacked_tallies_can_be_merged(sample: tuple[list[Record], Layout]) -> None:
+def test_unpacked_tallies_can_be_merged(sample: tuple[list[Record], CountsLayout]) -> None:
     records, layout = sample
-    total = Tally.empty(layout)
+    total = KeyCounts.empty(layout)
     total.merge(unpack(pack(count(batches(records), layout)), layout), layout)
     assert_same(total, count(batches(records), layout))
 
 
-def test_an_empty_tally_can_be_packed() -> None:
-    layout = Layout(3, 4, (1.0,) * 3, (True,) * 3, (6,))
-    assert_same(unpack(pack(Tally.empty(layout)), layout), Tally.empty(layout))
+def test_empty_counts_can_be_packed() -> None:
+    layout = CountsLayout(3, 4, (1.0,) * 3, (True,) * 3, (6,))
+    assert_same(unpack(pack(KeyCounts.empty(layout)), layout), KeyCounts.empty(layout))
 
 
 def test_an_empty_key_that_may_be_shown_is_not_taken_for_a_hidden_one() -> None:
     records = [Record(0, 0, b"", 1, 1)]
     for shown, key in ((True, b""), (False, None)):
-        layout = Layout(1, 1, (1.0,), (True,), keep_keys=shown)
+        layout = CountsLayout(1, 1, (1.0,), (True,), keep_keys=shown)
         assert unpack(pack(count(batches(records), layout)), layout).hot[0].key == key
 
 
 def test_a_pickle_is_not_unpacked() -> None:
-    layout = Layout(1, 1, (1.0,), (True,))
+    layout = CountsLayout(1, 1, (1.0,), (True,))
     with pytest.raises(ValueError, match="allow_pickle"):
         unpack(pickle.dumps("anything"), layout)
 
 
 def test_a_topic_of_many_partitions_stays_small() -> None:
     """Of 120 partitions; the driver reads one such a reducer."""
-    layout = Layout(120, 16, (1.0,) * 120, (True,) * 120, (120, 240))
+    layout = CountsLayout(120, 16, (1.0,) * 120, (True,) * 120, (120, 240))
     records = [Record(n % 120, n % 16, b"%d" % (n % 400), 100, n) for n in range(20_000)]
     assert len(pack(count(batches(records, 5_000), layout))) < 1_500_000
 
@@ -156,28 +156,28 @@ def test_a_topic_of_many_partitions_stays_small() -> None:
 
 
 def test_there_are_multiples_and_counts_with_many_divisors() -> None:
-    assert candidates(12, ()) == (12, 18, 24, 30, 36, 40, 42, 48)
-    assert candidates(1, ()) == (1, 2, 3, 4)
-    assert candidates(7, ()) == (7, 12, 14, 18, 20, 21, 24, 28)
+    assert candidate_counts(12, ()) == (12, 18, 24, 30, 36, 40, 42, 48)
+    assert candidate_counts(1, ()) == (1, 2, 3, 4)
+    assert candidate_counts(7, ()) == (7, 12, 14, 18, 20, 21, 24, 28)
 
 
 def test_what_is_asked_for_is_added_however_small_or_large() -> None:
-    assert candidates(12, (5, 1000, 24)) == (5, 12, 18, 24, 30, 36, 40, 42, 48, 1000)
+    assert candidate_counts(12, (5, 1000, 24)) == (5, 12, 18, 24, 30, 36, 40, 42, 48, 1000)
 
 
 def test_a_topic_of_very_many_partitions_gets_multiples_only() -> None:
-    assert candidates(20_000, ()) == (20_000, 30_000, 40_000, 60_000, 80_000)
+    assert candidate_counts(20_000, ()) == (20_000, 30_000, 40_000, 60_000, 80_000)
 
 
 @pytest.mark.parametrize("count", [0, -3])
 def test_what_is_no_count_is_refused(count: int) -> None:
     with pytest.raises(ValueError, match=f"{count} is no partition count"):
-        candidates(12, (24, count))
+        candidate_counts(12, (24, count))
 
 
 @given(st.integers(1, 2000), st.lists(st.integers(1, 5000), max_size=5))
 def test_the_present_count_is_there_and_nothing_but_larger_ones(partitions: int, asked: list[int]) -> None:
-    found = candidates(partitions, asked)
+    found = candidate_counts(partitions, asked)
     own = set(found) - {*asked} | {partitions}
     assert {*asked} <= {*found}
     assert min(own) == partitions

@@ -13,14 +13,14 @@ from hypothesis import given
 
 from spark_validation import counting
 from spark_validation.counting import of_groups, of_records
-from spark_validation.key_counts import NEVER, Layout, Tally
+from spark_validation.key_counts import NEVER, CountsLayout, KeyCounts
 from spark_validation.measure import GROUPED
 from tests.support.skew_records import Record, batches, counted
 from tests.unit.spark_validation.test_counting import samples
 
 
-def grouped(records: Sequence[Record], slices: int, size: int = 1_000) -> Iterator[Any]:
-    """Arrow batches as measure.tally has Spark make them."""
+def grouped(records: Sequence[Record], replicates: int, size: int = 1_000) -> Iterator[Any]:
+    """Arrow batches as measure.count_keys has Spark make them."""
     by_pair: dict[tuple[bytes | None, int], list[Record]] = defaultdict(list)
     for record in records:
         by_pair[record.key, record.partition].append(record)
@@ -31,48 +31,48 @@ def grouped(records: Sequence[Record], slices: int, size: int = 1_000) -> Iterat
             "size": sum(one.size for one in of),
             "first": min(one.at for one in of),
             "last": max(one.at for one in of),
-            **{f"slice_{n}": sum(one.slice == n for one in of) for n in range(slices)},
+            **{f"replicate_{n}": sum(one.replicate == n for one in of) for n in range(replicates)},
         }
         for (key, partition), of in by_pair.items()
     ]
-    names = [*GROUPED, *(f"slice_{n}" for n in range(slices))]
+    names = [*GROUPED, *(f"replicate_{n}" for n in range(replicates))]
     schema = pa.schema([(name, pa.binary() if name == "key" else pa.int64()) for name in names])
     for begin in range(0, len(rows), size):
         yield pa.RecordBatch.from_pylist(rows[begin : begin + size], schema=schema)
 
 
 @given(samples())
-def test_grouped_records_count_as_single_ones(sample: tuple[list[Record], Layout]) -> None:
+def test_grouped_records_count_as_single_ones(sample: tuple[list[Record], CountsLayout]) -> None:
     records, layout = sample
-    tally = counting.count(
-        of_groups(grouped(records, layout.slices), layout.partitions, layout.slices), layout
+    counts = counting.count_rows(
+        of_groups(grouped(records, layout.replicates), layout.partitions, layout.replicates), layout
     )
-    assert_same_counts(tally, counted(records, layout))
+    assert_same_counts(counts, counted(records, layout))
 
 
-def assert_same_counts(tally: Tally, truth: Tally) -> None:
+def assert_same_counts(counts: KeyCounts, truth: KeyCounts) -> None:
     """Everything that grouped records still tell."""
     for name in ("records", "null_records", "keys", "multiplicity", "incidence", "fits", "fits_none"):
-        assert np.array_equal(getattr(tally, name), getattr(truth, name)), name
+        assert np.array_equal(getattr(counts, name), getattr(truth, name)), name
     for name in ("earlier", "earlier_last_ms", "later", "later_first_ms"):
-        assert np.array_equal(getattr(tally, name), getattr(truth, name)), name
-    assert (tally.distinct, tally.shared_keys) == (truth.distinct, truth.shared_keys)
+        assert np.array_equal(getattr(counts, name), getattr(truth, name)), name
+    assert (counts.distinct, counts.shared_keys) == (truth.distinct, truth.shared_keys)
     # Bytes are exact by partition; within it they follow the records.
-    assert np.array_equal(tally.bytes.sum(axis=1), truth.bytes.sum(axis=1))
-    assert np.array_equal(tally.null_bytes.sum(axis=1), truth.null_bytes.sum(axis=1))
-    for count, placement in tally.placements.items():
+    assert np.array_equal(counts.bytes.sum(axis=1), truth.bytes.sum(axis=1))
+    assert np.array_equal(counts.null_bytes.sum(axis=1), truth.null_bytes.sum(axis=1))
+    for count, placement in counts.placements.items():
         assert np.allclose(placement.records, truth.placements[count].records)
         assert np.allclose(placement.bytes.sum(), truth.placements[count].bytes.sum())
         assert placement.keys_moved == truth.placements[count].keys_moved
     of_key = {key.digest: key for key in truth.hot}
-    for key in tally.hot:
+    for key in counts.hot:
         assert np.array_equal(key.records, of_key[key.digest].records)
 
 
-def times(records: list[Record], slices: int) -> tuple[Any, Any, Any, Any]:
+def times(records: list[Record], replicates: int) -> tuple[Any, Any, Any, Any]:
     """The first and last timestamps by slice of grouped records of one partition, and of the same singly."""
-    rows = of_groups(grouped(records, slices), 1, slices)
-    exact = of_records(batches(records), 1, slices)
+    rows = of_groups(grouped(records, replicates), 1, replicates)
+    exact = of_records(batches(records), 1, replicates)
     assert rows is not None
     assert exact is not None
     return rows.first_ms[0], rows.last_ms[0], exact.first_ms[0], exact.last_ms[0]

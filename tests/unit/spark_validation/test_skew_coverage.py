@@ -12,9 +12,9 @@ import pytest
 
 from spark_validation import estimates
 from spark_validation.estimates import distinct_keys
-from spark_validation.imbalance import spread
+from spark_validation.imbalance import measure_imbalance
 from spark_validation.intervals import Weighting
-from spark_validation.key_counts import Tally
+from spark_validation.key_counts import KeyCounts
 from spark_validation.results import Estimate
 from spark_validation.windows import SamplePlan
 from tests.support.skew_simulation import (
@@ -55,18 +55,18 @@ def width(judged: Judged) -> float:
     return sum(found.high - found.low for _, found in judged) / len(judged)
 
 
-def key_share(tally: Tally, plan: SamplePlan, topic: SimulatedTopic, code: int = 0) -> Estimate:
+def key_share(counts: KeyCounts, plan: SamplePlan, topic: SimulatedTopic, code: int = 0) -> Estimate:
     """The estimate of one key; a key that the sample does not have has no interval to hold its share."""
     digest = hashlib.sha256(topic.keys[code]).hexdigest()
-    for key in estimates.hot_keys(tally, Weighting.of(plan)):
+    for key in estimates.hot_keys(counts, Weighting.of(plan)):
         if digest.startswith(key.key_hash):
             return key.share
     return Estimate.exact(0.0)
 
 
-def binomial(tally: Tally, share: float) -> Estimate:
+def binomial(counts: KeyCounts, share: float) -> Estimate:
     """What the formula for independent draws would say."""
-    half = 1.96 * math.sqrt(share * (1.0 - share) / int(tally.records.sum()))
+    half = 1.96 * math.sqrt(share * (1.0 - share) / int(counts.records.sum()))
     return Estimate(share, share - half, share + half)
 
 
@@ -76,20 +76,20 @@ def zipf_draws(draws: int) -> Mapping[str, Judged]:
     hottest = int(topic.bytes.argmax())
     judged: dict[str, Judged] = defaultdict(list)
     for seed in range(draws):
-        tally, plan, _ = drawn(topic, records=SAMPLE, seed=seed, candidates=(24,))
+        counts, plan, _ = drawn(topic, records=SAMPLE, seed=seed, candidates=(24,))
         weighting = Weighting.of(plan)
-        fullest = estimates.partitions(tally, plan, weighting)[hottest]
-        by_bytes = spread(weighting.by_partition(tally.bytes))
-        what_if = estimates.what_if(24, tally.placements[24], tally, weighting)
+        fullest = estimates.partitions(counts, plan, weighting)[hottest]
+        by_bytes = measure_imbalance(weighting.by_partition(counts.bytes))
+        what_if = estimates.what_if(24, counts.placements[24], counts, weighting)
         judged["hottest partition by bytes"].append(
             (float(topic.bytes[hottest] / topic.bytes.sum()), fullest.byte_share)
         )
         judged["bytes of the hottest partition"].append((float(topic.bytes[hottest]), fullest.bytes))
         judged["ratio by bytes"].append((topic.byte_ratio(), by_bytes.max_mean_ratio))
         judged["parallelism by bytes"].append((12 / topic.byte_ratio(), by_bytes.effective_parallelism))
-        judged["hot key"].append((topic.share(0), key_share(tally, plan, topic)))
+        judged["hot key"].append((topic.share(0), key_share(counts, plan, topic)))
         judged["24 partitions"].append((topic.ratio_on(24), what_if.max_mean_ratio))
-        judged["distinct keys"].append((float(topic.distinct), distinct_keys(tally, weighting)))
+        judged["distinct keys"].append((float(topic.distinct), distinct_keys(counts, weighting)))
     return judged
 
 
@@ -99,10 +99,10 @@ def burst_draws(draws: int) -> Mapping[str, Judged]:
     judged: dict[str, Judged] = defaultdict(list)
     for seed in range(draws):
         topic = topics[seed % len(topics)]
-        tally, plan, _ = drawn(topic, records=SAMPLE, seed=seed)
-        found, truth = key_share(tally, plan, topic), topic.share(0)
-        judged["slices"].append((truth, found))
-        judged["binomial"].append((truth, binomial(tally, found.value)))
+        counts, plan, _ = drawn(topic, records=SAMPLE, seed=seed)
+        found, truth = key_share(counts, plan, topic), topic.share(0)
+        judged["replicates"].append((truth, found))
+        judged["binomial"].append((truth, binomial(counts, found.value)))
     return judged
 
 
@@ -148,7 +148,7 @@ def test_so_many_draws_tell_an_interval_that_is_too_narrow(draws: int) -> None:
 
 
 def test_the_interval_holds_the_share_of_a_key_that_comes_in_bursts(draws: int) -> None:
-    assert held(burst_draws(draws)["slices"]) >= HELD
+    assert held(burst_draws(draws)["replicates"]) >= HELD
 
 
 def test_the_binomial_formula_does_not_hold_the_share_of_a_key_that_comes_in_bursts(draws: int) -> None:
@@ -160,8 +160,8 @@ def test_the_interval_holds_the_share_of_records_without_a_key(draws: int) -> No
     topic = null_keys(RECORDS, share=0.3)
     judged: Judged = []
     for seed in range(draws):
-        tally, plan, _ = drawn(topic, records=SAMPLE // 2, seed=seed)
-        judged.append((topic.share(NULL), estimates.null_share(tally, Weighting.of(plan))))
+        counts, plan, _ = drawn(topic, records=SAMPLE // 2, seed=seed)
+        judged.append((topic.share(NULL), estimates.null_share(counts, Weighting.of(plan))))
     assert held(judged) >= HELD
     assert width(judged) < 0.12
 
@@ -173,8 +173,8 @@ def test_the_interval_holds_the_ratio_when_no_partition_stands_out(topic: Simula
     """The largest of many equal estimates is too large: that must not be taken for skew."""
     truth, judged = topic.ratio_on(24), []
     for seed in range(draws):
-        tally, plan, _ = drawn(topic, records=SAMPLE // 2, seed=seed, candidates=(24,))
-        what_if = estimates.what_if(24, tally.placements[24], tally, Weighting.of(plan))
+        counts, plan, _ = drawn(topic, records=SAMPLE // 2, seed=seed, candidates=(24,))
+        what_if = estimates.what_if(24, counts.placements[24], counts, Weighting.of(plan))
         judged.append((truth, what_if.max_mean_ratio))
     assert held(judged) >= HELD
     assert abs(sum(found.value for _, found in judged) / draws - truth) < 0.03
@@ -191,6 +191,6 @@ def test_the_interval_holds_the_ratio_when_no_partition_stands_out(topic: Simula
 def test_the_interval_holds_the_number_of_distinct_keys(topic: SimulatedTopic, draws: int) -> None:
     judged: Judged = []
     for seed in range(draws):
-        tally, plan, _ = drawn(topic, records=SAMPLE // 2, seed=seed)
-        judged.append((float(topic.distinct), distinct_keys(tally, Weighting.of(plan))))
+        counts, plan, _ = drawn(topic, records=SAMPLE // 2, seed=seed)
+        judged.append((float(topic.distinct), distinct_keys(counts, Weighting.of(plan))))
     assert held(judged) >= HELD

@@ -17,7 +17,7 @@ import spark_validation
 from spark_validation.configuration import zipped
 from spark_validation.errors import ReadingFailed
 from spark_validation.job import JobSettings, removed, run_topic
-from spark_validation.results import Limits
+from spark_validation.results import SkewLimits
 from spark_validation.submit import parser
 from spark_validation.windows import Span, plan_windows
 
@@ -98,7 +98,7 @@ def test_a_partition_that_is_gone_is_all_removed() -> None:
 def test_a_topic_without_records_needs_no_spark() -> None:
     nobody: Any = None
     spans = [Span(0, 5, 5), Span(1, 0, 0)]
-    result = run_topic(nobody, "t", spans, {}, JobSettings(), limits=Limits())
+    result = run_topic(nobody, "t", spans, {}, JobSettings(), limits=SkewLimits())
     assert result.diagnosis == "empty"
     assert result.sample.records == 0
 
@@ -107,6 +107,6 @@ def test_no_secret_is_sent_to_a_connect_server() -> None:
     session: Any = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     kafka = {"bootstrap.servers": "a:1", "sasl.jaas.config": "s3cret"}
     with pytest.raises(ReadingFailed, match=r"sasl\.jaas\.config would be there to read") as raised:
-        run_topic(session, "t", [Span(0, 0, 5)], kafka, JobSettings(), limits=Limits())
+        run_topic(session, "t", [Span(0, 0, 5)], kafka, JobSettings(), limits=SkewLimits())
     assert "s3cret" not in raised.value.message
     assert "--master" in str(raised.value.hint)

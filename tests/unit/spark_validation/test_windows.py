@@ -60,30 +60,30 @@ def test_windows_lie_inside_their_span_and_do_not_overlap(plan: SamplePlan) -> N
 @given(plans)
 def test_a_partition_has_at_most_one_window_in_each_slice(plan: SamplePlan) -> None:
     for windows in by_partition(plan).values():
-        slices = [window.slice for window in windows]
-        assert slices == sorted(set(slices))
-        assert all(0 <= number < plan.slices for number in slices)
+        replicates = [window.replicate for window in windows]
+        assert replicates == sorted(set(replicates))
+        assert all(0 <= number < plan.replicates for number in replicates)
 
 
 @given(plans)
 def test_a_sampled_partition_has_a_window_of_one_size_in_every_stratum(plan: SamplePlan) -> None:
     for partition, windows in by_partition(plan).items():
-        if plan.census[partition]:
+        if plan.read_whole[partition]:
             continue
         span = plan.spans[partition]
-        assert len(windows) == plan.slices
+        assert len(windows) == plan.replicates
         assert len({window.end - window.start for window in windows}) == 1
         assert windows[0].end - windows[0].start >= SMALLEST
         for window in windows:
-            assert span.start + span.records * window.slice // plan.slices <= window.start
-            assert window.end <= span.start + span.records * (window.slice + 1) // plan.slices
+            assert span.start + span.records * window.replicate // plan.replicates <= window.start
+            assert window.end <= span.start + span.records * (window.replicate + 1) // plan.replicates
 
 
 @given(plans)
 def test_a_partition_read_whole_is_read_without_a_gap(plan: SamplePlan) -> None:
     windows = by_partition(plan)
     for span in plan.spans:
-        if plan.census[span.partition] and span.records:
+        if plan.read_whole[span.partition] and span.records:
             mine = windows[span.partition]
             assert (mine[0].start, mine[-1].end) == (span.start, span.end)
             assert all(one.end == other.start for one, other in itertools.pairwise(mine))
@@ -91,13 +91,13 @@ def test_a_partition_read_whole_is_read_without_a_gap(plan: SamplePlan) -> None:
 
 @given(plans)
 def test_weights_bring_back_the_population(plan: SamplePlan) -> None:
-    for span, read, weight, census in zip(
-        plan.spans, plan.offsets_read, plan.weights, plan.census, strict=True
+    for span, read, weight, read_whole in zip(
+        plan.spans, plan.offsets_read, plan.weights, plan.read_whole, strict=True
     ):
         assert abs(read * weight - span.records) <= 1e-6 * max(1, span.records)
         assert (read == 0) == (span.records == 0)
-        assert census == (read == span.records)
-    assert plan.full == all(plan.census)
+        assert read_whole == (read == span.records)
+    assert plan.full == all(plan.read_whole)
     assert plan.records == sum(plan.offsets_read)
 
 
@@ -105,8 +105,8 @@ def test_weights_bring_back_the_population(plan: SamplePlan) -> None:
 def test_about_as_many_records_are_read_as_are_wanted(spans: list[Span], records: int, seed: int) -> None:
     plan = plan_windows(spans, records=records, seed=seed)
     total = sum(span.records for span in spans)
-    least = sum(min(span.records, SMALLEST * plan.slices) for span in spans)
-    assert plan.records >= min(total, records) - (plan.slices + 1) * len(spans)
+    least = sum(min(span.records, SMALLEST * plan.replicates) for span in spans)
+    assert plan.records >= min(total, records) - (plan.replicates + 1) * len(spans)
     # A tenth more where what would be skipped is read; half a record of each partition from rounding.
     assert plan.records <= (max(records, 0) + least + len(spans)) / 0.9
 
@@ -128,8 +128,8 @@ def test_a_window_is_at_any_place_of_its_stratum() -> None:
     firsts = set()
     for seed in range(2_000):
         plan = plan_windows([span], records=3_120, seed=seed, windows=4)
-        assert plan.slices == 4
-        firsts |= {(window.slice, window.start) for window in plan.windows}
+        assert plan.replicates == 4
+        firsts |= {(window.replicate, window.start) for window in plan.windows}
     for number in range(4):
         edge = 1_000 + number * 1_000
         starts = {start for which, start in firsts if which == number}
@@ -143,20 +143,20 @@ def test_a_larger_partition_is_read_in_proportion() -> None:
 
 
 def test_slices_shrink_with_the_partitions_of_a_topic_and_stay_enough() -> None:
-    def slices(partitions: int) -> int:
+    def replicates(partitions: int) -> int:
         spans = [Span(number, 0, 10**6) for number in range(partitions)]
-        return plan_windows(spans, records=10**6, seed=1).slices
+        return plan_windows(spans, records=10**6, seed=1).replicates
 
-    assert slices(1) == MOST_PER_PARTITION
-    assert slices(12) == WINDOWS // 12
-    assert slices(120) == FEWEST_PER_PARTITION
-    assert slices(1_000) == FEWEST_PER_PARTITION
+    assert replicates(1) == MOST_PER_PARTITION
+    assert replicates(12) == WINDOWS // 12
+    assert replicates(120) == FEWEST_PER_PARTITION
+    assert replicates(1_000) == FEWEST_PER_PARTITION
 
 
 def test_empty_partitions_do_not_cost_windows() -> None:
     spans = [Span(number, 50, 50 + (10**6 if number < 8 else 0)) for number in range(120)]
     plan = plan_windows(spans, records=10_000, seed=1)
-    assert plan.slices == MOST_PER_PARTITION
+    assert plan.replicates == MOST_PER_PARTITION
     assert {window.partition for window in plan.windows} == set(range(8))
 
 
@@ -175,5 +175,5 @@ def test_a_short_topic_is_read_whole() -> None:
 
 def test_a_short_partition_is_read_whole_beside_long_ones() -> None:
     plan = plan_windows([Span(0, 0, 10**6), Span(1, 0, 90)], records=10_000, seed=1)
-    assert plan.census == (False, True)
+    assert plan.read_whole == (False, True)
     assert not plan.full

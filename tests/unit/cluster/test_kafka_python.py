@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.transport.controlled import ask_controller
+from kafkaform.cluster.transport.kafka_python import ask_controller
 from kafkaform.core.errors import RequestRejected
 
 NOT_CONTROLLER = 41
@@ -53,12 +52,12 @@ class Brokers:
 
 def test_the_controller_itself_is_asked_where_brokers_pass_nothing_on() -> None:
     brokers = Brokers()
-    answer = ask_controller(cast("Connection", brokers), lambda: "alter", 3)
+    answer = ask_controller(brokers, lambda: "alter", 3)
     assert answer == Answer()
     assert brokers.asked == [("alter", None), ("MetadataRequest", None), ("alter", 2)]
 
 
 def test_a_controller_that_is_none_any_more_is_an_error() -> None:
     with pytest.raises(RequestRejected) as caught:
-        ask_controller(cast("Connection", Brokers(controllers=0)), lambda: "alter", 3)
+        ask_controller(Brokers(controllers=0), lambda: "alter", 3)
     assert caught.value.code == "NOT_CONTROLLER"

@@ -7,7 +7,7 @@ from threading import Barrier, Event, Thread
 
 import pytest
 
-from kafkaform.cluster.transport.locked_property import once
+from kafkaform.cluster.transport.connection import locked_property
 
 
 class Worker:
@@ -16,7 +16,7 @@ class Worker:
         self.allowed = Event()
         self.times = 0
 
-    @once
+    @locked_property
     def slow(self) -> int:
         """What takes its time."""
         self.begun.set()
@@ -24,11 +24,11 @@ class Worker:
         self.times += 1
         return self.times
 
-    @once
+    @locked_property
     def below(self) -> str:
         return f"{self.slow} below"
 
-    @once
+    @locked_property
     def failing(self) -> int:
         self.times += 1
         raise ValueError(self.times)

@@ -1,0 +1,203 @@
+"""What changes touch, as far as it is needed to judge them: data, copies of replicas, the record, and groups.
+
+Each answer takes the brokers time, so no more is asked than what concerns the changes of the plan.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafkaform.core.errors import AuditError, ClusterError
+from kafkaform.core.layout import assignment_changes, parse_assignment
+from kafkaform.core.model import Diagnostic, Risk, Severity, Status, Update, risk_of
+from kafkaform.core.moves import MoveOptions
+from kafkaform.plan.planner import judge
+from kafkaform.resources import KINDS
+from kafkaform.resources.topic.operations import PLACEMENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from kafkaform.audit.trail import Trail
+    from kafkaform.cluster.protocol import (
+        AuditReader,
+        ClusterReader,
+        GroupReader,
+        PartitionReader,
+        ResourceReader,
+    )
+    from kafkaform.config.settings import AuditSettings, ClusterSettings
+    from kafkaform.core.groups import Group, TopicPartition
+    from kafkaform.core.model import (
+        Change,
+        Facts,
+        Observation,
+        Observed,
+        PlannedChange,
+        ResourceRef,
+        Setting,
+    )
+    from kafkaform.plan.planner import Proposal
+
+WATCH_S = 6.0
+"""How long to watch the offsets of a group that looks empty: consumers commit every 5 s by default."""
+
+
+def measure(
+    facts: Facts,
+    proposals: Sequence[Proposal],
+    observation: Observation,
+    cluster: ClusterReader,
+    target: ClusterSettings | None,
+) -> Facts:
+    """The facts with all that changes are judged by.
+
+    Args:
+        facts: The facts as they were read.
+        proposals: What a plan would change.
+        observation: The reading of the cluster that it is made with.
+        cluster: The cluster.
+        target: What the project says of it: its throttle, and where its record is; None if nothing.
+    """
+    changes = [proposal.change for proposal in proposals]
+    facts = _with_sizes(facts, _risky(proposals, observation, facts), cluster)
+    facts = _with_recommits(facts, changes, observation, cluster, target.audit if target else None)
+    return _with_copies(facts, changes, cluster, (target.moves if target else MoveOptions()).throttle)
+
+
+def _risky(proposals: Iterable[Proposal], observation: Observation, facts: Facts) -> list[Observed]:
+    """The resources with data of which something is at risk, which no size makes more or less likely."""
+    stored = [
+        proposal
+        for proposal in proposals
+        if KINDS[proposal.ref.kind].placed and proposal.ref in observation.resources
+    ]
+    return [
+        observation.resources[proposal.ref]
+        for proposal in judge(stored, observation, facts)
+        if risk_of(proposal.change) > Risk.SAFE
+    ]
+
+
+def _with_sizes(facts: Facts, touched: Sequence[Observed], cluster: ResourceReader) -> Facts:
+    if not touched:
+        return facts
+    try:
+        sizes = cluster.sizes(touched)
+        untold = [resource for resource in touched if resource.ref not in sizes]
+        why = f"the brokers tell this account no size of {len(untold)} of them" if untold else None
+    except ClusterError as error:
+        sizes, why = {}, error.message
+    if why is None:
+        return replace(facts, sizes=sizes)
+    note = Diagnostic("KF416", Severity.INFO, f"the sizes of topics were not read: {why}")
+    return replace(facts, sizes=sizes, diagnostics=(*facts.diagnostics, note))
+
+
+def _with_recommits(
+    facts: Facts,
+    changes: Iterable[Change],
+    observation: Observation,
+    cluster: AuditReader,
+    audit: AuditSettings | None,
+) -> Facts:
+    """The facts with the first offsets of these changes that an earlier apply committed, and are gone."""
+    # Only in topics that there are already: a new one has nothing to skip.
+    offsets = {
+        change.ref: {path: topic for path, topic in first.items() if topic in observation.resources}
+        for change in changes
+        if (first := KINDS[change.ref.kind].first_offsets(change))
+    }
+    if audit is None or not any(offsets.values()):
+        return facts
+    from kafkaform.audit.trail import read_trail  # most plans make no group
+
+    try:
+        trail = read_trail(cluster, audit, facts.cluster_id)
+    except AuditError as error:
+        note = Diagnostic("KF422", Severity.INFO, error.message, suggestion=error.hint)
+        return replace(facts, diagnostics=(*facts.diagnostics, note))
+    found = {ref: _committed(ref, topics, trail) for ref, topics in offsets.items()}
+    recommits = {ref: settings for ref, settings in found.items() if settings}
+    return replace(facts, recommits=recommits) if recommits else facts
+
+
+def _committed(ref: ResourceRef, topics: Mapping[str, ResourceRef], trail: Trail) -> dict[str, Setting]:
+    """What the latest apply committed, or may have; a topic made anew since has taken the offsets with it."""
+    found = {}
+    for path, topic in topics.items():
+        settings = [
+            setting for setting in trail.settings(ref, path) if not trail.replaced_since(topic, setting.at)
+        ]
+        if settings:
+            found[path] = next((setting for setting in settings if setting.certain), settings[0])
+    return found
+
+
+def _with_copies(
+    facts: Facts, changes: Iterable[Change], cluster: PartitionReader, throttle: int | None
+) -> Facts:
+    """The facts with how much the replicas hold that are copied, and how fast a broker may send them."""
+    moves = [
+        (change.ref.name, parse_assignment(str(field.before)), parse_assignment(str(field.after)))
+        for change in changes
+        if isinstance(change, Update)
+        for field in change.fields
+        if field.path == PLACEMENT and field.before is not None and field.after is not None
+    ]
+    if not moves:
+        return facts
+    copied = [(name, n) for name, before, after in moves for n in assignment_changes(before, after).added]
+    sizes: Mapping[TopicPartition, int] = {}
+    notes = facts.diagnostics
+    if copied:
+        try:
+            sizes = cluster.partition_sizes(copied)
+        except ClusterError as error:
+            text = f"how much the replicas to be moved hold was not read: {error.message}"
+            notes = (*notes, Diagnostic("KF416", Severity.INFO, text))
+    return replace(facts, throttle=throttle, partition_sizes=sizes, diagnostics=notes)
+
+
+def groups_concerned(
+    changes: Iterable[PlannedChange],
+    live: Mapping[ResourceRef, Observed],
+    cluster: GroupReader,
+    tell: Callable[[str], None],
+    *,
+    watch: bool,
+) -> tuple[Mapping[str, Group], tuple[Diagnostic, ...]]:
+    """The groups that changes may affect, and what is said of reading them.
+
+    To read all groups for nothing would take long, so it is done once it is known what may be changed.
+
+    Args:
+        changes: The changes of a plan.
+        live: The live resources.
+        cluster: The cluster.
+        tell: Is told what a person would otherwise wait for without knowing.
+        watch: Whether to wait and see if the offsets of a group that looks empty still move.
+    """
+    changing = [planned.change for planned in changes if planned.status is not Status.REFUSED]
+    readers = any(KINDS[change.ref.kind].concerns_readers(change) for change in changing)
+    watched = [
+        change.ref.name
+        for change in changing
+        if (observed := live.get(change.ref)) is not None
+        and KINDS[change.ref.kind].is_watched(change, observed)
+    ]
+    if not readers and not watched:
+        return {}, ()
+    if watched and watch:
+        names = ", ".join(watched[:3]) + ("…" if len(watched) > 3 else "")
+        tell(f"reading the offsets of {names} twice, {WATCH_S:.0f} s apart: a consumer may use assign()")
+        time.sleep(WATCH_S)
+    try:
+        reading = cluster.groups(None if readers else watched)
+    except ClusterError as error:
+        message = f"the groups that read the topics were not read: {error.message}"
+        return {}, (Diagnostic("KF419", Severity.INFO, message),)
+    told = f"not every group may be known: {reading.unread}"
+    return reading.groups, (Diagnostic("KF421", Severity.INFO, told),) if reading.unread else ()

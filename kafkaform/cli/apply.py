@@ -80,8 +80,12 @@ def _nothing_applied() -> Iterator[None]:
     is_flag=True,
     help="Also delete data and add partitions while partitions are offline or under-replicated.",
 )
-@click.option("--auto-approve", is_flag=True, help="Do not ask; for CI, where the plan was reviewed before.")
-@format_option("apply", "json prints nothing but the result on stdout; the plan goes to stderr.")
+@click.option(
+    "--auto-approve",
+    is_flag=True,
+    help="Do not ask for confirmation. For CI, where the plan was already reviewed.",
+)
+@format_option("apply", "json prints only the result on stdout; the plan goes to stderr.")
 @verbose_option
 @_nothing_applied()
 def apply(
@@ -98,11 +102,11 @@ def apply(
     output_format: str,
     verbose: bool,
 ) -> int:
-    """Carry out a plan, and prove it by reading the cluster again.
+    """Apply a plan, and verify it by reading the cluster again.
 
-    PATH is a plan saved by `plan --out` (PLAN.json), applied as it was reviewed; or manifests or folders
-    of them, or - for standard input, which are planned now. What is shown is asked about, and then exactly
-    that is applied.
+    PATH is a plan saved by `plan --out` (PLAN.json), which is applied as it was reviewed. Or PATHs are
+    manifests, folders of manifests, or - for standard input: they are planned now. apply shows the plan, asks
+    for confirmation, and applies exactly what it showed.
     """
     saved = _saved_plan_path(paths, prune=prune)
     grants = tuple(map(Grant.parse, allow))

@@ -134,7 +134,7 @@ _OPTIONS = (
         default=None,
         envvar="KAFKAFORM_LOCK",
         show_envvar=True,
-        help="Whether to hold the cluster's lock, so that there is one apply at a time.  [default: as "
+        help="Hold the cluster's lock, so that only one apply runs at a time.  [default: as "
         "kafkaform.yaml says, or --lock]",
     ),
     click.option(
@@ -143,7 +143,7 @@ _OPTIONS = (
         metavar="DURATION",
         default="90s",
         show_default=True,
-        help="How long to wait for another apply; one that died holds the lock for 45 s.",
+        help="How long to wait for another apply. One that died keeps the lock for 45 s.",
     ),
     click.option(
         "--audit/--no-audit",
@@ -151,14 +151,14 @@ _OPTIONS = (
         default=None,
         envvar="KAFKAFORM_AUDIT",
         show_envvar=True,
-        help="Whether to write down what is done, to the topic __kafkaform_audit.  [default: as "
+        help="Record the changes in the topic __kafkaform_audit.  [default: as "
         "kafkaform.yaml says, or --audit]",
     ),
     click.option(
         "--audit-file",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help="Also write it to this file of JSON lines.",
+        help="Also record the changes in this file (JSON lines).",
     ),
 )
 

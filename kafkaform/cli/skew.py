@@ -46,11 +46,11 @@ _PATTERN = re.compile(r"[\\*?\[\]{}^,]")
 @where_options
 @skew_options
 def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
-    """Measure how the keys of topics fall on partitions: how unevenly, why, and what would help.
+    """Measure how evenly keys spread over partitions, why, and what would help.
 
-    TOPICs are names or globs; without any, every declared topic that has a skew policy. A sample is read
-    with Spark, which needs `pip install 'kafkaform[spark]'` and Java 17. Exits 2 if a topic surely breaks
-    its declared skew policy, 1 if one could not be read.
+    TOPICs are names or globs; the default is every declared topic with a skew policy. Spark reads a sample of
+    the records, which needs `pip install 'kafkaform[spark]'` and Java 17. Exits 2 if a topic breaks its
+    declared skew policy with statistical confidence, 1 if a topic could not be read.
     """
     from kafkaform.cli.skew_run import publish, require_spark
     from kafkaform.plan.skew_report import is_beyond_policy

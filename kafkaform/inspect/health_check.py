@@ -78,7 +78,7 @@ class HealthReport:
         findings: What rules say of it, the loudest first.
         unchecked: What they could not look at.
         groups: The groups that were read, with their lag.
-        fail_on: The least severity by which a finding makes the cluster unhealthy.
+        fail_on: The lowest severity of a finding that makes the cluster unhealthy.
     """
 
     health: Health
@@ -107,7 +107,7 @@ class Examination:
         target: What it says of this cluster.
         environment: Whose overrides the desired resources have; None if none was chosen.
         only: The codes of the rules to run, also those that are switched off; empty: all about health.
-        fail_on: The least severity by which a finding makes the cluster unhealthy.
+        fail_on: The lowest severity of a finding that makes the cluster unhealthy.
         subset: Whether `desired` is only a part of what the repository declares.
     """
 

@@ -295,7 +295,7 @@ Findings: TypeAlias = "list[tuple[ResourceRef | None, Diagnostic]]"
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewed:
+class Review:
     """What rules said of changes.
 
     Attributes:
@@ -320,7 +320,7 @@ def review(
     *,
     tell: Callable[[str], None] = silent,
     watch: bool = True,
-) -> Reviewed:
+) -> Review:
     """Run the rules about changes, and say what may be done of these.
 
     Args:
@@ -343,7 +343,7 @@ def review(
     stricter = policy.refusing(findings)
     if stricter != policy:
         gated = gate(proposals, observation, facts, stricter)
-    return Reviewed(gated, [*findings, *((None, note) for note in notes)], stricter)
+    return Review(gated, [*findings, *((None, note) for note in notes)], stricter)
 
 
 def located(findings: Findings) -> Iterator[Diagnostic]:

@@ -311,7 +311,7 @@ def test_what_cannot_be_adopted_is_said(project: Project) -> None:
     project.set_config("a", "retention.ms", MONTH)
     call = project.run("drift", "--adopt", "--unmanaged", "ignore").needs(1)
     assert f"not adopted Topic/{name}: there is nothing on the cluster to adopt" in call.out
-    assert call.out.endswith("1 value adopted in 1 file, 1 not: review and commit them.\n")
+    assert call.out.endswith("1 value adopted in 1 file, 1 not adopted: review and commit them.\n")
 
 
 def test_another_environment_keeps_its_values(project: Project) -> None:

@@ -321,7 +321,7 @@ def test_what_is_declared_ignored_or_internal_is_left_out_and_counted(project: P
     project.config(ignore=[])
     call = project.run("import", "--match", "__consumer_offsets", "--dry-run").needs(0)
     assert call.out == (
-        "Nothing to write.\nLeft out: 1 topic of Kafka's or kafkaform's own (__consumer_offsets).\n"
+        "Nothing to write.\nLeft out: 1 topic that Kafka or kafkaform uses internally (__consumer_offsets).\n"
     )
 
 
@@ -384,7 +384,7 @@ def test_overwriting_brings_files_up_to_date(project: Project, prefix: str) -> N
     project.run("import", "--match", f"{prefix}*").needs(0)
     project.set_config("a", "retention.ms", "3600000")
     call = project.run("import", "--match", f"{prefix}*").needs(0)
-    assert "Nothing to write.\nLeft out: 2 topics declared already" in call.out
+    assert "Nothing to write.\nLeft out: 2 topics already declared" in call.out
     call = project.run("import", "--match", f"{prefix}*", "--overwrite").needs(0)
     assert "Written: 2 topics in 2 files below topics." in call.out
     assert manifests(project)[f"{prefix}a"]["spec"]["retention"] == "1h"

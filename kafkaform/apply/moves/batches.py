@@ -123,7 +123,7 @@ def moves_of(
 def foreign(layout: Layout, targets: Mapping[TopicPartition, Replicas]) -> list[TopicPartition]:
     """The partitions whose running reassignments lead to something else than the targets, in order."""
     running = layout.reassigning or {}
-    return sorted(key for key, one in running.items() if targets.get(key) != one.target)
+    return sorted(key for key, move in running.items() if targets.get(key) != move.target)
 
 
 Batch: TypeAlias = "tuple[PartitionMove, ...]"
@@ -155,6 +155,7 @@ def _dealt(moves: Iterable[PartitionMove]) -> Sequence[PartitionMove]:
     """Moves in the order in which each pair of brokers comes about equally often."""
     piles: dict[tuple[tuple[int, ...], int], list[PartitionMove]] = {}
     for move in moves:
+        # The sender is the leader, which is the first replica wherever the preferred leader leads.
         piles.setdefault((tuple(sorted(move.adding)), move.before[0]), []).append(move)
     rounds = zip_longest(*piles.values())
     return [move for move in chain.from_iterable(rounds) if move is not None]

@@ -21,7 +21,6 @@ from kafkaform.core.model import (
     Intent,
     Observed,
     ResourceRef,
-    Risk,
     RiskAssessment,
     State,
     Update,
@@ -158,14 +157,8 @@ class TopicKind:
         return SAFE
 
     def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
-        """Deleting a topic destroys all of its records."""
-        judgement = RiskAssessment(
-            Risk.DESTRUCTIVE,
-            "delete",
-            f"all records in the {state.get('partitions')} partitions of {ref.name} are destroyed",
-            "stop its producers and consumers first, and copy what is still needed",
-        )
-        return risk.sized(judgement, ref, facts)
+        """See `kafkaform.resources.topic.risk`."""
+        return risk.judge_delete(ref, state, facts)
 
     def binding(self, change: Change, field: FieldChange | None) -> Binding | None:
         """The id of a topic that is deleted, or the value in force that a change takes away."""

@@ -39,7 +39,7 @@ from benchmarks.rounds import KAFKAFORM, Figures, summed_up, timed
 from benchmarks.table import tell
 from kafkaform.apply.batches import MAX_WEIGHT
 from kafkaform.apply.executor import apply
-from kafkaform.apply.moves.throttle_journal import open_ledger
+from kafkaform.apply.moves.throttle_journal import open_throttle_journal
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.lock import Holder
 from kafkaform.core.operations import DeleteTopic
@@ -142,8 +142,8 @@ def carried_out(address: str, file: Path) -> Figures:
             begun.append(clocks())
             prove()
 
-        ledger = open_ledger(cluster, AuditSettings(), "bench", plan.cluster_id)
-        report = apply(plan, cluster, guard=guard, ledger=ledger)
+        throttle_journal = open_throttle_journal(cluster, AuditSettings(), "bench", plan.cluster_id)
+        report = apply(plan, cluster, guard=guard, throttle_journal=throttle_journal)
         ended = clocks()
     assert report.complete, report
     return took(begun[0], ended)

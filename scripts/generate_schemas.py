@@ -187,24 +187,26 @@ CAUSES = (
     "empty",
 )
 SKEW_VALUES: Mapping[str, Schema] = {
-    "Report.created_at": {"pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?Z$"},
+    "SkewReport.created_at": {
+        "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?Z$"
+    },
     "TopicResult.name": {"minLength": 1},
     "TopicResult.diagnosis": {"enum": [*CAUSES]},
-    "Cause.name": {"enum": [*CAUSES]},
+    "SkewCause.name": {"enum": [*CAUSES]},
     "SampleResult.mode": {"enum": ["sample", "full", "file"]},
     "HotKeyResult.key_hash": {"pattern": "^[0-9a-f]{12}$"},
     "WhatIf.partitions": {"minimum": 1},
     "Estimate.value": {"description": "The estimate."},
     "Estimate.low": {"description": "The lower end of the interval."},
     "Estimate.high": {"description": "The upper end of the interval."},
-    "Finding.code": {"description": "The rule, which kafkaform rules CODE explains."},
-    "Finding.severity": {
+    "SkewFinding.code": {"description": "The rule, which kafkaform rules CODE explains."},
+    "SkewFinding.severity": {
         "enum": ["error", "warning", "info"],
         "description": "As the project has it; info where the manifest waives the rule.",
     },
-    "Finding.message": {"description": "What is wrong, with the figures."},
-    "Finding.suggestion": {"description": "What to do; null if there is nothing to say."},
-    "Verdict.status": {"enum": ["pass", "warn", "fail"]},
+    "SkewFinding.message": {"description": "What is wrong, with the figures."},
+    "SkewFinding.suggestion": {"description": "What to do; null if there is nothing to say."},
+    "SkewVerdict.status": {"enum": ["pass", "warn", "fail"]},
 }
 """What the type and the docstring of a skew report's field do not say."""
 
@@ -212,7 +214,7 @@ SKEW_VALUES: Mapping[str, Schema] = {
 def skew_report() -> Schema:
     """The schema of skew reports."""
     definitions: dict[str, Schema] = {}
-    whole = _record(results.Report, definitions)
+    whole = _record(results.SkewReport, definitions)
     first = {"format_version": {"const": FORMAT_VERSION, "description": "The version of this format."}}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

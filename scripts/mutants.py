@@ -67,6 +67,7 @@ TESTS = {
     "plan/plan_file": ("plan/test_plan_file", "plan/test_plan_signature"),
     "core/units": ("core/test_units",),
     "resources/topic/risk": ("resources/test_topic_risk", "plan/test_planner"),
+    "resources/topic/config_risk": ("resources/test_topic_risk", "plan/test_planner"),
     "rules/changes": ("rules/test_rules_changes",),
     "cluster/wire/large_answers": ("cluster/test_wire", "cluster/test_topic_sources"),
     "config/manifests/yaml12": ("config/test_yaml12", "config/test_loader"),

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spark_validation.results import (
-        Cause,
         Estimate,
         GroupResult,
         HotKeyResult,
-        Limits,
+        SkewCause,
+        SkewLimits,
         TopicResult,
         WhatIf,
     )
@@ -28,10 +28,9 @@ WORTH_MOVING = 0.1
 UNPLACED = 0.25
 """The share of records that no partitioner explains, from which predictions of other counts mean nothing."""
 _STRAYS = 0.001
-_TWO = 2
 
 
-def advise(result: TopicResult, limits: Limits) -> tuple[str, ...]:
+def advise(result: TopicResult, limits: SkewLimits) -> tuple[str, ...]:
     """Sentences that follow from a result, the most telling cause's first.
 
     Args:
@@ -52,13 +51,13 @@ def advise(result: TopicResult, limits: Limits) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _of(result: TopicResult, cause: Cause, limits: Limits, partitions: list[str]) -> Iterator[str]:
-    """What one cause asks for; `partitions` is what is said of other partition counts."""
+def _of(result: TopicResult, cause: SkewCause, limits: SkewLimits, partitions: list[str]) -> Iterator[str]:
+    """Sentences for one cause; `partitions` are those on other partition counts."""
     match cause.name:
         case "hot_keys":
             yield from _hot(result, limits, partitions)
         case "bursty":
-            yield from bursting(result, cause)
+            yield from burst_advice(result, cause)
         case "few_keys":
             yield from _few(result, limits)
         case "null_keys":
@@ -75,29 +74,29 @@ def _ratio(result: TopicResult, by: str) -> Estimate:
     return (result.by_bytes if by == "bytes" else result.by_records).max_mean_ratio
 
 
-def _target(limits: Limits) -> float:
+def _target(limits: SkewLimits) -> float:
     return limits.max_partition_ratio or REACHABLE_RATIO
 
 
-def _hot(result: TopicResult, limits: Limits, partitions: list[str]) -> Iterator[str]:
+def _hot(result: TopicResult, limits: SkewLimits, partitions: list[str]) -> Iterator[str]:
     by, target = limits.by, _target(limits)
     if _ratio(result, by).value <= target < _ratio(result, "bytes").value:
         by = "bytes"
     keys = hottest(result, by)
     key_share = limits.max_key_share if by == limits.by else None
-    yield from salting(result, keys, by, ratio=target, key_share=key_share)
+    yield from salt_advice(result, keys, by, ratio=target, key_share=key_share)
     if keys and not partitions:
-        yield from no_help(result, keys[0], by, ratio=target)
+        yield from futile_partitions(result, keys[0], by, ratio=target)
 
 
-def _over_policy(result: TopicResult, limits: Limits) -> Iterator[str]:
-    """Keys that make no skew, and yet have more than the policy allows."""
-    most = limits.max_key_share or 1.0
-    over = [key for key in hottest(result, limits.by) if share_of(key, limits.by) > most]
-    yield from salting(result, over, limits.by, ratio=_target(limits), key_share=most)
+def _over_policy(result: TopicResult, limits: SkewLimits) -> Iterator[str]:
+    """Sentences on keys that make no skew, and yet have a larger share than the policy allows."""
+    key_share = limits.max_key_share or 1.0
+    over = [key for key in hottest(result, limits.by) if share_of(key, limits.by) > key_share]
+    yield from salt_advice(result, over, limits.by, ratio=_target(limits), key_share=key_share)
 
 
-def _few(result: TopicResult, limits: Limits) -> Iterator[str]:
+def _few(result: TopicResult, limits: SkewLimits) -> Iterator[str]:
     keys, count, target = result.distinct_keys.value, len(result.partitions), _target(limits)
     fit = most_partitions(keys, target, count)
     if fit < count:
@@ -155,7 +154,7 @@ def _foreign(result: TopicResult) -> str:
 
 def _another_partitioner(result: TopicResult, names: list[str]) -> Iterator[str]:
     """For a topic that one partitioner, not Java's, places: what keeps it so."""
-    if "mixed_partitioners" in names or len(result.partitions) < _TWO or _misplaced(result) < _STRAYS:
+    if "mixed_partitioners" in names or len(result.partitions) <= 1 or _misplaced(result) < _STRAYS:
         return
     for name, setting in (("crc32", "consistent_random"), ("fnv1a", "fnv1a_random")):
         if 1 - result.partitioners.get(name, 0.0) < _STRAYS:
@@ -175,7 +174,7 @@ def _repartitioned(result: TopicResult) -> Iterator[str]:
     )
 
 
-def _partitions(result: TopicResult, limits: Limits) -> Iterator[str]:
+def _partitions(result: TopicResult, limits: SkewLimits) -> Iterator[str]:
     """The count with the least predicted ratio, if that is lower than the present one for sure.
 
     Where earlier placements made the present ratio, the prediction for the present count is what another
@@ -183,24 +182,24 @@ def _partitions(result: TopicResult, limits: Limits) -> Iterator[str]:
     """
     count = len(result.partitions)
 
-    def ratio(one: WhatIf) -> Estimate:
-        return one.byte_max_mean_ratio if limits.by == "bytes" else one.max_mean_ratio
+    def ratio(case: WhatIf) -> Estimate:
+        return case.byte_max_mean_ratio if limits.by == "bytes" else case.max_mean_ratio
 
     names = {cause.name for cause in result.causes}
     replaced = bool({"repartitioned", "mixed_partitioners"} & names)
     if result.partitioners.get("other", 0.0) > UNPLACED and "repartitioned" not in names:
         return
-    same = [ratio(one) for one in result.what_if if one.partitions == count]
-    now = same[0] if replaced and same else _ratio(result, limits.by)
-    larger = [one for one in result.what_if if one.partitions > count]
+    predicted = [ratio(case) for case in result.what_if if case.partitions == count]
+    present = predicted[0] if replaced and predicted else _ratio(result, limits.by)
+    larger = [case for case in result.what_if if case.partitions > count]
     if not larger:
         return
-    best = min(larger, key=lambda one: (round(ratio(one).value, 2), one.partitions))
-    then = ratio(best)
-    if then.high < now.low and then.value <= now.value - WORTH_MOVING:
+    best = min(larger, key=lambda case: (round(ratio(case).value, 2), case.partitions))
+    lowest = ratio(best)
+    if lowest.high < present.low and lowest.value <= present.value - WORTH_MOVING:
         yield (
             f"Of the counts tried, {best.partitions} partitions have the least ratio by {limits.by}: "
-            f"{then.value:.2f} ({then.low:.2f} to {then.high:.2f}) after {now.value:.2f}; "
+            f"{lowest.value:.2f} ({lowest.low:.2f} to {lowest.high:.2f}) after {present.value:.2f}; "
             f"{percent(best.keys_moved)} of the keys move, with {percent(best.records_moved.value)} of the "
             f"records, and the order of these keys breaks at that point."
         )
@@ -217,7 +216,7 @@ def _consumers(result: TopicResult, group: GroupResult) -> Iterator[str]:
         )
     if members - idle > useful:
         busiest = max(member.share for member in group.members)
-        fullest = max(one.share.value for one in result.partitions)
+        fullest = max(partition.share.value for partition in result.partitions)
         yield (
             f"Group {group.name}: {useful} of its {members} members are of use, since one partition alone "
             f"has {percent(fullest)} of the records; its busiest member gets {percent(busiest)}."
@@ -230,7 +229,7 @@ MOST_SALTS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Salts:
-    """How frequent keys are split.
+    """A split of frequent keys into salts.
 
     Attributes:
         counts: For each key, into how many salts.
@@ -248,7 +247,7 @@ def salts(
 
     Keys of shares s_k are split so that all salts are nearly alike: m_k = ceil(s_k / u) of share u at most.
     With S the sum of s_k and M of m_k, these M salts fall on partitions as equal keys do, so that in nine of
-    ten cases the fullest partition has no more than L(M) times their mean (occupancy.likely_ratio). What is
+    ten cases the fullest partition has no more than L(M) times their mean (imbalance.likely_ratio). What is
     left has the ratio `rest` (R'). The largest sum is at most the sum of the largest:
 
         ratio <= S max(m_k u) / s_k L(M) + (1 - S) R'
@@ -265,17 +264,17 @@ def salts(
     Returns:
         None where no number of salts suffices: the rest alone is too uneven.
     """
-    together = sum(shares)
-    left = (1 - together) * rest
-    if together + left >= ratio:
+    salted = sum(shares)
+    unsalted = (1 - salted) * rest
+    if salted + unsalted >= ratio:
         return None
     unit = min(max(shares), key_share or 1.0)
     while True:
         counts = tuple(max(1, math.ceil(share / unit - 1e-9)) for share in shares)
         largest = max(share / count for share, count in zip(shares, counts, strict=True))
         # Salts of unequal size count as so many of the largest, which are more than there are.
-        alike = max(1, math.floor(together / largest))
-        reached = together * likely_ratio(alike, partitions) + left
+        alike = max(1, math.floor(salted / largest))
+        reached = salted * likely_ratio(alike, partitions) + unsalted
         if reached <= ratio:
             return Salts(counts, reached)
         if max(counts) >= MOST_SALTS:
@@ -310,8 +309,8 @@ def share_of(key: HotKeyResult, by: str) -> float:
     return key.byte_share.value if by == "bytes" else key.share.value
 
 
-def bursting(result: TopicResult, cause: Cause) -> Iterator[str]:
-    """What to look at, by the key that the evidence names, if it names one."""
+def burst_advice(result: TopicResult, cause: SkewCause) -> Iterator[str]:
+    """Name what to look at: the key in the evidence, or the partition if it names none."""
     for key in result.hot_keys:
         if key.key_hash in cause.evidence:
             peak = f", up to {key.peak:.1f} times what it is overall" if key.peak >= _BURST_PEAK else ""
@@ -323,7 +322,7 @@ def bursting(result: TopicResult, cause: Cause) -> Iterator[str]:
     yield "Look at what is written to that partition at the time given: no single frequent key explains it."
 
 
-def salting(
+def salt_advice(
     result: TopicResult, keys: list[HotKeyResult], by: str, *, ratio: float, key_share: float | None
 ) -> Iterator[str]:
     """Into how many salts keys must be split to keep a ratio, and a share of each key.
@@ -369,7 +368,8 @@ def ratio_without(result: TopicResult, keys: list[HotKeyResult], by: str) -> flo
     if any(len(key.partitions) > 1 for key in keys):
         return expected_ratio(max(1.0, result.distinct_keys.value - len(keys)), len(result.partitions))
     left = {
-        one.partition: one.byte_share.value if by == "bytes" else one.share.value for one in result.partitions
+        partition.partition: (partition.byte_share if by == "bytes" else partition.share).value
+        for partition in result.partitions
     }
     for key in keys:
         for partition in key.partitions:
@@ -378,10 +378,10 @@ def ratio_without(result: TopicResult, keys: list[HotKeyResult], by: str) -> flo
     return max(left.values()) * len(left) / total if total > 0 else 1.0
 
 
-def no_help(result: TopicResult, key: HotKeyResult, by: str, *, ratio: float) -> Iterator[str]:
-    """That more partitions do not help: a key stays on one, of at least its share times the mean."""
+def futile_partitions(result: TopicResult, key: HotKeyResult, by: str, *, ratio: float) -> Iterator[str]:
+    """Say that more partitions do not help: a key stays on one, with at least its share of the topic."""
     share, count = share_of(key, by), len(result.partitions)
-    counts = [one.partitions for one in result.what_if if one.partitions > count] or [2 * count]
+    counts = [case.partitions for case in result.what_if if case.partitions > count] or [2 * count]
     if share * counts[-1] <= ratio:
         return
     bounds = [f"{share * many:.1f} on {many}" for many in dict.fromkeys((counts[0], counts[-1]))]

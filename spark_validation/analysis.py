@@ -1,4 +1,8 @@
-"""Everything that is said of a topic, from the counts of a sample of it."""
+"""Analysis of one topic: from the counts of a sample to estimates, causes and advice.
+
+Of a consumer group only this topic is looked at: its members all subscribe to it and have no partitions yet.
+With more topics, or after members came and went, an assignor may give other partitions to other members.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +20,10 @@ from spark_validation.intervals import Weighting
 from spark_validation.results import (
     GroupResult,
     HotKeyResult,
-    Limits,
     MemberShare,
     PartitionResult,
     SampleResult,
+    SkewLimits,
     TopicResult,
 )
 from spark_validation.windows import FEWEST_PER_PARTITION
@@ -36,17 +40,17 @@ _NAMED = 8
 
 
 def sample_notes(counts: KeyCounts, plan: SamplePlan) -> Iterator[str]:
-    """Partitions without records, offsets without a record, and too few windows."""
+    """Notes on partitions without records, offsets without a record, and too few windows."""
     without = [span.partition for span in plan.spans if not span.records]
     if without and len(without) < len(plan.spans):
         yield f"{_listed(without)} {'has' if len(without) == 1 else 'have'} no records."
     read, found = plan.records, int(counts.records.sum())
     if found < read:
-        part = 100.0 * (1.0 - found / read)
-        of = "all" if found == 0 else "less than 0.1 %" if part < 0.1 else f"{part:.1f} %"
+        missing = 100.0 * (1.0 - found / read)
+        amount = "all" if found == 0 else "less than 0.1 %" if missing < 0.1 else f"{missing:.1f} %"
         yield (
-            f"{of[0].upper()}{of[1:]} of the {read:,} offsets read have no record: compacted away, deleted, "
-            "aborted, or the mark of a transaction's end."
+            f"{amount[0].upper()}{amount[1:]} of the {read:,} offsets read have no record: compacted away, "
+            "deleted, aborted, or the mark of a transaction's end."
         )
     if found and not all(plan.read_whole) and plan.replicates <= FEWEST_PER_PARTITION:
         yield (
@@ -76,13 +80,13 @@ def analyse(
     layout: CountsLayout,
     *,
     mode: str,
-    limits: Limits,
+    limits: SkewLimits,
     groups: Sequence[ReaderGroup] = (),
     since_ms: int | None = None,
     precision: float | None = None,
     notes: Sequence[str] = (),
 ) -> TopicResult:
-    """Everything that is said of a topic, but for rules and policy.
+    """Analyse a topic, all but rules and policy.
 
     Args:
         name: The topic.
@@ -141,7 +145,7 @@ def analyse(
 
 
 def needed(result: TopicResult, precision: float, plan: SamplePlan) -> int | None:
-    """How many records a larger sample needs for every share to be as sure as is wanted.
+    """Return how many records a larger sample needs for every share to be as precise as wanted.
 
     The square of the half width goes with 1 / n - 1 / N for n of N records (Cochran 1977, section 4.6). That
     holds while longer windows bring other keys; where keys come in long bursts, a larger sample brings less.
@@ -169,7 +173,7 @@ def needed(result: TopicResult, precision: float, plan: SamplePlan) -> int | Non
 def _widest(partitions: Sequence[PartitionResult], hot: Sequence[HotKeyResult]) -> float | None:
     """The half width of the widest interval of a share, by records or by bytes."""
     measured: list[PartitionResult | HotKeyResult] = [*partitions, *hot]
-    shares = [share for one in measured for share in (one.share, one.byte_share)]
+    shares = [share for result in measured for share in (result.share, result.byte_share)]
     return max(((share.high - share.low) / 2 for share in shares), default=None)
 
 
@@ -220,7 +224,7 @@ ASSIGNORS: Mapping[str, Callable[[int, int], list[range]]] = {
 
 
 def assign(group: ReaderGroup, shares: Sequence[float]) -> GroupResult:
-    """What the members would get.
+    """Share a topic out among the members of a group.
 
     Args:
         group: The group.
@@ -235,11 +239,11 @@ def assign(group: ReaderGroup, shares: Sequence[float]) -> GroupResult:
     if group.members < 1:
         raise ValueError(f"group {group.name}: it needs at least one member, not {group.members}")
     members = tuple(
-        MemberShare(tuple(given), sum(shares[partition] for partition in given))
-        for given in ASSIGNORS[group.assignor](len(shares), group.members)
+        MemberShare(tuple(assigned), sum(shares[partition] for partition in assigned))
+        for assigned in ASSIGNORS[group.assignor](len(shares), group.members)
     )
-    whole = sum(shares)
+    total = sum(shares)
     busiest = max(member.share for member in members)
     return GroupResult(
-        group.name, group.assignor, members, busiest * group.members / whole if whole > 0 else 0.0
+        group.name, group.assignor, members, busiest * group.members / total if total > 0 else 0.0
     )

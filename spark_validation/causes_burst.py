@@ -1,25 +1,20 @@
-"""Whether a key, or a partition, is hot at some times only.
-
-The times at which the records of each partition were written show it.
-
-When the records of each partition were written, so that partitions can be compared at one time.
+"""Bursts: a partition, or a key, that is hot at some times only.
 
 Windows lie at equal steps of offsets. A partition that is hot for an hour has most of its windows in this
-hour, so that windows of the same number are of different times. Here the timestamps at which windows begin
-and end are taken as points of a curve for each partition, offset over time, and partitions are compared in
-intervals of time that each hold the same number of the topic's records.
+hour, so that windows of the same replicate are of different times. Here the timestamps at which windows begin
+and end are taken as points of a curve for each partition, offset over time (piecewise linear), and partitions
+are compared in intervals of time that each hold the same number of the topic's records.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from spark_validation.key_counts import NEVER
-from spark_validation.results import Cause
+from spark_validation.results import SkewCause
 from spark_validation.sampled_topic import (
     LEAST_LIFT,
     NULLS_WORTH_NAMING,
@@ -29,7 +24,7 @@ from spark_validation.sampled_topic import (
 )
 
 if TYPE_CHECKING:
-    from spark_validation.key_counts import Floats, HotKey
+    from spark_validation.key_counts import Bools, Floats, HotKey
 
 
 INTERVALS = 48
@@ -44,13 +39,13 @@ OUT_OF_ORDER = 0.1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OffsetCurve:
-    """One partition: for each point its time, and the cell whose density holds up to the next point.
+    """The curve of one partition: for each point its time, its offset and its window's replicate.
 
     Attributes:
         partition: The partition.
         times: In milliseconds since 1970, ascending.
         offsets: The offset at each.
-        replicates: The windows to which the points belong.
+        replicates: Those of the windows to which the points belong.
     """
 
     partition: int
@@ -61,12 +56,13 @@ class OffsetCurve:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timeline:
-    """The curves of the partitions that have records, and the time in which all can be compared.
+    """The curves of the partitions that have records, over the time in which all can be compared.
 
     Attributes:
         curves: By partition.
         partitions: How many the topic has.
-        edges: Where intervals of time begin and end, ascending; they hold equally many records.
+        edges: Where intervals of time begin and end (ms since 1970), ascending; they hold equally many
+            records.
     """
 
     curves: tuple[OffsetCurve, ...]
@@ -74,10 +70,10 @@ class Timeline:
     edges: Floats
 
     def by_interval(self, density: Floats) -> Floats:
-        """How much of something falls into each interval, by partition and interval.
+        """Return the amount of something in each interval (partitions by intervals).
 
         Args:
-            density: How much of it each offset has, by partition and replicate.
+            density: The amount per offset (partitions by replicates).
         """
         return _by_interval(self.curves, self.partitions, self.edges, density)
 
@@ -87,9 +83,9 @@ def timeline(topic: SampledTopic) -> Timeline | None:
     curves = [curve for number in range(topic.partitions) if (curve := _curve(topic, number)) is not None]
     if not curves:
         return None
-    every = np.concatenate([curve.times for curve in curves])
-    start, end = float(every.min()), float(every.max())
-    if end - start < LEAST_MS or len(np.unique(every)) < FEWEST_TIMES * topic.layout.replicates:
+    times = np.concatenate([curve.times for curve in curves])
+    start, end = float(times.min()), float(times.max())
+    if end - start < LEAST_MS or len(np.unique(times)) < FEWEST_TIMES * topic.layout.replicates:
         return None
     if _out_of_order(topic, end - start):
         return None
@@ -98,18 +94,18 @@ def timeline(topic: SampledTopic) -> Timeline | None:
     low, high = min(starts), max(min(_end(topic, curve), end + most) for curve in curves)
     # Where retention has removed the start of a partition, earlier times say nothing of it.
     trimmed = [topic.plan.spans[curve.partition].start > 0 for curve in curves]
-    whole = tuple(
+    extended = tuple(
         _to_the_ends(topic, curve, first if cut else low, high)
         for curve, first, cut in zip(curves, starts, trimmed, strict=True)
     )
     low = max([low, *(first for first, cut in zip(starts, trimmed, strict=True) if cut)])
     if high <= low:
         return None
-    return Timeline(whole, topic.partitions, _edges(whole, topic, low, high))
+    return Timeline(extended, topic.partitions, _edges(extended, topic, low, high))
 
 
 def _curve(topic: SampledTopic, partition: int) -> OffsetCurve | None:
-    """The curve through the ends of windows."""
+    """Draw the curve through the ends of windows; None where no time is known."""
     counts = topic.counts
     times: list[float] = []
     offsets: list[float] = []
@@ -118,12 +114,12 @@ def _curve(topic: SampledTopic, partition: int) -> OffsetCurve | None:
         if window.partition != partition:
             continue
         # A replicate that was read whole may have records whose times are not known.
-        for at, offset in (
+        for time, offset in (
             (int(counts.first_ms[partition, window.replicate]), window.start),
             (int(counts.last_ms[partition, window.replicate]), window.end),
         ):
-            if 0 <= at < NEVER:
-                times.append(at)
+            if 0 <= time < NEVER:
+                times.append(time)
                 offsets.append(offset)
                 replicates.append(window.replicate)
     if not times:
@@ -133,13 +129,13 @@ def _curve(topic: SampledTopic, partition: int) -> OffsetCurve | None:
 
 
 def _start(topic: SampledTopic, curve: OffsetCurve) -> float:
-    """When the first offset was written, at the pace from the first window to the second."""
+    """Return when the first offset was written (ms), at the pace from the first window to the second."""
     before = curve.offsets[0] - topic.plan.spans[curve.partition].start
     return float(curve.times[0] - before * _pace(curve.times[:3:2], curve.offsets[:3:2]))
 
 
 def _end(topic: SampledTopic, curve: OffsetCurve) -> float:
-    """When the last offset was written, at the pace from the last window but one to the last."""
+    """Return when the last offset was written (ms), at the pace between the last two windows."""
     after = topic.plan.spans[curve.partition].end - curve.offsets[-1]
     return float(curve.times[-1] + after * _pace(curve.times[-3::2], curve.offsets[-3::2]))
 
@@ -161,15 +157,16 @@ def _pace(times: Floats, offsets: Floats) -> float:
     return float(np.diff(times).sum()) / steps if steps else 0.0
 
 
-def _out_of_order(topic: SampledTopic, whole: float) -> bool:
-    """Whether windows begin clearly before the window before them has ended."""
+def _out_of_order(topic: SampledTopic, duration_ms: float) -> bool:
+    """Return whether windows begin clearly before the window before them has ended."""
     steps = early = 0
     for partition in range(topic.partitions):
         known = (topic.counts.last_ms[partition] >= 0) & (topic.counts.first_ms[partition] < NEVER)
-        held = np.flatnonzero(known)
-        first, last = topic.counts.first_ms[partition, held], topic.counts.last_ms[partition, held]
-        steps += max(0, len(held) - 1)
-        early += int(np.count_nonzero(last[:-1] - first[1:] > OUT_OF_ORDER * whole))
+        replicates = np.flatnonzero(known)
+        first = topic.counts.first_ms[partition, replicates]
+        last = topic.counts.last_ms[partition, replicates]
+        steps += max(0, len(replicates) - 1)
+        early += int(np.count_nonzero(last[:-1] - first[1:] > OUT_OF_ORDER * duration_ms))
     return early > OUT_OF_ORDER * steps
 
 
@@ -185,15 +182,13 @@ def _edges(curves: tuple[OffsetCurve, ...], topic: SampledTopic, low: float, hig
 def _by_interval(curves: tuple[OffsetCurve, ...], partitions: int, edges: Floats, density: Floats) -> Floats:
     found = np.zeros((partitions, len(edges) - 1))
     for curve in curves:
-        at = density[curve.partition, curve.replicates]
+        densities = density[curve.partition, curve.replicates]
         # Between two windows neither is nearer: the mean of both.
-        steps = np.diff(curve.offsets) * (at[:-1] + at[1:]) / 2
+        steps = np.diff(curve.offsets) * (densities[:-1] + densities[1:]) / 2
         so_far = np.concatenate(([0.0], np.cumsum(steps)))
         found[curve.partition] = np.diff(np.interp(edges, curve.times, so_far))
     return found
 
-
-Bools: TypeAlias = npt.NDArray[np.bool_]
 
 ODDS = 2.5
 """So many times its usual odds (share over the rest's share) a partition or key must have at its peak. A key
@@ -259,7 +254,8 @@ def _by_records(topic: SampledTopic, line: Timeline) -> Burst | None:
     usual, in_all = _usual(mass)
     expected = usual[:, None] * in_all
     # When an offset was written is known; how many of them have a key only as far as windows tell it.
-    units = np.ones(topic.partitions) if topic.clumps is None else topic.weights * max(1.0, topic.clumps)
+    dispersion = topic.null_dispersion
+    units = np.ones(topic.partitions) if dispersion is None else topic.weights * max(1.0, dispersion)
     surely = (mass - expected) > DEVIATIONS * np.sqrt(np.maximum(expected, 1.0) * units[:, None])
     found = _strongest(topic, line, mass, surely, "records")
     if found is None:
@@ -288,16 +284,17 @@ def _by_bytes(topic: SampledTopic, line: Timeline) -> Burst | None:
     mass = line.by_interval(topic.counts.bytes / np.maximum(topic.counts.records, 1))
     usual, in_all = _usual(mass)
     expected = usual[:, None] * in_all
-    there = (mass > 0) & (expected > 0)
-    logs = np.log(np.where(there, mass, 1.0) / np.where(there, expected, 1.0))
-    middle = float(np.median(logs[there])) if there.any() else 0.0
-    deviation = 1.4826 * float(np.median(np.abs(logs[there] - middle))) if there.any() else 0.0
-    surely = there & (logs - middle > DEVIATIONS * max(deviation, 1e-9))
+    filled = (mass > 0) & (expected > 0)
+    logs = np.log(np.where(filled, mass, 1.0) / np.where(filled, expected, 1.0))
+    middle = float(np.median(logs[filled])) if filled.any() else 0.0
+    # The median absolute deviation of a normal variable is its standard deviation over 1.4826.
+    deviation = 1.4826 * float(np.median(np.abs(logs[filled] - middle))) if filled.any() else 0.0
+    surely = filled & (logs - middle > DEVIATIONS * max(deviation, 1e-9))
     return _strongest(topic, line, mass, surely, "bytes")
 
 
 def _usual(mass: Floats) -> tuple[Floats, Floats]:
-    """Each partition's share over all intervals, and what all have in each interval."""
+    """Return each partition's share over all intervals (partitions), and each interval's sum (intervals)."""
     total = max(float(mass.sum()), 1e-12)
     return mass.sum(axis=1) / total, mass.sum(axis=0)
 
@@ -354,13 +351,13 @@ def _by_replicate(topic: SampledTopic) -> Burst | None:
     return best
 
 
-def burst_cause(topic: SampledTopic, found: Burst) -> Cause:
-    """In words; a key that bursts explains the part of the overall skew that goes with it."""
+def burst_cause(topic: SampledTopic, found: Burst) -> SkewCause:
+    """Word the cause; a key that bursts explains the part of the overall skew that goes with it."""
     explains = topic.explained(topic.of_key(found.key, "records"), "records") if found.key else None
     if not topic.skewed("records"):
         explains = None
     if found.partition is None and found.key is not None:
-        return Cause(
+        return SkewCause(
             "bursty",
             f"Key {found.key.digest[:12]} has {percent(found.share)} of the records {found.where}, "
             f"and {percent(found.usual)} of all.",
@@ -374,7 +371,7 @@ def burst_cause(topic: SampledTopic, found: Burst) -> Cause:
         if found.others
         else ""
     )
-    return Cause(
+    return SkewCause(
         "bursty",
         f"Partition {found.partition} got {percent(found.share)} of the {found.by} from "
         f"{utc(start, within=end - start)} to {utc(end, within=end - start)} ({ratio:.2f} times the mean), "

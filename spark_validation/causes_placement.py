@@ -9,7 +9,7 @@ import numpy as np
 
 from spark_validation.hashing import PARTITIONERS, Int64s
 from spark_validation.key_counts import NEVER
-from spark_validation.results import Cause
+from spark_validation.results import SkewCause
 from spark_validation.sampled_topic import SampledTopic, listed, percent, utc
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class PartitionerMix:
-    """Who placed the records that have a key.
+    """The partitioners that placed the records with a key.
 
     Attributes:
         main: The partitioner that explains all, or else murmur2 if it is at work, or else what explains most.
@@ -49,13 +49,13 @@ class PartitionerMix:
     shared: float
 
     @property
-    def one(self) -> bool:
-        """Whether the main partitioner explains them all."""
+    def single(self) -> bool:
+        """Return whether the main partitioner explains them all."""
         return self.misplaced < WORTH_NAMING
 
     @property
     def unknown(self) -> bool:
-        """Whether none of the known partitioners is at work."""
+        """Return whether none of the known partitioners is at work."""
         return set(self.shares) == {"other"}
 
 
@@ -111,21 +111,25 @@ def _shares(
 def _beyond_chance(topic: SampledTopic) -> dict[str, float]:
     """For each partitioner that fits more than chance has it, by how much: the median over partitions."""
     records = topic.keyed.sum(axis=1)
-    there = records >= min(100.0, float(np.median(records)))
-    there &= records > 0
+    filled = records >= min(100.0, float(np.median(records)))
+    filled &= records > 0
     chance = 1 / topic.partitions
     found = {}
     for number, name in enumerate(PARTITIONERS):
-        rates: Floats = topic.counts.fits[number].sum(axis=1)[there] / records[there]
+        rates: Floats = topic.counts.fits[number].sum(axis=1)[filled] / records[filled]
         above = float(np.median(rates)) - chance
-        keys = max(1.0, float(np.median(_effective_keys(topic)[there])))
-        if above > BEYOND_CHANCE * np.sqrt(chance * (1 - chance) / keys / there.sum()):
+        keys = max(1.0, float(np.median(_effective_keys(topic)[filled])))
+        if above > BEYOND_CHANCE * np.sqrt(chance * (1 - chance) / keys / filled.sum()):
             found[name] = above
     return found
 
 
 def _effective_keys(topic: SampledTopic) -> Floats:
-    """For each partition how many equal keys would vary as its keys do: 1 over the sum of squared shares."""
+    """For each partition the number of equal keys that would vary as its keys do (partitions).
+
+    One over the sum of squared shares (Kish's effective sample size, *Survey Sampling*, 1965;
+    the inverse Simpson index); keys that are no hot ones are taken to have equal shares of the rest.
+    """
     records = np.maximum(topic.keyed.sum(axis=1), 1.0)
     squares = np.zeros(topic.partitions)
     hot = np.zeros(topic.partitions)
@@ -138,9 +142,9 @@ def _effective_keys(topic: SampledTopic) -> Floats:
     return np.asarray(1 / np.maximum(squares, 1e-12), dtype=np.float64)
 
 
-def mixed_cause(topic: SampledTopic, found: PartitionerMix) -> Cause | None:
+def mixed_cause(topic: SampledTopic, found: PartitionerMix) -> SkewCause | None:
     """The cause, if records were placed by more than one partitioner."""
-    if found.one:
+    if found.single:
         return None
     chance = percent(1 / topic.partitions)
     keys = topic.counts.shared_keys
@@ -150,7 +154,7 @@ def mixed_cause(topic: SampledTopic, found: PartitionerMix) -> Cause | None:
     if found.unknown:
         if found.shared < SHARED_RECORDS:
             return None
-        return Cause(
+        return SkewCause(
             "mixed_partitioners",
             f"No partitioner explains where the records lie: murmur2, CRC32 and FNV-1a each fit no more of "
             f"them than chance ({chance}), and {shared}, which have {percent(found.shared)} of the records "
@@ -160,7 +164,7 @@ def mixed_cause(topic: SampledTopic, found: PartitionerMix) -> Cause | None:
         f"{NAMES[name]} {percent(share)}" if name in NAMES else f"none of these {percent(share)}"
         for name, share in found.shares.items()
     ]
-    return Cause(
+    return SkewCause(
         "mixed_partitioners",
         f"{percent(found.misplaced)} of the records with a key do not lie where "
         f"{NAMES[found.main]} puts them; corrected for chance ({chance}), the records were placed by: "
@@ -169,27 +173,27 @@ def mixed_cause(topic: SampledTopic, found: PartitionerMix) -> Cause | None:
 
 
 def _until(topic: SampledTopic, found: PartitionerMix) -> str:
-    """Whether the misplaced records are spread over the log, or end."""
+    """Say in which part of the log the misplaced records lie."""
     number = list(PARTITIONERS).index(found.main)
     misplaced = (topic.keyed - topic.counts.fits[number]).sum(axis=0)
-    there = np.flatnonzero(misplaced >= WORTH_NAMING * topic.keyed.sum(axis=0).clip(1))
+    parts = np.flatnonzero(misplaced >= WORTH_NAMING * topic.keyed.sum(axis=0).clip(1))
     replicates = topic.layout.replicates
-    if len(there) == replicates:
+    if len(parts) == replicates:
         return ", in every part of the log"
-    first, last = int(there[0]) + 1, int(there[-1]) + 1
+    first, last = int(parts[0]) + 1, int(parts[-1]) + 1
     return f", from part {first} to part {last} of {replicates} equal parts of the log"
 
 
 def note(topic: SampledTopic, found: PartitionerMix | None) -> str:
-    """What is to be known of a topic whose keys one partitioner, but not Java's, places."""
+    """Sentence on a topic whose keys one partitioner, but not Java's, places; empty for others."""
     if found is None:
         return ""
-    if found.one and found.main != "murmur2":
+    if found.single and found.main != "murmur2":
         return (
             f" All keys lie where {NAMES[found.main]} puts them: a Java producer with its default "
             f"partitioner would put {percent(1 - 1 / topic.partitions)} of the keys on other partitions."
         )
-    if found.one or not found.unknown or found.shared >= SHARED_RECORDS:
+    if found.single or not found.unknown or found.shared >= SHARED_RECORDS:
         return ""
     return (
         " No known partitioner (murmur2, CRC32, FNV-1a) explains where the keys lie, yet each key keeps to "
@@ -267,10 +271,12 @@ def partition_increase(topic: SampledTopic) -> PartitionIncrease | None:
     explained = topic.counts.earlier / total
     tried = np.flatnonzero(explained >= min(NEARLY_ALL, float(explained.max())))
     found = [
-        one for index in tried.tolist() if (one := _try(topic, index, misplaced, float(explained[index])))
+        increase
+        for index in tried.tolist()
+        if (increase := _try(topic, index, misplaced, float(explained[index])))
     ]
     # Of several that explain them, the largest count: its new partitions are the ones that matter last.
-    return max(found, key=lambda one: (one.explains >= NEARLY_ALL, one.earlier), default=None)
+    return max(found, key=lambda increase: (increase.explains >= NEARLY_ALL, increase.earlier), default=None)
 
 
 def _try(topic: SampledTopic, index: int, misplaced: Int64s, explains: float) -> PartitionIncrease | None:
@@ -300,7 +306,7 @@ def _try(topic: SampledTopic, index: int, misplaced: Int64s, explains: float) ->
 
 
 def _slack(topic: SampledTopic) -> float:
-    """By how much the last record of before may be later than the first of after, in milliseconds."""
+    """Return how long records may still be placed by the earlier count after the increase (ms)."""
     held = topic.counts.records > 0
     if not held.any():
         return 0.0
@@ -309,8 +315,8 @@ def _slack(topic: SampledTopic) -> float:
 
 
 def _steps(topic: SampledTopic, earlier: int, misplaced: Int64s) -> tuple[Step, ...] | None:
-    """Where misplaced records end, by offset; None where in most partitions they do not."""
-    windows = {(one.partition, one.replicate): one for one in topic.plan.windows}
+    """Find where misplaced records end, by offset; None where in most partitions they do not."""
+    windows = {(window.partition, window.replicate): window for window in topic.plan.windows}
     steps: list[Step] = []
     ended = going_on = 0.0
     for partition in range(min(earlier, topic.partitions)):
@@ -325,13 +331,12 @@ def _steps(topic: SampledTopic, earlier: int, misplaced: Int64s) -> tuple[Step, 
             continue
         ended += float(wrong.sum())
         next_read = last + 1 + int(np.flatnonzero(keyed[last + 1 :])[0])
-        one, other = windows[partition, last], windows[partition, next_read]
-        steps.append(Step(partition, one.start, other.end))
+        steps.append(Step(partition, windows[partition, last].start, windows[partition, next_read].end))
     return tuple(steps) if ended > going_on else None
 
 
-def partition_increase_cause(topic: SampledTopic, found: PartitionIncrease) -> Cause:
-    """In words."""
+def partition_increase_cause(topic: SampledTopic, found: PartitionIncrease) -> SkewCause:
+    """Word the cause."""
     now = topic.partitions
     part = "all" if found.explains == 1 else percent(found.explains)
     evidence = (
@@ -340,7 +345,7 @@ def partition_increase_cause(topic: SampledTopic, found: PartitionIncrease) -> C
         f"the partition count was increased{_when(found)}"
     )
     if found.steps:
-        shown = [f"{one.partition} between {one.start:,} and {one.end:,}" for one in found.steps[:SHOWN]]
+        shown = [f"{step.partition} between {step.start:,} and {step.end:,}" for step in found.steps[:SHOWN]]
         more = f" (and in {len(found.steps) - SHOWN} more)" if len(found.steps) > SHOWN else ""
         evidence += f"; by offset, in partition {listed(shown)}{more}"
     keys = topic.counts.shared_keys
@@ -351,7 +356,7 @@ def partition_increase_cause(topic: SampledTopic, found: PartitionIncrease) -> C
         )
     else:
         evidence += "; the next record of such a key goes to another partition, and its order breaks there"
-    return Cause("repartitioned", evidence + ".", _explains(topic))
+    return SkewCause("repartitioned", evidence + ".", _explains(topic))
 
 
 def _when(found: PartitionIncrease) -> str:
@@ -367,7 +372,8 @@ def _when(found: PartitionIncrease) -> str:
 def _explains(topic: SampledTopic) -> float | None:
     """The part of the excess that goes when every key lies where the present count puts it."""
     ratio = topic.ratio("records").value
-    placed = next((one for one in topic.result.what_if if one.partitions == topic.partitions), None)
+    cases = topic.result.what_if
+    placed = next((case for case in cases if case.partitions == topic.partitions), None)
     if placed is None or not topic.skewed("records"):
         return None
     return float(np.clip((ratio - placed.max_mean_ratio.value) / (ratio - 1), 0.0, 1.0))

@@ -1,4 +1,4 @@
-"""What a Spark session is started with, and keeping the secrets in it out of what others can read."""
+"""The settings of a Spark session, and keeping its secrets out of what others can read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _QUOTED = re.compile(r'=\s*"((?:[^"\\]|\\.)*)"')
 
 
 def is_sensitive(name: str) -> bool:
-    """Whether the value of a property or setting may be a secret, by its name."""
+    """Return whether the value of a property or setting may be a secret, by its name."""
     return re.search(SENSITIVE, name) is not None
 
 
@@ -77,7 +77,7 @@ _CONSUMERS = 64
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """How Spark runs.
+    """Settings of how Spark runs.
 
     Attributes:
         jars: Kafka's connector and what it needs, for PySpark's own version.
@@ -106,7 +106,7 @@ class SessionSettings:
 
     @property
     def local(self) -> bool:
-        """Whether Spark runs in one process on this machine."""
+        """Return whether Spark runs in one process on this machine."""
         return self.remote is None and is_local(self.effective_master)
 
     @property
@@ -158,7 +158,7 @@ def configuration(settings: SessionSettings, folder: Path) -> dict[str, str]:
 
 
 def class_path(settings: SessionSettings, more: str | None) -> str | None:
-    """What stands behind Spark's own jars on the class path of a local session; None if nothing does.
+    """Return what stands behind Spark's own jars on the class path of a local session; None if nothing does.
 
     Nothing is copied that way, and what is on the class path can be archived. Behind, because Java takes an
     archive for any class path that begins with the one it was made with: then a session that reads files, and
@@ -177,12 +177,12 @@ def widened(own: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_local(master: str | None) -> bool:
-    """Whether a master's URL says that Spark runs in one process of this machine."""
+    """Return whether a master's URL says that Spark runs in one process of this machine."""
     return master is not None and master.startswith("local") and not master.startswith("local-cluster")
 
 
 def session_settings(own: Mapping[str, str]) -> dict[str, str]:
-    """What a session is given that somebody else starts.
+    """Return the settings to add to a session that somebody else starts.
 
     Args:
         own: The settings that it has; ours are added where these say nothing.
@@ -234,7 +234,7 @@ def zipped(folder: Path) -> Path:
 
 
 def _add(archive: zipfile.ZipFile, folder: Traversable, name: str) -> None:
-    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+    for entry in sorted(folder.iterdir(), key=lambda item: item.name):
         if entry.is_dir():
             if entry.name != "__pycache__":
                 _add(archive, entry, f"{name}/{entry.name}")

@@ -1,10 +1,10 @@
-"""Counting the records of a reducer's keys, in arrays."""
+"""Counting the records of a reducer's keys, in arrays: rows of one key and partition become `KeyCounts`."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,7 @@ from spark_validation.key_counts import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-
-Bools: TypeAlias = npt.NDArray[np.bool_]
+    from spark_validation.key_counts import Bools
 
 
 def count_rows(rows: Rows | None, layout: CountsLayout) -> KeyCounts:
@@ -67,13 +66,13 @@ class _Counting:
         self.first, self.last = rows.first[present], rows.last[present]
         self.n = self.records.sum(axis=1)
 
-    def _by_partition(self, what: Int64s, chosen: Bools) -> Int64s:
-        """The sum of the chosen rows, by partition and replicate."""
+    def _by_partition(self, values: Int64s, chosen: Bools) -> Int64s:
+        """Sum the chosen rows (rows by replicates) by partition (partitions by replicates)."""
         shape = self.counts.records.shape
         total = np.empty(shape, dtype=np.int64)
         partition = self.partition[chosen]
         for number in range(shape[1]):
-            total[:, number] = np.bincount(partition, what[chosen, number], shape[0])
+            total[:, number] = np.bincount(partition, values[chosen, number], shape[0])
         return total
 
     def run(self) -> None:
@@ -95,12 +94,12 @@ class _Counting:
         shared = np.bincount(self.code, minlength=count) > 1
         counts.shared_keys += int(shared.sum())
         counts.shared_records += int(records[shared].sum())
-        seen = np.zeros(count, dtype=np.int64)
+        replicates_seen = np.zeros(count, dtype=np.int64)
         for number in range(self.layout.replicates):
-            here = np.zeros(count, dtype=bool)
-            here[self.code[self.records[:, number] > 0]] = True
-            seen += here
-        counts.incidence += np.bincount(seen - 1, minlength=self.layout.replicates)
+            occurs = np.zeros(count, dtype=bool)
+            occurs[self.code[self.records[:, number] > 0]] = True
+            replicates_seen += occurs
+        counts.incidence += np.bincount(replicates_seen - 1, minlength=self.layout.replicates)
 
     def _fits(self, hashes: list[Int64s]) -> list[Bools]:
         """For each partitioner the rows that lie where it puts them."""
@@ -136,11 +135,11 @@ class _Counting:
         chosen = hashes[0].copy()
         unplaced = np.ones(len(self.keys), dtype=bool)
         for hashed, fit in zip(hashes, fits, strict=True):
-            here = np.zeros(len(self.keys), dtype=bool)
-            here[self.code[fit]] = True
-            here &= unplaced
-            chosen[here] = hashed[here]
-            unplaced &= ~here
+            explained = np.zeros(len(self.keys), dtype=bool)
+            explained[self.code[fit]] = True
+            explained &= unplaced
+            chosen[explained] = hashed[explained]
+            unplaced &= ~explained
         records, size = self._columns(self.records), self._columns(self.bytes)
         for count, placement in self.counts.placements.items():
             to = chosen % count
@@ -152,12 +151,15 @@ class _Counting:
                 placement.bytes[:, number] += np.bincount(of_row, b, count)
                 placement.records_moved[number] += n[leaving].sum()
 
-    def _columns(self, what: Int64s) -> list[npt.NDArray[np.float64]]:
-        """The weighted columns of a placement: a replicate each, and then what was read whole."""
+    def _columns(self, values: Int64s) -> list[npt.NDArray[np.float64]]:
+        """Return the weighted columns of a placement: one a replicate, then one of what was read whole.
+
+        Each is of rows; together they are the rows' records or bytes of the topic.
+        """
         read_whole = np.array(self.layout.read_whole)[self.partition]
         sampled = np.where(read_whole, 0.0, self.weights[self.partition])
-        whole = np.where(read_whole, self.weights[self.partition] * what.sum(axis=1), 0.0)
-        return [*(what[:, number] * sampled for number in range(self.layout.replicates)), whole]
+        whole = np.where(read_whole, self.weights[self.partition] * values.sum(axis=1), 0.0)
+        return [*(values[:, number] * sampled for number in range(self.layout.replicates)), whole]
 
     def _hot(self, hashed: Int64s) -> None:
         weight, keys = self.weights[self.partition], len(self.keys)
@@ -184,19 +186,22 @@ class _Counting:
 
 
 def _most(values: npt.NDArray[Any], count: int, hashed: Int64s) -> Int64s:
-    """Where the largest values are; of equal ones not the first that arrived, but the smallest hash."""
+    """Return the indices of the largest values; of equal ones those with the smallest hash.
+
+    Not the first that arrived: that order differs from run to run.
+    """
     if len(values) <= count:
         return np.arange(len(values))
-    least = np.partition(values, len(values) - count)[-count]
-    above = np.flatnonzero(values > least)
-    level = np.flatnonzero(values == least)
-    room = count - len(above)
-    return np.concatenate([above, level[np.argpartition(hashed[level], room - 1)[:room]]])
+    smallest = np.partition(values, len(values) - count)[-count]
+    larger = np.flatnonzero(values > smallest)
+    equal = np.flatnonzero(values == smallest)
+    room = count - len(larger)
+    return np.concatenate([larger, equal[np.argpartition(hashed[equal], room - 1)[:room]]])
 
 
 _COMPACT_ROWS = 1_000_000
 _CLOSE = 0.1
-"""Up to this part of a replicate's time, it is known when a replicate begins."""
+"""Times further apart than this part of a replicate's time do not say when the next replicate begins."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,12 +210,12 @@ class Rows:
 
     Attributes:
         keys: Arrow array of the keys, null for records without one.
-        partition: Where they lie.
-        records: How many, by replicate (rows by replicates).
+        partition: Their partition (rows).
+        records: Their number (rows by replicates).
         bytes: Bytes of keys and values, alike.
-        first: The earliest timestamp of each row, in milliseconds since 1970.
+        first: The earliest timestamp of each row, in milliseconds since 1970 (rows).
         last: The latest.
-        first_ms: The earliest timestamp by partition and replicate; NEVER where there is none.
+        first_ms: The earliest timestamp (partitions by replicates); NEVER where there is none.
         last_ms: The latest; -1 where there is none.
     """
 
@@ -246,14 +251,14 @@ def of_records(batches: Iterable[Any], partitions: int, replicates: int) -> Rows
     keys = table.column("key").combine_chunks()
     encoded = keys.dictionary_encode(null_encoding="encode")
     pair = np.asarray(encoded.indices).astype(np.int64) * partitions + cell // replicates
-    pairs, one, row = np.unique(pair, return_index=True, return_inverse=True)
+    pairs, first_row, row = np.unique(pair, return_index=True, return_inverse=True)
     count = len(pairs)
     place = row * replicates + cell % replicates
     earliest, latest = np.full(count, NEVER), np.full(count, -1, dtype=np.int64)
     np.minimum.at(earliest, row, first)
     np.maximum.at(latest, row, last)
     return Rows(
-        keys.take(_indices(one)),
+        keys.take(_indices(first_row)),
         pairs % partitions,
         _summed(place, records, count, replicates),
         _summed(place, size, count, replicates),
@@ -286,9 +291,9 @@ def of_groups(batches: Iterable[Any], partitions: int, replicates: int) -> Rows 
         table.column(name).to_numpy().astype(np.int64) for name in table.column_names[1:]
     )
     records = np.stack(counts, axis=1)
-    together = records.cumsum(axis=1)
+    so_far = records.cumsum(axis=1)
     # Rounded on the running total, so that the parts add up to the whole.
-    shares = np.rint(size[:, None] * (together / together[:, -1:])).astype(np.int64)
+    shares = np.rint(size[:, None] * (so_far / so_far[:, -1:])).astype(np.int64)
     first_ms, last_ms = _times(partition, records, first, last, (partitions, replicates))
     return Rows(
         table.column(0).combine_chunks(),
@@ -322,16 +327,19 @@ def _times(
         First and last timestamps, each of partitions by replicates; NEVER and -1 where unknown.
     """
     partitions, replicates = shape
-    seen = records > 0
+    occurs = records > 0
     earliest, latest = _no_times(partitions, replicates)
-    for number, at in ((seen.argmax(axis=1), first), (replicates - 1 - seen[:, ::-1].argmax(axis=1), last)):
-        np.minimum.at(earliest, (partition, number), at)
-        np.maximum.at(latest, (partition, number), at)
+    for number, time in (
+        (occurs.argmax(axis=1), first),
+        (replicates - 1 - occurs[:, ::-1].argmax(axis=1), last),
+    ):
+        np.minimum.at(earliest, (partition, number), time)
+        np.maximum.at(latest, (partition, number), time)
     before = np.maximum.accumulate(latest, axis=1)[:, :-1]
     after = np.minimum.accumulate(earliest[:, ::-1], axis=1)[:, ::-1][:, 1:]
-    whole = latest.max(axis=1, keepdims=True) - earliest.min(axis=1, keepdims=True).clip(max=NEVER - 1)
+    duration = latest.max(axis=1, keepdims=True) - earliest.min(axis=1, keepdims=True).clip(max=NEVER - 1)
     outermost = (before < 0) | (after == NEVER)
-    close = outermost | (after.astype(np.float64) - before <= _CLOSE * whole / replicates)
+    close = outermost | (after.astype(np.float64) - before <= _CLOSE * duration / replicates)
     filled = np.stack([np.bincount(partition, column, partitions) > 0 for column in records.T], axis=1)
     earliest[:, 1:] = np.where(close & filled[:, 1:], after, NEVER)
     latest[:, :-1] = np.where(close & filled[:, :-1], before, -1)
@@ -348,8 +356,9 @@ def _indices(values: Int64s) -> Any:
     return pa.array(values, pa.int64())
 
 
-def _summed(place: Int64s, what: npt.NDArray[Any], rows: int, replicates: int) -> Int64s:
-    total = np.bincount(place, weights=what, minlength=rows * replicates)
+def _summed(cell: Int64s, values: npt.NDArray[Any], rows: int, replicates: int) -> Int64s:
+    """Sum values by cell (row * replicates + replicate), into rows by replicates."""
+    total = np.bincount(cell, weights=values, minlength=rows * replicates)
     return total.reshape(rows, replicates).astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Why the keys of a topic lie as they do."""
+"""Diagnosis of a topic: the causes of how its keys lie, ranked. Hot, few and null keys are found here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from spark_validation import causes_burst, causes_placement
 from spark_validation.imbalance import expected_ratio
-from spark_validation.results import Cause, TopicResult
+from spark_validation.results import SkewCause, TopicResult
 from spark_validation.sampled_topic import (
     BALANCED_RATIO,
     LEAST_LIFT,
@@ -33,15 +33,15 @@ CHANCE_IS_ENOUGH = 0.5
 SERIOUS = 0.05
 """The share of misplaced records from which broken order matters more than any skew."""
 CLUMPED = 3.0
-"""From this variance over chance's on, records without a key come in batches."""
+"""From this dispersion on (SampledTopic.null_dispersion), records without a key come in batches."""
 FULL = 1.0
 """The rank of a cause that explains all."""
 
 
 def diagnose(
     result: TopicResult, counts: KeyCounts, plan: SamplePlan, layout: CountsLayout
-) -> tuple[Cause, ...]:
-    """What explains how the keys lie, the most telling first; `balanced` or `empty` alone if nothing does.
+) -> tuple[SkewCause, ...]:
+    """Return the causes of how the keys lie, the most telling first; else `balanced` or `empty` alone.
 
     The order: keys placed in two ways, by partitioners or partition counts, come first where they concern
     more than strays (SERIOUS), because they break order, and because what they leave looks like skew. Then
@@ -55,7 +55,7 @@ def diagnose(
         layout: The layout of the counts.
     """
     if not int(counts.records.sum()):
-        return (Cause("empty", "There is no record" + (" in the sample." if plan.records else ".")),)
+        return (SkewCause("empty", "There is no record" + (" in the sample." if plan.records else ".")),)
     topic = SampledTopic(result, counts, plan, layout)
     mix = causes_placement.partitioner_mix(topic)
     ranked = _placed(topic, mix)
@@ -70,15 +70,17 @@ def diagnose(
         return (_unexplained(topic, mix, note),)
     if not ranked:
         return (_balanced(topic, note),)
-    ranked.sort(key=lambda one: -one[0])
+    ranked.sort(key=lambda entry: -entry[0])
     causes = [cause for _, cause in ranked]
     first = causes[0]
-    return (Cause(first.name, first.evidence + note, first.explains), *causes[1:])
+    return (SkewCause(first.name, first.evidence + note, first.explains), *causes[1:])
 
 
-def _placed(topic: SampledTopic, mix: causes_placement.PartitionerMix | None) -> list[tuple[float, Cause]]:
+def _placed(
+    topic: SampledTopic, mix: causes_placement.PartitionerMix | None
+) -> list[tuple[float, SkewCause]]:
     """Keys placed in two ways; with a rank above that of a cause that explains all, if it matters."""
-    if mix is None or (mix.one and mix.main != "murmur2"):
+    if mix is None or (mix.single and mix.main != "murmur2"):
         return []
     increase = causes_placement.partition_increase(topic)
     if increase is not None:
@@ -90,9 +92,9 @@ def _placed(topic: SampledTopic, mix: causes_placement.PartitionerMix | None) ->
     return [(2 * FULL if mix.misplaced >= SERIOUS else mix.misplaced, mixed)]
 
 
-def _skewing(topic: SampledTopic, *, repartitioned: bool) -> list[tuple[float, Cause]]:
+def _skewing(topic: SampledTopic, *, repartitioned: bool) -> list[tuple[float, SkewCause]]:
     """Causes of skew, overall or at times, with their ranks: equal ones stay in this order."""
-    ranked: list[tuple[float, Cause]] = []
+    ranked: list[tuple[float, SkewCause]] = []
     hot = hot_keys(topic)
     # A partition increase changes all shares at one time, which is no burst.
     burst = None if repartitioned else causes_burst.burst(topic)
@@ -101,8 +103,9 @@ def _skewing(topic: SampledTopic, *, repartitioned: bool) -> list[tuple[float, C
         rank = cause.explains
         if rank is None:
             rank = 0.0 if any(topic.skewed(by) for by in MEASURES) else FULL
-        same = hot is not None and burst.key is not None and burst.key in hot.keys
-        ranked.append((max(rank, hot.explains) if same and hot is not None else rank, cause))
+        if hot is not None and burst.key is not None and burst.key in hot.keys:
+            rank = max(rank, hot.explains)
+        ranked.append((rank, cause))
     few = few_cause(topic)
     if few is not None:
         ranked.append((few.explains or 0.0, few))
@@ -111,8 +114,8 @@ def _skewing(topic: SampledTopic, *, repartitioned: bool) -> list[tuple[float, C
     return ranked
 
 
-def few_cause(topic: SampledTopic) -> Cause | None:
-    """Too few keys: so few, if all were alike, would be expected to explain the skew by chance."""
+def few_cause(topic: SampledTopic) -> SkewCause | None:
+    """Too few keys: so few that, were all alike, chance would be expected to make the skew."""
     distinct = topic.result.distinct_keys.value
     ratio = topic.ratio("records").value
     if distinct < 1 or not topic.skewed("records"):
@@ -127,7 +130,7 @@ def few_cause(topic: SampledTopic) -> Cause | None:
         ", and one partition has none" if keyless else ""
     )  # fmt: skip
     keys = f"{distinct:,.0f} distinct keys are" if round(distinct) > 1 else "One distinct key is"
-    return Cause(
+    return SkewCause(
         "few_keys",
         f"{keys} too few for {topic.partitions} partitions{without}: even equal keys would by chance give "
         f"the fullest partition {times_mean(expected)}, and it has {ratio:.2f}.",
@@ -135,54 +138,54 @@ def few_cause(topic: SampledTopic) -> Cause | None:
     )
 
 
-def null_cause(topic: SampledTopic) -> Cause | None:
+def null_cause(topic: SampledTopic) -> SkewCause | None:
     """Records without a key, if they are more than strays."""
     share = topic.result.null_key_share.value
     if share < NULLS_WORTH_NAMING:
         return None
     nulls = topic.nulls("records")
     ratio = max_over_mean(nulls)
-    clumps = topic.clumps
-    if clumps is not None and clumps >= CLUMPED:
-        how = f"in batches (their share varies {clumps:.0f} times as much between windows as by chance)"
+    dispersion = topic.null_dispersion
+    if dispersion is not None and dispersion >= CLUMPED:
+        how = f"in batches (their share varies {dispersion:.0f} times as much between windows as by chance)"
     elif ratio <= BALANCED_RATIO:
         how = "evenly"
     else:
         how = "unevenly"
     explains = topic.explained(nulls, "records") if topic.skewed("records") else None
-    whole = "No record has a key" if share == 1 else f"{percent(share)} of the records have no key"
-    return Cause(
+    subject = "No record has a key" if share == 1 else f"{percent(share)} of the records have no key"
+    return SkewCause(
         "null_keys",
-        f"{whole}; they are spread {how}, {ratio:.2f} times their mean on the fullest partition, and have no "
-        f"order among each other.",
+        f"{subject}; they are spread {how}, {ratio:.2f} times their mean on the fullest partition, and have "
+        f"no order among each other.",
         explains,
     )
 
 
-def _unexplained(topic: SampledTopic, mix: causes_placement.PartitionerMix | None, note: str) -> Cause:
-    """Skewed, and none of the causes holds: say what is seen, by the nearest name."""
+def _unexplained(topic: SampledTopic, mix: causes_placement.PartitionerMix | None, note: str) -> SkewCause:
+    """Word a skew that none of the causes explains, by the nearest name."""
     by = next(by for by in MEASURES if topic.skewed(by))
     ratio, fullest = topic.ratio(by).value, topic.fullest(by)
-    what = f"Partition {fullest} has {times_mean(ratio)} by {by}"
+    evidence = f"Partition {fullest} has {times_mean(ratio)} by {by}"
     if by == "bytes":
-        what += f" (by records the fullest has {topic.ratio('records').value:.2f})"
+        evidence += f" (by records the fullest has {topic.ratio('records').value:.2f})"
     if mix is not None and mix.unknown:
-        return Cause("mixed_partitioners", f"{what}, and no frequent key makes it.{note}")
+        return SkewCause("mixed_partitioners", f"{evidence}, and no frequent key makes it.{note}")
     largest = sorted((float(topic.of_key(key, by).sum()) for key in topic.counts.hot), reverse=True)
     total = float(topic.loads(by).sum())
     if not largest:
-        return Cause("null_keys", f"{what}, though no record has a key.{note}")
-    return Cause(
+        return SkewCause("null_keys", f"{evidence}, though no record has a key.{note}")
+    return SkewCause(
         "hot_keys",
-        f"{what}; no few keys make it, but keys of uneven size together: the largest has "
+        f"{evidence}; no few keys make it, but keys of uneven size together: the largest has "
         f"{percent(largest[0] / total)}, the {len(largest)} largest {percent(sum(largest) / total)} "
         f"of the {by}.{note}",
     )
 
 
-def _balanced(topic: SampledTopic, note: str) -> Cause:
+def _balanced(topic: SampledTopic, note: str) -> SkewCause:
     if topic.partitions == 1:
-        return Cause("balanced", "There is one partition, which has every record.")
+        return SkewCause("balanced", "There is one partition, which has every record.")
     by_records, by_bytes = (topic.ratio(by) for by in MEASURES)
     evidence = (
         f"The fullest partition has {times_mean(by_records.value)} by records and {by_bytes.value:.2f} by "
@@ -195,7 +198,7 @@ def _balanced(topic: SampledTopic, note: str) -> Cause:
     nulls = topic.result.null_key_share.value
     if nulls:
         evidence += f"; {percent(nulls)} have no key"
-    return Cause("balanced", f"{evidence}.{note}")
+    return SkewCause("balanced", f"{evidence}.{note}")
 
 
 MOST_OF_IT = 0.75
@@ -233,8 +236,8 @@ def hot_keys(topic: SampledTopic) -> HotKeys | None:
     return None
 
 
-def hot_cause(topic: SampledTopic, hot: HotKeys) -> Cause:
-    """In words."""
+def hot_cause(topic: SampledTopic, hot: HotKeys) -> SkewCause:
+    """Word the cause."""
     ratio = topic.ratio(hot.by).value
     named = [
         f"{key.digest[:12]} ({percent(share)})"
@@ -246,14 +249,14 @@ def hot_cause(topic: SampledTopic, hot: HotKeys) -> Cause:
         more = f" and {len(hot.keys) - NAMED} more" if len(hot.keys) > NAMED else ""
         names = ", ".join(named) + more if more else listed(named)
         who = f"Keys {names} have {percent(sum(hot.shares))} of the {hot.by}"
-    left = 1 + (ratio - 1) * (1 - hot.explains)
+    remaining = 1 + (ratio - 1) * (1 - hot.explains)
     evidence = (
         f"{who}; the fullest partition, {topic.fullest(hot.by)}, has {times_mean(ratio)}, and would have "
-        f"{left:.2f} without {'it' if len(hot.keys) == 1 else 'them'}."
+        f"{remaining:.2f} without {'it' if len(hot.keys) == 1 else 'them'}."
     )
     if hot.by == "bytes":
         evidence += f" By records the ratio is {topic.ratio('records').value:.2f}."
-    return Cause("hot_keys", evidence, hot.explains)
+    return SkewCause("hot_keys", evidence, hot.explains)
 
 
 def _by(topic: SampledTopic, by: str) -> HotKeys | None:
@@ -280,13 +283,13 @@ def standing_out(topic: SampledTopic, by: str) -> list[tuple[HotKey, float]]:
     if total <= 0:
         return []
     shares = [(key, float(topic.of_key(key, by).sum()) / total) for key in topic.counts.hot]
-    shares.sort(key=lambda one: (-one[1], one[0].digest))
-    left = 1 - float(topic.nulls(by).sum()) / total
+    shares.sort(key=lambda entry: (-entry[1], entry[0].digest))
+    remaining = 1 - float(topic.nulls(by).sum()) / total
     distinct = max(topic.result.distinct_keys.value, len(shares))
     found = []
     for number, (key, share) in enumerate(shares, start=1):
-        left -= share
-        average = max(left, 0.0) / (distinct - number) if distinct > number else 0.0
+        remaining -= share
+        average = max(remaining, 0.0) / (distinct - number) if distinct > number else 0.0
         if share < STANDS_OUT * average or share * topic.partitions < LEAST_LIFT:
             break
         found.append((key, share))

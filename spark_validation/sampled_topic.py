@@ -1,4 +1,4 @@
-"""What a diagnosis looks at: the estimates of a topic, and the counts they come from."""
+"""A sampled topic as a diagnosis sees it: its estimates, the counts they come from, and words for both."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MEASURES = ("records", "bytes")
 
 @dataclass(frozen=True, eq=False)
 class SampledTopic:
-    """One topic, as seen.
+    """One topic as its sample shows it.
 
     Attributes:
         result: The estimates.
@@ -54,30 +54,30 @@ class SampledTopic:
 
     @cached_property
     def weights(self) -> Floats:
-        """For each partition, for how many records one that was read stands."""
+        """For each partition, how many records one record that was read stands for (partitions)."""
         return np.array(self.layout.weights, dtype=np.float64)
 
     @cached_property
     def keyed(self) -> Floats:
-        """Sampled records with a key, by partition and replicate."""
+        """Sampled records with a key (partitions by replicates)."""
         return (self.counts.records - self.counts.null_records).astype(np.float64)
 
     def loads(self, by: str) -> Floats:
-        """Estimated records or bytes of the topic, by partition."""
+        """Estimated records or bytes of the topic (partitions)."""
         if by == "records":
-            return np.array([one.records.value for one in self.result.partitions])
-        return np.array([one.bytes.value for one in self.result.partitions])
+            return np.array([partition.records.value for partition in self.result.partitions])
+        return np.array([partition.bytes.value for partition in self.result.partitions])
 
     def nulls(self, by: str) -> Floats:
-        """What of these has no key."""
+        """The part of these that has no key (partitions)."""
         return self.weighted(self.counts.null_records if by == "records" else self.counts.null_bytes)
 
     def of_key(self, key: HotKey, by: str) -> Floats:
-        """What of these belongs to a key."""
+        """The part of these that belongs to a key (partitions)."""
         return self.weighted(key.records if by == "records" else key.bytes)
 
     def weighted(self, counts: Floats | Int64s) -> Floats:
-        """Counts by partition and replicate as estimates for the topic by partition."""
+        """Counts (partitions by replicates) as estimates for the topic (partitions)."""
         return np.asarray(counts.sum(axis=1) * self.weights, dtype=np.float64)
 
     def ratio(self, by: str) -> Estimate:
@@ -86,35 +86,41 @@ class SampledTopic:
         return imbalance.max_mean_ratio
 
     def skewed(self, by: str) -> bool:
-        """Whether the fullest partition is above the mean by more than a small bound, and surely above it."""
+        """Return whether the ratio is above BALANCED_RATIO, and its lower bound above SURELY."""
         ratio = self.ratio(by)
         return self.partitions > 1 and ratio.value > BALANCED_RATIO and ratio.low > SURELY
 
     @cached_property
-    def clumps(self) -> float | None:
-        """The variance of the share of null keys between windows over that of independent records.
+    def null_dispersion(self) -> float | None:
+        """The dispersion of records without a key: their variance between windows over the binomial one.
 
-        Producers send them in batches to one partition after another. None where all, or none, have a key.
+        Pearson's chi-squared statistic of the windows over its degrees of freedom: about 1 where each record
+        has no key independently of the others, and far above 1 where producers send such records in batches
+        to one partition after another. None where all records, or none, have a key.
         """
         read, nulls = self.counts.records, self.counts.null_records
-        there = read > 0
+        windows = read > 0
         share = nulls.sum() / read.sum()
-        if not 0 < share < 1 or np.count_nonzero(there) < 2:
+        if not 0 < share < 1 or np.count_nonzero(windows) < 2:
             return None
-        chance = read[there] * share * (1 - share)
-        squares = (nulls[there] - read[there] * share) ** 2 / chance
-        return float(squares.sum() / (np.count_nonzero(there) - 1))
+        binomial = read[windows] * share * (1 - share)
+        squares = (nulls[windows] - read[windows] * share) ** 2 / binomial
+        return float(squares.sum() / (np.count_nonzero(windows) - 1))
 
     def explained(self, part: Floats, by: str) -> float:
         """The part of the excess of the fullest partition over the mean that goes away with some records.
 
         (R - R') / (R - 1), cut to 0 … 1, where R is the largest load over the mean load, and R' the same
         without these records; both are taken from the same estimates, so that they can be compared.
+
+        Args:
+            part: Estimated records or bytes to leave out (partitions).
+            by: `records` or `bytes`.
         """
         loads = self.loads(by)
         excess = max_over_mean(loads) - 1
-        left = max_over_mean(np.maximum(loads - part, 0.0)) - 1
-        return float(np.clip((excess - left) / excess, 0.0, 1.0)) if excess > 0 else 0.0
+        remaining = max_over_mean(np.maximum(loads - part, 0.0)) - 1
+        return float(np.clip((excess - remaining) / excess, 0.0, 1.0)) if excess > 0 else 0.0
 
     def fullest(self, by: str) -> int:
         """The partition with the most."""
@@ -130,8 +136,8 @@ def max_over_mean(loads: Floats) -> float:
 def percent(share: float) -> str:
     """A share of 0 to 1 with three digits at most."""
     value = 100 * share
-    for digits, least in ((0, 99.95), (1, 0.95), (2, 0.0095)):
-        if value >= least:
+    for digits, smallest in ((0, 99.95), (1, 0.95), (2, 0.0095)):
+        if value >= smallest:
             text = f"{value:.{digits}f}"
             return f"{text.rstrip('0').rstrip('.') if digits else text} %"
     return "0 %" if value == 0 else "less than 0.01 %"
@@ -149,9 +155,9 @@ def utc(milliseconds: float, *, within: float = 0.0) -> str:
         milliseconds: Since 1970.
         within: The time that it is compared with spans so many milliseconds: below a minute, they matter.
     """
-    at = datetime.fromtimestamp(int(milliseconds) / 1000, UTC)
+    time = datetime.fromtimestamp(int(milliseconds) / 1000, UTC)
     precise = "milliseconds" if 0 < within < 60_000 else "seconds"
-    return f"{at.replace(tzinfo=None).isoformat(sep=' ', timespec=precise)} UTC"
+    return f"{time.replace(tzinfo=None).isoformat(sep=' ', timespec=precise)} UTC"
 
 
 def listed(items: list[str]) -> str:

@@ -31,7 +31,7 @@ from spark_validation.admin import admin, java_properties
 from spark_validation.configuration import is_local, secrets, session_settings, zipped
 from spark_validation.errors import JobFailed, SkewError, java_causes, translated
 from spark_validation.job import RECORDS, JobSettings, run_topic
-from spark_validation.results import Limits, Report, to_json
+from spark_validation.results import SkewLimits, SkewReport, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,15 +49,17 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """What the entry understands."""
-    made = _Parser(prog="spark_validation", description="How the keys of topics fall on their partitions.")
-    add = made.add_argument
+    """Return the parser of the command line."""
+    arguments = _Parser(
+        prog="spark_validation", description="How the keys of topics fall on their partitions."
+    )
+    add = arguments.add_argument
     add("--bootstrap-server", metavar="HOST:PORT", help="brokers; also from the command config")
     add("--command-config", metavar="FILE", help="properties of Kafka's Java clients; secrets stay in it")
     add("--topic", action="append", required=True, dest="topics", help="may be given several times")
     add("--output", required=True, metavar="PATH", help="where the report goes: any path that Hadoop knows")
     add("--cluster-name", help="the cluster's name in the report")
-    size = made.add_mutually_exclusive_group()
+    size = arguments.add_mutually_exclusive_group()
     size.add_argument("--records", type=_count, default=RECORDS, help="of the sample (default: %(default)s)")
     size.add_argument("--full", action="store_true", help="read every record")
     add("--precision", type=_share, help="the wanted half width of a share's interval, such as 0.01")
@@ -65,11 +67,11 @@ def parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=0, help="of the windows' places (default: %(default)s)")
     add("--what-if", type=_counts, default=(), metavar="N,N", help="partition counts to place the keys on")
     add("--show-keys", action="store_true", help="report the keys themselves, not only their hashes")
-    return made
+    return arguments
 
 
 def job_settings(given: argparse.Namespace) -> JobSettings:
-    """The settings that the arguments say."""
+    """Return the settings that the arguments give."""
     return JobSettings(
         records=given.records,
         seed=given.seed,
@@ -225,11 +227,13 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> None:
         results = []
         for topic, found in spans.items():
             with _one_line(topic, hide):
-                now = partial(client.spans, topic)
-                result = run_topic(spark, topic, found, kafka, settings, limits=Limits(), spans_now=now)
+                spans_now = partial(client.spans, topic)
+                result = run_topic(
+                    spark, topic, found, kafka, settings, limits=SkewLimits(), spans_now=spans_now
+                )
                 results.append(result)
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    report = Report(__version__, cluster_id, given.cluster_name, created, tuple(results))
+    report = SkewReport(__version__, cluster_id, given.cluster_name, created, tuple(results))
     try:
         write(spark, given.output, to_json(report))
     except Exception as error:

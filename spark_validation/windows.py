@@ -64,11 +64,11 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class SamplePlan:
-    """What is read of one topic.
+    """The offsets that are read of one topic.
 
     Attributes:
         spans: One for each partition, by number, without a gap.
-        replicates: How many replicates there are.
+        replicates: The number of replicates.
         windows: By partition and replicate. The windows of a partition are of equal length (to one record).
         seed: Of the random places.
     """
@@ -85,12 +85,12 @@ class SamplePlan:
 
     @property
     def full(self) -> bool:
-        """Whether every offset is read."""
+        """Return whether every offset is read."""
         return self.records == sum(span.records for span in self.spans)
 
     @property
     def read_whole(self) -> tuple[bool, ...]:
-        """For each partition whether all of it is read: nothing is estimated there."""
+        """For each partition, whether all of it is read: nothing is estimated there."""
         read = self.offsets_read
         return tuple(read[span.partition] == span.records for span in self.spans)
 
@@ -104,25 +104,24 @@ class SamplePlan:
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """For each partition, for how many records one that is read stands; 0 where there is none."""
+        """For each partition, how many records one that is read stands for; 0 where there is none."""
         return tuple(
             span.records / read if read else 0.0
             for span, read in zip(self.spans, self.offsets_read, strict=True)
         )
 
 
-def plan_windows(spans: Sequence[Span], *, records: int, seed: int, windows: int = WINDOWS) -> SamplePlan:
+def plan_windows(spans: Sequence[Span], *, records: int, seed: int) -> SamplePlan:
     """Choose windows: from each partition in proportion to its length, all of a partition that is short.
 
     Args:
         spans: One for each partition, by number, without a gap.
         records: How many records are wanted; a topic that has no more is read whole.
         seed: The same seed and spans give the same windows.
-        windows: How many windows are wanted over all partitions.
     """
     total = sum(span.records for span in spans)
     filled = sum(1 for span in spans if span.records)
-    replicates = max(FEWEST_PER_PARTITION, min(MOST_PER_PARTITION, windows // max(1, filled)))
+    replicates = max(FEWEST_PER_PARTITION, min(MOST_PER_PARTITION, WINDOWS // max(1, filled)))
     share = min(1.0, records / total) if total else 1.0
     chosen: list[Window] = []
     random = np.random.default_rng(seed)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.apply.batches import batches
 from kafkaform.apply.change_execution import NO_JOURNAL, Observer, Pending
-from kafkaform.apply.moves.context import Conduct
-from kafkaform.apply.moves.reassignment import Mover
-from kafkaform.apply.moves.throttle_journal import NO_LEDGER
+from kafkaform.apply.moves.context import MoveContext
+from kafkaform.apply.moves.reassignment import Reassigner
+from kafkaform.apply.moves.throttle_journal import NO_THROTTLE_JOURNAL
 from kafkaform.apply.preconditions import concerned
 from kafkaform.cluster.protocol import SETTLE_TIMEOUT_S
 from kafkaform.core.apply_result import ApplyReport, Result
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kafkaform.apply.change_execution import Journal
-    from kafkaform.apply.moves.reassignment import MoveReport
-    from kafkaform.apply.moves.throttle_journal import ThrottleLedger
+    from kafkaform.apply.moves.reassignment import ReassignmentReport
+    from kafkaform.apply.moves.throttle_journal import ThrottleJournal
     from kafkaform.cluster.protocol import ClusterWriter, ResourceWriter
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import Observation, Plan
@@ -64,7 +64,7 @@ def apply(
     guard: Guard = unguarded,
     journal: Journal = NO_JOURNAL,
     moves: MoveOptions = _AS_USUAL,
-    ledger: ThrottleLedger = NO_LEDGER,
+    throttle_journal: ThrottleJournal = NO_THROTTLE_JOURNAL,
     judge: Judge | None = None,
 ) -> ApplyReport:
     """Carry out the planned changes of a plan, and read the cluster until it shows them.
@@ -82,7 +82,7 @@ def apply(
         journal: Is told of the changes that are to be carried out, before the first of them, if there are
             any. The report is for the caller to hand on, who may have more to say about it.
         moves: How replicas are moved.
-        ledger: Remembers throttles, so that what a dead apply has left is found and taken off.
+        throttle_journal: Remembers throttles, so that what a dead apply has left is found and taken off.
         judge: Judges the plan once more by the reading that is made before anything is sent: time has passed
             since it was made, and somebody was perhaps asked. None: it stands as it is.
 
@@ -91,8 +91,10 @@ def apply(
         KafkaformError: The journal cannot be written; nothing was changed.
     """
     observer = observer or Observer()
-    conduct = Conduct(cluster, moves, ledger, observer, guard, stop or Event(), clock or Clock())
-    run = _Run(plan, cluster, conduct, observer)
+    context = MoveContext(
+        cluster, moves, throttle_journal, observer, guard, stop or Event(), clock or Clock()
+    )
+    run = _Run(plan, cluster, context, observer)
     run.check(judge)
     run.announce(journal)
     run.execute()
@@ -103,13 +105,13 @@ def apply(
 class _Run:
     """One apply; its state is what became of each change so far."""
 
-    def __init__(self, plan: Plan, cluster: ResourceWriter, conduct: Conduct, observer: Observer) -> None:
+    def __init__(self, plan: Plan, cluster: ResourceWriter, context: MoveContext, observer: Observer) -> None:
         self._cluster = cluster
-        self._guard = conduct.guard
+        self._guard = context.guard
         self._observer = observer
-        self._stop = conduct.stop
-        self._clock = conduct.clock
-        self._mover = Mover(conduct)
+        self._stop = context.stop
+        self._clock = context.clock
+        self._reassigner = Reassigner(context)
         self._interrupted = False
         self._lost: ClusterError | None = None
         self._plan = plan
@@ -201,7 +203,7 @@ class _Run:
         for phase in Phase:
             due = [o for pending, o in work[phase] if pending.result is None and pending.error is None]
             if phase is Phase.MOVE_REPLICAS:
-                yield from [(phase, due)] if due else []  # the mover has batches of its own
+                yield from [(phase, due)] if due else []  # the reassigner has batches of its own
             else:
                 yield from ((phase, batch) for batch in batches(due))
 
@@ -215,18 +217,18 @@ class _Run:
         if moves or self._lost is not None or self._interrupted:
             return
         try:
-            self._mover.recover()
+            self._reassigner.recover()
         except ClusterError as error:
             self._observer.told(f"whether an earlier apply left throttles is not known: {error.message}")
 
     def _move(self, work: Sequence[Reassign]) -> None:
         for operation in work:
             self._changes[operation.ref].unsure.append(operation)
-        self._conclude(work, self._mover.run(work))
+        self._conclude(work, self._reassigner.run(work))
 
     def _send_once_in_sync(self, batch: Sequence[AlterConfigs]) -> None:
         """Send what stops producers unless enough replicas are in sync, once they are."""
-        report = self._mover.wait_in_sync({one.ref: one.least_in_sync for one in batch})
+        report = self._reassigner.wait_in_sync({one.ref: one.least_in_sync for one in batch})
         in_sync = {ref for ref, outcome in report.outcomes.items() if outcome is None}
         ready = [one for one in batch if one.ref in in_sync]
         late = [one for one in batch if one.ref not in in_sync]
@@ -236,8 +238,8 @@ class _Run:
         if ready:  # nobody is, after an interruption
             self._send(ready)
 
-    def _conclude(self, work: Sequence[Operation], report: MoveReport) -> None:
-        """Note what the mover says became of operations; those that it has not begun were not sent."""
+    def _conclude(self, work: Sequence[Operation], report: ReassignmentReport) -> None:
+        """Note what the reassigner says became of operations; those that it has not begun were not sent."""
         for operation in work:
             pending = self._changes[operation.ref]
             if operation.ref in report.outcomes:

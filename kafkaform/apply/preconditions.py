@@ -40,7 +40,7 @@ class Moved:
     hint: str = _NEW_PLAN
 
 
-REPLACED = Moved("it was deleted and made again since the plan: this is another topic of the same name")
+REPLACED = Moved("it was deleted and created again since the plan: this is another topic of the same name")
 
 
 def concerned(change: Change) -> Collection[str]:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.apply.change_execution import Journal
-    from kafkaform.apply.moves.throttle_journal import ThrottleLedger
+    from kafkaform.apply.moves.throttle_journal import ThrottleJournal
     from kafkaform.cli.plan import Scope
     from kafkaform.cluster.kafka.cluster import KafkaCluster
     from kafkaform.cluster.protocol import ClusterWriter, HealthReader, ResourceReader
@@ -80,8 +80,12 @@ def _nothing_applied() -> Iterator[None]:
     is_flag=True,
     help="Also delete data and add partitions while partitions are offline or under-replicated.",
 )
-@click.option("--auto-approve", is_flag=True, help="Do not ask; for CI, where the plan was reviewed before.")
-@format_option("apply", "json prints nothing but the result on stdout; the plan goes to stderr.")
+@click.option(
+    "--auto-approve",
+    is_flag=True,
+    help="Do not ask for confirmation. For CI, where the plan was already reviewed.",
+)
+@format_option("apply", "json prints only the result on stdout; the plan goes to stderr.")
 @verbose_option
 @_nothing_applied()
 def apply(
@@ -98,11 +102,11 @@ def apply(
     output_format: str,
     verbose: bool,
 ) -> int:
-    """Carry out a plan, and prove it by reading the cluster again.
+    """Apply a plan, and verify it by reading the cluster again.
 
-    PATH is a plan saved by `plan --out` (PLAN.json), applied as it was reviewed; or manifests or folders
-    of them, or - for standard input, which are planned now. What is shown is asked about, and then exactly
-    that is applied.
+    PATH is a plan saved by `plan --out` (PLAN.json), which is applied as it was reviewed. Or PATHs are
+    manifests, folders of manifests, or - for standard input: they are planned now. apply shows the plan, asks
+    for confirmation, and applies exactly what it showed.
     """
     saved = _saved_plan_path(paths, prune=prune)
     grants = tuple(map(Grant.parse, allow))
@@ -157,8 +161,8 @@ def apply(
                     grounds = Grounds(cluster.facts(), policy, intents)
             journal = safeguards.journal(cluster, target, plan, about, digest)
             settle(earlier, cluster, journal.run)
-            ledger = safeguards.ledger(cluster, target, plan, journal.run)
-            report = _carry_out(plan, cluster, guard, journal, moves, ledger, grounds)
+            throttle_journal = safeguards.throttle_journal(cluster, target, plan, journal.run)
+            report = _carry_out(plan, cluster, guard, journal, moves, throttle_journal, grounds)
             _show_result(report, output_format)
             journal.conclude(report)
             if journal.written:
@@ -304,7 +308,7 @@ def _carry_out(
     guard: Guard,
     journal: Journal,
     moves: MoveOptions,
-    ledger: ThrottleLedger,
+    throttle_journal: ThrottleJournal,
     grounds: Grounds | None,
 ) -> ApplyReport:
     from kafkaform.apply.executor import apply as execute
@@ -318,7 +322,7 @@ def _carry_out(
             guard=guard,
             journal=journal,
             moves=moves,
-            ledger=ledger,
+            throttle_journal=throttle_journal,
             judge=None if grounds is None else partial(rejudged, grounds=grounds),
         )
 

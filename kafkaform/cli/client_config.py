@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     type=click.Choice(list(FORMATS)),
     default="properties",
     show_default=True,
-    help="librdkafka has that client's names and values, the others those of Java.",
+    help="librdkafka uses that client's names and values, the other formats those of the Java client.",
 )
 @click.option(
     "--without",
@@ -51,9 +51,11 @@ def client_config(
 ) -> None:
     """Print the client settings of a declared group, for its application.
 
-    group.id, group.protocol, and what the manifest has below client: no addresses, no secrets. With
-    --format env the variables are KAFKA_CONSUMER_ and the name in capitals, dots as underscores. What the
-    client would refuse is refused. Reads manifests only, no cluster.
+    Prints group.id, group.protocol and the settings below `client:` in the manifest; no addresses, no
+    secrets.
+    With --format env, max.poll.records becomes KAFKA_CONSUMER_MAX_POLL_RECORDS. Settings that the client
+    would
+    refuse are refused. Needs no cluster.
     """
     settings = find_settings(config_file)
     chosen = environment or _only_environment(settings)

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 @click.argument("a", metavar="A", shell_complete=completion.sides)
 @click.argument("b", metavar="B", shell_complete=completion.sides)
 @config_option
-@click.option("--environments", is_flag=True, help="A and B are environments: compare manifests, offline.")
+@click.option(
+    "--environments", is_flag=True, help="A and B are environments: compare their manifests, offline."
+)
 @match_option
 @kinds_option
 @click.option(
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     "with_manifests",
     default=True,
     show_default=True,
-    help="Mark what the manifests declare to differ between two clusters, and do not count it.",
+    help="Mark differences that the manifests declare, and do not count them.",
 )
 @format_option("compare", "text for people, json for programs, markdown for a pull request.")
 def compare(
@@ -56,11 +58,11 @@ def compare(
     with_manifests: bool,
     output_format: str,
 ) -> int:
-    """Say how two clusters, or two environments, differ.
+    """Show how two clusters, or two environments, differ.
 
-    A and B are clusters of kafkaform.yaml, read as they are: topics, and groups with their protocol and
-    configs, not their offsets. Exit codes: 0 the same, or different as declared; 2 different; 1 could not
-    tell.
+    A and B are clusters of kafkaform.yaml. Topics are compared, and the protocols and configs of groups, but
+    not their offsets. Exit codes: 0 same, or different as declared; 2 different; 1 not everything could be
+    read.
     """
     if a == b:
         raise UsageError(f"{a!r} is compared with itself", hint="name two different ones")

@@ -37,13 +37,13 @@ _data = click.option(
     default=DEFAULT_DIRECTORY,
     show_default=True,
     metavar="DIR",
-    help="Where the cluster keeps its data, configuration and logs.",
+    help="The folder for the cluster's data, configuration and logs.",
 )
 _brokers = click.option(
     "--brokers",
     type=click.IntRange(1, 9),
     metavar="N",
-    help="How many brokers, each in a rack of its own.  [default: as before, or 1]",
+    help="The number of brokers, each in its own rack.  [default: as before, or 1]",
 )
 
 
@@ -51,7 +51,7 @@ _brokers = click.option(
 def dev() -> None:
     """Run a real Apache Kafka on this machine, without Docker.
 
-    It needs Java 17 or later. The first use fetches Kafka's jars into the user's cache folder.
+    Needs Java 17 or later. The first use downloads Kafka's jars into the user's cache folder.
     """
 
 
@@ -61,11 +61,11 @@ def dev() -> None:
     "--port",
     type=click.IntRange(1, 65535),
     metavar="P",
-    help="The first broker's port; the others follow on.  [default: as before, or free ones]",
+    help="The port of the first broker; the others use the next ports.  [default: as before, or free ports]",
 )
 @_data
 def up(brokers: int | None, port: int | None, directory: Path) -> None:
-    """Start the cluster and print its bootstrap address; data of an earlier start is kept."""
+    """Start the cluster and print its bootstrap address. Earlier data is kept."""
     from kafkaform.devcluster.cluster import AlreadyRunning, DevCluster
 
     begun = time.monotonic()
@@ -83,9 +83,9 @@ def up(brokers: int | None, port: int | None, directory: Path) -> None:
 
 @dev.command()
 @_data
-@click.option("--wipe", is_flag=True, help="Remove the cluster's data, configuration and logs too.")
+@click.option("--wipe", is_flag=True, help="Also remove the cluster's data, configuration and logs.")
 def down(directory: Path, wipe: bool) -> None:
-    """Stop the cluster; its data is kept for the next `up` unless --wipe is given."""
+    """Stop the cluster. Its data is kept for the next `up`, unless --wipe is given."""
     cluster = _load(directory)
     if cluster is None:
         _tell(f"there is no cluster in {directory}")
@@ -104,7 +104,7 @@ def down(directory: Path, wipe: bool) -> None:
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.pass_context
 def status(context: click.Context, directory: Path, form: str) -> None:
-    """Show the nodes; the exit code is 0 if all of them run and answer, else 1."""
+    """Show the nodes. Exits 0 if all of them run and answer, else 1."""
     from kafkaform.devcluster.state import DevClusterStatus
 
     cluster = _load(directory)
@@ -121,8 +121,8 @@ def status(context: click.Context, directory: Path, form: str) -> None:
 @dev.command("logs")
 @_data
 @click.option("-n", "--lines", type=click.IntRange(min=0), default=50, show_default=True, metavar="LINES")
-@click.option("-f", "--follow", is_flag=True, help="Go on with new lines until interrupted.")
-@click.option("--node", "node_id", type=int, metavar="ID", help="Only this node.  [default: all]")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new lines until interrupted.")
+@click.option("--node", "node_id", type=int, metavar="ID", help="Show only this node.  [default: all]")
 def show_logs(directory: Path, lines: int, follow: bool, node_id: int | None) -> None:
     """Show the last lines of the brokers' logs."""
     from kafkaform.devcluster import processes
@@ -141,7 +141,7 @@ def show_logs(directory: Path, lines: int, follow: bool, node_id: int | None) ->
             for line in processes.tail(path, lines):
                 show(name, line)
         return
-    readers = {name: processes.LogReader(path) for name, path in paths.items()}
+    readers = {name: processes.NodeLogReader(path) for name, path in paths.items()}
     try:
         for name, reader in readers.items():
             for line in deque(reader.new_lines(), maxlen=lines):
@@ -157,9 +157,10 @@ def show_logs(directory: Path, lines: int, follow: bool, node_id: int | None) ->
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 @click.pass_context
 def run(context: click.Context, brokers: int | None, command: tuple[str, ...]) -> None:
-    """Start a new cluster, run a command, stop the cluster; the exit code is the command's.
+    """Run a command with a new cluster. Exits with the command's exit code.
 
-    The command finds the address in KAFKAFORM_BOOTSTRAP_SERVER and BOOTSTRAP_SERVERS.
+    The cluster is stopped afterwards. The command finds its address in KAFKAFORM_BOOTSTRAP_SERVER and
+    BOOTSTRAP_SERVERS.
     """
     from kafkaform.devcluster.cluster import DevCluster
 

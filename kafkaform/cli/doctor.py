@@ -52,14 +52,14 @@ _CODES = {HealthVerdict.HEALTHY: 0, HealthVerdict.UNKNOWN: 1, HealthVerdict.UNHE
     "--wait",
     callback=in_milliseconds,
     metavar="DURATION",
-    help="Look again until the cluster is healthy, e.g. for 5m.",
+    help="Keep checking until the cluster is healthy, for at most this long, such as 5m.",
 )
 @click.option(
     "--fail-on",
     type=click.Choice([severity.value for severity in Severity]),
     default=Severity.WARNING.value,
     show_default=True,
-    help="The least severity by which a finding makes the cluster unhealthy.",
+    help="The lowest severity of a finding that makes the cluster unhealthy.",
 )
 @click.option(
     "--rule",
@@ -67,11 +67,12 @@ _CODES = {HealthVerdict.HEALTHY: 0, HealthVerdict.UNKNOWN: 1, HealthVerdict.UNHE
     multiple=True,
     metavar="CODE",
     shell_complete=completion.health_codes,
-    help="Only this rule (repeatable), such as KF303.",
+    help="Check only this rule (repeatable), such as KF303.",
 )
 @format_option(
     "doctor",
-    "text for people, json for programs, prometheus for the textfile collector of node_exporter.",
+    "text for people, json for programs, markdown for an issue, "
+    "prometheus for the textfile collector of node_exporter.",
 )
 @report_option
 @verbose_option
@@ -85,11 +86,12 @@ def doctor(
     out: Path | None,
     verbose: bool,
 ) -> int:
-    """Say whether the cluster is healthy: controllers, brokers, partitions, groups.
+    """Check the health of the cluster: controllers, brokers, partitions, groups.
 
-    PATHs are manifests or folders of them; without any, those of kafkaform.yaml (or topics/) if there are
-    some. What they declare is compared with what is live. Exits 0 if healthy, 2 if not, 1 if it could not
-    tell.
+    PATHs are manifests or folders of manifests; the default is `manifests:` of kafkaform.yaml, or topics/, if
+    there are any. What they declare is compared with the live cluster. Exits 0 if healthy, 2 if unhealthy, 1
+    if that
+    could not be determined.
     """
     timeout_s = None if wait is None else wait / 1000
     session = Session.start(where)

@@ -51,11 +51,11 @@ _CODES = {DriftVerdict.CLEAN: 0, DriftVerdict.UNKNOWN: 1, DriftVerdict.DRIFT: 2}
 @click.option(
     "--unmanaged",
     type=click.Choice([choice.value for choice in Unmanaged]),
-    help="Topics and groups that no manifest declares: not looked for, told, or counted as drift.  "
-    "[default: report; with a part of the manifests: ignore]",
+    help="Topics and groups that no manifest declares: ignore them, list them, or count them as drift.  "
+    "[default: report; ignore for a subset of the manifests]",
 )
-@click.option("--adopt", is_flag=True, help="Write what the cluster has into the manifests.")
-@click.option("--dry-run", is_flag=True, help="With --adopt: show the edits, and write nothing.")
+@click.option("--adopt", is_flag=True, help="Write the live values into the manifests.")
+@click.option("--dry-run", is_flag=True, help="With --adopt: show the edits without writing them.")
 @format_option(
     "drift",
     "text for people, json for programs (schemas/drift.schema.json), markdown for an issue, prometheus "
@@ -74,10 +74,11 @@ def drift(
     out: Path | None,
     verbose: bool,
 ) -> int:
-    """Say how the live cluster differs from the manifests, since when, and how to settle it.
+    """Show how the cluster differs from the manifests, since when, and how to fix it.
 
-    PATHs are manifests or folders of them; without any, those of kafkaform.yaml (or topics/). Brokers are
-    asked for readings alone. Exits 0 if all is as declared, 2 if not, 1 if it could not tell.
+    PATHs are manifests or folders of manifests; the default is `manifests:` of kafkaform.yaml, or topics/.
+    Reads from the brokers only. Exits 0 if everything is as declared, 2 on drift, 1 if that could not be
+    determined.
     """
     if dry_run and not adopt:
         raise UsageError("--dry-run belongs to --adopt", hint="drift itself changes nothing")
@@ -96,7 +97,7 @@ def drift(
             with session.cluster() as cluster:
                 desired = session.manifests(paths, targets, found=cluster.prefetch())
                 plan = _plan(session, cluster, desired, looked_for, subset=subset)
-                trail = _record(target, cluster, plan) if recorded else "it was not asked for"
+                trail = _record(target, cluster, plan) if recorded else "the record was not read"
     found = find_drift(plan, desired, trail, unmanaged=looked_for)
     if adopt:
         return _adopt(found, session.manifests(paths), session, dry_run=dry_run)

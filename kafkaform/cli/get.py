@@ -39,18 +39,16 @@ _KINDS = KINDS_BY_NOUN | {f"{noun}s": kind for noun, kind in KINDS_BY_NOUN.items
     "--format",
     "output",
     type=click.Choice(_FORMATS),
-    help="[default: yaml; names: plain text]",
+    help="[default: yaml; plain text for names]",
 )
 @report_option
-@click.option(
-    "--all", "everything", is_flag=True, help="List what ignore: of kafkaform.yaml leaves out, too."
-)
+@click.option("--all", "everything", is_flag=True, help="Include what `ignore:` in kafkaform.yaml hides.")
 def get(
     kind: str, name: str | None, where: Where, output: str | None, out: Path | None, everything: bool
 ) -> int:
-    """Print a live topic or group as a manifest, or list the names of all.
+    """Print a live topic or group as a manifest, or list all names.
 
-    The manifest has the resource's own values only. As it is, kafkaform plans no change for it.
+    The manifest contains only the resource's own values. A plan of this manifest is empty.
     """
     if out is not None and str(out) in _FORMATS:  # as kubectl is told of a format
         raise UsageError(

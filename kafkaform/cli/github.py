@@ -33,7 +33,7 @@ _repository = click.option(
     envvar="GITHUB_REPOSITORY",
     show_envvar=True,
     metavar="OWNER/NAME",
-    help="Which repository.",
+    help="The repository.",
 )
 
 
@@ -57,10 +57,10 @@ def _marker(_context: click.Context, _parameter: click.Parameter, value: str) ->
 
 @click.group()
 def github() -> None:
-    """Comment on a pull request, keep an issue, fetch the reviewed plan: for workflows.
+    """Comment on pull requests, keep issues up to date, fetch reviewed plans.
 
-    The token is taken from GITHUB_TOKEN, and GitHub's address from GITHUB_API_URL. When GitHub limits the
-    rate, or has a failure, the commands wait for up to five minutes in all and say so.
+    The token is read from GITHUB_TOKEN, and GitHub's address from GITHUB_API_URL. If GitHub limits the rate
+    or fails, the commands retry for up to five minutes and say so.
     """
 
 
@@ -72,7 +72,7 @@ def github() -> None:
     type=click.IntRange(min=1),
     required=True,
     metavar="N",
-    help="Its number.",
+    help="The number of the pull request.",
 )
 @click.option(
     "--id",
@@ -80,14 +80,14 @@ def github() -> None:
     default="plan",
     show_default=True,
     callback=_marker,
-    help="Which comment: one is kept for each id, such as plan-prod.",
+    help="The id of the comment, such as plan-prod. There is one comment per id.",
 )
 @_repository
 def comment(file: Path, number: int, marker: Marker, repository: str | None) -> None:
-    """Let one comment on a pull request say what FILE.md says ('-' for stdin).
+    """Post FILE.md ('-' for stdin) as a comment on a pull request, or update it.
 
-    The comment is found again by its id, and updated in place. Only comments by the token's own account
-    are ever touched. What is too long is cut, and says so.
+    The comment is found by its id and updated in place. Only comments by the token's own account are ever
+    changed. Text that is too long is cut, with a note.
     """
     text = _read(file)
     with _connected(repository) as hub:
@@ -108,10 +108,10 @@ def comment(file: Path, number: int, marker: Marker, repository: str | None) -> 
     "marker",
     required=True,
     callback=_marker,
-    help="Which issue: one is kept open for each id, such as drift-prod.",
+    help="The id of the issue, such as drift-prod. There is one open issue per id.",
 )
-@click.option("--title", help="The issue's title; needed unless --close is given.")
-@click.option("--label", "labels", multiple=True, help="Put on a new issue (repeatable).")
+@click.option("--title", help="The issue's title. Required without --close.")
+@click.option("--label", "labels", multiple=True, help="A label for a new issue (repeatable).")
 @click.option("--close", "is_over", is_flag=True, help="Close the issue, if one is open.")
 @_repository
 def issue(
@@ -122,9 +122,9 @@ def issue(
     is_over: bool,
     repository: str | None,
 ) -> None:
-    """Let one open issue say what FILE.md says ('-' for stdin), or close it.
+    """Post FILE.md ('-' for stdin) as an issue, update it, or close it.
 
-    An update notifies nobody. An issue that was closed stays closed: what begins anew gets a new one.
+    An update notifies nobody. A closed issue stays closed: a new occurrence gets a new issue.
     """
     if is_over and (file or title or labels):
         raise UsageError("--close takes no FILE.md, --title or --label")
@@ -150,7 +150,7 @@ def issue(
     required=True,
     callback=_matching(_COMMIT, "a commit id in full"),
     metavar="SHA",
-    help="What the merge made, in full: GITHUB_SHA of a push.",
+    help="The full id of the merge commit: GITHUB_SHA of a push.",
 )
 @click.option(
     "--artifact",
@@ -158,32 +158,32 @@ def issue(
     required=True,
     callback=_matching(_ARTEFACT, "the name of an artefact"),
     metavar="NAME",
-    help="The artefact's name without '-NUMBER-COMMIT' of the pull request, such as kafkaform-plan-prod.",
+    help="The artifact's name without its '-NUMBER-COMMIT' suffix, such as kafkaform-plan-prod.",
 )
 @click.option(
     "--workflow",
     default="plan.yml",
     show_default=True,
     callback=_matching(_WORKFLOW, "the file name of a workflow"),
-    help="The workflow that made it, on pull_request_target.",
+    help="The workflow that created it, on pull_request_target.",
 )
-@click.option("--branch", help="What was merged into.  [default: the default branch]")
+@click.option("--branch", help="The branch that was merged into.  [default: the default branch]")
 @click.option(
     "-o",
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     required=True,
     metavar="PLAN.json",
-    help="Where to save it.",
+    help="The file to save the plan to.",
 )
 @_repository
 def reviewed_plan(
     commit: str, prefix: str, workflow: str, branch: str | None, out: Path, repository: str | None
 ) -> None:
-    """Fetch the plan that was reviewed before a commit was merged, for apply --reviewed.
+    """Fetch the reviewed plan of a merged commit, for apply --reviewed.
 
-    Exits 1, with a reason of its own, if the commit came without a pull request, if no plan was made of
-    the pull request's last commit, or if the plan has expired.
+    Exits 1 with a specific reason if the commit has no pull request, if no plan was made from the pull
+    request's last commit, or if the plan has expired.
     """
     with _connected(repository) as hub:
         from kafkaform.vcs.forge import reviewed

@@ -30,12 +30,15 @@ if TYPE_CHECKING:
 @where_options
 @format_option("graph", "mermaid as GitHub draws it, dot for Graphviz, json for programs.")
 @click.option(
-    "--live", "is_live", is_flag=True, help="Add what the cluster has besides, and the lag of groups."
+    "--live",
+    "is_live",
+    is_flag=True,
+    help="Add undeclared topics and groups of the cluster, and the lag of groups.",
 )
 def graph(paths: tuple[Path, ...], where: Where, output_format: str, is_live: bool) -> int:
-    """Draw which group reads which topic, from manifests; needs no cluster without --live.
+    """Draw which group reads which topic. Needs a cluster only with --live.
 
-    Without an environment, what any environment declares is drawn. Dashed is what nobody declares.
+    Without an environment, the manifests of all environments are drawn. Undeclared resources are dashed.
     """
     settings = find_settings(where.config_file)
     live = None

@@ -27,7 +27,7 @@ record_option = click.option(
     "--file",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="AUDIT.jsonl",
-    help="Read the record from this file, and ask no cluster.",
+    help="Read the record from this file instead of the cluster.",
 )
 
 
@@ -41,12 +41,12 @@ record_option = click.option(
     default=50,
     show_default=True,
     metavar="N",
-    help="At most so many changes, the latest.",
+    help="The maximum number of changes to show, latest first.",
 )
 @click.option(
-    "--since", callback=in_milliseconds, metavar="DURATION", help="Only what is not older, such as 7d."
+    "--since", callback=in_milliseconds, metavar="DURATION", help="Only changes from this period, such as 7d."
 )
-@format_option("history", "json has every field of every change.")
+@format_option("history", "json contains every field of every change.")
 @verbose_option
 def history(
     resource: str | None,
@@ -57,10 +57,10 @@ def history(
     output_format: str,
     verbose: bool,
 ) -> int:
-    """Show what applies did to the cluster, from the audit record.
+    """Show past changes to the cluster, from the audit record.
 
-    The latest comes first, with a line for each change. RESOURCE is KIND/NAME or NAME (globs allowed), or the
-    id of an apply or of a change, as shown: of these, or with --verbose, every field is listed.
+    The latest apply comes first, with one line per change. RESOURCE is KIND/NAME or NAME (globs allowed), or
+    the id of an apply or of a change. With RESOURCE or --verbose, every field of a change is listed.
     """
     oldest = _oldest(since)
     log = record_of(where, file, tells=output_format == "text")

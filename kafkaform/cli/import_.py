@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="The folder to write to.  [default: the first of manifests: in kafkaform.yaml, or topics]",
+    help="The folder to write to.  [default: the first of `manifests:` in kafkaform.yaml, or topics]",
 )
 @match_option
 @kinds_option
@@ -56,14 +56,15 @@ if TYPE_CHECKING:
     type=click.Choice([by.value for by in By]),
     default=By.TOPIC.value,
     show_default=True,
-    help="A file for each, or one for all that have the same name up to the first dot.",
+    help="One file per resource, or one per name prefix (up to the first dot).",
 )
 @click.option(
     "--overwrite",
     is_flag=True,
-    help="Replace files that exist, and lose what people wrote there; otherwise one stops the import.",
+    help="Replace existing files, with everything that people wrote there. Otherwise an existing file is "
+    "an error.",
 )
-@click.option("--dry-run", is_flag=True, help="Say which files would be written, and write none.")
+@click.option("--dry-run", is_flag=True, help="Show which files would be written, without writing them.")
 def import_(
     where: Where,
     out: Path | None,
@@ -73,10 +74,10 @@ def import_(
     overwrite: bool,
     dry_run: bool,
 ) -> int:
-    """Write manifests of what a live cluster has.
+    """Write manifests for the topics and groups of a live cluster.
 
-    They have what the topics and groups have of their own, as far as the defaults of kafkaform.yaml do not
-    say it: a plan made right after is empty. What a manifest declares already is left out.
+    The manifests contain each resource's own values, without those that equal the defaults of kafkaform.yaml.
+    A plan made right after an import is empty. Resources that a manifest already declares are skipped.
     """
     session = Session.start(where)
     target = session.require_cluster()

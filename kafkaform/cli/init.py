@@ -27,9 +27,10 @@ _NEXT = {
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), default=Path())
 def init(directory: Path) -> None:
-    """Write a starter repository: configuration, manifests, and schemas for editors.
+    """Create a starter repository: configuration, manifests and editor schemas.
 
-    DIRECTORY is made if it is not there; by default it is this one. No file that exists is ever changed.
+    DIRECTORY is created if it does not exist. The default is the current directory. Existing files are
+    never changed.
     """
     from kafkaform.config.starter import write_starter
     from kafkaform.core.printable import printable

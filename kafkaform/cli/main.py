@@ -26,46 +26,46 @@ if TYPE_CHECKING:
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": (
         "kafkaform.cli.init",
-        "Write a starter repository: configuration, manifests, and schemas for editors.",
+        "Create a starter repository: configuration, manifests and editor schemas.",
     ),
     "validate": (
         "kafkaform.cli.validate",
-        "Check manifests and configuration, offline: every problem in one run.",
+        "Check manifests and configuration offline, and list every problem.",
     ),
-    "plan": ("kafkaform.cli.plan", "Show what would change on the cluster, and change nothing."),
-    "show": ("kafkaform.cli.show", "Show a saved plan; needs no cluster."),
-    "apply": ("kafkaform.cli.apply", "Carry out a plan, and prove it by reading the cluster again."),
+    "plan": ("kafkaform.cli.plan", "Show what would change on the cluster. Changes nothing."),
+    "show": ("kafkaform.cli.show", "Show a saved plan. Needs no cluster."),
+    "apply": ("kafkaform.cli.apply", "Apply a plan, and verify it by reading the cluster again."),
     "drift": (
         "kafkaform.cli.drift",
-        "Say how the live cluster differs from the manifests, since when, and how to settle it.",
+        "Show how the cluster differs from the manifests, since when, and how to fix it.",
     ),
-    "import": ("kafkaform.cli.import_", "Write manifests of what a live cluster has."),
-    "history": ("kafkaform.cli.history", "Show what applies did to the cluster, from the audit record."),
+    "import": ("kafkaform.cli.import_", "Write manifests for the topics and groups of a live cluster."),
+    "history": ("kafkaform.cli.history", "Show past changes to the cluster, from the audit record."),
     "revert": (
         "kafkaform.cli.revert",
-        "Change the manifests back to what an apply found; changes no cluster.",
+        "Change manifests back to the values before an apply. Changes no cluster.",
     ),
-    "compare": ("kafkaform.cli.compare", "Say how two clusters, or two environments, differ."),
+    "compare": ("kafkaform.cli.compare", "Show how two clusters, or two environments, differ."),
     "github": (
         "kafkaform.cli.github",
-        "Comment on a pull request, keep an issue, fetch the reviewed plan: for workflows.",
+        "Comment on pull requests, keep issues up to date, fetch reviewed plans.",
     ),
     "reset": (
         "kafkaform.cli.reset",
-        "Plan to move the committed offsets of a group; `apply RESET.json` carries it out.",
+        "Plan an offset reset of a group, to be applied with `apply RESET.json`.",
     ),
     "rebalance": (
         "kafkaform.cli.rebalance",
-        "Plan to spread replicas and leaders evenly, or to empty a broker; apply carries it out.",
+        "Plan replica moves that balance the brokers, or empty one.",
     ),
     "status": (
         "kafkaform.cli.status",
-        "Show topics with their readers, and groups with their members and lag.",
+        "Show topics with their consumer groups, and groups with members and lag.",
     ),
-    "get": ("kafkaform.cli.get", "Print a live topic or group as a manifest, or list the names of all."),
+    "get": ("kafkaform.cli.get", "Print a live topic or group as a manifest, or list all names."),
     "graph": (
         "kafkaform.cli.graph",
-        "Draw which group reads which topic, from manifests; needs no cluster without --live.",
+        "Draw which group reads which topic. Needs a cluster only with --live.",
     ),
     "client-config": (
         "kafkaform.cli.client_config",
@@ -73,13 +73,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "doctor": (
         "kafkaform.cli.doctor",
-        "Say whether the cluster is healthy: controllers, brokers, partitions, groups.",
+        "Check the health of the cluster: controllers, brokers, partitions, groups.",
     ),
     "skew": (
         "kafkaform.cli.skew",
-        "Measure how the keys of topics fall on partitions: how unevenly, why, and what would help.",
+        "Measure how evenly keys spread over partitions, why, and what would help.",
     ),
-    "rules": ("kafkaform.cli.rules", "List the rules, or explain one: kafkaform rules KF109."),
+    "rules": ("kafkaform.cli.rules", "List all rules, or explain one: kafkaform rules KF109."),
     "dev": ("kafkaform.cli.dev", "Run a real Apache Kafka on this machine, without Docker."),
 }
 """The commands with their module and first line, so that --help imports none of them."""
@@ -136,7 +136,7 @@ class LazyGroup(click.Group):
 @click.option(
     "--debug",
     is_flag=True,
-    help="Show tracebacks, a line for each request to Kafka (no contents, no secrets), and what the Kafka "
+    help="Show tracebacks, one line per request to Kafka (no contents, no secrets), and what the Kafka "
     "clients log.",
 )
 @click.pass_obj

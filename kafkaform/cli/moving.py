@@ -68,8 +68,8 @@ def _parsed(option: str, parse: Callable[[str], T], text: str) -> T:
 throttle_option = click.option(
     "--throttle",
     metavar="RATE",
-    help="The bytes per second that each broker may send, and may receive, to move replicas: 50MB, or none "
-    "for no limit.  [default: as kafkaform.yaml says, or 50MB]",
+    help="The bytes per second that each broker may send, and receive, for replica moves: 50MB, or none for "
+    "no limit.  [default: as kafkaform.yaml says, or 50MB]",
 )
 
 _OPTIONS = (
@@ -83,20 +83,21 @@ _OPTIONS = (
     click.option(
         "--batch-bytes",
         metavar="SIZE",
-        help="How many bytes to copy at a time; a partition that is larger goes alone.  [default: as "
+        help="How many bytes to copy at a time. A larger partition is moved alone.  [default: as "
         "kafkaform.yaml says, or 50GiB]",
     ),
     click.option(
         "--timeout",
         callback=in_milliseconds,
         metavar="DURATION",
-        help="How long moving replicas may take: what is not in sync by then goes back to where it was.  "
-        "[default: as long as it takes]",
+        help="How long replica moves may take. Moves that are not finished by then are cancelled.  "
+        "[default: no limit]",
     ),
     click.option(
         "--when-busy",
         type=click.Choice([choice.value for choice in WhenBusy]),
-        help="What to do while replicas are moved by somebody else, which is never touched.  [default: as "
+        help="What to do while somebody else is moving replicas. Their moves are never changed.  [default: "
+        "as "
         "kafkaform.yaml says, or refuse]",
     ),
 )

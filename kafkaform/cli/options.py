@@ -173,8 +173,9 @@ manifests_option = click.option(
     "--manifests-from",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     metavar="DIR",
-    help="Read the manifests from here, and not from the configuration file's folder: for a branch that is "
-    "not trusted, whose own configuration is not read.",
+    help="Read the manifests from this folder, not from that of the configuration file. For branches that "
+    "are "
+    "not trusted: their own configuration is not read.",
 )
 environment_option = click.option(
     "-e",
@@ -183,7 +184,7 @@ environment_option = click.option(
     show_envvar=True,
     metavar="NAME",
     shell_complete=completion.environments,
-    help="Whose overrides hold.  [default: the cluster's]",
+    help="The environment whose overrides apply.  [default: the cluster's]",
 )
 target_option = click.option(
     "--target",
@@ -202,7 +203,7 @@ match_option = click.option(
     multiple=True,
     metavar="GLOB",
     shell_complete=completion.names,
-    help="Only topics and groups of such a name (repeatable), such as 'orders.*'.",
+    help="Only topics and groups whose names match (repeatable), such as 'orders.*'.",
 )
 kinds_option = click.option(
     "--kind",
@@ -216,14 +217,16 @@ report_option = click.option(
     "--out",
     type=_FILE,
     metavar="FILE",
-    help="Write the report to this file, whole or not at all, and not to stdout.",
+    help="Write the report to this file instead of stdout. An existing file is replaced only by a complete "
+    "report.",
 )
 allow_option = click.option(
     "--allow",
     multiple=True,
     metavar="KIND/NAME:HAZARD",
-    help="Consent to a hazard that the plan names (globs allowed; repeatable), or to all of a resource's: "
-    "KIND/NAME:destructive; 'destructive' for everything.",
+    help="Consent to a hazard that the plan names (globs allowed; repeatable), or to all hazards of a "
+    "resource: "
+    "KIND/NAME:destructive; 'destructive' allows everything.",
 )
 prune_option = click.option(
     "--prune",
@@ -305,14 +308,14 @@ _WHERE = (
         envvar="KAFKAFORM_BOOTSTRAP_SERVER",
         show_envvar=True,
         metavar="HOST:PORT[,...]",
-        help="Brokers to ask first. Without --cluster, no credentials of kafkaform.yaml are used.",
+        help="The bootstrap brokers. Without --cluster, no credentials from kafkaform.yaml are used.",
     ),
     click.option(
         "--command-config",
         type=_FILE,
         envvar="KAFKAFORM_COMMAND_CONFIG",
         show_envvar=True,
-        help="Client properties as Kafka's own tools take them (Java names).",
+        help="A properties file as Kafka's own tools use it (Java names).",
     ),
     environment_option,
 )

@@ -76,6 +76,7 @@ RENDERERS: Mapping[str, Mapping[str, str]] = {
     "doctor": {
         "text": "kafkaform.report.doctor:render_health",
         "json": "kafkaform.report.doctor:health_to_json",
+        "markdown": "kafkaform.report.doctor:health_to_markdown",
         "prometheus": "kafkaform.report.prometheus:doctor_metrics",
     },
     "status": {
@@ -111,7 +112,9 @@ _TABLES = frozenset({"compare", "status", "balance"})
 _ANNOTATIONS = frozenset({"github", "sarif"})
 """The formats that put findings on the lines of files, problems of the input too."""
 
-verbose_option = click.option("-v", "--verbose", is_flag=True, help="List what is otherwise only counted.")
+verbose_option = click.option(
+    "-v", "--verbose", is_flag=True, help="List everything, including what is otherwise only counted."
+)
 
 
 def format_option(report: str, explanation: str | None = None) -> Callable[..., Any]:
@@ -130,7 +133,7 @@ def format_option(report: str, explanation: str | None = None) -> Callable[..., 
 plan_format_option = format_option(
     "plan",
     "text for people, json for programs (schemas/plan.schema.json), markdown for a pull request; "
-    "github (annotations) and sarif have the findings only.",
+    "github (annotations) and sarif contain only the findings.",
 )
 
 

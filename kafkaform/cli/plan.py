@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.kafka.cluster import KafkaCluster
     from kafkaform.core.model import Desired
     from kafkaform.plan.plan_header import PlanHeader
-    from spark_validation.results import Report
+    from spark_validation.results import SkewReport
 
 
 @click.command(cls=SectionedCommand)
@@ -61,19 +61,20 @@ if TYPE_CHECKING:
 @click.option(
     "--changed-since",
     metavar="REF",
-    help="Tell the changes that this branch asks for, since it left REF, from those that were there before.",
+    help="Separate the changes that this branch causes, since it diverged from REF, from those that were "
+    "due before.",
 )
 @click.option(
     "--all-clusters",
     is_flag=True,
-    help="Plan every cluster of kafkaform.yaml, side by side; --out plan.json then saves plan.CLUSTER.json.",
+    help="Plan every cluster of kafkaform.yaml; --out plan.json then saves plan.CLUSTER.json.",
 )
 @click.option(
     "--skew",
     "skew_report",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="REPORT.json",
-    help="Judge partition increases by this report of kafkaform skew, and refuse those that a topic's skew "
+    help="Judge partition increases by this report of kafkaform skew; refuse those that a topic's skew "
     "policy forbids.",
 )
 @click.option(
@@ -82,7 +83,7 @@ if TYPE_CHECKING:
     metavar="DURATION",
     default="7d",
     show_default=True,
-    help="How old that report may be.",
+    help="The maximum age of that report.",
 )
 @out_option
 @sign_key_option
@@ -94,7 +95,7 @@ if TYPE_CHECKING:
     "--strict/--no-strict",
     default=True,
     show_default=True,
-    help="Exit 1 if an apply of this plan would: a change is refused, needs consent, or cannot be completed.",
+    help="Exit 1 if applying this plan would: a change is refused, needs consent or cannot be completed.",
 )
 def plan(
     paths: tuple[Path, ...],
@@ -115,10 +116,10 @@ def plan(
     detailed_exitcode: bool,
     strict: bool,
 ) -> int:
-    """Show what would change on the cluster, and change nothing.
+    """Show what would change on the cluster. Changes nothing.
 
-    PATHs are manifests or folders of them; without any, those of kafkaform.yaml (or topics/). A PATH of -
-    is standard input.
+    PATHs are manifests or folders of manifests, or - for standard input; the default is `manifests:` of
+    kafkaform.yaml, or topics/.
     """
     saving = _saving(out, sign_key, sign_for, manifests_from)
     if changed_since is not None:
@@ -185,7 +186,7 @@ def _made(session: Session, *, scope: Scope, exact: bool, purpose: Purpose | Non
     return made, header(session, scope.paths, exact=exact, purpose=purpose)
 
 
-def _read_skew(file: Path, max_age: int, *, all_clusters: bool) -> Report:
+def _read_skew(file: Path, max_age: int, *, all_clusters: bool) -> SkewReport:
     if all_clusters:
         raise UsageError("--skew: a report is of one cluster", hint="plan that cluster alone")
     from kafkaform.plan.skew_report import read_skew_report
@@ -210,7 +211,7 @@ class Scope:
     targets: tuple[str, ...] = ()
     grants: tuple[Grant, ...] = ()
     prune: bool = False
-    skew: Report | None = None
+    skew: SkewReport | None = None
     changed_since: str | None = None
 
 

@@ -102,30 +102,30 @@ _OPTIONS = (
         "--reviewed",
         type=_FILE,
         metavar="PLAN.json",
-        help="Plan anew from the manifests, and apply only if that does what this saved plan did.",
+        help="Plan again from the manifests, and apply only if the result matches this saved plan.",
     ),
     click.option(
         "--verify-key",
         type=_FILE,
         metavar="FILE",
         help="Apply a saved plan only if it is signed for apply (with --reviewed, also for review) with a "
-        "key of this file (PEM).  [default: the cluster's verifyKey]",
+        "key in this file (PEM).  [default: the cluster's verifyKey]",
     ),
     click.option(
         "--max-age",
         callback=in_milliseconds,
         metavar="DURATION",
-        help="Apply a saved plan only if it is not older.  [default: the cluster's maxPlanAge]",
+        help="The maximum age of a saved plan.  [default: the cluster's maxPlanAge]",
     ),
     click.option(
         "--require-commit",
         is_flag=True,
-        help="Apply a saved plan only if it is of the commit that is checked out.",
+        help="Apply a saved plan only if it was made from the commit that is checked out.",
     ),
     click.option(
         "--again",
         is_flag=True,
-        help="Make changes of a saved plan once more that were applied before and are undone.",
+        help="Apply a saved plan again, even if its changes were applied before and then undone.",
     ),
 )
 

@@ -78,7 +78,7 @@ class _Bar(Watcher):
             self._moves = self._bar.add_task("Moving replicas", completed=done, total=total, amount=said)
         self._bar.update(self._moves, completed=done, total=total, amount=said)
         if progress.stalled and progress.stalled != self._stalled:
-            self.told(f"nothing has moved for a while: {progress.stalled}")
+            self.told(f"no progress for a while: {progress.stalled}")
         self._stalled = progress.stalled
 
     def told(self, line: str) -> None:

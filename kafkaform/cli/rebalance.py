@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="GLOB",
     shell_complete=completion.topics,
-    help="Only topics of such a name (repeatable).  [default: all, those of Kafka itself too]",
+    help="Only topics whose names match (repeatable).  [default: all, including Kafka's internal topics]",
 )
 @click.option(
     "--remove-broker",
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     multiple=True,
     metavar="ID",
-    help="Move all replicas off this broker (repeatable), also one that is down for good.",
+    help="Move all replicas off this broker (repeatable). It may be down.",
 )
 @click.option(
     "--add-broker",
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     multiple=True,
     metavar="ID",
-    help="Give this broker its share (repeatable), and move nothing else.",
+    help="Move replicas only to this new broker, up to its share (repeatable).",
 )
 @allow_option
 @throttle_option
@@ -68,11 +68,11 @@ def rebalance(
     verbose: bool,
     detailed_exitcode: bool,
 ) -> int:
-    """Plan to spread replicas and leaders evenly, or to empty a broker; apply carries it out.
+    """Plan replica moves that balance the brokers, or empty one.
 
-    Nothing is changed by this command. The fewest replicas are moved, no partition gets onto fewer racks,
-    and topics whose manifest places every replica (strategy: static) stay where they are. Exits 1 where a
-    broker that is to be removed would not be empty.
+    This command changes nothing; apply carries the plan out. It moves as few replicas as possible, and no
+    partition to fewer racks. Topics with `strategy: static` are not moved. Exits 1 if a broker to be removed
+    would not be empty.
     """
     saving = Saving.prepared(out, sign_key, Purpose.APPLY)
     session = Session.start(where)

@@ -33,14 +33,18 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "--to",
     "place",
     metavar="PLACE",
-    help="earliest, latest, current, an offset, a time (2026-11-01T00:00:00Z), or e.g. 6h-ago.",
+    help="The new position: earliest, latest, current, an offset, a time (2026-11-01T00:00:00Z), or e.g. "
+    "6h-ago.",
 )
-@click.option("--shift-by", type=int, metavar="N", help="N records on, or back where N is negative.")
+@click.option(
+    "--shift-by", type=int, metavar="N", help="Move forward by N records, or back if N is negative."
+)
 @click.option(
     "--from-file",
     type=_FILE,
     metavar="FILE.csv",
-    help="Offsets as kafka-consumer-groups --export writes them: topic,partition,offset.",
+    help="Take the offsets from a CSV file as kafka-consumer-groups --export writes it: "
+    "topic,partition,offset.",
 )
 @click.option(
     "--topic",
@@ -49,12 +53,12 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     metavar="TOPIC[:P,...]",
     shell_complete=completion.topics,
     help="Only this topic, or these partitions of it, such as orders:0,3-5 (repeatable).  "
-    "[default: every partition of the topics in which the group has an offset]",
+    "[default: every partition of the topics for which the group has offsets]",
 )
 @allow_option
-@click.option("-o", "--out", type=_FILE, metavar="RESET.json", help="Save the plan, for apply.")
+@click.option("-o", "--out", type=_FILE, metavar="RESET.json", help="Save the plan to this file, for apply.")
 @sign_key_option
-@click.option("--export", type=_FILE, metavar="FILE.csv", help="Save the offsets it leads to as CSV.")
+@click.option("--export", type=_FILE, metavar="FILE.csv", help="Save the resulting offsets as CSV.")
 @plan_format_option
 @verbose_option
 def reset(
@@ -71,12 +75,11 @@ def reset(
     output_format: str,
     verbose: bool,
 ) -> int:
-    """Plan to move the committed offsets of a group; `apply RESET.json` carries it out.
+    """Plan an offset reset of a group, to be applied with `apply RESET.json`.
 
-    Nothing is changed by this command. The plan says for every partition how many records are skipped or
-    read again, or that it stays as it is; it is applied only while the group has no active member, and only
-    as long as the group still stands where it stood. `--to current --export FILE.csv` keeps a copy of the
-    present offsets.
+    This command changes nothing. For every partition, the plan shows how many records are skipped or read
+    again, or that its offset does not change. It is applied only while the group has no active member, and
+    only if its offsets are still the same. `--to current --export FILE.csv` backs up the current offsets.
     """
     saving = Saving.prepared(out, sign_key, Purpose.APPLY)
     request = _request(group, place, shift_by, from_file, topics, tuple(map(Grant.parse, allow)))

@@ -36,11 +36,11 @@ _LONGEST = 1200
 @paths_argument
 @where_options
 @record_option
-@click.option("--dry-run", is_flag=True, help="Show the edits, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the edits without writing them.")
 @click.option(
     "--force",
     is_flag=True,
-    help="Also go back behind later changes, and undo what may not have been carried out.",
+    help="Also undo changes that were changed again later, or that may not have been applied.",
 )
 def revert(
     change_id: str,
@@ -50,11 +50,11 @@ def revert(
     dry_run: bool,
     force: bool,
 ) -> int:
-    """Change the manifests back to what an apply found; changes no cluster.
+    """Change manifests back to the values before an apply. Changes no cluster.
 
-    ID is that of a change, or of an apply with all its changes, as kafkaform history shows it. PATHs are
-    manifests or folders of them; without any, those of kafkaform.yaml (or topics/). What is written goes
-    the way of any other edit: review, plan, apply. Exits 1 where a part of it cannot be undone.
+    ID is the id of a change, or of an apply with all its changes, as shown by kafkaform history. PATHs are
+    manifests or folders of manifests; the default is `manifests:` of kafkaform.yaml, or topics/. Treat the
+    edits like any others: review, plan, apply. Exits 1 if a part of the change cannot be undone.
     """
     from kafkaform.config.manifests.edit_files import EditedFile
     from kafkaform.config.manifests.editing import edit, write

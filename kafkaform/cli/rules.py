@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 @config_option
 @format_option("rules")
 def rules(code: str | None, config_file: Path | None, output_format: str) -> int:
-    """List the rules, or explain one: kafkaform rules KF109.
+    """List all rules, or explain one: kafkaform rules KF109.
 
-    Rules of plug-ins and the policies of kafkaform.yaml are among them.
+    This includes rules of plug-ins and the policies of kafkaform.yaml.
     """
     listed = _listed(_settings(config_file))
     if code is not None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kafkaform.apply.earlier import EarlierApplies
-    from kafkaform.apply.moves.throttle_journal import ThrottleLedger
+    from kafkaform.apply.moves.throttle_journal import ThrottleJournal
     from kafkaform.audit.entries import AuditEntry
     from kafkaform.audit.journal import AuditJournal
     from kafkaform.cluster.kafka.cluster import KafkaCluster
@@ -102,7 +102,9 @@ class Safeguards:
             tell(f"what earlier applies did is not known: {error.message}")
             return EarlierApplies()
 
-    def ledger(self, cluster: AuditLog, target: ClusterSettings, plan: Plan, run: str) -> ThrottleLedger:
+    def throttle_journal(
+        self, cluster: AuditLog, target: ClusterSettings, plan: Plan, run: str
+    ) -> ThrottleJournal:
         """The record of the throttles that an apply sets; it remembers nothing where none is kept.
 
         Args:
@@ -111,9 +113,9 @@ class Safeguards:
             plan: What is applied.
             run: The id of the apply in its journal.
         """
-        from kafkaform.apply.moves.throttle_journal import open_ledger
+        from kafkaform.apply.moves.throttle_journal import open_throttle_journal
 
-        return open_ledger(cluster, self.kept(target), run, plan.cluster_id)
+        return open_throttle_journal(cluster, self.kept(target), run, plan.cluster_id)
 
     def kept(self, target: ClusterSettings) -> AuditSettings:
         """Where the record of a cluster is kept."""
@@ -132,7 +134,7 @@ _OPTIONS = (
         default=None,
         envvar="KAFKAFORM_LOCK",
         show_envvar=True,
-        help="Whether to hold the cluster's lock, so that there is one apply at a time.  [default: as "
+        help="Hold the cluster's lock, so that only one apply runs at a time.  [default: as "
         "kafkaform.yaml says, or --lock]",
     ),
     click.option(
@@ -141,7 +143,7 @@ _OPTIONS = (
         metavar="DURATION",
         default="90s",
         show_default=True,
-        help="How long to wait for another apply; one that died holds the lock for 45 s.",
+        help="How long to wait for another apply. One that died keeps the lock for 45 s.",
     ),
     click.option(
         "--audit/--no-audit",
@@ -149,14 +151,14 @@ _OPTIONS = (
         default=None,
         envvar="KAFKAFORM_AUDIT",
         show_envvar=True,
-        help="Whether to write down what is done, to the topic __kafkaform_audit.  [default: as "
+        help="Record the changes in the topic __kafkaform_audit.  [default: as "
         "kafkaform.yaml says, or --audit]",
     ),
     click.option(
         "--audit-file",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help="Also write it to this file of JSON lines.",
+        help="Also record the changes in this file (JSON lines).",
     ),
 )
 

@@ -34,14 +34,14 @@ sign_key_option = click.option(
     "--sign-key",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Sign the saved plan with this ed25519 key (PEM); or put the key's text into KAFKAFORM_SIGN_KEY.",
+    help="Sign the saved plan with this Ed25519 key (PEM). KAFKAFORM_SIGN_KEY can hold the key itself.",
 )
 
 sign_for_option = click.option(
     "--sign-for",
     type=click.Choice([purpose.value for purpose in Purpose]),
-    help="What the plan is signed for: review, for apply --reviewed to compare with; or apply, to be "
-    "carried out as it is, once its commit is merged.  [default: review]",
+    help="The purpose of the signature: review, for comparison by apply --reviewed; or apply, for applying "
+    "the plan itself after its commit is merged.  [default: review]",
 )
 
 

@@ -27,12 +27,12 @@ plan_file_type = click.Path(path_type=Path, dir_okay=False)
     "--verify-key",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Refuse a plan that is not signed with a key of this file (PEM).",
+    help="Refuse plans that are not signed with a key in this file (PEM).",
 )
 @plan_format_option
 @verbose_option
 def show(file: Path, verify_key: Path | None, output_format: str, verbose: bool) -> int:
-    """Show a saved plan; needs no cluster."""
+    """Show a saved plan. Needs no cluster."""
     saved, made = read_plan_file(file)
     if verify_key is not None:
         from kafkaform.plan.plan_signature import read_public_keys, require_signed

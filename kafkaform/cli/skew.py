@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kafkaform.cli.skew_run import Analysis, AnalysisResults, Tell
-    from kafkaform.cluster.protocol import LogReader
+    from kafkaform.cluster.protocol import PartitionReader
     from kafkaform.core.model import Desired
     from kafkaform.inspect.skew import PartitionLog
     from spark_validation.configuration import SessionSettings
     from spark_validation.files import RecordFiles
     from spark_validation.job import JobSettings
-    from spark_validation.results import Report, TopicResult
+    from spark_validation.results import SkewReport, TopicResult
     from spark_validation.windows import Span
 
 _CONNECTOR = "spark-sql-kafka"
@@ -46,11 +46,11 @@ _PATTERN = re.compile(r"[\\*?\[\]{}^,]")
 @where_options
 @skew_options
 def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
-    """Measure how the keys of topics fall on partitions: how unevenly, why, and what would help.
+    """Measure how evenly keys spread over partitions, why, and what would help.
 
-    TOPICs are names or globs; without any, every declared topic that has a skew policy. A sample is read
-    with Spark, which needs `pip install 'kafkaform[spark]'` and Java 17. Exits 2 if a topic surely breaks
-    its declared skew policy, 1 if one could not be read.
+    TOPICs are names or globs; the default is every declared topic with a skew policy. Spark reads a sample of
+    the records, which needs `pip install 'kafkaform[spark]'` and Java 17. Exits 2 if a topic breaks its
+    declared skew policy with statistical confidence, 1 if a topic could not be read.
     """
     from kafkaform.cli.skew_run import publish, require_spark
     from kafkaform.plan.skew_report import is_beyond_policy
@@ -228,7 +228,7 @@ def _spans(logs: Sequence[PartitionLog]) -> list[Span]:
     return [Span(log.partition, log.start, log.end, log.log_bytes) for log in logs]
 
 
-def _spans_now(cluster: LogReader, topic: str, count: int) -> list[Span]:
+def _spans_now(cluster: PartitionReader, topic: str, count: int) -> list[Span]:
     """How far the logs reach by now; a partition of which nobody tells is left out."""
     from spark_validation.windows import Span
 
@@ -249,12 +249,12 @@ def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:
 
 def _judged(
     session: Session, cluster_id: str | None, results: Sequence[TopicResult], desired: Sequence[Desired]
-) -> Report:
+) -> SkewReport:
     from kafkaform.plan.skew_report import judged
-    from spark_validation.results import Report
+    from spark_validation.results import SkewReport
 
     name = session.target.name if session.target and cluster_id is not None else None
-    report = Report(
+    report = SkewReport(
         __version__,
         cluster_id,
         name if name in session.settings.clusters else None,

@@ -105,15 +105,20 @@ _OPTIONS = (
         "--precision",
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
         metavar="HALF-WIDTH",
-        help="Read more records, once, if a share is less sure than this, such as 0.01.",
+        help="Read more records, once, if the half-width of a share's confidence interval exceeds this, "
+        "such as 0.01.",
     ),
-    click.option("--since", metavar="TIME", help="Only records from then on: 24h, or 2026-11-01T00:00:00Z."),
-    click.option("--full", is_flag=True, help="Read every record: nothing is estimated."),
+    click.option(
+        "--since",
+        metavar="TIME",
+        help="Only records of this period (24h), or since this time (2026-11-01T00:00:00Z).",
+    ),
+    click.option("--full", is_flag=True, help="Read every record, and estimate nothing."),
     click.option(
         "--seed",
         type=click.IntRange(0, 2**31 - 1),
         metavar="N",
-        help="Of the random places that are read; the report names it.  [default: another each time]",
+        help="The seed for the random positions that are read. The report contains it.  [default: random]",
     ),
     click.option("--what-if", metavar="N,...", help="Also predict these partition counts, such as 12,24,48."),
     click.option(
@@ -127,22 +132,27 @@ _OPTIONS = (
         "--partitions",
         type=click.IntRange(1, _MOST_PARTITIONS),
         metavar="N",
-        help="With --from: how many partitions the topic has.  [default: as declared, else as seen]",
+        help="With --from: the partition count of the topic.  [default: as declared, else as found in the "
+        "records]",
     ),
-    click.option("--show-keys", is_flag=True, help="Report keys themselves, which may be personal data."),
-    format_option("skew", "What to print: text for people, json for programs (schemas/skew.schema.json)."),
+    click.option("--show-keys", is_flag=True, help="Show keys in the report. They may be personal data."),
+    format_option("skew", "text for people, json for programs (schemas/skew.schema.json)."),
     click.option(
-        "-o", "--out", type=_FILE, metavar="FILE", help="Write that to this file, and not to stdout."
+        "-o", "--out", type=_FILE, metavar="FILE", help="Write the report to this file instead of stdout."
     ),
     verbose_option,
     click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Also write the report as JSON."),
-    click.option("--markdown", "markdown_file", type=_FILE, metavar="FILE", help="Also as Markdown."),
-    click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Also as a page for browsers."),
+    click.option(
+        "--markdown", "markdown_file", type=_FILE, metavar="FILE", help="Also write the report as Markdown."
+    ),
+    click.option(
+        "--html", "html_file", type=_FILE, metavar="FILE", help="Also write the report as an HTML page."
+    ),
     click.option(
         "--history",
         type=click.Path(path_type=Path, file_okay=False),
         metavar="DIR",
-        help="Keep the report in this folder, and show in pages how it was before.",
+        help="Keep the report in this folder. HTML pages then show the trend.",
     ),
     click.option("--master", metavar="URL", help="A Spark master.  [default: this machine]"),
     click.option("--remote", metavar="URL", help="A Spark Connect server, such as sc://host:15002."),

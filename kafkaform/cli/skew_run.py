@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kafkaform.cli.skew_options import SkewOptions
     from spark_validation.configuration import SessionSettings
     from spark_validation.errors import SkewError
-    from spark_validation.results import Report, TopicResult
+    from spark_validation.results import SkewReport, TopicResult
 
 
 Tell: TypeAlias = "Callable[[int, int, str], None]"
@@ -152,7 +152,7 @@ def _progress() -> Iterator[Callable[[str], AbstractContextManager[Tell | None]]
         yield shown
 
 
-def publish(report: Report, options: SkewOptions) -> None:
+def publish(report: SkewReport, options: SkewOptions) -> None:
     """Print a report, write it into files, and keep it, as asked for.
 
     What was kept before is read first: a page shows the report beside those.
@@ -162,7 +162,7 @@ def publish(report: Report, options: SkewOptions) -> None:
     """
     from spark_validation.results import to_json
 
-    before: Sequence[Report] = ()
+    before: Sequence[SkewReport] = ()
     if options.history is not None:
         from kafkaform.plan.skew_report import read_skew_report
 

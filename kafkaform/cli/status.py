@@ -70,7 +70,7 @@ watch_option = click.option(
     flag_value=f"{_DEFAULT_PAUSE_S:g}",
     callback=_seconds,
     metavar="[SECONDS]",
-    help=f"Read again every so often, until Ctrl-C.  [default: {_DEFAULT_PAUSE_S:g}]",
+    help=f"Refresh at this interval, until Ctrl-C.  [default: {_DEFAULT_PAUSE_S:g}]",
 )
 """Gives a command the pause that `watch` takes as its argument `pause_s`; None to read once."""
 
@@ -146,13 +146,9 @@ def _clock() -> str:
 @click.command(cls=SectionedCommand)
 @click.argument("globs", nargs=-1, metavar="[GLOB]...", shell_complete=completion.names)
 @where_options
-@click.option(
-    "--kind",
-    type=click.Choice(list(_KINDS)),
-    help="Only topics, or only groups.",
-)
-@click.option("--all", "everything", is_flag=True, help="Also what ignore: of kafkaform.yaml leaves out.")
-@format_option("status", "json prints, with --watch, a document a line.")
+@click.option("--kind", type=click.Choice(list(_KINDS)), help="Only topics, or only groups.")
+@click.option("--all", "everything", is_flag=True, help="Include what `ignore:` in kafkaform.yaml hides.")
+@format_option("status", "With --watch, json prints one document per line.")
 @watch_option
 def status(
     globs: tuple[str, ...],
@@ -162,10 +158,10 @@ def status(
     output_format: str,
     pause_s: float | None,
 ) -> int:
-    """Show topics with their readers, and groups with their members and lag.
+    """Show topics with their consumer groups, and groups with members and lag.
 
-    GLOBs choose by name. The full name of one group shows each of its partitions too. What manifests say
-    (team, members expected) is shown beside it where there are manifests.
+    GLOBs select by name. The full name of one group also shows each of its partitions. Where there are
+    manifests, what they declare (team, expected members) is shown too.
     """
     session = Session.start(where)
     target = session.require_cluster()

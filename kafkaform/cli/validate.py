@@ -52,10 +52,10 @@ def validate(
     environment: str | None,
     output_format: str,
 ) -> int:
-    """Check manifests and configuration, offline: every problem in one run.
+    """Check manifests and configuration offline, and list every problem.
 
-    PATHs are manifests or folders of them; without any, those of kafkaform.yaml (or topics/). A PATH of -
-    is standard input. Without an environment, all environments of kafkaform.yaml are checked.
+    PATHs are manifests or folders of manifests, or - for standard input; the default is `manifests:` of
+    kafkaform.yaml, or topics/. Without --environment, all environments of kafkaform.yaml are checked.
     """
     with problems_as_annotations(output_format):
         try:

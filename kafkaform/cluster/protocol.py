@@ -147,7 +147,7 @@ class GroupReader(Protocol):
         """
 
 
-class LogReader(Protocol):
+class PartitionReader(Protocol):
     """Reading the logs of partitions: their offsets and sizes."""
 
     def log_spans(
@@ -282,7 +282,7 @@ class LockProvider(Protocol):
 
 
 class ClusterReader(
-    ResourceReader, GroupReader, LogReader, ReplicaReader, HealthReader, AuditReader, Protocol
+    ResourceReader, GroupReader, PartitionReader, ReplicaReader, HealthReader, AuditReader, Protocol
 ):
     """Reading all of a cluster: what planning, drift, status and doctor use."""
 

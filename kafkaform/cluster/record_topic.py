@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import CreateTopic
+from kafkaform.resources.topic import topic_ref
 
-TOPIC = ResourceRef("Topic", "__kafkaform_audit")
+TOPIC = topic_ref("__kafkaform_audit")
 """Where the applies to a cluster write down what they do."""
 
 _REPLICAS = 3

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.schema_files import load_schema
+from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _TEMPLATES = ("kafkaform.yaml", "topics/example.yaml", "topics/example-group.yaml")
 # Copied into the repository and committed with it, so that every editor finds them without a network.
-_SCHEMAS = ("config", "topic", "consumergroup")
+_SCHEMAS = ("config", *(kind.schema for kind in KINDS.values()))
 GITIGNORE = ".gitignore"
 """The one file that a repository may have already: then it stays as it is."""
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kafkaform.core.operations import Operation
 
 
-AGAIN = "run the same apply again: it checks first, and skips what is done"
+AGAIN = "run the same apply again: it skips what is already done"
 """What to do about work that was left half done."""
 
 

@@ -177,7 +177,7 @@ class ReplicaChanges:
             dropped = f"{self.gone:,}{noun} dropped" if self.dropped else ""
             parts.append(f"{counted(len(moved), 'partition')}: {', '.join(filter(None, (added, dropped)))}")
         if self.reordered:
-            parts.append(f"{counted(len(self.reordered), 'partition')}: another preferred leader")
+            parts.append(f"{counted(len(self.reordered), 'partition')}: a different preferred leader")
         if self.placed:
             parts.append(f"{counted(self.placed, 'new partition')} placed")
         return "; ".join(parts) or "no replica moves"

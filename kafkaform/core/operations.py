@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Shown: TypeAlias = "Callable[[str, FieldValue], str]"
 """Words a field and the value that it gets, such as `retention.ms = 7d (604800000)`."""
 
-_DELETION = "all of it"
+_DELETION = "everything"
 
 
 class Phase(IntEnum):

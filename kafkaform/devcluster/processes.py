@@ -64,7 +64,7 @@ def last_words(path: Path) -> str:
     return lines[-1][:_LONGEST] if lines else "it wrote no log"
 
 
-class LogReader:
+class NodeLogReader:
     """Reads whole lines from a log that grows, and that a restart of its node replaces."""
 
     def __init__(self, path: Path) -> None:
@@ -89,7 +89,7 @@ class LogReader:
         return [line.decode(errors="replace") for line in lines]
 
 
-def follow(readers: Mapping[str, LogReader], *, poll_s: float = 0.25) -> Iterator[tuple[str, str]]:
+def follow(readers: Mapping[str, NodeLogReader], *, poll_s: float = 0.25) -> Iterator[tuple[str, str]]:
     """New lines as they come, each with the name of its log; never ends."""
     while True:
         quiet = True

@@ -12,7 +12,6 @@ from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kafkaform.core.groups import OFFSETS_PREFIX
 from kafkaform.core.model import (
     CONFIG_PREFIX,
     Create,
@@ -314,7 +313,7 @@ def adoption(drift: Drift) -> Adoption:
         if drifted.form is not Form.DIFFERS:
             refused.append((drifted.ref, whole_obstacle(drifted)))
         for one in drifted.fields:
-            why = obstacle(one)
+            why = obstacle(drifted.ref, one)
             if why is None:
                 edits.append(Edit(drifted.ref, one.change.path, one.change.before))
             else:
@@ -334,15 +333,8 @@ def whole_obstacle(drifted: ResourceDrift) -> str:
     return "its manifest says state: absent, and no more"
 
 
-def obstacle(drifted: FieldDrift) -> str | None:
-    """Why no manifest can say what a field is on the cluster; None if one can."""
+def obstacle(ref: ResourceRef, drifted: FieldDrift) -> str | None:
+    """Why no manifest can say what a field of a resource is on the cluster; None if one can."""
     path, live = drifted.change.path, drifted.change.before
-    if path.startswith(OFFSETS_PREFIX):
-        return f"{path}: what a group has committed is nothing that a manifest says"
-    if path == "placement":
-        return (
-            f"{path}: write the live replicas, which kafkaform plan --verbose shows, by hand, or leave them"
-        )
-    if not path.startswith(CONFIG_PREFIX) and not isinstance(live, int):
-        return f"{path}: it is {live} by now, from one partition to the next, and a manifest says one number"
-    return None
+    reason = KINDS[ref.kind].undeclarable(path, live)
+    return None if reason is None else f"{path}: {reason}"

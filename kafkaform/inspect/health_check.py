@@ -51,7 +51,7 @@ class HealthVerdict(StrEnum):
 
     HEALTHY = "healthy"
     UNHEALTHY = "unhealthy"
-    UNKNOWN = "could not tell"
+    UNKNOWN = "health unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class HealthReport:
         findings: What rules say of it, the loudest first.
         unchecked: What they could not look at.
         groups: The groups that were read, with their lag.
-        fail_on: The least severity by which a finding makes the cluster unhealthy.
+        fail_on: The lowest severity of a finding that makes the cluster unhealthy.
     """
 
     health: Health
@@ -107,7 +107,7 @@ class Examination:
         target: What it says of this cluster.
         environment: Whose overrides the desired resources have; None if none was chosen.
         only: The codes of the rules to run, also those that are switched off; empty: all about health.
-        fail_on: The least severity by which a finding makes the cluster unhealthy.
+        fail_on: The lowest severity of a finding that makes the cluster unhealthy.
         subset: Whether `desired` is only a part of what the repository declares.
     """
 
@@ -153,7 +153,7 @@ class Examination:
         if health.quorum is not None and health.quorum.leader is None:
             # Half of what is asked then would be answered by nobody, after half a minute each.
             for code in sorted(active - _OF_BROKERS):
-                unchecked[code].append("not asked for while no active controller answers")
+                unchecked[code].append("not read while no active controller answers")
             desired = ()
         elif active - _OF_BROKERS:
             live, unseen = _live_topics(cluster, desired, unchecked)

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkaform.config.manifests.editing import Edit
-from kafkaform.core.groups import OFFSETS_PREFIX, Group, Position, partition_of
-from kafkaform.core.model import CONFIG_PREFIX, Observed
-from kafkaform.core.wording import command, counted
+from kafkaform.core.model import FieldChange
+from kafkaform.core.wording import command
 from kafkaform.resources import KINDS
 from kafkaform.resources.values import label, single
 
@@ -16,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkaform.audit.entries import AuditEntry, RecordedField
-    from kafkaform.core.model import Desired, FieldValue, ResourceRef, State
+    from kafkaform.core.model import Desired, FieldValue, Observed, ResourceRef
+    from kafkaform.resources.base import Kind
 
 _FORCE = "--force goes ahead all the same"
 
@@ -76,10 +76,16 @@ class _Undoing:
     force: bool
     found: Reversal
 
+    @property
+    def _kind(self) -> Kind:
+        return KINDS[self.entry.ref.kind]
+
     def run(self) -> None:
         """Add to what is found."""
         entry = self.entry
-        if entry.is_open and not entry.took_place and not self.force:
+        if entry.ref.kind not in KINDS:
+            self._refuse("this version of kafkaform does not manage its kind")
+        elif entry.is_open and not entry.took_place and not self.force:
             self._refuse(f"no result is known, so it may not have been carried out; {_FORCE}")
         elif entry.outcome is not None and not entry.may_have_taken_place:
             self._note(f"nothing to undo: it was not carried out ({entry.outcome.result})")
@@ -106,15 +112,10 @@ class _Undoing:
 
     def _undo_field(self, one: RecordedField) -> None:
         name = label(one.path)
-        if one.path == "partitions":
-            self._refuse(
-                f"partitions: Kafka takes no partition away ({one.before} → {one.after}); "
-                "a new topic with fewer is the only way back"
-            )
-        elif one.path.startswith(OFFSETS_PREFIX):
-            self._refuse(f"{name}: {self._way_back(one)}")
-        elif one.path == "placement":
-            self._undo_placement(name)
+        change = FieldChange(one.path, one.before, one.after)
+        state = self.declared.state if self.declared is not None else None
+        if (blocked := self._kind.no_way_back(self.entry.ref, change, state)) is not None:
+            (self._note if blocked.is_needless else self._refuse)(f"{name}: {blocked.reason}")
         elif (reason := self._overtaken(one)) is not None:
             self._refuse(f"{name}: {reason}")
         else:
@@ -124,13 +125,6 @@ class _Undoing:
                 self._note(f"{name}: the manifest says {self._shown(one.path, one.before)} already")
             else:
                 self.found.edits.append(Edit(self.entry.ref, one.path, one.before))
-
-    def _undo_placement(self, name: str) -> None:
-        """Replicas follow from the other fields, unless a manifest lists them."""
-        if self.declared is not None and "placement" in (self.declared.state or {}):
-            self._refuse(f"{name}: write the earlier replicas into the manifest by hand")
-        else:
-            self._note(f"{name}: replicas go where they are balanced, and not back to where they were")
 
     def _overtaken(self, one: RecordedField) -> str | None:
         """Why a field is not simply set back."""
@@ -159,7 +153,7 @@ class _Undoing:
             self._note("the manifest says `state: absent` already")
         else:
             self.found.edits.append(Edit(self.entry.ref, "state", "absent"))
-            lost = KINDS[self.entry.ref.kind].contents
+            lost = self._kind.contents
             self._note(f"`state: absent` deletes it with {lost}: an apply needs consent to delete")
             if self.declared.intent.deletion_protection:
                 self._note("spec.deletionProtection stands against that, and is left as it is")
@@ -171,31 +165,17 @@ class _Undoing:
             self._note("a manifest declares it again")
             return
         if self.declared is None:
-            self.found.restored.append(_observed(ref, state))
+            self.found.restored.append(self._kind.restored(ref, state))
         else:
-            self.found.edits += [
-                Edit(ref, path, value) for path, value in state.items() if not path.startswith(OFFSETS_PREFIX)
-            ]
+            own = self._kind.restored(ref, state).state
+            self.found.edits += [Edit(ref, path, value) for path, value in own.items()]
             self.found.edits.append(Edit(ref, "state", None))
-        if ref.kind == "Topic":
-            self._note("its records are gone for good: what comes back is an empty topic")
-        offsets = sum(partition_of(path) is not None for path in state)
-        if offsets:
-            self._note(
-                f"a manifest does not bring back its {counted(offsets, 'committed offset')}: they are in "
-                f"{command('history', self.entry.id, options=('--format', 'json'))}, for kafkaform reset"
-            )
-
-    def _way_back(self, one: RecordedField) -> str:
-        partition = partition_of(one.path)
-        if partition is None or one.before is None:
-            return "no manifest takes a committed offset back, and neither does kafkaform reset"
-        topic, number = partition
-        options = ("--topic", f"{topic}:{number}", "--to", str(one.before))
-        return f"no manifest holds it: {command('reset', self.entry.ref.name, options=options)} goes back"
+        record = command("history", self.entry.id, options=("--format", "json"))
+        if (lost := self._kind.not_restored(state, record)) is not None:
+            self._note(lost)
 
     def _same(self, path: str, one: FieldValue, other: FieldValue) -> bool:
-        return KINDS[self.entry.ref.kind].equal(path, one, other)
+        return self._kind.equal(path, one, other)
 
     def _shown(self, path: str, value: FieldValue) -> str:
         return single(self.entry.ref.kind, path, value).short
@@ -212,14 +192,3 @@ def _did(entry: AuditEntry, *, certain: bool | None = None) -> str:
     done = {"create": "created", "update": "changed", "delete": "deleted"}[entry.action]
     sure = entry.took_place if certain is None else certain
     return f"{entry.run} {done if sure else f'may have {done}'}"
-
-
-def _observed(ref: ResourceRef, state: State) -> Observed:
-    """A deleted resource as it was last seen."""
-    partitions = [found for path in state if (found := partition_of(path)) is not None]
-    group = None
-    if ref.kind == "ConsumerGroup":
-        group = Group(ref.name, "", "", positions=tuple(Position(*partition, 0) for partition in partitions))
-    own = {path: value for path, value in state.items() if not path.startswith(OFFSETS_PREFIX)}
-    effective = {path: value for path, value in own.items() if path.startswith(CONFIG_PREFIX)}
-    return Observed(ref, None, own, effective, live=group)

@@ -17,12 +17,12 @@ from kafkaform.resources.skew import limits_of
 from kafkaform.resources.topic import TopicKind, is_topic, topic_ref
 from kafkaform.rules.catalogue import Scene
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, groups
-from spark_validation.results import Limits
+from spark_validation.results import SkewLimits
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from kafkaform.cluster.protocol import LogReader, ResourceReader
+    from kafkaform.cluster.protocol import PartitionReader, ResourceReader
     from kafkaform.core.groups import LogSpan
     from kafkaform.core.model import Desired, Observation, ResourceRef
 
@@ -144,12 +144,12 @@ def _missing(ref: ResourceRef, observation: Observation) -> KafkaformError:
     )
 
 
-def limits(desired: Sequence[Desired], topic: str) -> Limits:
+def limits(desired: Sequence[Desired], topic: str) -> SkewLimits:
     """The skew policy of a topic, as advice needs it."""
     for one in desired:
         if one.ref == topic_ref(topic) and one.state is not None:
-            return limits_of(one.intent) or Limits()
-    return Limits()
+            return limits_of(one.intent) or SkewLimits()
+    return SkewLimits()
 
 
 def declared_partitions(desired: Sequence[Desired], topic: str) -> int | None:
@@ -211,7 +211,7 @@ class TopicLogs:
     notes: tuple[str, ...] = ()
 
 
-def read_logs(cluster: LogReader, topics: Mapping[str, int], since_ms: int | None = None) -> TopicLogs:
+def read_logs(cluster: PartitionReader, topics: Mapping[str, int], since_ms: int | None = None) -> TopicLogs:
     """Read how far logs reach, in a few requests however many partitions there are.
 
     They end before the first open transaction: a reader of committed records would wait there.

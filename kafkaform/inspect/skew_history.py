@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from spark_validation.results import Report
+    from spark_validation.results import SkewReport
 
 
 _PREFIX = "skew-"
@@ -29,11 +29,11 @@ class EarlierReports:
         damaged: Why a file was left out, a line each.
     """
 
-    reports: tuple[Report, ...] = ()
+    reports: tuple[SkewReport, ...] = ()
     damaged: tuple[str, ...] = ()
 
 
-def earlier(folder: Path, report: Report, read: Callable[[Path], Report]) -> EarlierReports:
+def earlier(folder: Path, report: SkewReport, read: Callable[[Path], SkewReport]) -> EarlierReports:
     """The reports of a folder that a trend of this report can be drawn with.
 
     Args:
@@ -45,7 +45,7 @@ def earlier(folder: Path, report: Report, read: Callable[[Path], Report]) -> Ear
         KafkaformError: The folder cannot be read.
     """
     topics = {topic.name for topic in report.topics}
-    found: list[Report] = []
+    found: list[SkewReport] = []
     damaged: list[str] = []
     for file in _files(folder):
         try:
@@ -59,7 +59,7 @@ def earlier(folder: Path, report: Report, read: Callable[[Path], Report]) -> Ear
     return EarlierReports(tuple(sorted(found, key=lambda one: one.created_at)), tuple(damaged))
 
 
-def keep(folder: Path, report: Report, text: str, write: Callable[[Path, str], None]) -> Path:
+def keep(folder: Path, report: SkewReport, text: str, write: Callable[[Path, str], None]) -> Path:
     """Keep a report; a second one of the same second gets a number.
 
     Args:

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafkaform.audit.trail import Trail
-    from kafkaform.cluster.protocol import AuditReader, ClusterReader, GroupReader, LogReader, ResourceReader
+    from kafkaform.cluster.protocol import (
+        AuditReader,
+        ClusterReader,
+        GroupReader,
+        PartitionReader,
+        ResourceReader,
+    )
     from kafkaform.config.settings import AuditSettings, ClusterSettings
     from kafkaform.core.groups import Group, TopicPartition
     from kafkaform.core.model import (
@@ -127,7 +133,9 @@ def _committed(ref: ResourceRef, topics: Mapping[str, ResourceRef], trail: Trail
     return found
 
 
-def _with_copies(facts: Facts, changes: Iterable[Change], cluster: LogReader, throttle: int | None) -> Facts:
+def _with_copies(
+    facts: Facts, changes: Iterable[Change], cluster: PartitionReader, throttle: int | None
+) -> Facts:
     """The facts with how much the replicas hold that are copied, and how fast a broker may send them."""
     moves = [
         (change.ref.name, parse_assignment(str(field.before)), parse_assignment(str(field.after)))

@@ -86,7 +86,7 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Diff:
     """What differs between what is declared and what is.
 
     Attributes:
@@ -135,7 +135,7 @@ def plan_from(
     return plan_of(diff(wanted, observation, facts), observation, facts, policy)
 
 
-def plan_of(difference: Difference, observation: Observation, facts: Facts, policy: Policy) -> Plan:
+def plan_of(difference: Diff, observation: Observation, facts: Facts, policy: Policy) -> Plan:
     """The stages that follow a diff, for `plan_from` and for what no manifest asks for."""
     proposals = judge(difference.proposals, observation, facts)
     gated = gate(proposals, observation, facts, policy)
@@ -165,7 +165,7 @@ def with_pruned(desired: Iterable[Desired], observation: Observation, policy: Po
     )
 
 
-def diff(desired: Iterable[Desired], observation: Observation, facts: Facts) -> Difference:
+def diff(desired: Iterable[Desired], observation: Observation, facts: Facts) -> Diff:
     """Compare what is wanted with what is.
 
     Args:
@@ -193,7 +193,7 @@ def diff(desired: Iterable[Desired], observation: Observation, facts: Facts) -> 
             diagnostics.append(nothing_to_make(declared))
         if observed is not None and declared.state is not None:
             undeclared += _undeclared(declared, declared.state, observed)
-    return Difference(
+    return Diff(
         tuple(proposals),
         tuple(compared),
         observation.inventory.difference(declared.ref for declared in wanted),
@@ -205,7 +205,7 @@ def diff(desired: Iterable[Desired], observation: Observation, facts: Facts) -> 
 
 def diff_update(
     desired: Desired, target: Mapping[str, FieldValue], observation: Observation, facts: Facts
-) -> Difference:
+) -> Diff:
     """Compare fields of one existing resource with what they are to be, though no manifest says so.
 
     Args:
@@ -216,7 +216,7 @@ def diff_update(
     """
     change = _update(desired, target, observation.resources[desired.ref], facts)
     proposals = (Proposal(change, desired),) if change is not None else ()
-    return Difference(proposals, (desired,), diagnostics=observation.diagnostics)
+    return Diff(proposals, (desired,), diagnostics=observation.diagnostics)
 
 
 def _change(desired: Desired, observed: Observed | None, facts: Facts) -> Change | None:
@@ -410,7 +410,7 @@ def _gated(
 # --- the plan ----------------------------------------------------------------------------------------
 
 
-def conclude(difference: Difference, gated: Gated, facts: Facts, policy: Policy) -> Plan:
+def conclude(difference: Diff, gated: Gated, facts: Facts, policy: Policy) -> Plan:
     """Put together what differs, what may be done of it, and what is said of both."""
     changing = {planned.ref: planned.change for planned in gated.changes}
     diagnostics = [*difference.diagnostics, *facts.diagnostics, *together(gated.changes, facts)]

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Intent
     from kafkaform.core.operations import Operation
     from kafkaform.resources.consent import Grant
-    from spark_validation.results import Report
+    from spark_validation.results import SkewReport
 
 
 PRUNABLE = tuple(kind.name for kind in KINDS.values() if kind.prunable)
@@ -80,7 +80,7 @@ class Request:
     prune: bool = False
     allow: tuple[Grant, ...] = ()
     environment: str | None = None
-    skew: Report | None = None
+    skew: SkewReport | None = None
     inventory: tuple[str, ...] = PRUNABLE
     reading: bool = False
 
@@ -294,7 +294,7 @@ Findings: TypeAlias = "list[tuple[ResourceRef | None, Diagnostic]]"
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewed:
+class Review:
     """What rules said of changes.
 
     Attributes:
@@ -321,7 +321,7 @@ def review(
     *,
     tell: Callable[[str], None] = silent,
     watch: bool = True,
-) -> Reviewed:
+) -> Review:
     """Run the rules about changes, and say what may be done of these.
 
     Args:
@@ -345,7 +345,7 @@ def review(
     if stricter != policy:
         gated = gate(proposals, observation, facts, stricter)
         changes = open_changes(proposals, gated)
-    return Reviewed(gated, changes, [*findings, *((None, note) for note in notes)], stricter)
+    return Review(gated, changes, [*findings, *((None, note) for note in notes)], stricter)
 
 
 def located(findings: Findings) -> Iterator[Diagnostic]:
@@ -353,7 +353,7 @@ def located(findings: Findings) -> Iterator[Diagnostic]:
     return (replace(diagnostic, ref=ref) for ref, diagnostic in findings)
 
 
-def _skew_findings(plan: Plan, scene: Scene, settings: Settings, report: Report | None) -> Findings:
+def _skew_findings(plan: Plan, scene: Scene, settings: Settings, report: SkewReport | None) -> Findings:
     """What is said of a measurement, if there is one."""
     if report is None:
         return []

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         Mapping,
     )
 
-    from kafkaform.cluster.protocol import ClusterReader, LogReader
+    from kafkaform.cluster.protocol import ClusterReader, PartitionReader
     from kafkaform.config.settings import ClusterSettings, Settings
     from kafkaform.core.groups import Group, LogSpan, TopicPartition
     from kafkaform.core.model import Observation
@@ -173,7 +173,7 @@ def _existing(ref: ResourceRef, observation: Observation) -> Group:
 
 
 def _selected(
-    request: ResetRequest, group: Group, cluster: LogReader
+    request: ResetRequest, group: Group, cluster: PartitionReader
 ) -> tuple[list[TopicPartition], Mapping[str, int]]:
     """The partitions to reset, in order, which all exist; and how many their topics have."""
     if request.offsets:

@@ -116,7 +116,7 @@ def _change(
     before: PlannedChange, after: PlannedChange, declared: Desired | None, now: Plan
 ) -> Iterator[_Finding]:
     if _uid(before.change) != _uid(after.change):
-        yield _Finding("was deleted and made again since the review")
+        yield _Finding("was deleted and created again since the review")
     if risk_of(after.change) > risk_of(before.change):
         risks = f"{risk_of(before.change).label} in the reviewed plan, and {risk_of(after.change).label} now"
         yield _Finding(f"has a riskier change: {risks}")

@@ -23,7 +23,7 @@ from kafkaform.core.wording import command
 from kafkaform.plan.freshness import require_fresh
 from kafkaform.resources.skew import increase, limits_of, policy_unit, predicted, worded
 from kafkaform.rules import Stage
-from spark_validation.results import FORMAT_VERSION, Finding, Verdict, from_document
+from spark_validation.results import FORMAT_VERSION, SkewFinding, SkewVerdict, from_document
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kafkaform.config.settings import Settings
     from kafkaform.core.model import Desired, Plan
     from kafkaform.rules import Scene
-    from spark_validation.results import Limits, Report, TopicResult
+    from spark_validation.results import SkewLimits, SkewReport, TopicResult
 
 
 _AGAIN = "make it with `kafkaform skew --format json`"
@@ -51,7 +51,7 @@ def read_skew_report(
     max_age: timedelta | None = None,
     cluster_id: str | None = None,
     now: datetime | None = None,
-) -> Report:
+) -> SkewReport:
     """Read a report and make sure that it is one, and fresh.
 
     Args:
@@ -79,7 +79,7 @@ def read_skew_report(
     return report
 
 
-def parse_skew_report(text: str, file: str) -> Report:
+def parse_skew_report(text: str, file: str) -> SkewReport:
     """The report that a text holds.
 
     Args:
@@ -123,7 +123,7 @@ def parse_skew_report(text: str, file: str) -> Report:
     return report
 
 
-def require_cluster(report: Report, cluster_id: str, where: str = "") -> None:
+def require_cluster(report: SkewReport, cluster_id: str, where: str = "") -> None:
     """Raise a SkewReportError where the report is of another cluster."""
     if report.cluster_id is not None and report.cluster_id != cluster_id:
         named = f"{report.cluster_name} ({report.cluster_id})" if report.cluster_name else report.cluster_id
@@ -156,7 +156,7 @@ Found = tuple[tuple[ResourceRef | None, "Diagnostic"], ...]
 
 
 def skew_diagnostics(
-    report: Report, desired: Sequence[Desired], settings: Settings, environment: str | None = None
+    report: SkewReport, desired: Sequence[Desired], settings: Settings, environment: str | None = None
 ) -> Found:
     """What rules say of the topics of a report, by severities and waivers of the project.
 
@@ -172,8 +172,8 @@ def skew_diagnostics(
 
 
 def judged(
-    report: Report, desired: Sequence[Desired], settings: Settings, environment: str | None = None
-) -> Report:
+    report: SkewReport, desired: Sequence[Desired], settings: Settings, environment: str | None = None
+) -> SkewReport:
     """The report with the findings and the verdict of each topic; arguments as of `skew_diagnostics`."""
     declared = {one.ref: one for one in desired}
     found: dict[ResourceRef | None, list[Diagnostic]] = {}
@@ -185,24 +185,24 @@ def judged(
         manifest, own = declared.get(ref), found.get(ref, [])
         limits = limits_of(manifest.intent) if manifest is not None and manifest.state is not None else None
         verdict = _verdict(topic, limits, own) if limits is not None else None
-        findings = tuple(Finding(d.code, d.severity.value, _told(d), d.suggestion) for d in own)
+        findings = tuple(SkewFinding(d.code, d.severity.value, _told(d), d.suggestion) for d in own)
         topics.append(replace(topic, findings=findings, policy=verdict))
     return replace(report, topics=tuple(topics))
 
 
-def is_beyond_policy(report: Report) -> bool:
+def is_beyond_policy(report: SkewReport) -> bool:
     """Whether a judged report holds an error: exit code 2 of `kafkaform skew`."""
     return any(one.severity == Severity.ERROR for topic in report.topics for one in topic.findings)
 
 
-def _verdict(topic: TopicResult, limits: Limits, found: Iterable[Diagnostic]) -> Verdict:
+def _verdict(topic: TopicResult, limits: SkewLimits, found: Iterable[Diagnostic]) -> SkewVerdict:
     """How a topic stands to the limits of its manifest; other findings are not about them."""
     if topic.diagnosis == "empty":
-        return Verdict("pass", ("there is no record to judge",))
+        return SkewVerdict("pass", ("there is no record to judge",))
     about = [d for d in found if d.code in _LIMITS and getattr(limits, _LIMITS[d.code]) is not None]
     severities = {d.severity for d in about}
     status = "fail" if Severity.ERROR in severities else "warn" if Severity.WARNING in severities else "pass"
-    return Verdict(status, tuple(_told(d) for d in about))
+    return SkewVerdict(status, tuple(_told(d) for d in about))
 
 
 def _told(diagnostic: Diagnostic) -> str:
@@ -210,7 +210,7 @@ def _told(diagnostic: Diagnostic) -> str:
     return diagnostic.message + waived
 
 
-def measured(report: Report | None) -> Mapping[ResourceRef, TopicResult]:
+def measured(report: SkewReport | None) -> Mapping[ResourceRef, TopicResult]:
     """The topics of a report that have records."""
     topics = report.topics if report is not None else ()
     return {ResourceRef("Topic", one.name): one for one in topics if one.diagnosis != "empty"}
@@ -229,7 +229,7 @@ def as_it_is(scene: Scene, settings: Settings) -> Iterator[tuple[ResourceRef | N
         yield ref, replace(found, severity=Severity.WARNING) if softer else found
 
 
-def notes(plan: Plan, scene: Scene, report: Report) -> Iterator[tuple[ResourceRef | None, Diagnostic]]:
+def notes(plan: Plan, scene: Scene, report: SkewReport) -> Iterator[tuple[ResourceRef | None, Diagnostic]]:
     """What the report does not say, and what it says of increases that are safe."""
     if report.cluster_id is None:
         text = "the skew report names no cluster: it was made from files"

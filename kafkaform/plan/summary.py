@@ -31,7 +31,7 @@ class Summary:
         create: Creates that an apply carries out, or would with consent; so `update` and `delete`.
         needs_consent: How many of those wait for consent.
         refused: Changes that no apply carries out; in none of the counts above.
-        deferred: Changes with at least one field that is shown but not carried out yet.
+        deferred: Changes with at least one field that is shown but not applied yet.
     """
 
     create: int
@@ -93,7 +93,8 @@ def summary_sentence(plan: Plan, words: Callable[[str], str] = printable) -> str
     also = f" Also {', '.join(opened)}." if opened else ""
     foreign = sum(c.origin in {ChangeOrigin.DRIFT, ChangeOrigin.MIXED} for c in plan.changes)
     if foreign:
-        also += f" {foreign:,} of them {'is' if foreign == 1 else 'are'} not from this branch, or not only."
+        verb = "is" if foreign == 1 else "are"
+        also += f" {foreign:,} of them {verb} not caused, or only partly caused, by this branch."
     also += "".join(f" {words(found.message)}." for found in plan.diagnostics if found.code == TOGETHER)
     return f"Plan: {', '.join([*parts, unchanged])}.{also} {_validated(plan)}"
 
@@ -102,14 +103,14 @@ def _validated(plan: Plan) -> str:
     if plan.broker_validated:
         return "Validated by the brokers."
     if all(field.path == PLACEMENT for change in plan.changes for field in fields_of(change.change)):
-        return "Brokers cannot validate moves of replicas."
-    return "Not validated by the broker."
+        return "Brokers cannot validate replica moves."
+    return "Not validated by the brokers."
 
 
 def _open_ends(plan: Plan, s: Summary) -> list[str]:
     ends = []
     if s.deferred:
-        ends.append(f"{counted(s.deferred, 'change')} not carried out in full yet")
+        ends.append(f"{counted(s.deferred, 'change')} not yet applied in full")
     if s.undeclared:
         ends.append(counted(s.undeclared, "undeclared config"))
     if s.unknown:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 
 _DONE = {"create": "created", "update": "updated", "delete": "deleted"}
-_ALREADY = {"create": "exists already", "update": "was so already", "delete": "gone already"}
+_ALREADY = {"create": "already exists", "update": "already in place", "delete": "already deleted"}
 _WORDS = {
-    Result.ALREADY: "done already",
+    Result.ALREADY: "already done",
     Result.MOVED: "moved since the plan",
     Result.FAILED: "FAILED",
     Result.REFUSED: "refused",
@@ -48,11 +48,11 @@ _STYLES = {
 """In the order in which they are shown: what needs somebody comes last, where a terminal shows it."""
 
 _NEXT = {
-    Result.FAILED: f"mend what failed, then {AGAIN}",
+    Result.FAILED: f"fix what failed, then {AGAIN}",
     Result.NOT_TRIED: AGAIN,
-    Result.MOVED: "make a new plan, and review it: somebody else changed what moved",
-    Result.NEEDS_CONSENT: "where the loss is meant, give consent in the manifest or on the command line",
-    Result.REFUSED: "see what each refusal says to do instead",
+    Result.MOVED: "make a new plan and review it: somebody else changed these resources",
+    Result.NEEDS_CONSENT: "if the loss is intended, give consent in the manifest or on the command line",
+    Result.REFUSED: "follow the advice of each refusal",
 }
 _NO_CONSENTS = Ledger(Plan(cluster_id=""))
 
@@ -152,7 +152,7 @@ def _details(one: ResourceResult) -> Iterator[tuple[str, str]]:
         if one.not_done:
             yield "not done: ", _listed(one.not_done)
     for field in one.deferred:
-        yield f"{label(field.path)} not carried out yet: ", field.deferred or ""
+        yield f"{label(field.path)} not applied yet: ", field.deferred or ""
 
 
 def _listed(operations: Iterable[Operation]) -> str:
@@ -171,11 +171,11 @@ def _summary(report: ApplyReport) -> str:
     parts += [f"{counts[result]:,} {word}" for result, word in _WORDS.items() if counts[result]]
     deferred = sum(len(one.deferred) for one in report.results)
     if deferred:
-        parts.append(f"{counted(deferred, 'field')} not carried out yet")
+        parts.append(f"{counted(deferred, 'field')} not applied yet")
     if report.unknown:
         parts.append(f"{len(report.unknown):,} not visible to this account")
     start = "Interrupted" if report.interrupted else "Apply"
-    end = "Verified by reading back." if report.complete else "Not complete."
+    end = "Verified by reading the cluster again." if report.complete else "Not complete."
     return f"{start}: {', '.join(parts)}. {end}" if parts else f"{start}: nothing to do."
 
 

@@ -77,7 +77,7 @@ def _lines(difference: Difference) -> Iterator[_Line]:
 
 def _remark(field: FieldDifference) -> str:
     said = _DONE if field.as_declared else field.remark
-    return "; ".join(part for part in ("the same effect" if field.same_effect else "", said) if part)
+    return "; ".join(part for part in ("same effective value" if field.same_effect else "", said) if part)
 
 
 def _inherited(comparison: Comparison) -> Iterator[_Line]:
@@ -85,7 +85,7 @@ def _inherited(comparison: Comparison) -> Iterator[_Line]:
         a, b = _values(ResourceRef(one.kind, ""), FieldDifference(one.path, None, None, one.a, one.b))
         noun = KINDS[one.kind].noun
         verb = "inherits it" if one.count == 1 else "inherit it"
-        yield "(defaults of brokers)", label(one.path), a, b, f"{counted(one.count, noun)} {verb}"
+        yield "(broker defaults)", label(one.path), a, b, f"{counted(one.count, noun)} {verb}"
 
 
 def _values(ref: ResourceRef, field: FieldDifference) -> tuple[str, str]:
@@ -106,14 +106,17 @@ def _sentence(comparison: Comparison) -> str:
         (sum(not one.in_a for one in differences), f"only in {printable(comparison.b)}"),
         (both := sum(one.in_a and one.in_b for one in differences), _verb(both)),
         (expected, "of these as declared"),
-        (inherited := len(comparison.inherited), f"inherited {_verb(inherited)}"),
+        (
+            inherited := len(comparison.inherited),
+            f"inherited {'value' if inherited == 1 else 'values'} {_verb(inherited)}",
+        ),
         (comparison.same, "the same"),
         (len(comparison.unknown), "not known"),
     )
     if comparison.unexpected:
         verdict = "Different"
     elif comparison.unknown:
-        verdict = "Not known in full"
+        verdict = "Incomplete"
     else:
         verdict = "Different as declared"
     return f"{verdict}: {', '.join(f'{count:,} {what}' for count, what in parts if count)}."
@@ -133,7 +136,7 @@ def comparison_to_markdown(comparison: Comparison, *, limit: int = LIMIT) -> str
     lines = [*_inherited(comparison), *(line for one in comparison.differences for line in _lines(one))]
     blocks = (
         Block(
-            "\n### Not known\n\n",
+            "\n### Not readable\n\n",
             tuple(comparison.unknown.items()),
             lambda one: f"- {code(str(one[0]))}: {prose(one[1])}\n",
             lambda skipped: f"… {len(skipped):,} more left out",

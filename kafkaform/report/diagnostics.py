@@ -129,7 +129,7 @@ FINGERPRINT = "kafkaform/v1"
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 _INVALID_INPUT = {
     "id": INVALID_INPUT,
-    "shortDescription": {"text": "A file cannot be read as what it should be."},
+    "shortDescription": {"text": "A file is not valid."},
     "fullDescription": {"text": "A manifest or the configuration file is not valid."},
     "defaultConfiguration": {"level": "error"},
 }

@@ -1,4 +1,4 @@
-"""A health report as text for people and as JSON for programs."""
+"""A health report as text and Markdown for people, and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from kafkaform.inspect.health_check import HealthVerdict
 from kafkaform.report import notes
 from kafkaform.report.diagnostics import as_json
 from kafkaform.report.findings import Reported, abridged
+from kafkaform.report.markdown import LIMIT
+from kafkaform.report.markdown_escape import code, finding, prose, sentence
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
+from kafkaform.report.truncation import Block, fit_all, left_out_others
 from kafkaform.rules.health import offline, under_min_isr, under_replicated
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from kafkaform.inspect.health_check import HealthReport
+    from kafkaform.inspect.health_check import HealthReport, UncheckedRule
 
 _VERDICTS = {
     HealthVerdict.HEALTHY: "bold green",
@@ -80,10 +83,10 @@ def render_health(
     for rule in report.unchecked:
         style = "yellow" if rule.matters else "dim"
         what = clipped(rule.what, PROSE)
-        if page.fits(f"  not told {rule.code}  {what}"):
-            page.line((f"not told {rule.code}", style), f"  {what}", indent=2)
+        if page.fits(f"  not checked {rule.code}  {what}"):
+            page.line((f"not checked {rule.code}", style), f"  {what}", indent=2)
         else:
-            page.line((f"not told {rule.code}", style), indent=2)
+            page.line((f"not checked {rule.code}", style), indent=2)
             page.note("", what, indent=FIELD_INDENT)
     return page.text
 
@@ -104,6 +107,27 @@ def health_to_json(report: HealthReport, name: str) -> str:
         ],
     }
     return json.dumps(content, indent=2) + "\n"
+
+
+def health_to_markdown(report: HealthReport, name: str, *, limit: int = LIMIT) -> str:
+    """Write a health report for an issue or a chat, in at most `limit` characters.
+
+    Nothing is left out without a line that says how much.
+    """
+    lead, _, verdict = headline(report, name).rpartition(": ")
+    cluster = f" Its id is {code(report.health.cluster_id, 80)}." if report.health.cluster_id else ""
+    head = f"## kafkaform doctor: {prose(verdict)}\n\n{sentence(lead[:1].upper() + lead[1:])}{cluster}\n"
+    see = "`kafkaform doctor --verbose` lists them"
+    blocks = (
+        Block("\n", report.findings, finding, left_out_others("finding", see), share=0.8),
+        Block("\n### Not checked\n\n", report.unchecked, _unchecked_item, left_out_others("rule", see)),
+    )
+    return head + fit_all(blocks, limit - len(head))
+
+
+def _unchecked_item(rule: UncheckedRule) -> str:
+    matters = "" if rule.matters else " It does not decide whether the cluster is healthy."
+    return f"- {code(rule.code)}: {sentence(rule.what)}{matters}\n"
 
 
 def _tally(report: HealthReport) -> str:

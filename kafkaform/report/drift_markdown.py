@@ -58,7 +58,9 @@ def _head(drift: Drift, header: PlanHeader) -> str:
     environment = f" · environment {code(header.environment, 80)}" if header.environment else ""
     made_with = "".join(f" · {word} {code(value, ADDRESSES)}" for word, value in provenance(header).items())
     unrecorded = (
-        f"\nSince when is not known: {sentence(drift.unrecorded)}\n" if drift.unrecorded is not None else ""
+        f"\nTime of the change not known: {sentence(drift.unrecorded)}\n"
+        if drift.unrecorded is not None
+        else ""
     )
     return (
         f"## kafkaform drift: {headline(drift)}\n\nCluster {cluster}{environment}{made_with}\n\n"
@@ -72,7 +74,7 @@ def _blocks(drift: Drift, reach: Reach) -> tuple[Block[Any], ...]:
     notes = [note for note in drift.notes if note.severity is Severity.INFO]
     return (
         Block(
-            "\n### Not visible to this account\n\nThey may exist or not.\n\n",
+            "\n### Not visible to this account\n\nThey may or may not exist.\n\n",
             drift.unknown,
             resource,
             left_out_others("resource", _SEE),
@@ -155,5 +157,5 @@ def _way(lead: str, way: Way, more: Sequence[str], by_hand: str) -> list[str]:
     below += [f"Instead: {sentence(way.instead)}"] if way.instead else []
     if way.lines:
         below.append("".join([by_hand, *(f"\n    - {code(line_words(line), 400)}" for line in way.lines)]))
-    command = code(way.command, _LONGEST_COMMAND) if way.command else "no command does it"
+    command = code(way.command, _LONGEST_COMMAND) if way.command else "no command does this"
     return ["\n  - ".join([f"{lead}: {command}", *below])]

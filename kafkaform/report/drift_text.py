@@ -63,7 +63,7 @@ def render_drift(
     notes.findings(page, drift.notes, verbose=verbose)
     if drift.unrecorded is not None:
         page.line()
-        page.note("", f"Since when is not known: {clipped(drift.unrecorded, PROSE)}", "dim", indent=2)
+        page.note("", f"Time of the change not known: {clipped(drift.unrecorded, PROSE)}", "dim", indent=2)
     if page.has_body:
         page.line()
     page.line((summary_sentence(drift), _STYLES[drift.verdict]))

@@ -114,15 +114,20 @@ def accepting(drifted: ResourceDrift, reach: Reach) -> Way:
         case Form.MISSING:
             return Way(None, whole_obstacle(drifted), "declare state: absent, or delete the manifest")
         case Form.PRESENT:
-            return Way(reach.get(drifted.ref), whole_obstacle(drifted), "write what this prints in its place")
+            return Way(
+                reach.get(drifted.ref),
+                whole_obstacle(drifted),
+                "replace the manifest with the output of this command",
+            )
         case Form.DIFFERS:
-            obstacles = dict.fromkeys(filter(None, map(obstacle, drifted.fields)))
+            fields = [(one, obstacle(drifted.ref, one)) for one in drifted.fields]
             lines = tuple(
                 _line(drifted.desired, one, one.change.before, reach)
-                for one in drifted.fields
-                if obstacle(one) is None
+                for one, reason in fields
+                if reason is None
             )
             adopt = reach.command("drift", "--adopt", "--target", _only(drifted.ref)) if lines else None
+            obstacles = dict.fromkeys(reason for _, reason in fields if reason is not None)
             return Way(adopt, "; ".join(obstacles) or None, None, lines)
 
 
@@ -141,8 +146,8 @@ def _line(desired: Desired, one: FieldDrift, value: FieldValue, reach: Reach) ->
     return Line(desired.ref.kind, path, value, desired.nearest((*base, *own)), (*base, *own), new=True)
 
 
-UNDECLARED_FIRST = "First write this, which removes what is not declared:"
-BY_HAND = "Or by hand:"
+UNDECLARED_FIRST = "First add this to the manifest, to remove what is not declared:"
+BY_HAND = "Or edit the manifest:"
 
 _STYLE = Style()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kafkaform.inspect.drift import Drift, FieldDrift, ResourceDrift
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?Z", re.ASCII)
-_OTHERWISE = "not by an apply on record"
+_OTHERWISE = "but not by a recorded apply"
 _WORD = 120
 
 
@@ -76,7 +76,7 @@ def headline(drift: Drift) -> str:
     if drift.unmanaged_counts and numbers.unmanaged:
         parts.append(unmanaged_words(drift))
     if numbers.unknown:
-        parts.insert(0, "could not tell")
+        parts.insert(0, "incomplete")
     return ", ".join(parts) or "no drift"
 
 
@@ -100,14 +100,14 @@ def summary_sentence(drift: Drift) -> str:
     if numbers.missing:
         parts.append(f"{numbers.missing:,} missing")
     if numbers.present:
-        parts.append(f"{numbers.present:,} not gone")
+        parts.append(f"{numbers.present:,} still present")
     return f"{_lead(drift)}: {', '.join(parts)}; {numbers.unchanged:,} as declared.{also}"
 
 
 def _lead(drift: Drift) -> str:
     match drift.verdict:
         case DriftVerdict.UNKNOWN:
-            return "Could not tell"
+            return "Incomplete"
         case DriftVerdict.DRIFT:
             return "Drift"
         case DriftVerdict.CLEAN:
@@ -126,7 +126,7 @@ def form_words(drifted: ResourceDrift) -> str:
         case Form.MISSING:
             return "missing"
         case Form.PRESENT:
-            return "not gone"
+            return "still present"
         case Form.DIFFERS:
             return ""
 
@@ -142,7 +142,7 @@ def declared_words(ref: ResourceRef, one: FieldDrift) -> str:
         return str(worded(_update(ref, one), one.change).after)
     if one.left_alone:
         return "(not declared)"
-    return "(not declared; undeclared: reset takes it away)"
+    return "(not declared; `undeclared: reset` removes it)"
 
 
 def _update(ref: ResourceRef, one: FieldDrift) -> Update:
@@ -155,17 +155,17 @@ def since_field(ref: ResourceRef, one: FieldDrift) -> str | None:
     if past is None:
         return None
     if past.last is None:
-        return "not known: no apply on record is known to have set it"
+        return "unknown: no recorded apply set it"
     when = _maybe(past.last)
-    manifest = "the manifest says otherwise" if one.declared else "the manifest does not declare it"
+    manifest = "the manifest has another value" if one.declared else "the manifest does not declare it"
     if past.cause is DriftCause.MANIFEST:
         return f"{when} set the live value; {manifest}"
     value = _set(ref, one, past.last)
     away = f"{_gone(one.change.path)} since, {_OTHERWISE}"
     if one.change.before is not None:
         away = f"changed since, {_OTHERWISE}"
-    both = f"; {manifest}, too" if past.cause is DriftCause.BOTH else ""
-    source = f"; the live value is the one that {apply_words(past.source)} set" if past.source else ""
+    both = "; the manifest has also changed" if past.cause is DriftCause.BOTH else ""
+    source = f"; the live value was set by {apply_words(past.source)}" if past.source else ""
     return f"{when} {value}; {away}{both}{source}"
 
 
@@ -176,17 +176,17 @@ def since_whole(drifted: ResourceDrift) -> str | None:
         return None
     missing = drifted.form is Form.MISSING
     if past.cause is DriftCause.UNRECORDED:
-        return "not known: no apply on record is known to have made it"
+        return "unknown: no recorded apply created it"
     if past.last is None:
         deleted = f"an apply deleted it ({printable(command('history', str(drifted.ref)))})"
-        return f"{deleted}; {'the manifest declares it' if missing else f'made again since, {_OTHERWISE}'}"
+        return f"{deleted}; {'the manifest declares it' if missing else f'created again since, {_OTHERWISE}'}"
     if past.cause is DriftCause.CLUSTER:
         gone = KINDS[drifted.ref.kind].endings
-        return f"{apply_words(past.last)} made or changed it; {gone} since, {_OTHERWISE}"
+        return f"{apply_words(past.last)} created or changed it; {gone} since, {_OTHERWISE}"
     when = _maybe(past.last)
     if missing:
         return f"{when} deleted it; the manifest declares it"
-    return f"{when} made or changed it; the manifest says otherwise"
+    return f"{when} created or changed it; the manifest declares state: absent"
 
 
 def risks(drifted: ResourceDrift) -> tuple[str, ...]:
@@ -209,11 +209,11 @@ def apply_words(setting: Setting) -> str:
 def _maybe(setting: Setting) -> str:
     """Which apply it was, before a verb; one without a known result may have done it."""
     when = apply_words(setting)
-    return when if setting.certain else f"{when}, of which no result is known, may have"
+    return when if setting.certain else f"{when}, whose result is not known, may have"
 
 
 def _gone(path: str) -> str:
-    return "expired, or taken away" if path.startswith(OFFSETS_PREFIX) else "taken away"
+    return "expired or removed" if path.startswith(OFFSETS_PREFIX) else "removed"
 
 
 def _set(ref: ResourceRef, one: FieldDrift, setting: Setting) -> str:

@@ -65,9 +65,9 @@ def render_adoption(wanted: Adoption, editing: Editing, *, written: bool) -> Tex
 def _summary(wanted: Adoption, editing: Editing, refused: int, *, written: bool) -> str:
     adopted = len(wanted.edits) - len(editing.refused)
     if not adopted:
-        return "Nothing to adopt." if not refused else f"Nothing adopted, {refused:,} left as they are."
+        return "Nothing to adopt." if not refused else f"Nothing adopted; {refused:,} not adopted."
     done = "adopted" if written else "to adopt"
     files = f"in {counted(len(editing.files), 'file')}"
-    left = f", {refused:,} not" if refused else ""
+    left = f", {refused:,} not adopted" if refused else ""
     hint = "review and commit them" if written else "nothing was written"
     return f"{counted(adopted, 'value')} {done} {files}{left}: {hint}."

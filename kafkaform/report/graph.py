@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Desired, ResourceRef
     from kafkaform.resources.base import Shape
 
-_BY_NOBODY = "declared by nobody"
+_BY_NOBODY = "undeclared"
 
 
 @dataclass(frozen=True, slots=True)

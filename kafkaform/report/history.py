@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 UNKNOWN = "result unknown (killed, or still running)"
-_OPEN = "may have been done; the next apply that finds it so writes the result"
+_OPEN = "may have been done; the next apply that finds it done records the result"
 
 _DONE = {"create": "created", "update": "updated", "delete": "deleted"}
 _ENDS = {
-    "already": "was so already",
+    "already": "already in place",
     "failed": "FAILED",
-    "moved": "moved before its turn",
+    "moved": "not applied (somebody else changed it first)",
     "not_tried": "not tried",
 }
 _MOST_FIELDS = 12
@@ -57,7 +57,7 @@ def render_history(
         for entry in sorted(changes, key=lambda entry: _number(entry.id)):
             _change(page, entry, verbose=verbose)
     if not entries:
-        page.line("No such change is on record.")
+        page.line("No matching change is recorded.")
     if earlier or (entries and not verbose):
         page.line()
     if earlier:
@@ -163,7 +163,7 @@ def _details(page: Page, entry: AuditEntry, apart: str, unsure: Collection[str])
     for field in entry.fields[:_MOST_FIELDS]:
         left_out = apart if (done or unsure) and field.path not in done else ""
         if field.path in unsure:
-            left_out = "  (not known)"
+            left_out = "  (unknown)"
         words = f"{label(field.path)}: {_transition(entry, field)}"
         if page.fits(" " * FIELD_INDENT + words + left_out):
             page.line(words, (left_out, "dim"), indent=FIELD_INDENT)

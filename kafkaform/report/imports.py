@@ -30,8 +30,8 @@ def render_import(made: Import, folder: Path, *, dry_run: bool = False) -> str:
 
 def problems_of(made: Import) -> list[str]:
     """What the manifests do not say, or could not be made of; a line each."""
-    lines = [f"not said: {ref}: {line}" for ref, line in made.partial if ref not in made.unlike]
-    lines += [f"not the same: {ref}: {why}{_said(made, ref)}" for ref, why in made.unlike.items()]
+    lines = [f"not in the manifest: {ref}: {line}" for ref, line in made.partial if ref not in made.unlike]
+    lines += [f"differs from the cluster: {ref}: {why}{_said(made, ref)}" for ref, why in made.unlike.items()]
     lines += [f"not read: {ref}: {why}" for ref, why in made.unread.items()]
     lines += [f"note: {note}" for note in made.notes]
     return [clipped(line, _LONG) for line in lines]
@@ -46,15 +46,15 @@ def _said(made: Import, ref: ResourceRef) -> str:
 def _left_out(made: Import) -> Iterator[str]:
     if made.declared:
         places = {str(place.file) for place in made.declared.values() if place is not None}
-        yield f"{_resources(made.declared)} declared already, in {listed(sorted(places), 3, noun='file')}"
+        yield f"{_resources(made.declared)} already declared in {listed(sorted(places), 3, noun='file')}"
     if made.ignored:
-        yield f"{_resources(made.ignored)} by ignore: ({_names(made.ignored)})"
+        yield f"{_resources(made.ignored)} ignored by `ignore:` ({_names(made.ignored)})"
     if made.internal:
-        yield f"{_resources(made.internal)} of Kafka's or kafkaform's own ({_names(made.internal)})"
+        yield f"{_resources(made.internal)} that Kafka or kafkaform uses internally ({_names(made.internal)})"
     if made.idle:
         yield (
-            f"{_resources(made.idle)} without an offset or a member in any topic ({_names(made.idle)}): "
-            "declare each with the topics that it reads"
+            f"{_resources(made.idle)} without committed offsets or members ({_names(made.idle)}): "
+            "declare each one with the topics that it reads"
         )
     if made.unread:
         yield f"{_resources(made.unread)} that this account cannot see in full"

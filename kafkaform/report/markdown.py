@@ -60,16 +60,17 @@ _TABLE = """
 _TABLE_WITH_ORIGIN = """
 ### Changes
 
-| | Resource | Change | Risk | From | Manifest |
+| | Resource | Change | Risk | Origin | Manifest |
 | --- | --- | --- | --- | --- | --- |
 """
 _FOREIGN = (
-    "\n### Not from this branch\n\nThe manifests asked for these before it, and the cluster differs: "
-    "somebody changed it, or an apply is due. Whoever approves this plan approves them too.\n\n"
+    "\n### Not caused by this branch\n\nThese changes were due before this branch: "
+    "somebody changed the cluster, or the manifests were not applied. "
+    "Approving this plan approves them too.\n\n"
 )
 _ORIGINS = {
     ChangeOrigin.BRANCH: "this branch",
-    ChangeOrigin.DRIFT: "**before it**",
+    ChangeOrigin.DRIFT: "**earlier**",
     ChangeOrigin.MIXED: "**both**",
 }
 
@@ -154,7 +155,7 @@ def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
         ),
         Block("\n### Findings\n\n", findings, str, left_out_others("finding"), share=0.3),
         Block(
-            "\n### Not visible to this account\n\nThey may exist or not, and are left alone.\n\n",
+            "\n### Not visible to this account\n\nThey may or may not exist. They are not changed.\n\n",
             plan.unknown,
             resource,
             left_out_others("resource"),
@@ -162,7 +163,7 @@ def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
         ),
         Block(
             f"\n<details><summary>Configs that no manifest declares: {len(plan.undeclared):,}</summary>\n\n"
-            "On declared resources; reported, not touched.\n\n",
+            "On declared resources; reported, not changed.\n\n",
             plan.undeclared,
             _undeclared,
             left_out_others("config"),
@@ -222,7 +223,7 @@ def _held(planned: PlannedChange, ledger: Ledger, said: Mapping[ResourceRef, Seq
     lines += _risks(planned, said)
     if isinstance(planned.change, Update):
         without = " without consent" if planned.status is Status.NEEDS_CONSENT else ""
-        lines.append(f"Nothing of this resource is applied{without}.")
+        lines.append(f"No change to this resource is applied{without}.")
     if missing:
         line = annotation(planned, missing, ledger.given(planned))
         annotated = f", or in `metadata.annotations`: {code(line, 600)}" if planned.location else ""
@@ -309,7 +310,7 @@ def _risk_cell(planned: PlannedChange) -> str:
     hazards = dict.fromkeys(j.hazard for j in judgements(planned.change) if j.hazard)
     parts += [code(hazard, 60, cell=True) for hazard in list(hazards)[:_IN_ROW]]
     if is_deferred(planned):
-        parts.append("not carried out in full yet")
+        parts.append("not yet applied in full")
     return ", ".join(parts)
 
 

@@ -67,7 +67,7 @@ def told(progress: MoveProgress, left_s: float | None) -> str:
     if progress.throttle is not None and progress.bytes_total:
         parts.append(f"at most {format_size(progress.throttle)}/s per broker")
     if progress.stalled:
-        parts.append(f"nothing has moved for a while: {progress.stalled}")
+        parts.append(f"no progress for a while: {progress.stalled}")
     elif left_s is not None and left_s >= 1 and progress.partitions_done < progress.partitions:
         parts.append(f"about {aged(timedelta(seconds=left_s))} left")
     return ", ".join(parts)
@@ -101,7 +101,7 @@ def render_balance(made: Rebalance, width: int | None = None) -> Text:
     text.append(f"\n{_cost(made.moves)}")
     if made.before.narrow != made.after.narrow:
         narrow = f"{made.before.narrow:,} → {made.after.narrow:,}"
-        text.append(f"; partitions on fewer racks than could be: {narrow}")
+        text.append(f"; partitions on fewer racks than possible: {narrow}")
     return text
 
 
@@ -113,6 +113,6 @@ def _cost(moves: Moves) -> str:
     copied = f"{counted(moves.replicas, 'replica')} to copy"
     size = f", {rounded_size(moves.size)}" if moves.replicas else ""
     leaders = (
-        f", {counted(moves.leaders, 'partition')} with another preferred leader" if moves.leaders else ""
+        f", {counted(moves.leaders, 'partition')} with a different preferred leader" if moves.leaders else ""
     )
     return f"{copied}{size}{leaders}"

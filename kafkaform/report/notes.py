@@ -52,7 +52,7 @@ def unknown(page: Page, refs: Sequence[ResourceRef], *, verbose: bool) -> None:
     """List the declared resources of which the account cannot tell whether they exist."""
     if not refs:
         return
-    page.section(("Not visible to this account", "bold yellow"), " (they may exist or not; left alone)")
+    page.section(("Not visible to this account", "bold yellow"), " (they may or may not exist; not changed)")
     shown = refs if verbose else refs[:SOME]
     for ref in shown:
         page.line(clipped(str(ref), 280), indent=FIELD_INDENT)

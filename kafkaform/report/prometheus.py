@@ -62,10 +62,10 @@ class Gauges:
 
 _FIGURES = {
     "brokers": "Live brokers.",
-    "topics": "Topics that the account sees.",
+    "topics": "Topics visible to the account.",
     "partitions": "Partitions of these topics.",
     "offline_partitions": "Partitions without a leader.",
-    "under_replicated_partitions": "Partitions of which a replica is not in sync.",
+    "under_replicated_partitions": "Partitions with a replica that is not in sync.",
     "under_min_isr_partitions": "Partitions with fewer replicas in sync than min.insync.replicas.",
     "reassigning_partitions": "Partitions that a running reassignment moves.",
 }
@@ -86,7 +86,7 @@ def doctor_metrics(report: HealthReport | None, name: str, at: float) -> str:
     )
     gauges.add(
         "kafkaform_doctor_success",
-        "Whether the last run could tell if the cluster is healthy.",
+        "Whether the last run could determine the health of the cluster.",
         verdict is not HealthVerdict.UNKNOWN,
     )
     gauges.add("kafkaform_doctor_last_run_timestamp_seconds", "When the last run ended.", at)
@@ -103,14 +103,14 @@ def _add_figures(gauges: Gauges, report: HealthReport) -> None:
     counts = Counter((f.code, f.severity.value) for f in report.findings if f.waived is None)
     gauges.add_each(
         "kafkaform_finding",
-        "Findings by rule and severity, without those that manifests waive.",
+        "Findings by rule and severity, without waived ones.",
         ("code", "severity"),
         sorted(counts.items()),
     )
     lags = ((name, group.lag) for name, group in sorted(report.groups.items()))
     gauges.add_each(
         "kafkaform_group_lag",
-        "Records from a group's committed offsets to the ends of the logs.",
+        "Records between a group's committed offsets and the ends of the logs.",
         ("group",),
         (((name,), lag) for name, lag in lags if lag is not None),
     )
@@ -128,7 +128,7 @@ def drift_metrics(drift: Drift | None, name: str, at: float) -> str:
     told = drift is not None and drift.verdict is not DriftVerdict.UNKNOWN
     gauges.add(
         "kafkaform_drift_success",
-        "Whether the last run could tell if the cluster is as declared.",
+        "Whether the last run could determine drift.",
         told,
     )
     gauges.add("kafkaform_drift_last_run_timestamp_seconds", "When the last run ended.", at)
@@ -140,13 +140,13 @@ def drift_metrics(drift: Drift | None, name: str, at: float) -> str:
 def _add_drift(gauges: Gauges, drift: Drift) -> None:
     gauges.add_each(
         "kafkaform_drift_resources",
-        "Declared resources that are not as declared.",
+        "Declared resources that drifted.",
         ("kind",),
         _by_kind(drifted.ref for drifted in drift.resources),
     )
     gauges.add_each(
         "kafkaform_drift_fields",
-        "Fields that are not as declared; 1 for a resource that is missing, or should not be there.",
+        "Fields that drifted; 1 for a resource that is missing or should not exist.",
         ("kind", *(kind.noun for kind in KINDS.values()), "drift"),
         (
             ((drifted.ref.kind, *_named(drifted.ref), drifted.form.value), drifted.size)

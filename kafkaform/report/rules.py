@@ -89,8 +89,8 @@ def rule_to_text(listing: CatalogueEntry, *, width: int | None = None) -> str:
         return "\n".join(map(printable, lines))
     other = Severity.INFO if listing.in_force != Severity.INFO.value else Severity.WARNING
     lines.append(f"severity   rules: {{{entry.code}: {other.value}}} in kafkaform.yaml, or {_OFF}")
-    waiver = f'metadata.annotations: {{{notes.PREFIX}{entry.code}: "why it is right here"}}'
-    lines.append(f"waiver     {waiver if listing.waivable else 'none: Kafka would refuse it all the same'}")
+    waiver = f'metadata.annotations: {{{notes.PREFIX}{entry.code}: "why it is acceptable here"}}'
+    lines.append(f"waiver     {waiver if listing.waivable else 'none: Kafka would still refuse it'}")
     return "\n".join(map(printable, lines))
 
 

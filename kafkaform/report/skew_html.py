@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         GroupResult,
         HotKeyResult,
         PartitionResult,
-        Report,
+        SkewReport,
         TopicResult,
     )
 
@@ -243,7 +243,7 @@ class IndexEntry:
     detailed: bool
 
 
-def render_skew_html(report: Report, history: Sequence[Report] = ()) -> str:
+def render_skew_html(report: SkewReport, history: Sequence[SkewReport] = ()) -> str:
     """The page of a report; earlier reports of the same cluster become each topic's trend.
 
     Topics come with the most skewed first, each in as much detail as fits for all of them into `LIMIT` bytes.

@@ -51,12 +51,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from spark_validation.results import (
-        Cause,
-        Finding,
         GroupResult,
         HotKeyResult,
         PartitionResult,
-        Report,
+        SkewCause,
+        SkewFinding,
+        SkewReport,
         TopicResult,
     )
 
@@ -146,7 +146,7 @@ def _list(items: Sequence[str]) -> list[str]:
     return ["\n".join(shown)] if items else []
 
 
-def _cause(one: Cause) -> str:
+def _cause(one: SkewCause) -> str:
     part = "" if one.explains is None else f" It explains {share(one.explains, 0)} of the skew."
     return f"{prose(cause(one.name))}. {_sentence(one.evidence)}{part}"
 
@@ -275,7 +275,7 @@ _TABLE = """
 """
 
 
-def render_skew_markdown(report: Report, *, limit: int = LIMIT) -> str:
+def render_skew_markdown(report: SkewReport, *, limit: int = LIMIT) -> str:
     """Word a report for a comment on GitHub, in at most `limit` characters.
 
     The most skewed topics come first and are cut last. Nothing is left out without a line that says how much.
@@ -289,7 +289,7 @@ def render_skew_markdown(report: Report, *, limit: int = LIMIT) -> str:
     return head + fit_all(_blocks(report), limit - len(head))
 
 
-def _head(report: Report) -> str:
+def _head(report: SkewReport) -> str:
     name, identity = report.cluster_name, report.cluster_id
     if name is None and identity is None:
         origin = "Records from files"
@@ -299,7 +299,7 @@ def _head(report: Report) -> str:
     return f"## kafkaform skew: {summary(report.topics)}\n\n{origin} · {code(moment(report.created_at))}\n"
 
 
-def _blocks(report: Report) -> tuple[Block[Any], ...]:
+def _blocks(report: SkewReport) -> tuple[Block[Any], ...]:
     topics = sorted(report.topics, key=severity)
     findings = [(topic, finding) for topic in topics for finding in topic.findings]
     findings.sort(key=lambda pair: _ORDER.index(pair[1].severity))
@@ -347,7 +347,7 @@ def _row(topic: TopicResult, longest: int) -> str:
     return f"| {' | '.join(cells)} | {len(topic.partitions):,} |\n"
 
 
-def _finding(topic: TopicResult, finding: Finding) -> str:
+def _finding(topic: TopicResult, finding: SkewFinding) -> str:
     # Most messages start with their topic; for one that does not it needs to be said.
     where = "" if finding.message.startswith(topic.name) else f" {code(topic.name, _NAME)}"
     parts = [f"{finding.severity} {code(finding.code)}{where}: {_sentence(finding.message)}"]

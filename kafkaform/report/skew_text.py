@@ -38,7 +38,7 @@ from kafkaform.report.skew_values import (
 )
 
 if TYPE_CHECKING:
-    from spark_validation.results import GroupResult, Report, TopicResult
+    from spark_validation.results import GroupResult, SkewReport, TopicResult
 
 _STYLES = {FAIL: "bold red", WARN: "bold yellow", PASS: "bold green", NONE: "bold"}
 _SEVERITIES = {"error": "red", "warning": "yellow", "info": "dim"}
@@ -54,7 +54,7 @@ _GLUE = "\0"
 """Holds a number and its sign together where lines are wrapped; printable text has none of it."""
 
 
-def render_skew(report: Report, *, width: int | None, verbose: bool = False) -> Text:
+def render_skew(report: SkewReport, *, width: int | None, verbose: bool = False) -> Text:
     """Word a report for people.
 
     Args:
@@ -124,7 +124,7 @@ class _Page:
         self.text.append(" " * indent)
 
 
-def _origin(report: Report) -> str:
+def _origin(report: SkewReport) -> str:
     cluster = clipped(report.cluster_id, 80) if report.cluster_id is not None else ""
     if report.cluster_name is None:
         return f"cluster {cluster}" if cluster else "records from files"

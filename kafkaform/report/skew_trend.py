@@ -11,7 +11,7 @@ from kafkaform.report.skew_values import is_empty
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from spark_validation.results import Report, TopicResult
+    from spark_validation.results import SkewReport, TopicResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def seconds(created_at: str) -> float:
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
-def trends(report: Report, history: Iterable[Report], most: int) -> dict[str, Trend]:
+def trends(report: SkewReport, history: Iterable[SkewReport], most: int) -> dict[str, Trend]:
     """The trend of every topic of a report that an earlier one has, too, of at most `most` moments.
 
     Reports of another cluster and reports that are not older than this one say nothing of its past.

@@ -76,10 +76,10 @@ def render_status(report: StatusReport, globs: Collection[str] = (), *, width: i
     if len({group.name for group in report.groups}.intersection(globs)) == 1:
         parts += [part for one in report.groups if one.group for part in _partitions(one.group, width)]
     if not parts:
-        parts.append(Text("There is nothing to show."))
+        parts.append(Text("No topics or groups to show."))
     if report.hidden:
         hidden = counted(report.hidden, "name")
-        parts.append(Text(f"{hidden} hidden by ignore patterns; --all shows all", "dim"))
+        parts.append(Text(f"{hidden} hidden by ignore patterns (--all shows them)", "dim"))
     return Text("\n\n").join(parts)
 
 
@@ -218,7 +218,7 @@ def _partitions(group: Group, width: int | None) -> Iterable[Text]:
         ]
         yield head.append("\n").append_text(table(_PARTITION_COLUMNS, rows, width))
     else:
-        yield head.append("\nno partition has an offset or a member", "not bold")
+        yield head.append("\nno partition has a committed offset or a member", "not bold")
     if group.idle_members:
         idle = [(*_holder(member), member.id) for member in group.idle_members]
         yield table(_IDLE_COLUMNS, idle, width)

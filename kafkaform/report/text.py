@@ -89,7 +89,7 @@ def render_provenance(header: PlanHeader) -> Text:
     """One line on when, by what and from which commit a saved plan was made."""
     commit = f", commit {short_commit(header.commit)}" if header.commit else ""
     time = header.created_at[:16].replace("T", " ")
-    made = f"Saved plan of {time} UTC, kafkaform {header.tool_version}{commit}."
+    made = f"Plan saved {time} UTC by kafkaform {header.tool_version}{commit}."
     return Text(clipped(made, 400), style="dim")
 
 
@@ -147,7 +147,7 @@ def _verdict(page: Page, planned: PlannedChange, action: str) -> None:
         case Status.PLANNED:
             verdict, style, held = reason, "dim", ""
         case Status.NEEDS_CONSENT:
-            verdict, style, held = reason or "needs consent", "bold yellow", "without it, "
+            verdict, style, held = reason or "needs consent", "bold yellow", "without consent, "
         case Status.REFUSED:
             verdict, style, held = f"{action} refused: {reason or 'for the reasons below'}", "bold red", "so "
     if verdict:
@@ -155,15 +155,15 @@ def _verdict(page: Page, planned: PlannedChange, action: str) -> None:
     if planned.remedy:
         page.note("instead: ", clipped(planned.remedy, PROSE), indent=FIELD_INDENT)
     if held and isinstance(planned.change, Update):
-        page.note("", f"{held}nothing of this resource is applied", indent=FIELD_INDENT)
+        page.note("", f"{held}no change to this resource is applied", indent=FIELD_INDENT)
 
 
 def _origin(page: Page, planned: PlannedChange) -> None:
     match planned.origin:
         case ChangeOrigin.DRIFT:
-            told = "not from this branch: it would be here without it"
+            told = "not caused by this branch"
         case ChangeOrigin.MIXED:
-            told = f"not from this branch: {', '.join(map(label, planned.earlier))}"
+            told = f"not caused by this branch: {', '.join(map(label, planned.earlier))}"
         case ChangeOrigin.BRANCH | None:
             return
     page.note("", clipped(told, PROSE), "magenta", indent=FIELD_INDENT)
@@ -238,7 +238,7 @@ def _tags(field: FieldChange) -> list[Part]:
     if risk is not Risk.SAFE:
         tags.append((_risk_tag(field.judgement), RISK_STYLES[risk]))
     if field.deferred is not None:
-        tags += [" · " if tags else "", ("not carried out yet", "cyan")]
+        tags += [" · " if tags else "", ("not applied yet", "cyan")]
     return tags
 
 
@@ -258,7 +258,7 @@ def _undeclared(page: Page, plan: Plan, *, verbose: bool) -> None:
     if not plan.undeclared:
         return
     page.section(
-        ("Configs that no manifest declares", "bold"), " (on declared resources; reported, not touched)"
+        ("Configs that no manifest declares", "bold"), " (on declared resources; reported, not changed)"
     )
     rows = [(str(u.ref), f"{label(u.path)} = {single(u.ref.kind, u.path, u.value)}") for u in plan.undeclared]
     shown = rows if verbose else rows[: notes.SOME]
@@ -272,11 +272,11 @@ def render_signature(made: PlanHeader, *, verified: bool) -> Text:
     """One line on who signed a saved plan, what for, and whether anybody looked."""
     if made.signature is None:
         return Text("Not signed.", style="dim")
-    purpose = "nothing in particular" if made.signed_for is None else made.signed_for.purpose
+    purpose = "no stated purpose" if made.signed_for is None else made.signed_for.purpose
     ref = made.signed_for.ref if made.signed_for is not None else None
     told = (
         f"signed for {purpose}{f' (of {clipped(ref, 200)})' if ref else ''} with the key {made.signature.key}"
     )
     if verified:
         return Text(f"{told[0].upper()}{told[1:]}, and not changed since.", style="dim")
-    return Text(f"Says that it is {told}; not verified.", style="dim")
+    return Text(f"Claims to be {told}; not verified.", style="dim")

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from kafkaform.core.model import CONFIG_PREFIX
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -67,6 +69,19 @@ class Shorthand:
     is_main: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class NoWayBack:
+    """Why no manifest gives a field its earlier value again.
+
+    Attributes:
+        reason: The reason, and what to do instead.
+        is_needless: Whether nothing has to be done: the value follows from other fields.
+    """
+
+    reason: str
+    is_needless: bool = False
+
+
 class FieldOutcome(Enum):
     """What became of a planned change of a field of which nothing is left to do."""
 
@@ -106,6 +121,8 @@ class Kind(Protocol):
         endings: How one may have gone that no apply deleted, for messages.
         shape: How one is drawn in a graph.
         nowhere: A spec with values that no manifest can have.
+        config_resource: Kafka's word for the resources that have its configs (ConfigResource.Type); empty
+            where Kafka has no configs of the kind.
         hazards: The names by which its changes can be consented to or forbidden.
         prunable: Whether `--prune` may delete one that nobody declares.
         placed: Whether it has replicas on brokers, and data of a size that they tell.
@@ -124,6 +141,7 @@ class Kind(Protocol):
     endings: str
     shape: Shape
     nowhere: Layer
+    config_resource: str
     hazards: frozenset[str]
     prunable: bool
     placed: bool
@@ -250,6 +268,29 @@ class Kind(Protocol):
             after: The value afterwards.
         """
 
+    def undeclarable(self, path: str, value: FieldValue) -> str | None:
+        """Why no manifest can say that a field has a live value; None if one can."""
+
+    def no_way_back(self, ref: ResourceRef, field: FieldChange, declared: State | None) -> NoWayBack | None:
+        """Why a manifest cannot undo the change of a field; None if it can.
+
+        Args:
+            ref: The resource.
+            field: What was changed.
+            declared: What its manifest declares now; None if it declares nothing.
+        """
+
+    def restored(self, ref: ResourceRef, state: State) -> Observed:
+        """A deleted resource as its last state tells it, as far as a manifest can bring it back."""
+
+    def not_restored(self, state: State, record: str) -> str | None:
+        """What of a deleted resource no manifest brings back; None if there is nothing.
+
+        Args:
+            state: Its last state.
+            record: The command that shows it.
+        """
+
 
 def unclassified(name: str, *, known: bool) -> str:
     """The reason why a config that its kind neither judges nor lists as harmless is not safe to change.
@@ -271,3 +312,8 @@ def compared(kind: Kind, field: FieldChange, observed: Observed) -> FieldChange 
     if kind.equal(field.path, value, field.before):
         return field
     return FieldOutcome.MOVED
+
+
+def own_configs(state: State) -> State:
+    """The configs in a state."""
+    return {path: value for path, value in state.items() if path.startswith(CONFIG_PREFIX)}

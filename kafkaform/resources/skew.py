@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Change, Intent
     from spark_validation.results import (
         Estimate,
-        Limits,
+        SkewLimits,
         TopicResult,
         WhatIf,
     )
@@ -30,15 +30,15 @@ _FIELDS = {
 }
 
 
-def limits_of(intent: Intent) -> Limits | None:
+def limits_of(intent: Intent) -> SkewLimits | None:
     """The limits that a manifest sets; None where it sets none (`by` alone is no limit)."""
     policy = intent.spec.get("skew")
     if not isinstance(policy, Mapping):
         return None
-    from spark_validation.results import Limits  # which few topics need
+    from spark_validation.results import SkewLimits  # which few topics need
 
     limits = {name: policy[field] for field, name in _FIELDS.items() if policy.get(field) is not None}
-    return Limits(**limits, by=policy_unit(intent)) if limits else None
+    return SkewLimits(**limits, by=policy_unit(intent)) if limits else None
 
 
 def policy_unit(intent: Intent) -> str:

@@ -212,5 +212,5 @@ def fields_of(change: Change) -> tuple[FieldChange, ...]:
 
 
 def is_deferred(planned: PlannedChange) -> bool:
-    """Whether any field of the change is shown but not carried out yet."""
+    """Whether any field of the change is shown but not applied yet."""
     return any(f.deferred is not None for f in fields_of(planned.change))

@@ -100,7 +100,7 @@ class DeclaredGroup:
         if declared is not None:
             return declared
         facts = self.scene.facts
-        default = facts.config_default("ConsumerGroup", name) if facts is not None else None
+        default = facts.config_default(ConsumerGroupKind.name, name) if facts is not None else None
         return default if default is not None else kafka_configs.group_configs()[name].default or ""
 
     @property

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from spark_validation.results import (
         Estimate,
         HotKeyResult,
-        Limits,
+        SkewLimits,
         TopicResult,
     )
 
@@ -189,7 +189,7 @@ _MOST = 0.5
 """Where half of the records have no key, it is not the keys that fill partitions."""
 
 
-def _measured(scene: Scene) -> Iterator[tuple[Desired | ResourceRef, TopicResult, Limits | None]]:
+def _measured(scene: Scene) -> Iterator[tuple[Desired | ResourceRef, TopicResult, SkewLimits | None]]:
     """The topics that were measured and have records, with the limits of their manifests."""
     for name in sorted(scene.skew):
         result, ref = scene.skew[name], topic_ref(name)

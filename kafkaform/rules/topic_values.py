@@ -134,7 +134,7 @@ def _is_kept(topic: Desired, path: str) -> bool:
 
 def _cluster_default(name: str, scene: Scene, inheriting: Observed | None) -> FieldValue:
     """The cluster's default, if need be from a live topic that has no value of its own."""
-    default = scene.facts.config_default("Topic", name) if scene.facts is not None else None
+    default = scene.facts.config_default(TopicKind.name, name) if scene.facts is not None else None
     if default is not None:
         return default
     return inheriting.effective.get(CONFIG_PREFIX + name) if inheriting is not None else None

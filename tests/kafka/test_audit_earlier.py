@@ -116,7 +116,7 @@ def test_a_saved_plan_that_a_killed_apply_carried_out_is_settled_by_the_next(pro
     project.run("plan", "topics", "--out", "plan.json").needs(0)
     run = killed_apply(project, "plan.json")
     again = project.run("apply", "plan.json", "--auto-approve", env=AUDITED).needs(0)
-    assert "exists already" in again.out
+    assert "already exists" in again.out
     assert history(project, run)["orders"][0] == "applied"
 
 
@@ -135,7 +135,7 @@ def applied(project: Project) -> Project:
 def test_a_plan_that_was_applied_is_a_no_op_while_its_changes_are_there(applied: Project) -> None:
     again = applied.run("apply", "plan.json", env=AUDITED).needs(0)
     assert "the plan was applied on " in again.err
-    assert "was so already" in again.out
+    assert "already in place" in again.out
     assert "needs consent" not in again.both
 
 
@@ -201,7 +201,7 @@ def test_a_reset_that_was_applied_says_one_thing_the_second_time(
     project.run("apply", "reset.json", *consent, "--auto-approve", env=AUDITED).needs(0)
     for more in (consent, ()):
         again = project.run("apply", "reset.json", *more, "--auto-approve", env=AUDITED).needs(0)
-        assert "was so already" in again.out
+        assert "already in place" in again.out
         assert "consent" not in again.both
     unrecorded = project.run("apply", "reset.json", "--auto-approve", "--no-audit").needs(0)
     assert "consent" not in unrecorded.both

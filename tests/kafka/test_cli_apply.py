@@ -248,7 +248,7 @@ def test_the_plan_of_a_topic_that_was_made_again_is_refused(project: Project) ->
     project.topic("a", retention="7d")
     project.apply("topics").needs(0)
     call = project.apply("plan.json").needs(1)
-    assert "made again since the plan" in call.out
+    assert "created again since the plan" in call.out
     assert set(project.live()) == {"a"}
 
 

@@ -55,7 +55,7 @@ def test_what_differs_between_two_live_clusters(
     retention = fields["config.retention.ms"]
     assert (retention["a"], retention["b"], retention["same_effect"]) == ("604800000", None, True)
     text = project.run("compare", "dev", "prod", "--match", f"{prefix}*").needs(2).out
-    assert "default 7d  the same effect" in text
+    assert "default 7d  same effective value" in text
     assert "Different: 1 only in dev, 1 differs" in text
     markdown = project.run("compare", "dev", "prod", "--match", f"{prefix}*", "--format", "markdown").needs(2)
     assert f"| `Topic/{prefix}orders` | `partitions` | `3` | `6` |" in markdown.out

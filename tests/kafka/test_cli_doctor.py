@@ -181,8 +181,8 @@ def test_an_account_with_few_rights_is_told_what_it_could_not_see(
     project.topic("a")
     project.apply().needs(0)
     call = project.run("doctor").needs(1)
-    assert ": could not tell" in call.out.splitlines()[0]
-    assert "not told KF301  the controller quorum: this account is not authorised" in call.out
+    assert ": health unknown" in call.out.splitlines()[0]
+    assert "not checked KF301  the controller quorum: this account is not authorised" in call.out
     chosen = ("--rule", "KF303", "--rule", "KF304", "--rule", "KF305", "--rule", "KF306")
     project.run("doctor", *chosen).needs(0)
 
@@ -203,7 +203,7 @@ def test_wrong_usage(project: Project, arguments: tuple[str, ...], says: str) ->
     assert says in project.run("doctor", *arguments).needs(64).err
 
 
-@pytest.mark.parametrize("output_format", ["text", "json", "prometheus"])
+@pytest.mark.parametrize("output_format", ["text", "json", "markdown", "prometheus"])
 def test_a_report_goes_into_a_file_whole(project: Project, output_format: str) -> None:
     file = project.folder / "out" / "report"
     file.parent.mkdir()
@@ -215,6 +215,8 @@ def test_a_report_goes_into_a_file_whole(project: Project, output_format: str) -
     match output_format:
         case "json":
             assert json.loads(text)["healthy"] is True
+        case "markdown":
+            assert text.startswith("## kafkaform doctor: healthy\n")
         case "prometheus":
             assert "kafkaform_healthy" in {family.name for family in text_string_to_metric_families(text)}
         case _:

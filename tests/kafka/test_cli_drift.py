@@ -145,7 +145,7 @@ def test_missing_present_refused_and_hidden_drift(project: Project) -> None:
     assert "cannot take partitions away" in found["shrunk"]["restore"]["reason"]
     assert document["summary"]["unchanged"] == 1
     call = project.run("drift", "--unmanaged", "ignore").needs(2)
-    assert "Drift: 1 resource differs in 1 field, 1 missing, 1 not gone; 1 as declared." in call.out
+    assert "Drift: 1 resource differs in 1 field, 1 missing, 1 still present; 1 as declared." in call.out
 
 
 def test_groups_drift_too(project: Project) -> None:
@@ -192,7 +192,7 @@ def test_an_account_that_cannot_see_a_topic_could_not_tell(
     assert "Not visible to this account" in call.out
     assert f"Topic/{prefix}unseen" in call.out
     assert "live      30d" in call.out
-    assert "Could not tell: 1 resource differs in 1 field" in call.out
+    assert "Incomplete: 1 resource differs in 1 field" in call.out
     seen = project.run("drift", "--target", f"Topic/{prefix}seen").needs(2)
     assert "validated" not in seen.both
     metrics = project.run("drift", "--format", "prometheus").needs(1)
@@ -213,10 +213,10 @@ def test_since_when_by_the_record_of_applies(project: Project) -> None:
     project.topic("a", config={"retention.ms": "7d", "segment.ms": "2d"})
     call = project.run("drift", "--unmanaged", "ignore").needs(2)
     an_apply = r"an apply of \d{4}-\d\d-\d\d \d\d:\d\d UTC by \S+( \(commit \w{12}\))?"
-    others = "not by an apply on record"
+    others = "but not by a recorded apply"
     assert re.search(rf"since     {an_apply} set 7d; changed since, {others}", call.out)
-    assert re.search(rf"since     {an_apply} set the live value; the manifest says otherwise", call.out)
-    assert re.search(rf"since    {an_apply} made or changed it; deleted since, {others}", call.out)
+    assert re.search(rf"since     {an_apply} set the live value; the manifest has another value", call.out)
+    assert re.search(rf"since    {an_apply} created or changed it; deleted since, {others}", call.out)
     causes = {
         field["path"]: field["since"]["cause"]
         for one in topics(project)["resources"]
@@ -232,7 +232,7 @@ def test_where_nothing_is_recorded_the_report_says_so(drifted: Project) -> None:
     client = {"bootstrap.servers": drifted.servers}
     drifted.config(clusters={"dev": {"client": client, "audit": {"topic": False}}})
     call = drifted.run("drift", "--unmanaged", "ignore").needs(2)
-    assert "Since when is not known: applies to this cluster are not recorded" in call.out
+    assert "Time of the change not known: applies to this cluster are not recorded" in call.out
     assert "    since" not in call.out
 
 
@@ -311,7 +311,7 @@ def test_what_cannot_be_adopted_is_said(project: Project) -> None:
     project.set_config("a", "retention.ms", MONTH)
     call = project.run("drift", "--adopt", "--unmanaged", "ignore").needs(1)
     assert f"not adopted Topic/{name}: there is nothing on the cluster to adopt" in call.out
-    assert call.out.endswith("1 value adopted in 1 file, 1 not: review and commit them.\n")
+    assert call.out.endswith("1 value adopted in 1 file, 1 not adopted: review and commit them.\n")
 
 
 def test_another_environment_keeps_its_values(project: Project) -> None:

@@ -180,7 +180,7 @@ def test_a_reset_does_what_its_plan_said_once(project: Project) -> None:
     assert offsets(project) == [10, 10, 10]
     project.apply("reset.json", RESET).needs(0)
     assert offsets(project) == [3, 3, 3]
-    assert "was so already" in project.apply("reset.json").needs(0).out
+    assert "already in place" in project.apply("reset.json").needs(0).out
 
     commit(project.servers, name, {(project.prefix + "a", 0): 5})
     assert "is 5 by now; the plan saw 10 and wants 3" in project.apply("reset.json", RESET).needs(1).out

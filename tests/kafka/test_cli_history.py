@@ -103,7 +103,7 @@ def test_a_file_needs_no_cluster(project: Project) -> None:
 
 
 def test_nothing_on_record_is_no_error(project: Project) -> None:
-    assert project.run("history", "Topic/none.such").needs(0).out == "No such change is on record.\n"
+    assert project.run("history", "Topic/none.such").needs(0).out == "No matching change is recorded.\n"
 
 
 def test_a_cluster_without_a_record_and_a_file_that_is_not_there(project: Project) -> None:

@@ -311,8 +311,8 @@ def test_what_is_declared_ignored_or_internal_is_left_out_and_counted(project: P
     call = project.run("import", "--match", f"{prefix}*", "--kind", "topic").needs(0)
     assert call.out == (
         "Written: 1 topic in 1 file below topics.\n"
-        "Left out: 1 topic declared already, in topics/known.yaml.\n"
-        f"Left out: 1 topic by ignore: ({prefix}app-changelog).\n"
+        "Left out: 1 topic already declared in topics/known.yaml.\n"
+        f"Left out: 1 topic ignored by `ignore:` ({prefix}app-changelog).\n"
         "Next: kafkaform plan\n"
     )
     assert empty_plan(project)["summary"]["unchanged"] == 2
@@ -321,7 +321,7 @@ def test_what_is_declared_ignored_or_internal_is_left_out_and_counted(project: P
     project.config(ignore=[])
     call = project.run("import", "--match", "__consumer_offsets", "--dry-run").needs(0)
     assert call.out == (
-        "Nothing to write.\nLeft out: 1 topic of Kafka's or kafkaform's own (__consumer_offsets).\n"
+        "Nothing to write.\nLeft out: 1 topic that Kafka or kafkaform uses internally (__consumer_offsets).\n"
     )
 
 
@@ -332,7 +332,7 @@ def test_a_group_that_reads_nothing_is_left_out_and_told(
     call = eventually(
         lambda: project.run("import", "--match", f"{prefix}*"), lambda call: "idle" in call.out
     ).needs(0)
-    assert f"Left out: 1 group without an offset or a member in any topic ({prefix}idle)" in call.out
+    assert f"Left out: 1 group without committed offsets or members ({prefix}idle)" in call.out
 
 
 def test_what_the_account_may_not_see_in_full_is_told_by_name(
@@ -384,7 +384,7 @@ def test_overwriting_brings_files_up_to_date(project: Project, prefix: str) -> N
     project.run("import", "--match", f"{prefix}*").needs(0)
     project.set_config("a", "retention.ms", "3600000")
     call = project.run("import", "--match", f"{prefix}*").needs(0)
-    assert "Nothing to write.\nLeft out: 2 topics declared already" in call.out
+    assert "Nothing to write.\nLeft out: 2 topics already declared" in call.out
     call = project.run("import", "--match", f"{prefix}*", "--overwrite").needs(0)
     assert "Written: 2 topics in 2 files below topics." in call.out
     assert manifests(project)[f"{prefix}a"]["spec"]["retention"] == "1h"

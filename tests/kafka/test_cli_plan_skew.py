@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_validation.results import Estimate, Report, to_json
+from spark_validation.results import Estimate, SkewReport, to_json
 from tests.support.cli_helpers import ROOT, Project, called, environment
 from tests.support.skew_scenes import FINE, SURE, measured, report, what_if
 
@@ -28,13 +28,13 @@ def project(project: Project) -> Project:
 
 def measurement(
     project: Project, then: Estimate, *, age: timedelta = timedelta(hours=1), cluster_id: str | None = None
-) -> Report:
+) -> SkewReport:
     topic = measured(f"{project.prefix}a", ratio=FINE, what_ifs=[what_if(6, then)])
     made = (datetime.now(UTC) - age).strftime("%Y-%m-%dT%H:%M:%SZ")
     return report(topic, cluster_id=cluster_id, created_at=made)
 
 
-def written(project: Project, made: Report) -> str:
+def written(project: Project, made: SkewReport) -> str:
     return str(project.write("report.json", to_json(made)))
 
 

@@ -49,7 +49,7 @@ def test_a_replication_factor_is_changed_as_it_was_reviewed(three: Project) -> N
         "retention.ms": "691200000",
         "min.insync.replicas": "2",
     }
-    assert "was so already" in three.apply("plan.json").needs(0).out
+    assert "already in place" in three.apply("plan.json").needs(0).out
     three.run("plan", "topics", "--detailed-exitcode").needs(0)
 
     three.topic("a", partitions=4, replicationFactor=2, retention="8d", config={"min.insync.replicas": 2})
@@ -78,7 +78,7 @@ def test_a_rebalance_is_planned_saved_and_applied(three: Project) -> None:
     call = three.run("rebalance", *some, "--remove-broker", 1, "--out", "drain.json").needs(0)
     assert "BROKER  RACK" in call.out
     assert "6 replicas to copy" in call.out
-    assert call.out.endswith("1 to update, 0 unchanged. Brokers cannot validate moves of replicas.\n")
+    assert call.out.endswith("1 to update, 0 unchanged. Brokers cannot validate replica moves.\n")
     assert "saved: kafkaform apply drain.json " in call.err
     three.apply("drain.json").needs(0)
     eventually(lambda: replicas(three, "heavy"), lambda places: all(1 not in one for one in places))

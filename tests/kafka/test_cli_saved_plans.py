@@ -71,7 +71,7 @@ def test_show_tells_who_signed(project: Project, keys: tuple[Path, Path]) -> Non
     project.run("plan", "--out", "plan.json", "--sign-key", private).needs(0)
     name = fingerprint(key.public_key())
     claimed = show().needs(0).out
-    assert f"\nSays that it is signed for review with the key {name}; not verified.\n" in claimed
+    assert f"\nClaims to be signed for review with the key {name}; not verified.\n" in claimed
     verified = show("--verify-key", public).needs(0).out
     assert f"\nSigned for review with the key {name}, and not changed since.\n" in verified
     again = show("--format", "json").needs(0)

@@ -170,7 +170,7 @@ def test_what_is_ignored_is_shown_when_it_is_asked_for(project: Project, orders:
     internal = "__consumer_offsets"
     whole = project.run("status").needs(0)
     assert internal not in whole.out
-    assert "hidden by ignore patterns; --all shows all" in whole.out
+    assert "hidden by ignore patterns (--all shows them)" in whole.out
     assert internal in project.run("status", "--all").needs(0).out
     assert internal in project.run("status", internal).needs(0).out
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kafkaform.apply.executor import apply
-from kafkaform.apply.moves.throttle_journal import ThrottleLedger, open_ledger
+from kafkaform.apply.moves.throttle_journal import ThrottleJournal, open_throttle_journal
 from kafkaform.audit.trail import read_record
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.config.settings import AuditSettings
@@ -53,16 +53,18 @@ def fill(kafka3: DevCluster) -> Callable[[str], None]:
     return of_topic
 
 
-def crew_of(cluster: KafkaCluster, ledger: ThrottleLedger | None = None, **options: object) -> Crew:
+def crew_of(
+    cluster: KafkaCluster, throttle_journal: ThrottleJournal | None = None, **options: object
+) -> Crew:
     given = MoveOptions(**{"throttle": None, **options})  # type: ignore[arg-type]
     crew = Crew(cluster, given, clock=Clock())
-    if ledger is not None:
-        crew.ledger = ledger
+    if throttle_journal is not None:
+        crew.throttle_journal = throttle_journal
     return crew
 
 
-def ledger_of(cluster: KafkaCluster, run: str) -> ThrottleLedger:
-    return open_ledger(cluster, AuditSettings(), run, cluster.facts().cluster_id)
+def throttle_journal_of(cluster: KafkaCluster, run: str) -> ThrottleJournal:
+    return open_throttle_journal(cluster, AuditSettings(), run, cluster.facts().cluster_id)
 
 
 def bytes_on(cluster: KafkaCluster, name: str) -> dict[tuple[int, int], int]:
@@ -87,7 +89,7 @@ def test_replicas_are_added_with_their_data_and_dropped_again_and_no_record_is_l
     fill(name)
     with load(kafka3.bootstrap_servers, name, len(SINGLE)) as producing:
         producing.moves_on()
-        crew = crew_of(real, ledger_of(real, "aaa"), throttle=50 * MB, batch_partitions=2)
+        crew = crew_of(real, throttle_journal_of(real, "aaa"), throttle=50 * MB, batch_partitions=2)
         report = crew.move(work(name, SINGLE, TRIPLE))
         assert report.outcomes == {topic(name): None}, crew.notes.lines
         in_place(real, name, TRIPLE)
@@ -121,7 +123,7 @@ def test_a_throttle_holds_a_move_back_and_a_stop_takes_it_back(
     laid_out(real, name, SINGLE)
     fill(name)
     during: list[Throttles] = []
-    crew = crew_of(real, ledger_of(real, "bbb"), throttle=SLOW)
+    crew = crew_of(real, throttle_journal_of(real, "bbb"), throttle=SLOW)
 
     def step(_: object) -> None:
         if len(crew.notes.progress) == 4:
@@ -179,7 +181,7 @@ def test_throttles_of_somebody_else_stay(real: KafkaCluster, prefix: str) -> Non
     laid_out(real, name, SINGLE)
     foreign = Throttles({2: Rates(leader=9 * MB)}, {name: listed("0:1", "9:3")})
     real.set_throttles(foreign)
-    crew = crew_of(real, ledger_of(real, "ccc"), throttle=50 * MB)
+    crew = crew_of(real, throttle_journal_of(real, "ccc"), throttle=50 * MB)
     assert crew.move(work(name, SINGLE, TRIPLE)).outcomes == {topic(name): None}
     assert eventually(lambda: real.throttles([name]), lambda found: found == foreign)
     assert crew.notes.lines == ["broker 2 keeps the throttle that somebody else has set: 9 MB/s sending"]
@@ -198,7 +200,7 @@ def test_a_lost_lock_leaves_it_to_the_next_apply(
     laid_out(real, name, SINGLE)
     fill(name)
     runs = [prefix.replace(".", number) for number in ("first", "second")]
-    crew = crew_of(real, ledger_of(real, runs[0]), throttle=SLOW)
+    crew = crew_of(real, throttle_journal_of(real, runs[0]), throttle=SLOW)
     gone: list[bool] = []
 
     def guard() -> None:
@@ -217,7 +219,7 @@ def test_a_lost_lock_leaves_it_to_the_next_apply(
     set_by_it = dict.fromkeys((1, 2, 3), Rates(SLOW, SLOW))
     eventually(lambda: real.throttles([name]).rates, lambda rates: rates == set_by_it)
     eventually(lambda: len(real.layout().reassigning or {}), lambda running: running == 3)
-    again = crew_of(real, ledger_of(real, runs[1]))
+    again = crew_of(real, throttle_journal_of(real, runs[1]))
     assert again.move(work(name, SINGLE, TRIPLE)).outcomes == {topic(name): None}
     assert "going on with what is running already: 3 partitions" in again.notes.lines
     assert "taken off what an earlier apply left behind" in " ".join(again.notes.lines)
@@ -243,12 +245,12 @@ def test_a_whole_plan_is_applied_in_the_order_that_producers_bear(
 
     watched = Watched(real, before=lambda batch: note(type(batch[0]).__name__))
     plan = plan_for(real, declared(name, 6, 3, min_insync_replicas="2"))
-    ledger = ledger_of(real, "hhh")
-    report = apply(plan, watched, moves=MoveOptions(throttle=100 * MB), ledger=ledger)
+    throttle_journal = throttle_journal_of(real, "hhh")
+    report = apply(plan, watched, moves=MoveOptions(throttle=100 * MB), throttle_journal=throttle_journal)
     assert report.complete, report.results
     assert seen == [("AddPartitions", 1), ("AlterConfigs", 3)]
     assert state_of(real, name) == {"partitions": 6, "replicationFactor": 3, "min.insync.replicas": "2"}
     untouched(real)
-    again = apply(plan, real, ledger=ledger)
+    again = apply(plan, real, throttle_journal=throttle_journal)
     assert {one.result for one in again.results} == {Result.ALREADY}
     assert plan_for(real, declared(name, 6, 3, min_insync_replicas="2")).changes == ()

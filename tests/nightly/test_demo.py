@@ -30,7 +30,7 @@ def test_the_tour_ends_well() -> None:
     _, _, applied = run.stdout.partition("# Apply it")
     applied, _, after_apply = applied.partition("# Plan again")
     assert "ConsumerGroup/payment-service  created: " in applied
-    assert "Apply: 22 created. Verified by reading back." in applied
+    assert "Apply: 22 created. Verified by reading the cluster again." in applied
     assert "No changes: 24 declared resources, all as declared." in after_apply
     looked, _, after_apply = after_apply.partition("# Somebody raises")
     status, _, advice = looked.partition("$ kafkaform doctor")
@@ -59,7 +59,7 @@ def test_the_tour_ends_well() -> None:
     page.unlink()
     _, _, replicas = run.stdout.partition("# Three brokers, in three racks")
     assert "ConsumerGroup/order-retry-service  created: orders.retry.v1 from earliest" in replicas
-    assert "Apply: 23 created. Verified by reading back." in replicas
+    assert "Apply: 23 created. Verified by reading the cluster again." in replicas
     assert re.search(r"12 replicas are copied \(1\d\d\.\d MiB, about", replicas)
     assert "6 partitions: 12 replicas added, min.insync.replicas = 2" in replicas
     moving = [line for line in run.stderr.splitlines() if line.startswith("moving replicas: ")]

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from spark_validation.errors import ReadingFailed
 from spark_validation.files import open_files, run_file
 from spark_validation.job import JobSettings
-from spark_validation.results import Limits, TopicResult
+from spark_validation.results import SkewLimits, TopicResult
 
 PARTITIONS = 4
 NOON = 1_700_000_000_000
@@ -61,7 +61,7 @@ def run(spark: SparkSession, path: Path, *topics: str, **more: Any) -> TopicResu
     files = open_files(spark, str(path), topics)
     (name,) = files.topics
     settings = JobSettings(what_if=(6,), show_keys=True)
-    return run_file(spark, files, name, settings, limits=Limits(), **more)
+    return run_file(spark, files, name, settings, limits=SkewLimits(), **more)
 
 
 def without_words(result: TopicResult) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.inspect.skew import read_logs
 from spark_validation.job import JobSettings, run_topic
 from spark_validation.measure import records
-from spark_validation.results import Limits
+from spark_validation.results import SkewLimits
 from spark_validation.windows import SamplePlan, Span, plan_windows
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
 from tests.support.skew_producers import Key, create_topic, messages, named, producer, send
@@ -232,7 +232,7 @@ def test_a_topic_without_data_is_empty(spark: SparkSession, topic: Make) -> None
     made = topic(3)
     kafka = {"bootstrap.servers": made.servers}
     for settings in (JobSettings(), JobSettings(full=True)):
-        result = run_topic(spark, made.name, made.spans(), kafka, settings, limits=Limits())
+        result = run_topic(spark, made.name, made.spans(), kafka, settings, limits=SkewLimits())
         assert result.diagnosis == "empty"
         assert [p.log_records for p in result.partitions] == [0, 0, 0]
 

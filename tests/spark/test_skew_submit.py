@@ -21,7 +21,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.jars.spark import connector_jars
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
 from spark_validation.job import JobSettings, run_topic
-from spark_validation.results import Limits, from_document
+from spark_validation.results import SkewLimits, from_document
 from spark_validation.submit import parser
 from spark_validation.windows import Span
 from tests.support.kafka_fixtures import Account, admin_client
@@ -60,12 +60,12 @@ def test_a_precision_that_is_missed_is_read_again_with_more_records_once(
         return spans
 
     small = JobSettings(records=1_200)
-    first = run_topic(spark, topic, spans, properties, small, limits=Limits(), spans_now=spans_now)
+    first = run_topic(spark, topic, spans, properties, small, limits=SkewLimits(), spans_now=spans_now)
     assert first.sample.offsets < RECORDS
     assert first.sample.achieved is not None
     assert first.sample.achieved > 0
     wanted = JobSettings(records=1_200, precision=first.sample.achieved / 3)
-    second = run_topic(spark, topic, spans, properties, wanted, limits=Limits(), spans_now=spans_now)
+    second = run_topic(spark, topic, spans, properties, wanted, limits=SkewLimits(), spans_now=spans_now)
     assert second.sample.offsets > first.sample.offsets
     assert len(readings) == 3
 
@@ -172,7 +172,7 @@ from pathlib import Path
 from kafkaform.devcluster.jars.spark import connector_jars
 from spark_validation.results import to_json
 from spark_validation.job import JobSettings, run_topic
-from spark_validation.results import Limits, Report
+from spark_validation.results import SkewLimits, SkewReport
 from spark_validation.session import start
 from spark_validation.configuration import SessionSettings
 from spark_validation.windows import Span
@@ -182,8 +182,8 @@ conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
 settings = SessionSettings(jars=tuple(connector_jars()), master=master, memory="512m", conf=conf)
 with start(settings) as spark:
     job = JobSettings(records=1200, seed=7, what_if=(24,))
-    result = run_topic(spark, topic, [Span(*s) for s in spans], kafka, job, limits=Limits())
-print(to_json(Report("", None, None, "", (result,))))
+    result = run_topic(spark, topic, [Span(*s) for s in spans], kafka, job, limits=SkewLimits())
+print(to_json(SkewReport("", None, None, "", (result,))))
 """
 
 
@@ -208,7 +208,7 @@ def test_a_standalone_cluster_counts_what_this_machine_counts(
         spans = client.spans(topic)
         cluster_id = client.cluster_id()
     job = JobSettings(records=1200, seed=7, what_if=(24,))
-    local = run_topic(spark, topic, spans, kafka, job, limits=Limits())
+    local = run_topic(spark, topic, spans, kafka, job, limits=SkewLimits())
     assert 0 < local.sample.records < RECORDS
 
     secret = kafka["sasl.jaas.config"]

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from kafkaform.devcluster.cluster import DevCluster
 from spark_validation.job import JobSettings, run_topic
-from spark_validation.results import Estimate, Limits, TopicResult
+from spark_validation.results import Estimate, SkewLimits, TopicResult
 from tests.support.skew_producers import (
     PARTITIONS,
     RECORDS,
@@ -76,7 +76,7 @@ def analysed(spark: SparkSession, kafka: DevCluster, skewed: OfScene) -> Analyse
                 spans(servers, topic, PARTITIONS),
                 {"bootstrap.servers": servers},
                 settings,
-                limits=Limits(),
+                limits=SkewLimits(),
             )
         return done[name, settings]
 

@@ -1,4 +1,4 @@
-"""Reassignments on small clusters, a ledger in memory, and a mover that notes what it says."""
+"""Reassignments on small clusters, a throttle journal in memory, and a reassigner that notes what it says."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from kafkaform.apply.change_execution import Observer
-from kafkaform.apply.moves.context import Conduct
-from kafkaform.apply.moves.reassignment import Mover, MoveReport
-from kafkaform.apply.moves.throttle_journal import Announcement, ThrottleLedger
+from kafkaform.apply.moves.context import MoveContext
+from kafkaform.apply.moves.reassignment import Reassigner, ReassignmentReport
+from kafkaform.apply.moves.throttle_journal import Announcement, ThrottleJournal
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.errors import AuditError
@@ -45,7 +45,7 @@ def now_on(cluster: Cluster, name: str) -> Assignment:
     return tuple(state.replicas for state in cluster.layout().topics[name])
 
 
-class MemoryLedger:
+class MemoryThrottleJournal:
     """Remembers throttles; may be told to fail."""
 
     kept = True
@@ -75,7 +75,7 @@ class MemoryLedger:
 
 @dataclass
 class Notes(Observer):
-    """What a mover says; `on_progress` lets a test step in."""
+    """What a reassigner says; `on_progress` lets a test step in."""
 
     lines: list[str] = field(default_factory=list)
     progress: list[MoveProgress] = field(default_factory=list)
@@ -92,12 +92,12 @@ class Notes(Observer):
 
 @dataclass
 class Crew:
-    """A mover with all that it needs.
+    """A reassigner with all that it needs.
 
     Attributes:
         cluster: The cluster.
         options: How it moves.
-        ledger: Its ledger.
+        throttle_journal: Its throttle journal.
         notes: What it said.
         stop: Stops it.
         time: Its time, unless a real clock is given.
@@ -105,18 +105,20 @@ class Crew:
 
     cluster: Cluster
     options: MoveOptions = field(default_factory=lambda: MoveOptions(throttle=MB))
-    ledger: ThrottleLedger = field(default_factory=MemoryLedger)
+    throttle_journal: ThrottleJournal = field(default_factory=MemoryThrottleJournal)
     notes: Notes = field(default_factory=Notes)
     stop: Event = field(default_factory=Event)
     time: FakeClock = field(default_factory=FakeClock)
     guard: Guard = unguarded
     clock: Clock | None = None
 
-    def mover(self) -> Mover:
+    def reassigner(self) -> Reassigner:
         clock = self.clock or self.time.clock
-        return Mover(
-            Conduct(self.cluster, self.options, self.ledger, self.notes, self.guard, self.stop, clock)
+        return Reassigner(
+            MoveContext(
+                self.cluster, self.options, self.throttle_journal, self.notes, self.guard, self.stop, clock
+            )
         )
 
-    def move(self, *reassignments: Reassign) -> MoveReport:
-        return self.mover().run(reassignments)
+    def move(self, *reassignments: Reassign) -> ReassignmentReport:
+        return self.reassigner().run(reassignments)

@@ -8,18 +8,18 @@ from dataclasses import replace
 from hashlib import sha256
 
 from spark_validation.results import (
-    Cause,
     Estimate,
-    Finding,
     GroupResult,
     HotKeyResult,
     Imbalance,
     MemberShare,
     PartitionResult,
-    Report,
     SampleResult,
+    SkewCause,
+    SkewFinding,
+    SkewReport,
+    SkewVerdict,
     TopicResult,
-    Verdict,
     WhatIf,
 )
 
@@ -34,9 +34,9 @@ HOSTILE_KEY = (
 )
 
 
-def report(*topics: TopicResult, created_at: str = CREATED) -> Report:
+def report(*topics: TopicResult, created_at: str = CREATED) -> SkewReport:
     """A report of these topics on the cluster prod."""
-    return Report("0.1.0", "Zk3cB9xkQ1mW0o7y5V2a1g", "prod", created_at, topics)
+    return SkewReport("0.1.0", "Zk3cB9xkQ1mW0o7y5V2a1g", "prod", created_at, topics)
 
 
 def estimate(value: float, half_width: float) -> Estimate:
@@ -76,7 +76,7 @@ def topic(
     seed: int = 7,
     keys: int = 200_000,
     null_share: float = 0.0,
-    causes: Sequence[Cause] = (),
+    causes: Sequence[SkewCause] = (),
     advice: Sequence[str] = (),
     hot_keys: Sequence[HotKeyResult] = (),
     what_if: Sequence[WhatIf] = (),
@@ -94,7 +94,7 @@ def topic(
     return TopicResult(
         name=name,
         diagnosis=diagnosis,
-        causes=tuple(causes) or (Cause(diagnosis, "The fullest partition is near the mean."),),
+        causes=tuple(causes) or (SkewCause(diagnosis, "The fullest partition is near the mean."),),
         advice=tuple(advice),
         sample=SampleResult(
             mode="full" if full else "sample",
@@ -182,7 +182,7 @@ def hot(name: str = "payments.v1") -> TopicResult:
         weights,
         "hot_keys",
         causes=[
-            Cause("hot_keys", "1 key has 30.0 % of the records, all on partition 4.", 0.97),
+            SkewCause("hot_keys", "1 key has 30.0 % of the records, all on partition 4.", 0.97),
         ],
         advice=[
             "Split the hottest key into 4 salts to bring the fullest partition to 1.9 times the mean.",
@@ -205,7 +205,7 @@ def few(name: str = "regions.v1") -> TopicResult:
         weights,
         "few_keys",
         keys=10,
-        causes=[Cause("few_keys", "10 distinct keys on 12 partitions: 4 partitions have none.", 1.0)],
+        causes=[SkewCause("few_keys", "10 distinct keys on 12 partitions: 4 partitions have none.", 1.0)],
         advice=["Add a second field to the key, or use at most 6 partitions."],
         hot_keys=[
             key(f"region-{one}", 0.1, [place]) for one, place in enumerate((0, 2, 2, 3, 6, 7, 9, 9, 10, 11))
@@ -221,7 +221,7 @@ def null_keys(name: str = "clicks.v1") -> TopicResult:
         [90 + number for number in range(12)],
         "null_keys",
         null_share=0.334,
-        causes=[Cause("null_keys", "33.4 % of the records have no key and lie on all partitions.")],
+        causes=[SkewCause("null_keys", "33.4 % of the records have no key and lie on all partitions.")],
         advice=["Give every record a key, or declare the topic with keyed: false."],
     )
 
@@ -232,7 +232,9 @@ def mixed(name: str = "shipments.v1") -> TopicResult:
         name,
         [100] * 12,
         "mixed_partitioners",
-        causes=[Cause("mixed_partitioners", "54.2 % lie where murmur2 puts them, 54.1 % where crc32 does.")],
+        causes=[
+            SkewCause("mixed_partitioners", "54.2 % lie where murmur2 puts them, 54.1 % where crc32 does.")
+        ],
         advice=["Set partitioner=murmur2_random in the librdkafka producers."],
         hot_keys=[key("box-1", 0.001, [3, 9]), key("box-2", 0.001, [1, 2])],
         partitioners={"murmur2": 0.542, "crc32": 0.541, "fnv1a": 0.08, "other": 0.0},
@@ -246,7 +248,7 @@ def repartitioned(name: str = "invoices.v1") -> TopicResult:
         [150] * 6 + [50] * 6,
         "repartitioned",
         causes=[
-            Cause("repartitioned", "Keys of 6 partitions lie on 12 since 2026-10-12 08:00 UTC.", 0.99),
+            SkewCause("repartitioned", "Keys of 6 partitions lie on 12 since 2026-10-12 08:00 UTC.", 0.99),
         ],
         advice=["Write to a new topic with 12 partitions, and read the old one to its end first."],
         hot_keys=[key("invoice-1", 0.002, [1, 7])],
@@ -259,7 +261,7 @@ def bursty(name: str = "imports.v1") -> TopicResult:
         name,
         [100] * 11 + [160],
         "bursty",
-        causes=[Cause("bursty", "1 key is hot in 2 of 10 slices only, up to 4.8 times its share.", 0.8)],
+        causes=[SkewCause("bursty", "1 key is hot in 2 of 10 slices only, up to 4.8 times its share.", 0.8)],
         advice=["Spread the import over more keys, or over more time."],
         hot_keys=[key("batch-17", 0.05, [11], peak=4.8, half_width=0.04)],
     )
@@ -271,7 +273,7 @@ def empty(name: str = "audit.v1", partitions: int = 3) -> TopicResult:
     made = topic(name, [1] * partitions, "empty", population=0, read=0, keys=0)
     blank = tuple(replace(one, share=nothing, byte_share=nothing, log_bytes=0) for one in made.partitions)
     none = Imbalance(nothing, nothing, nothing, nothing, nothing)
-    causes = (Cause("empty", "No partition has a record."),)
+    causes = (SkewCause("empty", "No partition has a record."),)
     return replace(made, partitions=blank, by_records=none, by_bytes=none, causes=causes, partitioners={})
 
 
@@ -285,7 +287,7 @@ def large(name: str = "events.v1", partitions: int = 120) -> TopicResult:
         name,
         weights,
         "hot_keys",
-        causes=[Cause("hot_keys", "1 key has 5.2 % of the records, all on partition 77.", 0.9)],
+        causes=[SkewCause("hot_keys", "1 key has 5.2 % of the records, all on partition 77.", 0.9)],
         hot_keys=[key("device-9", 0.052, [77])],
         groups=(group("fleet", everyone, shares, "uniform"),),
     )
@@ -306,20 +308,22 @@ def compacted(name: str = "profiles.v1") -> TopicResult:
 def failing(made: TopicResult) -> TopicResult:
     """The topic with a policy that it surely breaks."""
     reason = "the fullest partition has 4.30 times the mean (at least 4.21); maxPartitionRatio is 2.0"
-    finding = Finding("KF501", "error", f"{made.name}: {reason}", "split the hottest key, or raise the limit")
-    return replace(made, policy=Verdict("fail", (reason,)), findings=(*made.findings, finding))
+    finding = SkewFinding(
+        "KF501", "error", f"{made.name}: {reason}", "split the hottest key, or raise the limit"
+    )
+    return replace(made, policy=SkewVerdict("fail", (reason,)), findings=(*made.findings, finding))
 
 
 def warned(made: TopicResult) -> TopicResult:
     """The topic with a policy of which nobody can tell yet."""
     reason = "the hottest key has 5.0 % of the records (1.0 to 9.0 %); maxKeyShare is 5 %"
-    finding = Finding("KF502", "warning", f"{made.name}: {reason}", "read more records: --precision 0.01")
-    return replace(made, policy=Verdict("warn", (reason,)), findings=(*made.findings, finding))
+    finding = SkewFinding("KF502", "warning", f"{made.name}: {reason}", "read more records: --precision 0.01")
+    return replace(made, policy=SkewVerdict("warn", (reason,)), findings=(*made.findings, finding))
 
 
 def passing(made: TopicResult) -> TopicResult:
     """The topic with a policy that it keeps."""
-    return replace(made, policy=Verdict("pass"))
+    return replace(made, policy=SkewVerdict("pass"))
 
 
 def hostile() -> TopicResult:
@@ -327,13 +331,13 @@ def hostile() -> TopicResult:
     made = hot(HOSTILE_NAME)
     return replace(
         made,
-        causes=(Cause("hot_keys", HOSTILE_KEY, 0.5), Cause(HOSTILE_NAME, HOSTILE_NAME)),
+        causes=(SkewCause("hot_keys", HOSTILE_KEY, 0.5), SkewCause(HOSTILE_NAME, HOSTILE_NAME)),
         advice=(HOSTILE_KEY,),
         sample=replace(made.sample, notes=(HOSTILE_KEY,)),
         hot_keys=(key(HOSTILE_KEY, 0.3, [4], shown=True), key("plain", 0.01, [1], shown=True)),
         groups=(replace(made.groups[0], name=HOSTILE_NAME, assignor=HOSTILE_KEY),),
-        findings=(Finding("KF501", "error", HOSTILE_NAME, HOSTILE_KEY),),
-        policy=Verdict("fail", (HOSTILE_KEY,)),
+        findings=(SkewFinding("KF501", "error", HOSTILE_NAME, HOSTILE_KEY),),
+        policy=SkewVerdict("fail", (HOSTILE_KEY,)),
         partitioners={HOSTILE_NAME: 1.0},
     )
 

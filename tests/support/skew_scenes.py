@@ -9,15 +9,15 @@ from datetime import UTC, datetime
 from kafkaform import rules
 from kafkaform.core.model import Desired, FieldValue, Intent
 from spark_validation.results import (
-    Cause,
     Estimate,
     GroupResult,
     HotKeyResult,
     Imbalance,
     MemberShare,
     PartitionResult,
-    Report,
     SampleResult,
+    SkewCause,
+    SkewReport,
     TopicResult,
     WhatIf,
 )
@@ -77,7 +77,7 @@ def measured(
     return TopicResult(
         name,
         diagnosis,
-        (Cause(diagnosis, evidence, 0.9),),
+        (SkewCause(diagnosis, evidence, 0.9),),
         tuple(advice),
         sample,
         tuple(partition(number, partitions) for number in range(partitions)),
@@ -106,8 +106,8 @@ def empty(name: str = "a", partitions: int = 3) -> TopicResult:
     )
 
 
-def report(*topics: TopicResult, cluster_id: str | None = "memory", created_at: str = MADE) -> Report:
-    return Report("0.1.0", cluster_id, None, created_at, topics)
+def report(*topics: TopicResult, cluster_id: str | None = "memory", created_at: str = MADE) -> SkewReport:
+    return SkewReport("0.1.0", cluster_id, None, created_at, topics)
 
 
 def policed(

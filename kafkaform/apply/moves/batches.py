@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kafkaform.core.operations import Reassign
 
 
-class Whereabouts(Enum):
+class MoveStatus(Enum):
     """Where a partition stands in a layout."""
 
     READY = auto()
@@ -86,17 +86,17 @@ def named(partition: TopicPartition) -> str:
     return f"{topic}-{number}"
 
 
-def whereabouts(move: PartitionMove, layout: Layout) -> Whereabouts:
+def status_of(move: PartitionMove, layout: Layout) -> MoveStatus:
     """Where a partition stands."""
     if move.partition >= len(layout.topics.get(move.ref.name, ())):
-        return Whereabouts.GONE
+        return MoveStatus.GONE
     running = (layout.reassigning or {}).get(move.key)
     if running is not None:
-        return Whereabouts.RUNNING if running.target == move.after else Whereabouts.ELSEWHERE
+        return MoveStatus.RUNNING if running.target == move.after else MoveStatus.ELSEWHERE
     live = layout.topics[move.ref.name][move.partition].replicas
     if live == move.after:
-        return Whereabouts.DONE
-    return Whereabouts.READY if live == move.before else Whereabouts.STRAY
+        return MoveStatus.DONE
+    return MoveStatus.READY if live == move.before else MoveStatus.STRAY
 
 
 def moves_of(
@@ -123,7 +123,7 @@ def moves_of(
 def foreign(layout: Layout, targets: Mapping[TopicPartition, Replicas]) -> list[TopicPartition]:
     """The partitions whose running reassignments lead to something else than the targets, in order."""
     running = layout.reassigning or {}
-    return sorted(key for key, one in running.items() if targets.get(key) != one.target)
+    return sorted(key for key, move in running.items() if targets.get(key) != move.target)
 
 
 Batch: TypeAlias = "tuple[PartitionMove, ...]"
@@ -155,6 +155,7 @@ def _dealt(moves: Iterable[PartitionMove]) -> Sequence[PartitionMove]:
     """Moves in the order in which each pair of brokers comes about equally often."""
     piles: dict[tuple[tuple[int, ...], int], list[PartitionMove]] = {}
     for move in moves:
+        # The sender is the leader, which is the first replica wherever the preferred leader leads.
         piles.setdefault((tuple(sorted(move.adding)), move.before[0]), []).append(move)
     rounds = zip_longest(*piles.values())
     return [move for move in chain.from_iterable(rounds) if move is not None]

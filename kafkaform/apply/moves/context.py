@@ -1,4 +1,4 @@
-"""What every step of moving goes by: the cluster, how long, and when to stop."""
+"""The context of each step of moving replicas: the cluster, the options, the time, and when to stop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafkaform.core.units import format_duration
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkaform.apply.moves.throttle_journal import ThrottleLedger
+    from kafkaform.apply.moves.throttle_journal import ThrottleJournal
     from kafkaform.cluster.protocol import ReplicaWriter
     from kafkaform.core.layout import Layout
     from kafkaform.core.lock import Guard
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 PATIENCE_S = 120.0
 """How long the cluster may not answer at all while replicas are moved: a broker that restarts is no reason
 to give up."""
-WIND_UP_S = 30.0
+CLEAN_UP_S = 30.0
 """The same for taking back and cleaning up, for which a person may be waiting."""
 RETRY_S = 1.0
 REMIND_S = 15.0
 """How often it is said again what is waited for."""
 
 FINAL = (PermissionDenied, AuthenticationFailed, LockLost, RequestRejected)
-"""What does not pass by itself."""
+"""Errors that do not pass by themselves."""
 
 T = TypeVar("T")
 
@@ -47,13 +47,13 @@ class Stopped(Exception):  # noqa: N818 - a wish of somebody, not an accident
 
 
 @dataclass(slots=True)
-class Conduct:
-    """What every step goes by.
+class MoveContext:
+    """The context of every step.
 
     Attributes:
         cluster: The cluster.
         options: How replicas are moved.
-        ledger: Who has set which throttle.
+        throttle_journal: The record of throttles.
         observer: Is told of progress.
         guard: Called before every request; raises `LockLost` to keep it from being sent.
         stop: Once set, nothing new is begun.
@@ -63,7 +63,7 @@ class Conduct:
 
     cluster: ReplicaWriter
     options: MoveOptions
-    ledger: ThrottleLedger
+    throttle_journal: ThrottleJournal
     observer: MoveObserver
     guard: Guard
     stop: Event = field(default_factory=Event)
@@ -115,9 +115,9 @@ class Conduct:
             ClusterError: It cannot be read.
             Stopped: See `check`.
         """
-        return self.patiently(self.cluster.layout)
+        return self.retry(self.cluster.layout)
 
-    def patiently(self, action: Callable[[], T]) -> T:
+    def retry(self, action: Callable[[], T]) -> T:
         """Do what may be done twice; a cluster that does not answer is asked again for PATIENCE_S.
 
         Raises:
@@ -126,13 +126,13 @@ class Conduct:
         """
         return self._repeated(action, PATIENCE_S, self.pause)
 
-    def persistently(self, action: Callable[[], T]) -> T:
-        """Do what must be done even after a stop; tried again for WIND_UP_S while nobody answers.
+    def retry_after_stop(self, action: Callable[[], T]) -> T:
+        """Do what must be done even after a stop; tried again for CLEAN_UP_S while nobody answers.
 
         Raises:
             ClusterError: It cannot be done.
         """
-        return self._repeated(action, WIND_UP_S, self.clock.sleep)
+        return self._repeated(action, CLEAN_UP_S, self.clock.sleep)
 
     def _repeated(self, action: Callable[[], T], patience_s: float, pause: Callable[[float], None]) -> T:
         since = self.clock.now()

@@ -1,8 +1,8 @@
 """Carrying reassignments out: batch by batch, throttled, each watched until it is in sync.
 
-Whatever ends it early, what is under way is taken back and throttles are taken off; partitions that have
-arrived stay. Only after the lock of the cluster is lost is nothing more sent at all: what runs then goes on
-by itself, and the next apply finds the throttles in the record.
+`Reassigner.run` has the steps. Whatever ends it early, what is under way is cancelled and throttles are taken
+off; partitions that have arrived stay. Only after the lock of the cluster is lost is nothing more sent at
+all: what runs then goes on by itself, and the next apply finds the throttles in the record.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkaform.apply.moves.batch_run import GRACE_S, NEW_PLAN, BatchRun
-from kafkaform.apply.moves.batches import Whereabouts, cut, moves_of, named, whereabouts
-from kafkaform.apply.moves.context import Conduct, Stopped
-from kafkaform.apply.moves.throttles import ThrottleKeeper, described
-from kafkaform.apply.moves.waiting import POLL_S, clear_layout, wait_in_sync
+from kafkaform.apply.moves.batches import MoveStatus, cut, moves_of, named, status_of
+from kafkaform.apply.moves.context import MoveContext, Stopped
+from kafkaform.apply.moves.throttles import ThrottleManager, described
+from kafkaform.apply.moves.waiting import POLL_S, wait_in_sync, wait_until_clear
 from kafkaform.core.apply_result import AGAIN
 from kafkaform.core.errors import ClusterError, LockLost, MovesUnfinished, PermissionDenied
 from kafkaform.core.moves import MoveProgress
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from kafkaform.core.model import ResourceRef
     from kafkaform.core.operations import Reassign
 
-_UNPLANNED = (Whereabouts.STRAY, Whereabouts.GONE)
-_TO_BEGIN = (Whereabouts.READY, *_UNPLANNED)
+_UNPLANNED = (MoveStatus.STRAY, MoveStatus.GONE)
+_TO_BEGIN = (MoveStatus.READY, *_UNPLANNED)
 
 
 @dataclass(frozen=True, slots=True)
-class MoveReport:
-    """What became of reassignments.
+class ReassignmentReport:
+    """The results of reassignments.
 
     Attributes:
         outcomes: For each topic None where all of it is in place, or why not; those that were not begun, as
@@ -47,46 +47,32 @@ class MoveReport:
     interrupted: bool = False
 
 
-class Mover:
+class Reassigner:
     """Moves replicas for one apply.
 
     Args:
-        conduct: What every step goes by.
+        context: What every step goes by.
     """
 
-    def __init__(self, conduct: Conduct) -> None:
-        self._conduct = conduct
-        self._keeper = ThrottleKeeper(conduct)
+    def __init__(self, context: MoveContext) -> None:
+        self._context = context
+        self._throttles = ThrottleManager(context)
         self._targets: dict[TopicPartition, Replicas] = {}
         self._moves: dict[TopicPartition, PartitionMove] = {}
         self._begun: set[ResourceRef] = set()
         self._done: set[TopicPartition] = set()
         self._failed: dict[ResourceRef, ClusterError] = {}
+        self._lost: LockLost | None = None
+        self._goes_on = False
 
-    def recover(self) -> None:
-        """Take off what a dead apply has left, for an apply that moves nothing.
-
-        Raises:
-            ClusterError: The cluster cannot be reached.
-        """
-        if not self._conduct.ledger.kept:
-            return
-        try:
-            if not self._conduct.cluster.throttles(()):
-                return  # the record, which may be long, need not be read
-        except PermissionDenied:
-            return  # an account that may not see throttles has set none
-        try:
-            self._sweep(recall=True)
-        except Stopped:
-            return  # they stay in the record, for the next apply
-        if self._keeper.recalls:
-            self._conduct.tell("throttles of an earlier apply stay on: what they are for is not over")
-
-    def run(self, work: Sequence[Reassign]) -> MoveReport:
-        """Move replicas; whatever comes in between, what is under way is brought to an end."""
-        self._targets = {(one.ref.name, number): to for one in work for number, to in one.after.items()}
-        self._conduct.begin()
+    def run(self, work: Sequence[Reassign]) -> ReassignmentReport:
+        """Move replicas; whatever ends it early, what is under way is brought to an end."""
+        self._targets = {
+            (operation.ref.name, partition): replicas
+            for operation in work
+            for partition, replicas in operation.after.items()
+        }
+        self._context.begin()
         interrupted = False
         ending: ClusterError | None = None
         try:
@@ -95,118 +81,150 @@ class Mover:
             interrupted = True
         except ClusterError as error:
             ending = error
-        if self._keeper.ours:
-            self._tell_of_left_throttles()
-        return MoveReport(self._outcomes(work, ending, interrupted=interrupted), interrupted)
+        return self._report(work, self._lost or ending, interrupted=interrupted)
 
-    def wait_in_sync(self, least: Mapping[ResourceRef, int]) -> MoveReport:
+    def _run(self, work: Sequence[Reassign]) -> None:
+        # 1. Clear throttles that dead applies have left. The record is read first: without it, what they set
+        #    would be taken for somebody else's and kept, and what they started would never be cancelled.
+        self._clear_leftovers(read=True)
+        # 2. Wait until nobody else moves replicas and all of them are in sync. A second target may never be
+        #    reached: Kafka 4.3.1 waits for a broker that it both adds and removes.
+        layout = wait_until_clear(self._context, self._targets, self._done)
+        # 3. Compare with the plan; leave topics alone that have changed since.
+        self._moves = {move.key: move for move in moves_of(work, layout, self._sizes())}
+        layout = self._without_strays(layout)
+        # 4. Cut into batches; what a dead apply has started is the first one, as it runs already.
+        batches = self._batches(layout)
+        for number, batch in enumerate(batches, 1):
+            self._context.check()
+            moves = tuple(move for move in batch if move.ref not in self._failed)
+            if moves:
+                # 5. Wait again, throttle, start, wait until all is in sync, take the throttles off.
+                self._carry_out(moves, number, len(batches))
+        # 6. Let preferred replicas lead: a leader that keeps its replica keeps the lead, too.
+        self._elect()
+        # 7. Clear what dead applies had set for partitions that were still being moved at the beginning.
+        self._clear_leftovers()
+
+    def _carry_out(self, moves: Batch, number: int, batches: int) -> None:
+        layout = wait_until_clear(self._context, self._targets, self._done)
+        run = BatchRun(
+            self._context,
+            moves,
+            lambda unfinished, sizes, stalled: self._context.observer.moving(
+                self._progress(number, batches, run, unfinished, sizes, stalled)
+            ),
+            self._throttles.recorded,
+        )
+        try:
+            # First: Kafka holds back only replicas in a topic's lists, on brokers that have a rate (KIP-73).
+            self._throttles.throttle(moves, layout)
+            self._begun |= {move.ref for move in moves}
+            run.carry_out()
+        except LockLost as error:
+            self._lost = error
+            raise
+        finally:
+            if self._lost is None:
+                self._clean_up(run)
+            self._done |= run.done
+            for move in moves:
+                if move.key in run.failed:
+                    self._failed.setdefault(move.ref, run.failed[move.key])
+        if self._lost is not None:
+            raise self._lost  # or the next batch would be waited for, in vain
+
+    def _clean_up(self, run: BatchRun) -> None:
+        """Cancel what is not over, and take throttles off; notes a lost lock, and tells what cannot be done.
+
+        In this order: without a throttle, what is still running would copy at full speed.
+        """
+        try:
+            run.cancel()
+        except LockLost as error:
+            self._lost = error
+            return
+        except ClusterError as error:
+            self._goes_on = True
+            self._context.tell(f"what is being moved could not be taken back, and may go on: {error.message}")
+        try:
+            self._throttles.clear()
+        except ClusterError as error:
+            self._lost = error if isinstance(error, LockLost) else None
+            self._context.tell(f"the throttles could not be taken off: {error.message}")
+
+    def recover(self) -> None:
+        """Take off throttles that a dead apply has left, for an apply that moves nothing.
+
+        Raises:
+            ClusterError: The cluster cannot be reached.
+        """
+        if not self._context.throttle_journal.kept:
+            return
+        try:
+            if not self._context.cluster.throttles(()):
+                return  # the record, which may be long, need not be read
+        except PermissionDenied:
+            return  # an account that may not see throttles has set none
+        try:
+            self._clear_leftovers(read=True)
+        except Stopped:
+            return  # they stay in the record, for the next apply
+        if self._throttles.has_leftovers:
+            self._context.tell("throttles of an earlier apply stay on: what they are for is not over")
+
+    def wait_in_sync(self, least: Mapping[ResourceRef, int]) -> ReassignmentReport:
         """Wait until all partitions of topics have so many replicas in sync, as acks=all writes need them.
 
         Returns:
             As of `run`; None where a topic has them.
         """
-        self._conduct.begin()
+        self._context.begin()
         try:
-            return MoveReport(wait_in_sync(self._conduct, least))
+            return ReassignmentReport(wait_in_sync(self._context, least))
         except (Stopped, KeyboardInterrupt):
-            return MoveReport(interrupted=True)
+            return ReassignmentReport(interrupted=True)
         except ClusterError as error:
-            return MoveReport(dict.fromkeys(least, error))
+            return ReassignmentReport(dict.fromkeys(least, error))
 
-    def _run(self, work: Sequence[Reassign]) -> None:
-        self._sweep(recall=True)
-        layout = clear_layout(self._conduct, self._targets, self._done)
-        self._moves = {move.key: move for move in moves_of(work, layout, self._sizes())}
-        layout = self._without_strays(layout)
-        batches = self._batches(layout)
-        for number, batch in enumerate(batches, 1):
-            self._conduct.check()
-            left = tuple(move for move in batch if move.ref not in self._failed)
-            if left:
-                self._carry_out(left, number, len(batches))
-        self._elect()
-        self._sweep()
-
-    def _sweep(self, *, recall: bool = False) -> None:
-        """Take off what dead applies have left and nothing needs any more."""
-        if recall:
-            self._keeper.recall()
-        if self._keeper.recalls:
-            self._keeper.sweep(self._conduct.layout())
+    def _clear_leftovers(self, *, read: bool = False) -> None:
+        """Take off throttles that dead applies have left and nothing needs any more."""
+        if read:
+            self._throttles.read_leftovers()
+        if self._throttles.has_leftovers:
+            self._throttles.clear_leftovers(self._context.layout())
 
     def _without_strays(self, layout: Layout) -> Layout:
         """Leave topics alone as a whole if only one partition is not where it was when it was planned."""
-        until = self._conduct.clock.now() + GRACE_S
-        while strays := [m for m in self._moves.values() if whereabouts(m, layout) in _UNPLANNED]:
-            if self._conduct.clock.now() >= until:
+        until = self._context.clock.now() + GRACE_S
+        # Asked again: a broker may show what was there before the change that the plan has seen.
+        while strays := [m for m in self._moves.values() if status_of(m, layout) in _UNPLANNED]:
+            if self._context.clock.now() >= until:
                 for move in strays:
                     why = MovesUnfinished(_unplanned(move, layout), hint=NEW_PLAN)
                     self._failed.setdefault(move.ref, why)
                 break
-            self._conduct.pause(POLL_S)
-            layout = self._conduct.layout()
+            self._context.pause(POLL_S)
+            layout = self._context.layout()
         return layout
 
     def _sizes(self) -> Mapping[tuple[str, int, int], int]:
         try:
-            return self._conduct.cluster.replica_sizes(list(self._targets))
+            return self._context.cluster.replica_sizes(list(self._targets))
         except ClusterError as error:
-            self._conduct.tell(f"how much is to be copied is not known: {error.message}")
+            self._context.tell(f"how much is to be copied is not known: {error.message}")
             return {}
 
     def _batches(self, layout: Layout) -> list[Batch]:
         """What is to be done, and what is running already as the first batch."""
-        places = {key: whereabouts(move, layout) for key, move in self._moves.items()}
-        self._done = {key for key, place in places.items() if place is Whereabouts.DONE}
-        running = [move for key, move in self._moves.items() if places[key] is Whereabouts.RUNNING]
+        statuses = {key: status_of(move, layout) for key, move in self._moves.items()}
+        self._done = {key for key, status in statuses.items() if status is MoveStatus.DONE}
+        running = [move for key, move in self._moves.items() if statuses[key] is MoveStatus.RUNNING]
         if running:
             partitions = counted(len(running), "partition")
-            self._conduct.tell(f"going on with what is running already: {partitions}")
-        rest = [m for key, m in self._moves.items() if places[key] in _TO_BEGIN]
-        return ([tuple(running)] if running else []) + cut(rest, self._conduct.options)
-
-    def _carry_out(self, moves: Batch, number: int, batches: int) -> None:
-        layout = clear_layout(self._conduct, self._targets, self._done)
-        run = BatchRun(
-            self._conduct,
-            moves,
-            lambda unfinished, sizes, stalled: self._conduct.observer.moving(
-                self._progress(number, batches, run, unfinished, sizes, stalled)
-            ),
-            self._keeper.recorded,
-        )
-        silenced = False
-        try:
-            self._keeper.throttle(moves, layout)
-            self._begun |= {move.ref for move in moves}
-            run.carry_out()
-        except LockLost:
-            silenced = True
-            raise
-        finally:
-            if not silenced:
-                self._wind_up(run)
-            self._done |= run.done
-            for move in moves:
-                if move.key in run.failed:
-                    self._failed.setdefault(move.ref, run.failed[move.key])
-
-    def _wind_up(self, run: BatchRun) -> None:
-        """Take back what is not over, and the throttles; what cannot be is told."""
-        try:
-            run.take_back()
-        except ClusterError as error:
-            self._conduct.tell(f"what is being moved could not be taken back, and may go on: {error.message}")
-        try:
-            self._keeper.clear()
-        except ClusterError as error:
-            self._conduct.tell(f"the throttles could not be taken off: {error.message}")
-
-    def _tell_of_left_throttles(self) -> None:
-        what = described(self._keeper.ours)
-        kept = self._conduct.ledger.kept
-        end = "the next apply takes them off" if kept else "take them off by hand (kafka-configs)"
-        self._conduct.tell(f"still set: {what}; {end}")
+            self._context.tell(f"going on with what is running already: {partitions}")
+        rest = [move for key, move in self._moves.items() if statuses[key] in _TO_BEGIN]
+        return ([tuple(running)] if running else []) + cut(rest, self._context.options)
 
     def _progress(
         self,
@@ -223,62 +241,79 @@ class Mover:
             min(sizes.get((*move.key, broker), 0), move.size) for move in unfinished for broker in move.adding
         )
         total = sum(move.copied for move in self._moves.values())
-        throttle = self._conduct.options.throttle
+        throttle = self._context.options.throttle
         return MoveProgress(batch, batches, len(done), len(self._moves), copied, total, throttle, stalled)
 
     def _elect(self) -> None:
         """Let preferred replicas lead what was moved, where they can."""
-        layout = self._conduct.layout()
-        due = []
-        for key in sorted(self._done):
-            states = layout.topics.get(key[0], ())
-            if key[1] < len(states):
-                state, first = states[key[1]], self._targets[key][0]
-                if state.leader != first and first in state.isr:
-                    due.append(key)
-        if not due:
+        layout = self._context.layout()
+        partitions = []
+        for topic, number in sorted(self._done):
+            states = layout.topics.get(topic, ())
+            if number < len(states):
+                state, preferred = states[number], self._targets[topic, number][0]
+                # One that has fallen out of sync by now would be refused (PREFERRED_LEADER_NOT_AVAILABLE).
+                if state.leader != preferred and preferred in state.isr:
+                    partitions.append((topic, number))
+        if not partitions:
             return
         try:
-            answers = self._conduct.cluster.elect_leaders(due, self._conduct.guard)
+            answers = self._context.cluster.elect_leaders(partitions, self._context.guard)
         except LockLost:
             raise
         except ClusterError as error:
-            answers = dict.fromkeys(due, error)
+            answers = dict.fromkeys(partitions, error)
         failed = {key: error for key, error in answers.items() if error is not None}
         if failed:
             names = listed([named(key) for key in sorted(failed)])
             why = failed[min(failed)].message
-            self._conduct.tell(f"the preferred leader of {names} does not lead yet: {why}")
+            self._context.tell(f"the preferred leader of {names} does not lead yet: {why}")
 
-    def _outcomes(
+    def _report(
         self, work: Sequence[Reassign], ending: ClusterError | None, *, interrupted: bool
-    ) -> dict[ResourceRef, ClusterError | None]:
+    ) -> ReassignmentReport:
+        """The results, and a line on what is left behind.
+
+        Args:
+            work: What was to be moved.
+            ending: What ended it early. A loss of the lock counts for more than what it was to end by, as a
+                stop or a timeout: nothing was cancelled.
+            interrupted: Whether somebody stopped it.
+        """
+        if self._throttles.ours:
+            left = described(self._throttles.ours)
+            kept = self._context.throttle_journal.kept
+            remedy = "the next apply takes them off" if kept else "take them off by hand (kafka-configs)"
+            self._context.tell(f"still set: {left}; {remedy}")
         outcomes: dict[ResourceRef, ClusterError | None] = {}
-        for one in work:
-            keys = {(one.ref.name, number) for number in one.after}
-            done = len(keys & self._done)
-            failure = self._failed.get(one.ref, ending)
-            if done == len(keys):
-                outcomes[one.ref] = None
+        for operation in work:
+            ref = operation.ref
+            partitions = {(ref.name, number) for number in operation.after}
+            done = len(partitions & self._done)
+            failure = self._failed.get(ref, ending)
+            if done == len(partitions):
+                outcomes[ref] = None
             elif failure is None and not interrupted:
-                outcomes[one.ref] = _half_way(None, done, len(keys))
-            elif one.ref in self._begun or one.ref in self._failed:
-                outcomes[one.ref] = _half_way(failure, done, len(keys))
+                outcomes[ref] = _half_way(None, done, len(partitions), goes_on=self._goes_on)
+            elif ref in self._begun or ref in self._failed:
+                outcomes[ref] = _half_way(failure, done, len(partitions), goes_on=self._goes_on)
             elif not interrupted:
-                outcomes[one.ref] = ending
-        return outcomes
+                outcomes[ref] = ending
+        if ending is not None and outcomes and not any(outcomes.values()):
+            self._context.tell(f"all replicas are in place; what follows was given up: {ending.message}")
+        return ReassignmentReport(outcomes, interrupted)
 
 
 def _unplanned(move: PartitionMove, layout: Layout) -> str:
-    if whereabouts(move, layout) is Whereabouts.GONE:
+    if status_of(move, layout) is MoveStatus.GONE:
         return f"partition {move.partition} is not there any more"
     live = layout.topics[move.ref.name][move.partition].replicas
     on, saw = (":".join(map(str, replicas)) for replicas in (live, move.before))
     return f"partition {move.partition} is on {on} by now; the plan saw {saw}"
 
 
-def _half_way(why: ClusterError | None, done: int, partitions: int) -> ClusterError:
-    """What to say of a topic that was begun."""
+def _half_way(why: ClusterError | None, done: int, partitions: int, *, goes_on: bool) -> ClusterError:
+    """What to say of a topic that was begun; `goes_on` where it could not be taken back."""
     so_far = f"{done:,} of {counted(partitions, 'partition')} in place"
     error: ClusterError
     if isinstance(why, LockLost):
@@ -290,5 +325,5 @@ def _half_way(why: ClusterError | None, done: int, partitions: int) -> ClusterEr
         error = MovesUnfinished(f"stopped; {so_far}", hint=AGAIN)
     else:
         error = MovesUnfinished(f"{why.message}; {so_far}", hint=why.hint or AGAIN)
-    error.in_part = done > 0 or isinstance(why, LockLost)
+    error.in_part = done > 0 or goes_on or isinstance(why, LockLost)
     return error

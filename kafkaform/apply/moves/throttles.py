@@ -1,11 +1,8 @@
-"""Which throttles a batch needs, and setting them.
-
-They are taken off again, those that dead applies have left included.
-
-Which throttles a batch needs, and arithmetic of throttles.
+"""The throttles of a batch (KIP-73): which it needs, and setting, keeping and clearing them.
 
 As with Kafka's own tool, a partition's present replicas are throttled as senders, and those that are added
-as receivers; what a partition had before it moved is never held back.
+as receivers; what a partition had before it moved is never held back. Nobody else's throttle is changed: who
+has set one is known from the record alone, as Kafka keeps no owner of a config.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import KafkaformError, MovesUnfinished
-from kafkaform.core.moves import ALL, Rates, ThrottledReplicas, Throttles
+from kafkaform.core.moves import ALL, Rates, ThrottledReplicas, Throttles, union
 from kafkaform.core.units import format_size
 from kafkaform.core.wording import counted, listed
 
@@ -27,13 +24,10 @@ if TYPE_CHECKING:
     )
 
     from kafkaform.apply.moves.batches import PartitionMove
-    from kafkaform.apply.moves.context import Conduct
+    from kafkaform.apply.moves.context import MoveContext
     from kafkaform.apply.moves.throttle_journal import Announcement
     from kafkaform.core.groups import TopicPartition
     from kafkaform.core.layout import Layout
-
-
-NOTHING = Throttles()
 
 
 def wanted(moves: Iterable[PartitionMove], rate: int, alive: Collection[int]) -> Throttles:
@@ -56,11 +50,6 @@ def wanted(moves: Iterable[PartitionMove], rate: int, alive: Collection[int]) ->
         {broker: Rates(rate, rate) for broker in sorted(brokers & {*alive})},
         {t: ThrottledReplicas(frozenset(leaders[t]), frozenset(followers[t])) for t in sorted(leaders)},
     )
-
-
-def lacking(asked: Throttles, present: Throttles) -> Throttles:
-    """What of the throttles asked for nobody has set: a rate that is there stays, whatever it is."""
-    return without(asked, present)
 
 
 def without(throttles: Throttles, kept: Throttles) -> Throttles:
@@ -105,23 +94,6 @@ def unchanged(throttles: Throttles, present: Throttles) -> Throttles:
     return Throttles(rates, replicas)
 
 
-def union(many: Iterable[Throttles]) -> Throttles:
-    """All of several throttles; of two rates of a broker, the later one."""
-    rates: dict[int, Rates] = {}
-    replicas: dict[str, ThrottledReplicas] = {}
-    for throttles in many:
-        for broker, rate in throttles.rates.items():
-            known = rates.get(broker, Rates())
-            rates[broker] = Rates(
-                known.leader if rate.leader is None else rate.leader,
-                known.follower if rate.follower is None else rate.follower,
-            )
-        for topic, held in throttles.replicas.items():
-            others = replicas.get(topic, ThrottledReplicas())
-            replicas[topic] = ThrottledReplicas(others.leader | held.leader, others.follower | held.follower)
-    return Throttles(rates, replicas)
-
-
 def other_rates(asked: Throttles, present: Throttles) -> Mapping[int, Rates]:
     """The rates of brokers that are set already and are others than those asked for."""
     return {
@@ -145,39 +117,41 @@ def _entries(held: frozenset[str], others: frozenset[str]) -> frozenset[str]:
     return frozenset() if ALL in others else held - others
 
 
-class ThrottleKeeper:
-    """Knows what this apply has set, and what earlier ones have.
+class ThrottleManager:
+    """The throttles that this apply has set, and those that dead applies have left.
 
     Args:
-        conduct: What every step goes by.
+        context: What every step goes by.
     """
 
-    def __init__(self, conduct: Conduct) -> None:
-        self._conduct = conduct
+    def __init__(self, context: MoveContext) -> None:
+        self._context = context
         self._set: list[Announcement] = []
-        self._left: list[Announcement] = []
+        self._leftovers: list[Announcement] = []
         self._told: set[str] = set()
         self.recorded: frozenset[TopicPartition] = frozenset()
 
     @property
-    def recalls(self) -> bool:
+    def has_leftovers(self) -> bool:
         """Whether anything that dead applies have left may still be set."""
-        return bool(self._left)
+        return bool(self._leftovers)
 
     @property
     def ours(self) -> Throttles:
         """What this apply has set and not taken off."""
         return union(announcement.throttles for announcement in self._set)
 
-    def recall(self) -> None:
-        """Find out what dead applies have left."""
+    def read_leftovers(self) -> None:
+        """Read from the record what dead applies have left."""
         try:
-            self._left = [*self._conduct.ledger.left()]
-            self.recorded = frozenset().union(*(partitions(one.throttles) for one in self._left))
+            self._leftovers = [*self._context.throttle_journal.left()]
+            self.recorded = frozenset().union(
+                *(partitions(leftover.throttles) for leftover in self._leftovers)
+            )
         except KafkaformError as error:
-            self._conduct.tell(f"whether an earlier apply left throttles is not known: {error.message}")
+            self._context.tell(f"whether an earlier apply left throttles is not known: {error.message}")
 
-    def sweep(self, layout: Layout, joined: Collection[TopicPartition] = ()) -> None:
+    def clear_leftovers(self, layout: Layout, joined: Collection[TopicPartition] = ()) -> None:
         """Take off what dead applies have left, where nothing that it is for is running any more.
 
         Only what is as the record says is touched. What is for a partition that is still being moved stays
@@ -187,25 +161,33 @@ class ThrottleKeeper:
             layout: Where replicas are.
             joined: Partitions that are running and that this apply has throttles of its own for.
         """
-        running = (layout.reassigning or {}).keys() - {*joined}
-        due = [one for one in self._left if running.isdisjoint(partitions(one.throttles))]
-        if not due:
+        ended = self._ended(layout, joined)
+        if not ended:
             return
-        stays = [one for one in self._left if one not in due]
-        in_use = union([self.ours, *(one.throttles for one in stays)])
-        topics = {topic for one in due for topic in one.throttles.replicas}
-        cluster, guard = self._conduct.cluster, self._conduct.guard
-        present = self._conduct.patiently(lambda: cluster.throttles(topics))
-        still = without(union(unchanged(one.throttles, present) for one in due), in_use)
+        kept = [leftover for leftover in self._leftovers if leftover not in ended]
+        # A rate is one per broker: it may be held for an announcement that stays, or for this apply.
+        in_use = union([self.ours, *(leftover.throttles for leftover in kept)])
+        topics = {topic for leftover in ended for topic in leftover.throttles.replicas}
+        cluster, guard = self._context.cluster, self._context.guard
+        present = self._context.retry(lambda: cluster.throttles(topics))
+        still = without(union(unchanged(leftover.throttles, present) for leftover in ended), in_use)
         if still:
-            self._conduct.patiently(lambda: cluster.clear_throttles(still, guard))
-            self._conduct.tell(f"taken off what an earlier apply left behind: {described(still)}")
+            self._context.retry(lambda: cluster.clear_throttles(still, guard))
+            self._context.tell(f"taken off what an earlier apply left behind: {described(still)}")
+        # Only a broker itself takes its rates: those of one that is down stay announced in the record.
         alive = {broker.id for broker in layout.brokers}
-        silent = [one for one in due if not alive.issuperset(one.throttles.rates)]
-        for broker in sorted({b for one in silent for b in one.throttles.rates} - alive):
+        down = [leftover for leftover in ended if not alive.issuperset(leftover.throttles.rates)]
+        for broker in sorted({broker for leftover in down for broker in leftover.throttles.rates} - alive):
             self._tell_once(f"broker {broker} is down, and may keep the throttle of an earlier apply")
-        self._left = stays + silent
-        self._note_removed([one for one in due if one not in silent])
+        self._leftovers = kept + down
+        self._note_removed([leftover for leftover in ended if leftover not in down])
+
+    def _ended(self, layout: Layout, joined: Collection[TopicPartition]) -> list[Announcement]:
+        """The throttles of dead applies that are for nothing that somebody else is still moving."""
+        running = (layout.reassigning or {}).keys() - {*joined}
+        return [
+            leftover for leftover in self._leftovers if running.isdisjoint(partitions(leftover.throttles))
+        ]
 
     def throttle(self, moves: Sequence[PartitionMove], layout: Layout) -> None:
         """Throttle moves, and take over what dead applies have set for them.
@@ -214,10 +196,11 @@ class ThrottleKeeper:
             ClusterError: They are not throttled, or not all of them.
         """
         keys = {move.key for move in moves}
-        rate = self._conduct.options.throttle
+        rate = self._context.options.throttle
         if rate is not None and any(move.adding for move in moves):
             self._set_throttles(moves, rate, layout, keys)
-        self.sweep(layout, keys)
+        # After the new ones are set, so that what a dead apply has begun is held back all the time.
+        self.clear_leftovers(layout, keys)
 
     def clear(self) -> None:
         """Take off all that this apply has set, and nothing else.
@@ -227,8 +210,8 @@ class ThrottleKeeper:
         """
         if not self._set:
             return
-        ours, cluster, guard = self.ours, self._conduct.cluster, self._conduct.guard
-        self._conduct.persistently(lambda: cluster.clear_throttles(ours, guard))
+        ours, cluster, guard = self.ours, self._context.cluster, self._context.guard
+        self._context.retry_after_stop(lambda: cluster.clear_throttles(ours, guard))
         done, self._set = self._set, []
         self._note_removed(done)
 
@@ -236,35 +219,37 @@ class ThrottleKeeper:
         self, moves: Sequence[PartitionMove], rate: int, layout: Layout, keys: Collection[TopicPartition]
     ) -> None:
         asked = wanted(moves, rate, [broker.id for broker in layout.brokers])
-        cluster, guard = self._conduct.cluster, self._conduct.guard
-        present = self._conduct.patiently(lambda: cluster.throttles(asked.replicas))
-        running = (layout.reassigning or {}).keys() - {*keys}
-        owned = [one for one in self._left if running.isdisjoint(partitions(one.throttles))] + self._set
-        others = without(present, union(unchanged(one.throttles, present) for one in owned))
+        cluster, guard = self._context.cluster, self._context.guard
+        present = self._context.retry(lambda: cluster.throttles(asked.replicas))
+        owned = self._ended(layout, keys) + self._set
+        others = without(present, union(unchanged(entry.throttles, present) for entry in owned))
+        # A broker has one rate for all that it copies: somebody else's goes on to hold, for these moves too.
         for broker, kept in other_rates(asked, others).items():
             self._tell_once(f"broker {broker} keeps the throttle that somebody else has set: {_rates(kept)}")
-        ours = lacking(asked, others)
+        ours = without(asked, others)
         if not ours:
             return
-        if not self._conduct.ledger.kept:
+        if not self._context.throttle_journal.kept:
             self._tell_once("no record is kept: if this apply is killed, its throttles stay set")
         try:
-            self._set += self._conduct.ledger.announce(ours)
+            # Before it is set: an apply that is killed in between leaves an entry without a throttle, and not
+            # a throttle that nobody would ever take off.
+            self._set += self._context.throttle_journal.announce(ours)
         except KafkaformError as error:
             raise MovesUnfinished(f"not throttled: {error.message}", hint=error.hint) from error
-        self._conduct.patiently(lambda: cluster.set_throttles(ours, guard))
+        self._context.retry(lambda: cluster.set_throttles(ours, guard))
 
     def _note_removed(self, announcements: Sequence[Announcement]) -> None:
         try:
-            self._conduct.ledger.removed(announcements)
+            self._context.throttle_journal.removed(announcements)
         except KafkaformError as error:
             # The next apply looks for them, finds none, and notes it.
-            self._conduct.tell(f"throttles are off, but that is not on record: {error.message}")
+            self._context.tell(f"throttles are off, but that is not on record: {error.message}")
 
     def _tell_once(self, line: str) -> None:
         if line not in self._told:
             self._told.add(line)
-            self._conduct.tell(line)
+            self._context.tell(line)
 
 
 def described(throttles: Throttles) -> str:

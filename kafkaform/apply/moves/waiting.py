@@ -13,13 +13,13 @@ from kafkaform.core.wording import listed
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from kafkaform.apply.moves.context import Conduct
+    from kafkaform.apply.moves.context import MoveContext
     from kafkaform.core.groups import TopicPartition
     from kafkaform.core.layout import Layout, Replicas
     from kafkaform.core.model import ResourceRef
 
 
-def ailing(layout: Layout, targets: Mapping[TopicPartition, Replicas]) -> list[TopicPartition]:
+def unhealthy(layout: Layout, targets: Mapping[TopicPartition, Replicas]) -> list[TopicPartition]:
     """Partitions without a leader, or with replicas that are out of sync, in order.
 
     What a running reassignment fills is out of sync by nature. A replica that is about to be taken away may
@@ -44,17 +44,17 @@ def ailing(layout: Layout, targets: Mapping[TopicPartition, Replicas]) -> list[T
     return sorted(found)
 
 
-def told(layout: Layout, partitions: list[TopicPartition]) -> str:
-    """In a few words what is wrong with ailing partitions."""
+def problems(layout: Layout, partitions: list[TopicPartition]) -> str:
+    """Say in a few words what is wrong with unhealthy partitions."""
     offline = [key for key in partitions if layout.topics[key[0]][key[1]].leader is None]
     behind = [key for key in partitions if key not in set(offline)]
     parts = []
     if offline:
         parts.append(f"{listed([*map(named, offline)])} without a leader")
     if behind:
-        away = {b for topic, number in behind for b in _out_of_sync(layout, topic, number)}
-        where = ", ".join(map(str, sorted(away)))
-        parts.append(f"{listed([*map(named, behind)])} not in sync on broker {where}")
+        brokers = {broker for topic, number in behind for broker in _out_of_sync(layout, topic, number)}
+        ids = ", ".join(map(str, sorted(brokers)))
+        parts.append(f"{listed([*map(named, behind)])} not in sync on broker {ids}")
     return "; ".join(parts)
 
 
@@ -64,6 +64,7 @@ def too_few_in_sync(layout: Layout, topic: str, least: int) -> str | None:
         return "the topic is not there"
     for state in layout.topics[topic]:
         running = (layout.reassigning or {}).get((topic, state.partition))
+        # Metadata counts replicas that a reassignment removes: they are in sync until it ends, and gone then.
         lasting = {*state.isr} - (running.removing if running is not None else frozenset())
         if len(lasting) < least:
             replicas = "replica" if len(lasting) == 1 else "replicas"
@@ -84,39 +85,41 @@ HEALTH_WAIT_S = 300.0
 POLL_S = 1.0
 
 
-def clear_layout(
-    conduct: Conduct, targets: Mapping[TopicPartition, Replicas], done: Collection[TopicPartition]
+def wait_until_clear(
+    context: MoveContext, targets: Mapping[TopicPartition, Replicas], done: Collection[TopicPartition]
 ) -> Layout:
     """The layout once nobody else moves replicas, and all that should be are in sync.
 
     Args:
-        conduct: What every step goes by.
+        context: What every step goes by.
         targets: The replicas that partitions are to have; what leads there is not somebody else's.
         done: Those of them that have them.
 
     Raises:
         MovesUnfinished: Something stands against it, for too long.
         ClusterError: The cluster cannot be read.
-        Stopped: See `Conduct.check`.
+        Stopped: See `MoveContext.check`.
     """
     since: float | None = None
     while True:
-        layout = conduct.layout()
-        sort, obstacle = "busy", _others(conduct, layout, targets)
+        layout = context.layout()
+        subject, obstacle = "busy", _others(context, layout, targets)
         if obstacle is None:
-            sick = ailing(layout, {key: to for key, to in targets.items() if key not in done})
-            if not sick:
+            missing = {key: replicas for key, replicas in targets.items() if key not in done}
+            partitions = unhealthy(layout, missing)
+            if not partitions:
                 return layout
-            since = conduct.clock.now() if since is None else since
-            sort, obstacle = "health", f"the cluster is not healthy: {told(layout, sick)}"
-            if conduct.clock.now() - since >= HEALTH_WAIT_S:
+            # Unlike a move, which comes to an end, a replica may stay out of sync until somebody looks at it.
+            since = context.clock.now() if since is None else since
+            subject, obstacle = "health", f"the cluster is not healthy: {problems(layout, partitions)}"
+            if context.clock.now() - since >= HEALTH_WAIT_S:
                 raise MovesUnfinished(obstacle, hint=f"mend that (kafkaform doctor), then {AGAIN}")
-        conduct.remind(sort, f"waiting: {obstacle}")
-        conduct.pause(POLL_S)
+        context.remind(subject, f"waiting: {obstacle}")
+        context.pause(POLL_S)
 
 
 def wait_in_sync(
-    conduct: Conduct, least: Mapping[ResourceRef, int]
+    context: MoveContext, least: Mapping[ResourceRef, int]
 ) -> dict[ResourceRef, ClusterError | None]:
     """Wait until all partitions of topics have so many replicas in sync, as acks=all writes need them.
 
@@ -125,26 +128,26 @@ def wait_in_sync(
 
     Raises:
         ClusterError: The cluster cannot be read, or the time is over.
-        Stopped: See `Conduct.check`.
+        Stopped: See `MoveContext.check`.
     """
-    until = conduct.clock.now() + HEALTH_WAIT_S
+    until = context.clock.now() + HEALTH_WAIT_S
     while True:
-        layout = conduct.layout()
+        layout = context.layout()
         lacking = {
             ref: why
             for ref, count in least.items()
             if (why := too_few_in_sync(layout, ref.name, count)) is not None
         }
-        if not lacking or conduct.clock.now() >= until:
+        if not lacking or context.clock.now() >= until:
             break
         first = min(lacking)
-        conduct.remind("in sync", f"waiting for replicas of {first.name}: {lacking[first]}")
-        conduct.pause(POLL_S)
+        context.remind("in sync", f"waiting for replicas of {first.name}: {lacking[first]}")
+        context.pause(POLL_S)
     hint = "bring its replicas into sync (kafkaform doctor), then run the same apply again"
     return {ref: MovesUnfinished(lacking[ref], hint=hint) if ref in lacking else None for ref in least}
 
 
-def _others(conduct: Conduct, layout: Layout, targets: Mapping[TopicPartition, Replicas]) -> str | None:
+def _others(context: MoveContext, layout: Layout, targets: Mapping[TopicPartition, Replicas]) -> str | None:
     """What somebody else is moving, if that is to be waited for."""
     if layout.reassigning is None:
         raise PermissionDenied(
@@ -155,6 +158,6 @@ def _others(conduct: Conduct, layout: Layout, targets: Mapping[TopicPartition, R
     if not others:
         return None
     running = f"a reassignment that is not of this apply is running: {listed([*map(named, others)])}"
-    if conduct.options.when_busy is WhenBusy.REFUSE:
+    if context.options.when_busy is WhenBusy.REFUSE:
         raise MovesUnfinished(running, hint="wait until it is over, or let apply wait: --when-busy wait")
     return running

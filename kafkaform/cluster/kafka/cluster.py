@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kafkaform.cluster.kafka.facts import read_facts
 from kafkaform.cluster.kafka.prefetch import Prefetch
-from kafkaform.cluster.kafka.topics import read
+from kafkaform.cluster.kafka.readers import read
+from kafkaform.cluster.kafka.topics import TopicReader
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.core.lock import unguarded
+from kafkaform.resources.topic import TopicKind
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -85,12 +87,12 @@ class KafkaCluster:
     ) -> Observation:
         """See `Cluster.observe`."""
         prefetch, self._prefetch = self._prefetch, None  # read again, everything is asked for anew
-        source = prefetch.source() if prefetch is not None else None
-        return read(self._connection, refs, also, kinds, source)
+        readers = {TopicKind.name: TopicReader(prefetch.source())} if prefetch is not None else {}
+        return read(self._connection, refs, also, kinds, readers)
 
     def observe_fields(self, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
         """See `Cluster.observe_fields`."""
-        from kafkaform.cluster.kafka.topics import read_fields
+        from kafkaform.cluster.kafka.readers import read_fields
 
         return read_fields(self._connection, fields)
 

@@ -20,6 +20,7 @@ from kafkaform.core.model import (
     ResourceRef,
     Severity,
 )
+from kafkaform.resources.consumer_group import group_ref
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from kafkaform.cluster.transport.connection import Connection
 
 
-KIND = "ConsumerGroup"
 CHUNK = 2_000
 """How many groups one request asks for the configs of."""
 
@@ -50,8 +50,8 @@ def observe_groups(
     """Read groups; see `Cluster.observe`."""
     listing = list_groups(connection)
     configured, unlisted = groups_with_configs(connection)
-    inventory = frozenset(ResourceRef(KIND, name) for name in {*listing.groups, *configured})
-    wanted = {ref for ref in refs if ref.kind == KIND}
+    inventory = frozenset(map(group_ref, {*listing.groups, *configured}))
+    wanted = {*refs}
     names = sorted(ref.name for ref in wanted | {ref for ref in inventory - wanted if also(ref)})
 
     reading = read_committed(connection, listing, names)
@@ -70,12 +70,12 @@ def observe_groups(
         if group is None and not found.own:
             continue
         effective = {CONFIG_PREFIX + config: value for config, value in found.effective.items()}
-        ref = ResourceRef(KIND, name)
+        ref = group_ref(name)
         resources[ref] = Observed(ref, None, observed_state(group, found.own), effective, live=group)
     return Observation(
         resources,
         inventory | resources.keys(),
-        {ResourceRef(KIND, name): why for name, why in invisible.items()},
+        {group_ref(name): why for name, why in invisible.items()},
         tuple(_partial(why) for why in (listing.unread, unlisted) if why),
     )
 

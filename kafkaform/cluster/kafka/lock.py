@@ -29,8 +29,8 @@ from kafkaform.core.lock import (
     introduction,
     unguarded,
 )
-from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import CreateTopic
+from kafkaform.resources.topic import topic_ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +72,7 @@ def _make_topic(connection: Connection) -> None:
     refusal: ClusterError | None = answers.denied.get(NAME)
     if refusal is None:
         replicas = min(REPLICAS, len(connection.cluster.nodes))
-        (refusal,) = submit(connection, [CreateTopic(ResourceRef("Topic", NAME), 1, replicas, {})], unguarded)
+        (refusal,) = submit(connection, [CreateTopic(topic_ref(NAME), 1, replicas, {})], unguarded)
     if isinstance(refusal, PermissionDenied):
         raise PermissionDenied(
             f"the topic of the lock, {NAME}, is not there, or not visible: {refusal.message}",

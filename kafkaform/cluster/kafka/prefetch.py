@@ -11,6 +11,7 @@ from kafkaform.cluster.kafka.answers import Answers
 from kafkaform.cluster.kafka.facts import read_facts
 from kafkaform.cluster.kafka.topics import topic_source
 from kafkaform.cluster.transport.connection import settle
+from kafkaform.resources.topic import is_topic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +47,7 @@ class Prefetch:
 
     def expect(self, ref: ResourceRef) -> None:
         """Take a resource that will be asked for."""
-        if ref.kind != "Topic":
+        if not is_topic(ref):
             return
         self._next.append(ref.name)
         if len(self._next) >= BATCH:

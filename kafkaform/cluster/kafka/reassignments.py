@@ -18,6 +18,7 @@ from kafkaform.cluster.wire.partitions import PLACEMENT
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.layout import Reassignment
 from kafkaform.core.model import Diagnostic, ResourceRef, Severity
+from kafkaform.resources.topic import topic_ref
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -95,13 +96,13 @@ class Reassignments:
                     "may be one that is being changed right now",
                 ),
             )
-        moving = sorted(topic for topic in self.targets if ResourceRef("Topic", topic) in refs)
+        moving = sorted(topic for topic in self.targets if topic_ref(topic) in refs)
         return tuple(
             Diagnostic(
                 "KF309",
                 Severity.INFO,
                 f"a partition reassignment of {topic} is running",
-                ref=ResourceRef("Topic", topic),
+                ref=topic_ref(topic),
             )
             for topic in moving
         )

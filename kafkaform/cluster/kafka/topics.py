@@ -32,6 +32,7 @@ from kafkaform.core.model import (
     Observed,
     ResourceRef,
 )
+from kafkaform.resources.topic import topic_ref
 from kafkaform.resources.topic.placement import TopicLive
 
 if TYPE_CHECKING:
@@ -60,70 +61,58 @@ def topic_source(connection: Connection) -> TopicSource:
     return WireReader(connection) if WireReader.usable(connection) else AdminReader(connection)
 
 
-def read(
-    connection: Connection,
-    refs: Collection[ResourceRef],
-    also: Callable[[ResourceRef], bool],
-    kinds: Collection[str],
-    source: TopicSource | None = None,
-) -> Observation:
-    """Read resources, kind by kind; see `Cluster.observe`.
+class TopicReader:
+    """Reads topics.
 
     Args:
-        connection: The cluster's.
-        refs: See `Cluster.observe`.
-        also: See there.
-        kinds: See there.
-        source: Who to ask about topics; None: whoever `topic_source` finds.
+        source: Who to ask; None: whoever `topic_source` finds.
     """
-    wanted = {*kinds, *(ref.kind for ref in refs)}
-    readings = []
-    if "Topic" in wanted:
-        readings.append(read_topics(connection, refs, also, source))
-    if "ConsumerGroup" in wanted:
-        from kafkaform.cluster.kafka.group_observer import observe_groups
 
-        readings.append(observe_groups(connection, refs, also))
-    return Observation(
-        {ref: one for reading in readings for ref, one in reading.resources.items()},
-        frozenset().union(*(reading.inventory for reading in readings)),
-        {ref: why for reading in readings for ref, why in reading.invisible.items()},
-        tuple(note for reading in readings for note in reading.diagnostics),
-    )
+    def __init__(self, source: TopicSource | None = None) -> None:
+        self._source = source
 
+    def observe(
+        self, connection: Connection, refs: Collection[ResourceRef], also: Callable[[ResourceRef], bool]
+    ) -> Observation:
+        """See `KindReader.observe`."""
+        source = self._source or topic_source(connection)
+        inventory = frozenset(map(topic_ref, source.names()))
+        wanted = {*refs}
+        present = sorted(ref.name for ref in inventory if ref in wanted or also(ref))
+        absent = sorted(ref.name for ref in wanted - inventory)
 
-def read_topics(
-    connection: Connection,
-    refs: Collection[ResourceRef],
-    also: Callable[[ResourceRef], bool],
-    source: TopicSource | None = None,
-) -> Observation:
-    """Read topics; see `Cluster.observe`."""
-    source = source or topic_source(connection)
-    inventory = frozenset(ResourceRef("Topic", name) for name in source.names())
-    wanted = {ref for ref in refs if ref.kind == "Topic"}
-    present = sorted(ref.name for ref in inventory if ref in wanted or also(ref))
-    absent = sorted(ref.name for ref in wanted - inventory)
+        configs = _settled(present, source.configs)
+        # A topic that has configs but is not in the metadata: made meanwhile, or this account lacks Describe.
+        unseen = source.configs(absent)
+        configs.found.update(unseen.found)
+        descriptions = _settled(sorted({*present, *unseen.found}), source.descriptions)
+        reassignments = read_reassignments(connection)
+        prefixed = _Prefixed()
+        resources = {}
+        for name, description in descriptions.found.items():
+            if name in configs.found:
+                ref = topic_ref(name)
+                resources[ref] = _observed(ref, description, configs.found[name], reassignments, prefixed)
+        invisible = {
+            topic_ref(name): error.message
+            for name, error in {**unseen.denied, **configs.denied, **descriptions.denied}.items()
+        }
+        return Observation(
+            resources, inventory | resources.keys(), invisible, reassignments.diagnostics(resources)
+        )
 
-    configs = _settled(present, source.configs)
-    # A topic that has configs but is not in the metadata: made meanwhile, or this account lacks Describe.
-    unseen = source.configs(absent)
-    configs.found.update(unseen.found)
-    descriptions = _settled(sorted({*present, *unseen.found}), source.descriptions)
-    reassignments = read_reassignments(connection)
-    prefixed = _Prefixed()
-    resources = {}
-    for name, description in descriptions.found.items():
-        if name in configs.found:
-            ref = ResourceRef("Topic", name)
-            resources[ref] = _observed(ref, description, configs.found[name], reassignments, prefixed)
-    invisible = {
-        ResourceRef("Topic", name): error.message
-        for name, error in {**unseen.denied, **configs.denied, **descriptions.denied}.items()
-    }
-    return Observation(
-        resources, inventory | resources.keys(), invisible, reassignments.diagnostics(resources)
-    )
+    def observe_fields(
+        self, connection: Connection, fields: Mapping[ResourceRef, Collection[str]]
+    ) -> Observation:
+        """See `KindReader.observe_fields`."""
+        connection.reached  # noqa: B018 - raises in plain words if nobody is there
+        if not WireReader.usable(connection):
+            return self.observe(connection, fields.keys(), none_besides)
+        configs = {
+            ref.name: [path.removeprefix(CONFIG_PREFIX) for path in paths if path.startswith(CONFIG_PREFIX)]
+            for ref, paths in fields.items()
+        }
+        return TopicReader(FieldSource(connection, configs)).observe(connection, fields.keys(), none_besides)
 
 
 def _settled(names: Sequence[str], ask: Callable[[Sequence[str]], Answers[T]]) -> Answers[T]:
@@ -184,20 +173,6 @@ def _observed(
 
 
 _NO_CONFIGS = Configs({}, {})
-
-
-def read_fields(connection: Connection, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
-    """See `Cluster.observe_fields`."""
-    connection.reached  # noqa: B018 - raises in plain words if nobody is there
-    configs = {
-        ref.name: [path.removeprefix(CONFIG_PREFIX) for path in paths if path.startswith(CONFIG_PREFIX)]
-        for ref, paths in fields.items()
-        if ref.kind == "Topic"
-    }
-    source: TopicSource | None = None
-    if WireReader.usable(connection):
-        source = FieldSource(connection, configs)
-    return read(connection, fields.keys(), none_besides, (), source)
 
 
 class FieldSource:

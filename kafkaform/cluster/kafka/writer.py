@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
@@ -41,6 +41,7 @@ from kafkaform.core.operations import (
     Operation,
     ResetOffsets,
 )
+from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -69,9 +70,10 @@ def validate(connection: Connection, operations: Sequence[Operation]) -> list[Ou
     """Let brokers check operations, with all requests under way at a time; see `Cluster.validate`."""
     outcomes: dict[int, Outcome] = {}
     under_way: list[_Sent] = []
-    for sort, ask in _REQUESTS.items():
-        request = _fit(operations, sort, outcomes)
-        under_way += _asked(request, partial(ask, connection, True), unguarded)
+    for sort, writer in WRITERS.items():
+        if isinstance(writer, Checked):
+            request = _fit(operations, sort, outcomes)
+            under_way += _asked(request, partial(writer.ask, connection, True), unguarded)
     for sent in under_way:
         outcomes.update(sent.outcomes())
     return [outcomes.get(id(operation)) for operation in operations]
@@ -85,11 +87,13 @@ def submit(connection: Connection, operations: Sequence[Operation], guard: Guard
     refuse_moves(operations)
     outcomes: dict[int, Outcome] = {}
     try:
-        for sort, ask in _REQUESTS.items():
-            for sent in _asked(_fit(operations, sort, outcomes), partial(ask, connection, False), guard):
-                outcomes.update(sent.outcomes())
-        for sort, carry_out in _UNCHECKED.items():
-            outcomes.update(carry_out(connection, _fit(operations, sort, outcomes), guard))
+        for sort, writer in WRITERS.items():
+            request = _fit(operations, sort, outcomes)
+            if isinstance(writer, Checked):
+                for sent in _asked(request, partial(writer.ask, connection, False), guard):
+                    outcomes.update(sent.outcomes())
+            else:
+                outcomes.update(writer.carry_out(connection, request, guard))
     except LockLost as lost:
         return [outcomes.get(id(operation), lost) for operation in operations]
     return [outcomes.get(id(operation)) for operation in operations]
@@ -167,10 +171,6 @@ def _alter(
     return {ref: answers[resource] for ref, resource in asked.items()}
 
 
-_CONFIGURED = {"Topic": ConfigResource.Type.TOPIC, "ConsumerGroup": ConfigResource.Type.GROUP}
-"""What Kafka calls the configs of each kind."""
-
-
 def _alteration(operation: AlterConfigs) -> ConfigResource:
     entries = [
         ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
@@ -179,7 +179,9 @@ def _alteration(operation: AlterConfigs) -> ConfigResource:
     entries += [
         ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE) for name in operation.unset
     ]
-    return ConfigResource(_CONFIGURED[operation.ref.kind], operation.ref.name, incremental_configs=entries)
+    return ConfigResource(
+        KINDS[operation.ref.kind].config_resource, operation.ref.name, incremental_configs=entries
+    )
 
 
 def _add_partitions(
@@ -197,15 +199,6 @@ def _new_partitions(operation: AddPartitions) -> NewPartitions:
         return NewPartitions(operation.ref.name, operation.total)
     placed = [list(replicas) for replicas in operation.assignment]
     return NewPartitions(operation.ref.name, operation.total, replica_assignment=placed)
-
-
-_REQUESTS: Mapping[
-    type[Operation], Callable[[Connection, bool, Sequence[Any]], Mapping[ResourceRef, Future[Any]]]
-] = {
-    CreateTopic: _create,
-    AlterConfigs: _alter,
-    AddPartitions: _add_partitions,
-}
 
 
 def _outcome(answer: Future[Any] | ClusterError) -> Outcome:
@@ -288,13 +281,39 @@ def _reset_offsets(
     return reset_offsets(connection, resets, guard)
 
 
-_UNCHECKED: Mapping[type[Operation], Callable[[Connection, Sequence[Any], Guard], Mapping[int, Outcome]]] = {
-    CommitInitialOffsets: _commit_initial_offsets,
-    ResetOffsets: _reset_offsets,
-    DeleteGroup: _delete_groups,
-    DeleteTopic: _delete,
+class Checked(NamedTuple):
+    """Carries out operations of one type with one request, which brokers can check beforehand.
+
+    Attributes:
+        ask: Sends it, given whether it is only to be checked.
+    """
+
+    ask: Callable[[Connection, bool, Sequence[Any]], Mapping[ResourceRef, Future[Any]]]
+
+
+class Unchecked(NamedTuple):
+    """Carries out operations of one type that brokers cannot check without doing so.
+
+    Attributes:
+        carry_out: Sends them, and returns the outcome of each by its `id`.
+    """
+
+    carry_out: Callable[[Connection, Sequence[Any], Guard], Mapping[int, Outcome]]
+
+
+WRITERS: dict[type[Operation], Checked | Unchecked] = {
+    CreateTopic: Checked(_create),
+    AlterConfigs: Checked(_alter),
+    AddPartitions: Checked(_add_partitions),
+    CommitInitialOffsets: Unchecked(_commit_initial_offsets),
+    ResetOffsets: Unchecked(_reset_offsets),
+    DeleteGroup: Unchecked(_delete_groups),
+    DeleteTopic: Unchecked(_delete),
 }
-"""What brokers cannot check without carrying it out."""
+"""What carries out each operation, in the order in which the requests are sent.
+
+A `Reassign` is not over with a request: see `kafkaform.cluster.kafka.reassigner`.
+"""
 
 
 DELETE_TIMEOUT_S = 30.0

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.testing.replicas import Move
     from kafkaform.core.groups import TopicPartition
     from kafkaform.core.layout import Broker, Replicas
+    from kafkaform.core.model import ResourceRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,7 @@ class Contents:
         steps: How many steps it takes to fill a new replica.
         led: Who leads partitions that kept their leader when the order of their replicas changed.
         rates: The dynamic configs of brokers, by id.
+        others: The resources of every other kind, as its reader and its effects keep them.
     """
 
     topics: dict[str, Topic] = field(default_factory=dict)
@@ -154,6 +156,7 @@ class Contents:
     steps: int = 0
     led: dict[TopicPartition, int] = field(default_factory=dict)
     rates: dict[int, dict[str, str]] = field(default_factory=dict)
+    others: dict[ResourceRef, object] = field(default_factory=dict)
 
     def copy(self) -> Contents:
         """A copy that later changes do not reach."""
@@ -164,6 +167,7 @@ class Contents:
             logs=dict(self.logs),
             moves=dict(self.moves),
             led=dict(self.led),
+            others=dict(self.others),
         )
 
     def put_topic(self, name: str, topic: Topic | None) -> None:

@@ -14,6 +14,7 @@ from kafkaform.cluster.testing.contents import Contents, Log
 from kafkaform.cluster.testing.coordinator import NO_GROUP
 from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.lock import Holder, acquired, lost
+from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -63,8 +64,8 @@ class MemoryLock:
 
 def denial(ref: ResourceRef) -> PermissionDenied:
     """What an account is told that lacks a right on a resource."""
-    kind = "Group" if ref.kind == "ConsumerGroup" else ref.kind
-    return PermissionDenied(f"this account is not authorised: {kind} authorization failed.")
+    noun = KINDS[ref.kind].noun.capitalize() if ref.kind in KINDS else ref.kind
+    return PermissionDenied(f"this account is not authorised: {noun} authorization failed.")
 
 
 @dataclass(slots=True)

@@ -7,19 +7,18 @@ can make it lag, hide, deny and fail (see `Levers`), and sees in `executed` what
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from kafkaform.cluster.protocol import none_besides, refuse_moves, repeated
 from kafkaform.cluster.record_topic import TOPIC, creation
 from kafkaform.cluster.testing import controller, coordinator
 from kafkaform.cluster.testing.contents import health_of
-from kafkaform.cluster.testing.coordinator import NO_GROUP, GroupRecord
 from kafkaform.cluster.testing.faults import denial
+from kafkaform.cluster.testing.registry import EFFECTS, READERS, World
 from kafkaform.cluster.testing.replicas import MovingReplicas
-from kafkaform.core import kafka_configs
 from kafkaform.core.errors import ClusterError, LockLost
-from kafkaform.core.groups import GroupReading, observed_state
+from kafkaform.core.groups import GroupReading
 from kafkaform.core.layout import Broker
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import (
@@ -29,17 +28,9 @@ from kafkaform.core.model import (
     Observed,
     ResourceRef,
 )
-from kafkaform.core.operations import (
-    AddPartitions,
-    AlterConfigs,
-    CommitInitialOffsets,
-    CreateTopic,
-    DeleteGroup,
-    DeleteTopic,
-    Operation,
-    ResetOffsets,
-)
-from kafkaform.resources.topic.placement import TopicLive
+from kafkaform.resources import KINDS
+from kafkaform.resources.consumer_group import is_group
+from kafkaform.resources.topic import TopicKind, is_topic
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -51,39 +42,15 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from kafkaform.cluster.testing.contents import Contents
-    from kafkaform.cluster.testing.controller import Topic
+    from kafkaform.cluster.testing.registry import Accepted, Effect
     from kafkaform.core.groups import LogSpan, TopicPartition
     from kafkaform.core.health import Health
     from kafkaform.core.lock import Guard, Holder
+    from kafkaform.core.operations import Operation
     from kafkaform.core.progress import Progress
 
 
-_TOPIC, _GROUP = "Topic", "ConsumerGroup"
 _BROKERS = (Broker(1, "rack-1"), Broker(2, "rack-2"), Broker(3, "rack-3"))
-_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-_VALIDATED: tuple[type[Operation], ...] = (CreateTopic, AlterConfigs, AddPartitions)
-_ALONE: tuple[type[Operation], ...] = (CommitInitialOffsets, ResetOffsets, DeleteGroup)
-"""What takes a request of its own, to the coordinator of the group."""
-_EXECUTED: tuple[type[Operation], ...] = (*_VALIDATED, *_ALONE, DeleteTopic)
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """What an accepted operation makes of one resource.
-
-    Attributes:
-        operation: The operation.
-        name: The resource.
-        after: What becomes of it.
-        records: How many records a controller writes for it.
-        problem: What of it is refused, if not all is done.
-    """
-
-    operation: Operation
-    name: str
-    after: Topic | GroupRecord | None
-    records: int
-    problem: ClusterError | None = None
 
 
 class MemoryCluster(MovingReplicas):
@@ -111,8 +78,8 @@ class MemoryCluster(MovingReplicas):
         self.executed: list[Operation] = []
         self._audit: list[str] = []
         self._cluster_id = cluster_id
-        self._defaults = {**kafka_configs.cluster_defaults({}), **(defaults or {})}
-        self._group_defaults = {name: key.default for name, key in kafka_configs.group_configs().items()}
+        self._defaults = {name: dict(kind.inherited({})) for name, kind in KINDS.items()}
+        self._defaults[TopicKind.name].update(defaults or {})
         self._now_ms = now_ms
         self._made = 1  # Kafka keeps the first two ids for itself
 
@@ -126,7 +93,7 @@ class MemoryCluster(MovingReplicas):
 
     def facts(self) -> Facts:
         """See `Cluster.facts`."""
-        defaults = {_TOPIC: dict(self._defaults), _GROUP: dict(self._group_defaults)}
+        defaults = {kind: dict(of_kind) for kind, of_kind in self._defaults.items()}
         return Facts(self._cluster_id, self._alive, defaults)
 
     def observe(
@@ -137,13 +104,14 @@ class MemoryCluster(MovingReplicas):
         kinds: Collection[str] = (),
     ) -> Observation:
         """See `Cluster.observe`."""
-        contents = self._seen()
+        world = self._world(self._seen())
         asked = {*kinds, *(ref.kind for ref in refs)}
-        named = {_TOPIC: contents.topics.keys(), _GROUP: contents.groups.keys()}
-        there = {ResourceRef(kind, name) for kind in asked & named.keys() for name in named[kind]}
+        there = {ResourceRef(kind, name) for kind in asked for name in READERS[kind].names(world.contents)}
         inventory = frozenset(there - self._hidden)
         resources = {
-            ref: self._observed(ref, contents) for ref in sorted(inventory) if ref in refs or also(ref)
+            ref: READERS[ref.kind].observed(ref, world)
+            for ref in sorted(inventory)
+            if ref in refs or also(ref)
         }
         invisible = {ref: denial(ref).message for ref in self._hidden & set(refs)}
         return Observation(resources, inventory, invisible)
@@ -156,7 +124,7 @@ class MemoryCluster(MovingReplicas):
 
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
         """See `Cluster.sizes`."""
-        return {one.ref: self._sizes.get(one.ref, 0) for one in resources if one.ref.kind == _TOPIC}
+        return {one.ref: self._sizes.get(one.ref, 0) for one in resources if is_topic(one.ref)}
 
     def partition_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """See `Cluster.partition_sizes`; the bytes of a topic are spread evenly over its partitions."""
@@ -166,7 +134,7 @@ class MemoryCluster(MovingReplicas):
 
     def groups(self, names: Collection[str] | None = None) -> GroupReading:
         """See `Cluster.groups`."""
-        hidden = {ref.name: denial(ref).message for ref in self._hidden if ref.kind == _GROUP}
+        hidden = {ref.name: denial(ref).message for ref in self._hidden if is_group(ref)}
         contents = self._contents
         found = {
             name: group
@@ -196,49 +164,35 @@ class MemoryCluster(MovingReplicas):
         """See `Cluster.health`."""
         contents = self._contents
         topics = {name: topic for name, topic in sorted(contents.topics.items()) if self._sees(name)}
+        least_in_sync = self._defaults[TopicKind.name]["min.insync.replicas"]
         least = {
-            name: int(topic.configs.get("min.insync.replicas") or self._defaults["min.insync.replicas"] or 1)
+            name: int(topic.configs.get("min.insync.replicas") or least_in_sync or 1)
             for name, topic in topics.items()
         }
         partitions = tuple(state for name in topics for state in contents.states(name))
         moving = {p: tuple(sorted(move.reassignment.adding)) for p, move in contents.moves.items()}
         return health_of(self._cluster_id, partitions, self._alive, least, moving)
 
-    def _observed(self, ref: ResourceRef, contents: Contents) -> Observed:
-        if ref.kind == _GROUP:
-            record = contents.groups[ref.name]
-            group = coordinator.described(ref.name, record) if record.known else None
-            effective = _prefixed({**self._group_defaults, **record.configs})
-            return Observed(ref, None, observed_state(group, record.configs), effective, live=group)
-        topic = contents.topics[ref.name]
-        own, inherited = _prefixed(topic.configs), _prefixed(self._defaults)
-        targets = {p: move.reassignment.target for p, move in contents.moves.items() if p[0] == ref.name}
-        replicas = tuple(targets.get((ref.name, n), shown) for n, shown in enumerate(topic.replicas))
-        fewest, most = min(map(len, replicas)), max(map(len, replicas))
-        counts = {
-            "partitions": len(replicas),
-            "replicationFactor": fewest if fewest == most else f"{fewest}-{most}",
-        }
-        return Observed(
-            ref,
-            topic.uid,
-            {**counts, **own},
-            {**inherited, **own},
-            ref.name in _INTERNAL,
-            TopicLive(replicas, frozenset(number for _, number in targets)),
-        )
+    def _world(self, contents: Contents) -> World:
+        brokers = [broker.id for broker in self._brokers]
+        return World(contents, brokers, self._defaults, self._now_ms, self._number, self._sees)
+
+    def _number(self) -> int:
+        self._made += 1
+        return self._made
 
     # --- requests ----------------------------------------------------------------------------------
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         """See `Cluster.validate`; of offsets and deletions, brokers say nothing beforehand."""
-        return self._answer(operations, _VALIDATED, unguarded, carry_out=False)
+        checked = {sort: effect for sort, effect in EFFECTS.items() if effect.checked}
+        return self._answer(operations, checked, unguarded, carry_out=False)
 
     def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
         """See `Cluster.execute`."""
         refuse_moves(operations)
         self._lag_behind(self._contents.copy())
-        return self._answer(operations, _EXECUTED, guard, carry_out=True)
+        return self._answer(operations, EFFECTS, guard, carry_out=True)
 
     def lock(self, holder: Holder, *, timeout_s: float, tell: Progress) -> AbstractContextManager[Guard]:
         """See `Cluster.lock`."""
@@ -251,8 +205,7 @@ class MemoryCluster(MovingReplicas):
             raise denial(TOPIC)
         topics, brokers = self._contents.topics, [broker.id for broker in self._brokers]
         if TOPIC.name not in topics:
-            self._made += 1
-            made = controller.result(topics, creation(len(brokers)), brokers=brokers, number=self._made)
+            made = controller.result(topics, creation(len(brokers)), brokers=brokers, number=self._number())
             self._contents.put_topic(*made)
         self._audit.extend(lines)
 
@@ -268,84 +221,54 @@ class MemoryCluster(MovingReplicas):
     def _answer(
         self,
         operations: Sequence[Operation],
-        sorts: Sequence[type[Operation]],
+        effects: Mapping[type[Operation], Effect],
         guard: Guard,
         *,
         carry_out: bool,
     ) -> list[ClusterError | None]:
         outcomes: dict[int, ClusterError | None] = {}
         try:
-            for sort in sorts:
+            for sort, effect in effects.items():
                 every = [o for o in operations if isinstance(o, sort)]
                 outcomes.update(repeated(every))
                 fit = [o for o in every if id(o) not in outcomes]
-                for request in [[o] for o in fit] if sort in _ALONE else [fit] if fit else []:
+                for request in [[o] for o in fit] if effect.alone else [fit] if fit else []:
                     guard()
-                    outcomes.update(self._request(request, carry_out=carry_out))
+                    outcomes.update(self._request(request, effect, carry_out=carry_out))
         except LockLost as lost:
             return [outcomes.get(id(operation), lost) for operation in operations]
         return [outcomes.get(id(operation)) for operation in operations]
 
-    def _request(self, request: Sequence[Operation], *, carry_out: bool) -> dict[int, ClusterError | None]:
+    def _request(
+        self, request: Sequence[Operation], effect: Effect, *, carry_out: bool
+    ) -> dict[int, ClusterError | None]:
         """One request: every operation in it is judged by what was there before it."""
         outcomes: dict[int, ClusterError | None] = dict.fromkeys(map(id, request))
-        accepted: list[_Step] = []
+        accepted: list[tuple[Operation, Accepted]] = []
+        world = self._world(self._contents)
         for operation in request:
             try:
-                accepted.append(self._step(operation))
+                if operation.ref in self._hidden or self._denied(operation.ref):
+                    raise denial(operation.ref)
+                accepted.append((operation, effect.step(operation, world)))
             except ClusterError as error:
                 outcomes[id(operation)] = error
-        if sum(step.records for step in accepted) > controller.MAX_RECORDS:
+        if sum(step.records for _, step in accepted) > controller.MAX_RECORDS:
             return {id(operation): controller.too_large(operation) for operation in request}
         if carry_out:
-            for step in accepted:
-                failure = self._failure(step.operation.ref)
+            for operation, step in accepted:
+                failure = self._failure(operation.ref)
                 answer = failure.error if failure is not None else step.problem
                 if answer is not None:
-                    outcomes[id(step.operation)] = answer
+                    outcomes[id(operation)] = answer
                 if failure is None or failure.carried_out:
-                    self._put(step)
-                    self.executed.append(step.operation)
+                    step.put(self._contents)
+                    self.executed.append(operation)
         return outcomes
-
-    def _step(self, operation: Operation) -> _Step:
-        if operation.ref in self._hidden or self._denied(operation.ref):
-            raise denial(operation.ref)
-        match operation:
-            case CommitInitialOffsets() | ResetOffsets() | DeleteGroup():
-                return self._group_step(operation)
-            case AlterConfigs(ref=ResourceRef(kind="ConsumerGroup")):
-                return self._group_step(operation)
-            case CreateTopic() | AlterConfigs() | AddPartitions() | DeleteTopic():
-                self._made += isinstance(operation, CreateTopic)
-                topics, brokers = self._contents.topics, [broker.id for broker in self._brokers]
-                name, after = controller.result(topics, operation, brokers=brokers, number=self._made)
-                return _Step(operation, name, after, controller.records(topics.get(name), after))
-            case _:  # neither validated nor executed
-                raise TypeError(operation)
-
-    def _group_step(self, operation: coordinator.GroupOperation) -> _Step:
-        name = operation.ref.name
-        before = self._contents.groups.get(name, NO_GROUP)
-        logs = {
-            topic: [self._contents.log(partition) for partition in self._contents.partitions(topic)]
-            for topic in coordinator.topics_of(operation)
-            if topic in self._contents.topics and self._sees(topic)
-        }
-        after, problem = coordinator.result(before, operation, logs=logs, now_ms=self._now_ms())
-        return _Step(operation, name, after, coordinator.records(before, after), problem)
-
-    def _put(self, step: _Step) -> None:
-        if isinstance(step.after, GroupRecord):
-            self._contents.put_group(step.name, step.after)
-        else:
-            self._contents.put_topic(step.name, step.after)
 
 
 def _narrowed(observed: Observed, fields: Collection[str]) -> Observed:
-    """A topic without the configs that are not among the fields; a group as it is."""
-    if observed.ref.kind != _TOPIC:
-        return observed
+    """A resource without the configs that are not among the fields."""
     state, effective = (
         {
             path: value
@@ -355,7 +278,3 @@ def _narrowed(observed: Observed, fields: Collection[str]) -> Observed:
         for values in (observed.state, observed.effective)
     )
     return replace(observed, state=state, effective=effective)
-
-
-def _prefixed(configs: Mapping[str, str | None]) -> dict[str, str | None]:
-    return {CONFIG_PREFIX + name: value for name, value in configs.items()}

@@ -22,6 +22,7 @@ from kafkaform.core.moves import (
     ThrottledReplicas,
     Throttles,
 )
+from kafkaform.resources.topic import topic_ref
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -194,7 +195,7 @@ class MovingReplicas(Levers):
         return tuple(broker for broker in self._brokers if broker.id not in self._contents.stopped)
 
     def _sees(self, topic: str) -> bool:
-        return ResourceRef("Topic", topic) not in self._hidden
+        return topic_ref(topic) not in self._hidden
 
     def _is_there(self, topic: str) -> bool:
         return topic in self._contents.topics and self._sees(topic)
@@ -202,7 +203,7 @@ class MovingReplicas(Levers):
     def _size(self, partition: TopicPartition) -> int:
         """The bytes of a partition: those of a topic are spread evenly."""
         topic, number = partition
-        size = self._sizes.get(ResourceRef("Topic", topic), 0)
+        size = self._sizes.get(topic_ref(topic), 0)
         share, rest = divmod(size, len(self._contents.topics[topic].replicas))
         return share + (number < rest)
 
@@ -254,7 +255,7 @@ class MovingReplicas(Levers):
         except LockLost as lost:
             return dict.fromkeys(outcomes, lost)
         for partition in outcomes:
-            failure = self._failure(ResourceRef("Topic", partition[0]))
+            failure = self._failure(topic_ref(partition[0]))
             try:
                 if self._denied(CLUSTER):
                     raise denial(CLUSTER)
@@ -269,7 +270,7 @@ class MovingReplicas(Levers):
     def _asked(self, throttles: Throttles, guard: Guard) -> None:
         """What comes before a change of throttles; raises what stops it."""
         guard()
-        refs = [ResourceRef("Topic", name) for name in throttles.replicas] + [CLUSTER] * bool(throttles.rates)
+        refs = [topic_ref(name) for name in throttles.replicas] + [CLUSTER] * bool(throttles.rates)
         for ref in refs:
             if self._denied(ref):
                 raise denial(ref)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.groups import COMMITTED, OFFSETS_PREFIX, Group, partition_of
+from kafkaform.core.groups import COMMITTED, OFFSETS_PREFIX, Group, Position, partition_of
 from kafkaform.core.model import (
     CONFIG_PREFIX,
     Change,
@@ -23,8 +23,8 @@ from kafkaform.core.model import (
     Update,
     risk_of,
 )
-from kafkaform.core.wording import counted
-from kafkaform.resources.base import compared
+from kafkaform.core.wording import command, counted
+from kafkaform.resources.base import NoWayBack, compared, own_configs
 from kafkaform.resources.consumer_group import operations as group_operations
 from kafkaform.resources.consumer_group import risk, spec
 from kafkaform.resources.consumer_group.client import client_keys
@@ -72,6 +72,7 @@ class ConsumerGroupKind:
     endings = "expired or deleted"
     shape: Shape = "box"
     nowhere: Layer = {"topics": []}  # noqa: RUF012 - read-only
+    config_resource = "GROUP"
     hazards = risk.HAZARDS
     prunable = False  # it is somebody's, and costs next to nothing
     placed = False
@@ -243,6 +244,40 @@ class ConsumerGroupKind:
     ) -> tuple[str, tuple[str, ...]] | None:
         """None: values say it."""
         return None
+
+    def undeclarable(self, path: str, _value: FieldValue) -> str | None:
+        """Offsets."""
+        if path.startswith(OFFSETS_PREFIX):
+            return "what a group has committed is nothing that a manifest says"
+        return None
+
+    def no_way_back(self, ref: ResourceRef, field: FieldChange, _declared: State | None) -> NoWayBack | None:
+        """Offsets, which `kafkaform reset` sets."""
+        if not field.path.startswith(OFFSETS_PREFIX):
+            return None
+        partition = partition_of(field.path)
+        if partition is None or field.before is None:
+            return NoWayBack("no manifest takes a committed offset back, and neither does kafkaform reset")
+        topic, number = partition
+        options = ("--topic", f"{topic}:{number}", "--to", str(field.before))
+        return NoWayBack(f"no manifest holds it: {command('reset', ref.name, options=options)} goes back")
+
+    def restored(self, ref: ResourceRef, state: State) -> Observed:
+        """Without its offsets; the topics that it had some in are those that it reads."""
+        partitions = [partition for path in state if (partition := partition_of(path)) is not None]
+        group = Group(ref.name, "", "", positions=tuple(Position(*partition, 0) for partition in partitions))
+        own = {path: value for path, value in state.items() if not path.startswith(OFFSETS_PREFIX)}
+        return Observed(ref, None, own, own_configs(own), live=group)
+
+    def not_restored(self, state: State, record: str) -> str | None:
+        """Its offsets."""
+        offsets = sum(partition_of(path) is not None for path in state)
+        if not offsets:
+            return None
+        return (
+            f"a manifest does not bring back its {counted(offsets, 'committed offset')}: "
+            f"they are in {record}, for kafkaform reset"
+        )
 
 
 def _obstacle_to_offsets(paths: list[str], group: Group) -> tuple[str, str | None] | None:

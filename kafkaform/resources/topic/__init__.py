@@ -21,12 +21,11 @@ from kafkaform.core.model import (
     Intent,
     Observed,
     ResourceRef,
-    Risk,
     RiskAssessment,
     State,
     Update,
 )
-from kafkaform.resources.base import Binding, FieldOutcome, compared
+from kafkaform.resources.base import Binding, FieldOutcome, NoWayBack, compared, own_configs
 from kafkaform.resources.topic import operations as topic_operations
 from kafkaform.resources.topic import placement, replication, risk, spec
 from kafkaform.resources.topic.operations import PLACEMENT
@@ -64,6 +63,7 @@ class TopicKind:
     endings = "deleted"
     shape: Shape = "cylinder"
     nowhere: Layer = {"partitions": 0, "replicationFactor": 0}  # noqa: RUF012 - read-only
+    config_resource = "TOPIC"
     hazards = risk.HAZARDS
     prunable = True
     placed = True
@@ -157,14 +157,8 @@ class TopicKind:
         return SAFE
 
     def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
-        """Deleting a topic destroys all of its records."""
-        judgement = RiskAssessment(
-            Risk.DESTRUCTIVE,
-            "delete",
-            f"all records in the {state.get('partitions')} partitions of {ref.name} are destroyed",
-            "stop its producers and consumers first, and copy what is still needed",
-        )
-        return risk.sized(judgement, ref, facts)
+        """See `kafkaform.resources.topic.risk`."""
+        return risk.judge_delete(ref, state, facts)
 
     def binding(self, change: Change, field: FieldChange | None) -> Binding | None:
         """The id of a topic that is deleted, or the value in force that a change takes away."""
@@ -253,3 +247,33 @@ class TopicKind:
         if path != PLACEMENT or after is None:
             return None
         return placement.placed(str(after)) if before is None else placement.moved(str(before), str(after))
+
+    def undeclarable(self, path: str, value: FieldValue) -> str | None:
+        """Where replicas are, and counts in which partitions differ."""
+        if path == PLACEMENT:
+            return "write the live replicas, which kafkaform plan --verbose shows, by hand, or leave them"
+        if path in self.counts and not isinstance(value, int):
+            return f"it is {value} by now, from one partition to the next, and a manifest says one number"
+        return None
+
+    def no_way_back(self, _ref: ResourceRef, field: FieldChange, declared: State | None) -> NoWayBack | None:
+        """Partitions stay, and replicas follow from other fields unless a manifest lists them."""
+        if field.path == "partitions":
+            return NoWayBack(
+                f"Kafka takes no partition away ({field.before} → {field.after}); "
+                "a new topic with fewer is the only way back"
+            )
+        if field.path != PLACEMENT:
+            return None
+        if PLACEMENT in (declared or {}):
+            return NoWayBack("write the earlier replicas into the manifest by hand")
+        reason = "replicas go where they are balanced, and not back to where they were"
+        return NoWayBack(reason, is_needless=True)
+
+    def restored(self, ref: ResourceRef, state: State) -> Observed:
+        """See `Kind.restored`."""
+        return Observed(ref, None, state, own_configs(state))
+
+    def not_restored(self, _state: State, _record: str) -> str | None:
+        """Its records."""
+        return "its records are gone for good: what comes back is an empty topic"

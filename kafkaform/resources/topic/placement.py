@@ -123,7 +123,7 @@ def judge(path: str, context: UpdateContext) -> RiskAssessment:
         if not changes.reordered:
             return SAFE
         told = counted(len(changes.reordered), "partition")
-        return RiskAssessment(reason=f"another preferred leader in {told}; nothing is copied")
+        return RiskAssessment(reason=f"a different preferred leader in {told}; nothing is copied")
     parts = []
     if changes.added:
         parts.append(str(copied(context.ref.name, before, after, context.facts)))

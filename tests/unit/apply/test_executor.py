@@ -49,7 +49,7 @@ from kafkaform.core.operations import (
     Operation,
     Reassign,
 )
-from tests.support.move_scenes import MemoryLedger
+from tests.support.move_scenes import MemoryThrottleJournal
 from tests.support.move_scenes import Notes as MoveNotes
 from tests.support.scenes import (
     DAY,
@@ -950,14 +950,16 @@ def placement_of(plan: Plan) -> Assignment:
 def test_throttles_that_a_dead_apply_left_are_taken_off_by_any_other(
     memory: MemoryCluster, time: FakeClock
 ) -> None:
-    ledger = MemoryLedger()
+    throttle_journal = MemoryThrottleJournal()
     left = Throttles({1: Rates(1000, 1000)})
-    ledger.announce(left)
+    throttle_journal.announce(left)
     memory.set_throttles(left)
-    ledger.run = 2
-    assert apply(plan_for(memory, declared("a")), memory, clock=time.clock, ledger=ledger).complete
+    throttle_journal.run = 2
+    assert apply(
+        plan_for(memory, declared("a")), memory, clock=time.clock, throttle_journal=throttle_journal
+    ).complete
     assert not memory.throttles(())
-    assert ledger.gone == ["1.0"]
+    assert throttle_journal.gone == ["1.0"]
 
 
 class AskedForThrottles(Watched):
@@ -974,11 +976,11 @@ class AskedForThrottles(Watched):
 def test_an_apply_that_ends_early_takes_off_nothing(memory: MemoryCluster, time: FakeClock, end: str) -> None:
     for name in ("a", "b"):
         made(memory, name)
-    ledger, stop, notes = MemoryLedger(), Event(), MoveNotes()
+    throttle_journal, stop, notes = MemoryThrottleJournal(), Event(), MoveNotes()
     left = Throttles({1: Rates(1000, 1000)})
-    ledger.announce(left)
+    throttle_journal.announce(left)
     memory.set_throttles(left)
-    ledger.run = 2
+    throttle_journal.run = 2
     plan = plan_for(memory, declared("a", retention_ms=WEEK), declared("b", 6))
     watched = AskedForThrottles(memory)
 
@@ -989,7 +991,15 @@ def test_an_apply_that_ends_early_takes_off_nothing(memory: MemoryCluster, time:
         memory.fail_next(Unreachable("nobody answers"), topic("a"))
     watched.after = {"stopped": lambda _: stop.set(), "Ctrl-C": interrupt}.get(end)
     guard = Taken(1 if end == "lock lost" else 2)
-    report = apply(plan, watched, clock=time.clock, stop=stop, observer=notes, guard=guard, ledger=ledger)
+    report = apply(
+        plan,
+        watched,
+        clock=time.clock,
+        stop=stop,
+        observer=notes,
+        guard=guard,
+        throttle_journal=throttle_journal,
+    )
     assert report.interrupted == (end in {"stopped", "Ctrl-C"})
     assert not report.complete
     assert watched.asked == 0
@@ -1001,7 +1011,9 @@ def test_without_a_record_throttles_are_not_asked_for(memory: MemoryCluster, tim
     watched = AskedForThrottles(memory)
     assert carry_out(plan_for(memory, declared("a")), watched, time).complete
     assert watched.asked == 0
-    assert apply(plan_for(memory, declared("b")), watched, clock=time.clock, ledger=MemoryLedger()).complete
+    assert apply(
+        plan_for(memory, declared("b")), watched, clock=time.clock, throttle_journal=MemoryThrottleJournal()
+    ).complete
     assert watched.asked == 1
 
 
@@ -1015,17 +1027,21 @@ def test_throttles_that_cannot_be_asked_for_at_the_end_are_told(
 
     notes = MoveNotes()
     plan = plan_for(memory, declared("a"))
-    report = apply(plan, Unasked(memory), clock=time.clock, observer=notes, ledger=MemoryLedger())
+    report = apply(
+        plan, Unasked(memory), clock=time.clock, observer=notes, throttle_journal=MemoryThrottleJournal()
+    )
     assert report.complete
     assert notes.lines == ["whether an earlier apply left throttles is not known: nobody there"]
 
 
 def test_without_throttles_the_record_is_not_read(memory: MemoryCluster, time: FakeClock) -> None:
-    class Unread(MemoryLedger):
+    class Unread(MemoryThrottleJournal):
         def left(self) -> Sequence[Announcement]:
             raise AssertionError
 
-    assert apply(plan_for(memory, declared("a")), memory, clock=time.clock, ledger=Unread()).complete
+    assert apply(
+        plan_for(memory, declared("a")), memory, clock=time.clock, throttle_journal=Unread()
+    ).complete
 
 
 # --- progress --------------------------------------------------------------------------------------
@@ -1205,7 +1221,7 @@ def test_every_resource_is_as_planned_or_as_before_or_said_to_be_half_done(
     started = len(memory.executed)
     memory.lag(lag)
     memory.pace(2)
-    ledger = MemoryLedger()
+    throttle_journal = MemoryThrottleJournal()
     watched = Failing(memory, failing)
 
     taken = Taken(proofs)
@@ -1216,7 +1232,7 @@ def test_every_resource_is_as_planned_or_as_before_or_said_to_be_half_done(
 
     watched.after = lambda _: stop.set() if len(watched.requests) - 1 == stop_after else None
 
-    report = apply(plan, watched, clock=time.clock, stop=stop, guard=guard, ledger=ledger)
+    report = apply(plan, watched, clock=time.clock, stop=stop, guard=guard, throttle_journal=throttle_journal)
 
     memory.lag(0)
     for _ in range(lag):
@@ -1232,8 +1248,8 @@ def test_every_resource_is_as_planned_or_as_before_or_said_to_be_half_done(
     for ref in set(map(topic, NAMES)) - {one.planned.ref for one in report.results}:
         assert after.get(ref) == before.get(ref)
 
-    ledger.run = 2
-    finished = apply(plan, memory, clock=time.clock, ledger=ledger)
+    throttle_journal.run = 2
+    finished = apply(plan, memory, clock=time.clock, throttle_journal=throttle_journal)
     assert not memory.throttles(NAMES)
     for one in finished.results:
         if one.planned.status is Status.PLANNED:

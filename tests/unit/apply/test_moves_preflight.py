@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.apply.moves.batch_run import STALL_S, StallWatch, reason
-from kafkaform.apply.moves.waiting import ailing, told, too_few_in_sync
+from kafkaform.apply.moves.batch_run import STALL_S, StallDetector, reason
+from kafkaform.apply.moves.waiting import problems, too_few_in_sync, unhealthy
 from kafkaform.core.layout import Broker, Layout, PartitionState, Reassignment, Replicas
 from tests.unit.apply.test_moves_batches import move
 
@@ -41,19 +41,19 @@ def test_replicas_out_of_sync(
     found = layout((have, isr))
     if moving is not None:
         found = replace(found, reassigning={("a", 0): moving})
-    assert ailing(found, {("a", 0): target} if target else {}) == ([("a", 0)] if ails else [])
+    assert unhealthy(found, {("a", 0): target} if target else {}) == ([("a", 0)] if ails else [])
 
 
 def test_a_partition_without_a_leader_ails_whatever_is_to_become_of_it() -> None:
     found = layout(((1, 2), ()), leader=None)
-    assert ailing(found, {("a", 0): (3,)}) == [("a", 0)]
-    assert told(found, [("a", 0)]) == "a-0 without a leader"
+    assert unhealthy(found, {("a", 0): (3,)}) == [("a", 0)]
+    assert problems(found, [("a", 0)]) == "a-0 without a leader"
 
 
 def test_few_of_many_are_named() -> None:
     found = layout(*([((1, 2), (1,))] * 9))
-    sick = ailing(found, {})
-    assert told(found, sick) == "a-0, a-1, a-2, a-3, a-4 and 4 more not in sync on broker 2"
+    sick = unhealthy(found, {})
+    assert problems(found, sick) == "a-0, a-1, a-2, a-3, a-4 and 4 more not in sync on broker 2"
 
 
 def test_acks_all_needs_replicas_that_stay() -> None:
@@ -86,7 +86,7 @@ def test_the_reason_of_a_stall() -> None:
 
 
 def test_writes_that_keep_up_with_the_throttle_are_a_stall() -> None:
-    watch, found = StallWatch(0), layout(((1, 2), (1,)))
+    watch, found = StallDetector(0), layout(((1, 2), (1,)))
     for second in range(int(STALL_S) + 1):
         sizes = {("a", 0, 1): 100 + second, ("a", 0, 2): second}
         watch.look(second, [ONE], found, sizes, 1_000_000)
@@ -97,7 +97,7 @@ def test_writes_that_keep_up_with_the_throttle_are_a_stall() -> None:
 
 
 def test_a_slow_copy_is_no_stall() -> None:
-    watch, found = StallWatch(0), layout(((1, 2), (1,)))
+    watch, found = StallDetector(0), layout(((1, 2), (1,)))
     for second in range(0, 1000, 30):
         watch.look(second, [ONE], found, {("a", 0, 1): 10_000, ("a", 0, 2): second}, 1000)
         assert watch.reason == ""
@@ -105,7 +105,7 @@ def test_a_slow_copy_is_no_stall() -> None:
 
 def test_a_replica_that_gets_in_sync_is_no_stall() -> None:
     two = move(0, (1,), (1, 2, 3), 100)
-    watch = StallWatch(0)
+    watch = StallDetector(0)
     watch.look(0, [two], layout(((1, 2, 3), (1,))), {}, None)
     watch.look(STALL_S, [two], layout(((1, 2, 3), (1, 2))), {}, None)
     watch.look(STALL_S + 59, [two], layout(((1, 2, 3), (1, 2)), brokers=(1, 2)), {}, None)
@@ -115,7 +115,7 @@ def test_a_replica_that_gets_in_sync_is_no_stall() -> None:
 
 
 def test_a_topic_that_is_gone_is_no_accident() -> None:
-    watch = StallWatch(0)
+    watch = StallDetector(0)
     watch.look(0, [ONE], Layout((), {}), {}, None)
     watch.look(STALL_S, [ONE], Layout((Broker(1), Broker(2)), {}), {}, None)
     assert watch.reason == ""

@@ -9,7 +9,7 @@ import pytest
 
 from kafkaform.apply.moves.batch_run import STALL_S
 from kafkaform.apply.moves.context import PATIENCE_S
-from kafkaform.apply.moves.reassignment import MoveReport
+from kafkaform.apply.moves.reassignment import ReassignmentReport
 from kafkaform.apply.moves.throttle_journal import Announcement
 from kafkaform.apply.moves.waiting import HEALTH_WAIT_S
 from kafkaform.cluster.testing.memory import MemoryCluster
@@ -25,9 +25,9 @@ from kafkaform.core.errors import (
 )
 from kafkaform.core.groups import TopicPartition
 from kafkaform.core.layout import Assignment, Layout, Replicas
-from kafkaform.core.lock import Guard, lost
+from kafkaform.core.lock import Guard, lost, unguarded
 from kafkaform.core.moves import MoveOptions, MoveProgress, Rates, ThrottledReplicas, Throttles, WhenBusy
-from tests.support.move_scenes import MB, Crew, MemoryLedger, laid_out, now_on, three_racks, work
+from tests.support.move_scenes import MB, Crew, MemoryThrottleJournal, laid_out, now_on, three_racks, work
 from tests.support.scenes import Watched, topic
 
 SINGLE: Assignment = ((1,), (2,), (3,))
@@ -46,7 +46,7 @@ def memory() -> MemoryCluster:
     return cluster
 
 
-def failure(report: MoveReport, name: str = "a") -> ClusterError:
+def failure(report: ReassignmentReport, name: str = "a") -> ClusterError:
     found = report.outcomes[topic(name)]
     assert found is not None
     return found
@@ -112,9 +112,9 @@ def test_replicas_are_added_under_a_throttle_that_is_off_afterwards(memory: Memo
     rates = dict.fromkeys((1, 2, 3), Rates(MB, MB))
     assert during == [Throttles(rates, {"a": ThrottledReplicas(leaders, followers)})]
     assert not memory.throttles(["a"])
-    assert isinstance(crew.ledger, MemoryLedger)
-    assert [one.throttles for one in crew.ledger.announced.values()] == during
-    assert crew.ledger.gone == list(crew.ledger.announced)
+    assert isinstance(crew.throttle_journal, MemoryThrottleJournal)
+    assert [one.throttles for one in crew.throttle_journal.announced.values()] == during
+    assert crew.throttle_journal.gone == list(crew.throttle_journal.announced)
 
 
 def test_progress_is_told_in_partitions_and_bytes(memory: MemoryCluster) -> None:
@@ -145,15 +145,15 @@ def test_a_decrease_needs_no_throttle_and_no_record(memory: MemoryCluster) -> No
     assert crew.move(work("b", TRIPLE, ((1, 2), (2, 3), (3, 1)))).outcomes == {B: None}
     assert now_on(memory, "b") == ((1, 2), (2, 3), (3, 1))
     assert not any(during)
-    assert isinstance(crew.ledger, MemoryLedger)
-    assert crew.ledger.announced == {}
+    assert isinstance(crew.throttle_journal, MemoryThrottleJournal)
+    assert crew.throttle_journal.announced == {}
 
 
 def test_without_a_limit_nothing_is_throttled(memory: MemoryCluster) -> None:
     crew = Crew(memory, MoveOptions(throttle=None))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert isinstance(crew.ledger, MemoryLedger)
-    assert crew.ledger.announced == {}
+    assert isinstance(crew.throttle_journal, MemoryThrottleJournal)
+    assert crew.throttle_journal.announced == {}
 
 
 def test_a_batch_begins_once_the_one_before_is_in_sync(memory: MemoryCluster) -> None:
@@ -283,7 +283,7 @@ def test_a_timeout_ends_it(memory: MemoryCluster) -> None:
 
 
 def test_what_is_taken_back_has_its_old_order_again(memory: MemoryCluster) -> None:
-    """Kafka itself would leave 2:1, with another preferred leader."""
+    """Kafka itself would leave 2:1, with a different preferred leader."""
     laid_out(memory, "b", ((1, 2),))
     crew = Crew(memory)
     crew.notes.on_progress = at(2, crew.stop.set)
@@ -296,8 +296,8 @@ def test_after_the_lock_is_lost_nothing_more_is_sent(memory: MemoryCluster) -> N
     killed(memory, crew)
     assert sorted(memory.layout().reassigning or {}) == [("a", 0), ("a", 1), ("a", 2)]
     assert memory.throttles(["a"]).rates == dict.fromkeys((1, 2, 3), Rates(MB, MB))
-    assert isinstance(crew.ledger, MemoryLedger)
-    assert crew.ledger.gone == []
+    assert isinstance(crew.throttle_journal, MemoryThrottleJournal)
+    assert crew.throttle_journal.gone == []
 
 
 def test_once_the_lock_is_lost_it_is_not_asked_for_again_to_clean_up(memory: MemoryCluster) -> None:
@@ -332,28 +332,99 @@ def test_a_lost_lock_says_what_goes_on(memory: MemoryCluster) -> None:
     assert f"{told}; the next apply takes them off" in crew.notes.lines
 
 
+@pytest.mark.parametrize("end", ["stopped", "timeout"])
+def test_a_lock_that_is_lost_when_it_should_be_taken_back(memory: MemoryCluster, end: str) -> None:
+    """What was to end it took nothing back: the report must not say that it did."""
+    requests = [0]
+
+    def guard() -> None:
+        requests[0] += 1
+        if requests[0] > 2:  # the throttles and the first batch
+            raise lost("bob has it")
+
+    memory.pace(10_000)
+    crew = Crew(memory, MoveOptions(throttle=MB, timeout_s=90 if end == "timeout" else None), guard=guard)
+    if end == "stopped":
+        crew.notes.on_progress = at(2, crew.stop.set)
+    report = crew.move(work("a", SINGLE, TRIPLE))
+    error = failure(report)
+    assert report.interrupted == (end == "stopped")
+    assert isinstance(error, LockLost)
+    assert error.in_part
+    assert "0 of 3 partitions in place; what is being moved goes on" in error.message
+    assert requests == [3]
+    assert sorted(memory.layout().reassigning or {}) == [("a", 0), ("a", 1), ("a", 2)]
+
+
+def test_a_lock_that_is_lost_over_one_batch_does_not_begin_the_next(memory: MemoryCluster) -> None:
+    requests = [0]
+
+    def guard() -> None:
+        requests[0] += 1
+        if requests[0] > 2:
+            raise lost("bob has it")
+
+    crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1), guard=guard)
+    error = failure(crew.move(work("a", SINGLE, TRIPLE)))
+    assert isinstance(error, LockLost)
+    assert "1 of 3 partitions in place" in error.message
+    assert requests == [3]
+
+
+def test_what_cannot_be_taken_back_may_be_there_in_part(memory: MemoryCluster) -> None:
+    class Deaf(Watched):
+        def reassign(
+            self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
+        ) -> Mapping[TopicPartition, ClusterError | None]:
+            if None in targets.values():
+                raise Unreachable("nobody answers")
+            return super().reassign(targets, guard)
+
+    memory.pace(10_000)
+    crew = Crew(Deaf(memory))
+    crew.notes.on_progress = at(2, crew.stop.set)
+    error = failure(crew.move(work("a", SINGLE, TRIPLE)))
+    assert str(error) == "stopped; 0 of 3 partitions in place"
+    assert error.in_part
+    assert "what is being moved could not be taken back, and may go on: nobody answers" in crew.notes.lines
+
+
+def test_a_lock_that_is_lost_once_all_is_in_place_is_told(memory: MemoryCluster) -> None:
+    requests = [0]
+
+    def guard() -> None:
+        requests[0] += 1
+        if requests[0] > 2:
+            raise lost("bob has it")
+
+    crew = Crew(memory, guard=guard)
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    told = "all replicas are in place; what follows was given up: this apply lost the lock"
+    assert any(line.startswith(told) for line in crew.notes.lines)
+
+
 # --- what a dead apply has left --------------------------------------------------------------------
 
 
 def test_what_a_dead_apply_began_is_joined_and_its_throttles_are_taken_over(memory: MemoryCluster) -> None:
-    ledger = MemoryLedger()
-    killed(memory, Crew(memory, ledger=ledger))
-    ledger.run, watched, during = 2, Requests(memory), []
-    crew = Crew(watched, MoveOptions(throttle=2 * MB), ledger)
+    throttle_journal = MemoryThrottleJournal()
+    killed(memory, Crew(memory, throttle_journal=throttle_journal))
+    throttle_journal.run, watched, during = 2, Requests(memory), []
+    crew = Crew(watched, MoveOptions(throttle=2 * MB), throttle_journal)
     crew.notes.on_progress = at(2, lambda: during.append(memory.throttles(["a"]).rates))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert watched.reassigned == []
     assert "going on with what is running already: 3 partitions" in crew.notes.lines
     assert during == [dict.fromkeys((1, 2, 3), Rates(2 * MB, 2 * MB))]
     assert not memory.throttles(["a"])
-    assert sorted(ledger.gone) == sorted(ledger.announced)
+    assert sorted(throttle_journal.gone) == sorted(throttle_journal.announced)
 
 
 def test_a_stop_takes_back_what_a_dead_apply_began(memory: MemoryCluster) -> None:
-    ledger = MemoryLedger()
-    killed(memory, Crew(memory, ledger=ledger))
-    ledger.run = 2
-    crew = Crew(memory, ledger=ledger)
+    throttle_journal = MemoryThrottleJournal()
+    killed(memory, Crew(memory, throttle_journal=throttle_journal))
+    throttle_journal.run = 2
+    crew = Crew(memory, throttle_journal=throttle_journal)
     crew.notes.on_progress = at(2, crew.stop.set)
     assert crew.move(work("a", SINGLE, TRIPLE)).interrupted
     assert (now_on(memory, "a"), memory.layout().reassigning) == (SINGLE, {})
@@ -362,68 +433,68 @@ def test_a_stop_takes_back_what_a_dead_apply_began(memory: MemoryCluster) -> Non
 
 @pytest.mark.parametrize("throttle", [None, MB])
 def test_joined_at_the_same_rate_or_at_none(memory: MemoryCluster, throttle: int | None) -> None:
-    ledger = MemoryLedger()
-    killed(memory, Crew(memory, ledger=ledger))
-    ledger.run, during = 2, []
-    crew = Crew(memory, MoveOptions(throttle=throttle), ledger)
+    throttle_journal = MemoryThrottleJournal()
+    killed(memory, Crew(memory, throttle_journal=throttle_journal))
+    throttle_journal.run, during = 2, []
+    crew = Crew(memory, MoveOptions(throttle=throttle), throttle_journal)
     crew.notes.on_progress = at(2, lambda: during.append(memory.throttles(["a"]).rates))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert during == [dict.fromkeys((1, 2, 3), Rates(throttle, throttle)) if throttle else {}]
     assert not memory.throttles(["a"])
-    assert sorted(ledger.gone) == sorted(ledger.announced)
+    assert sorted(throttle_journal.gone) == sorted(throttle_journal.announced)
 
 
 def test_throttles_of_a_dead_apply_are_taken_off_though_nothing_is_to_be_moved(memory: MemoryCluster) -> None:
-    ledger = MemoryLedger()
-    killed(memory, Crew(memory, ledger=ledger))
-    ledger.run = 2
-    crew = Crew(memory, ledger=ledger)
-    crew.mover().recover()
+    throttle_journal = MemoryThrottleJournal()
+    killed(memory, Crew(memory, throttle_journal=throttle_journal))
+    throttle_journal.run = 2
+    crew = Crew(memory, throttle_journal=throttle_journal)
+    crew.reassigner().recover()
     assert crew.notes.lines == ["throttles of an earlier apply stay on: what they are for is not over"]
     assert memory.throttles(["a"])
     memory.advance(100)
-    crew.mover().recover()
+    crew.reassigner().recover()
     assert not memory.throttles(["a"])
     assert crew.notes.lines[-1].startswith("taken off what an earlier apply left behind: the throttle of")
-    assert ledger.gone == list(ledger.announced)
+    assert throttle_journal.gone == list(throttle_journal.announced)
 
 
 def test_of_what_a_dead_apply_left_only_what_is_as_it_left_it_is_taken_off(memory: MemoryCluster) -> None:
-    ledger = MemoryLedger()
-    killed(memory, Crew(memory, ledger=ledger))
+    throttle_journal = MemoryThrottleJournal()
+    killed(memory, Crew(memory, throttle_journal=throttle_journal))
     foreign = Throttles({2: Rates(leader=7 * MB)}, {"a": ThrottledReplicas(frozenset({"9:1"}), frozenset())})
     memory.set_throttles(foreign)
     memory.advance(100)
-    ledger.run = 2
-    Crew(memory, ledger=ledger).mover().recover()
+    throttle_journal.run = 2
+    Crew(memory, throttle_journal=throttle_journal).reassigner().recover()
     assert memory.throttles(["a"]) == foreign
 
 
 def test_what_dead_applies_left_is_not_known_without_the_record(memory: MemoryCluster) -> None:
-    class Unread(MemoryLedger):
+    class Unread(MemoryThrottleJournal):
         def left(self) -> Sequence[Announcement]:
             raise PermissionDenied("no right to read")
 
-    crew = Crew(memory, ledger=Unread())
+    crew = Crew(memory, throttle_journal=Unread())
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert crew.notes.lines == ["whether an earlier apply left throttles is not known: no right to read"]
 
 
 def test_a_broker_that_is_down_is_asked_again_by_a_later_apply(memory: MemoryCluster) -> None:
-    ledger = MemoryLedger()
-    killed(memory, Crew(memory, ledger=ledger))
+    throttle_journal = MemoryThrottleJournal()
+    killed(memory, Crew(memory, throttle_journal=throttle_journal))
     memory.advance(100)
     memory.stop_broker(3)
-    ledger.run = 2
-    crew = Crew(memory, ledger=ledger)
-    crew.mover().recover()
+    throttle_journal.run = 2
+    crew = Crew(memory, throttle_journal=throttle_journal)
+    crew.reassigner().recover()
     assert "broker 3 is down, and may keep the throttle of an earlier apply" in crew.notes.lines
-    assert (memory.throttles(["a"]), ledger.gone) == (Throttles(), [])
+    assert (memory.throttles(["a"]), throttle_journal.gone) == (Throttles(), [])
     memory.start_broker(3)
     assert memory.throttles(["a"]).rates == {3: Rates(MB, MB)}
-    crew.mover().recover()
+    crew.reassigner().recover()
     assert not memory.throttles(["a"])
-    assert ledger.gone == list(ledger.announced)
+    assert throttle_journal.gone == list(throttle_journal.announced)
 
 
 def test_an_account_that_may_not_see_throttles_has_left_none(memory: MemoryCluster) -> None:
@@ -433,25 +504,25 @@ def test_an_account_that_may_not_see_throttles_has_left_none(memory: MemoryClust
         def throttles(self, topics: Collection[str]) -> Throttles:
             raise PermissionDenied(f"may not describe the brokers, nor {len(topics)} topics")
 
-    class Unread(MemoryLedger):
+    class Unread(MemoryThrottleJournal):
         def left(self) -> Sequence[Announcement]:
             raise AssertionError
 
-    crew = Crew(Unseen(memory), ledger=Unread())
-    crew.mover().recover()
+    crew = Crew(Unseen(memory), throttle_journal=Unread())
+    crew.reassigner().recover()
     assert crew.notes.lines == []
 
 
 def test_of_two_dead_applies_the_one_that_had_not_set_its_throttles_is_no_obstacle(
     memory: MemoryCluster,
 ) -> None:
-    ledger = MemoryLedger()
-    killed(memory, Crew(memory, ledger=ledger))
+    throttle_journal = MemoryThrottleJournal()
+    killed(memory, Crew(memory, throttle_journal=throttle_journal))
     memory.advance(100)
-    ledger.run = 2
-    ledger.announce(Throttles({1: Rates(9 * MB, 9 * MB)}))
-    ledger.run = 3
-    Crew(memory, ledger=ledger).mover().recover()
+    throttle_journal.run = 2
+    throttle_journal.announce(Throttles({1: Rates(9 * MB, 9 * MB)}))
+    throttle_journal.run = 3
+    Crew(memory, throttle_journal=throttle_journal).reassigner().recover()
     assert not memory.throttles(["a"])
 
 
@@ -694,10 +765,10 @@ def test_what_cannot_be_throttled_is_not_begun(memory: MemoryCluster) -> None:
 
 
 def test_what_cannot_be_announced_is_not_set_and_not_begun(memory: MemoryCluster) -> None:
-    ledger = MemoryLedger()
-    ledger.broken = True
+    throttle_journal = MemoryThrottleJournal()
+    throttle_journal.broken = True
     watched = Requests(memory)
-    error = failure(Crew(watched, ledger=ledger).move(work("a", SINGLE, TRIPLE)))
+    error = failure(Crew(watched, throttle_journal=throttle_journal).move(work("a", SINGLE, TRIPLE)))
     assert (error.message, error.hint) == ("not throttled: the record cannot be written", "mend that")
     assert (watched.reassigned, memory.throttles(["a"])) == ([], Throttles())
 
@@ -718,14 +789,14 @@ def test_nothing_is_moved_blindly(memory: MemoryCluster) -> None:
 def test_enough_replicas_in_sync_is_no_reason_to_wait(memory: MemoryCluster) -> None:
     laid_out(memory, "b", TRIPLE)
     crew = Crew(memory)
-    assert crew.mover().wait_in_sync({B: 3, A: 1}).outcomes == {A: None, B: None}
+    assert crew.reassigner().wait_in_sync({B: 3, A: 1}).outcomes == {A: None, B: None}
     assert crew.time.naps == []
 
 
 def test_too_few_replicas_in_sync_are_waited_for(memory: MemoryCluster) -> None:
     memory.reassign({("a", number): to for number, to in enumerate(TRIPLE)})
     crew = Crew(memory)
-    assert crew.mover().wait_in_sync({A: 2}).outcomes == {A: None}
+    assert crew.reassigner().wait_in_sync({A: 2}).outcomes == {A: None}
     assert crew.notes.lines[0] == (
         "waiting for replicas of a: partition 0 has 1 replica in sync: acks=all writes would stop"
     )
@@ -734,7 +805,7 @@ def test_too_few_replicas_in_sync_are_waited_for(memory: MemoryCluster) -> None:
 def test_too_few_replicas_in_sync_for_good_are_an_error(memory: MemoryCluster) -> None:
     laid_out(memory, "b", TRIPLE)
     crew = Crew(memory)
-    report = crew.mover().wait_in_sync({A: 2, B: 2})
+    report = crew.reassigner().wait_in_sync({A: 2, B: 2})
     assert report.outcomes[B] is None
     assert failure(report).message == "partition 0 has 1 replica in sync: acks=all writes would stop"
     assert sum(crew.time.naps) == pytest.approx(HEALTH_WAIT_S)
@@ -745,5 +816,5 @@ def test_replicas_that_are_about_to_go_do_not_count(memory: MemoryCluster) -> No
     memory.stop_broker(3)
     memory.reassign({("b", 0): (1, 3)})
     crew = Crew(memory, MoveOptions(timeout_s=60))
-    error = failure(crew.mover().wait_in_sync({B: 2}), "b")
+    error = failure(crew.reassigner().wait_in_sync({B: 2}), "b")
     assert str(error).startswith("not finished within 1m")

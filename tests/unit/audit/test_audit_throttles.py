@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.apply.moves.throttle_journal import AuditedThrottles, open_ledger
-from kafkaform.apply.moves.throttles import union
+from kafkaform.apply.moves.throttle_journal import AuditedThrottles, open_throttle_journal
 from kafkaform.audit.entries import read_log
 from kafkaform.audit.journal import FileSink, TopicSink
 from kafkaform.audit.record import LONGEST_LINE
@@ -20,7 +19,7 @@ from kafkaform.cluster.record_topic import TOPIC
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError
-from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles
+from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles, union
 from tests.support.audit_scenes import recorded_apply
 from tests.support.scenes import declared, plan_for
 from tests.support.strategies import examples
@@ -32,47 +31,49 @@ SOME = Throttles(
 )
 
 
-def ledger(cluster: MemoryCluster, run: str, audit: AuditSettings = KEPT) -> AuditedThrottles:
-    return open_ledger(cluster, audit, run, cluster.facts().cluster_id)
+def throttle_journal(cluster: MemoryCluster, run: str, audit: AuditSettings = KEPT) -> AuditedThrottles:
+    return open_throttle_journal(cluster, audit, run, cluster.facts().cluster_id)
 
 
 def test_what_was_announced_and_not_removed_is_found_by_the_next_apply(memory: MemoryCluster) -> None:
-    first = ledger(memory, "aaa")
+    first = throttle_journal(memory, "aaa")
     assert first.kept
     announced = first.announce(SOME)
     assert [one.throttles for one in announced] == [SOME]
     assert first.left() == []  # its own are not what a dead one has left
-    second = ledger(memory, "bbb")
+    second = throttle_journal(memory, "bbb")
     assert [(one.id, one.throttles) for one in second.left()] == [("aaa.1", SOME)]
     second.removed(second.left())
-    assert ledger(memory, "ccc").left() == []
+    assert throttle_journal(memory, "ccc").left() == []
 
 
 def test_of_two_announcements_one_may_be_removed(memory: MemoryCluster) -> None:
-    first = ledger(memory, "aaa")
+    first = throttle_journal(memory, "aaa")
     one = first.announce(SOME)
     first.announce(Throttles({3: Rates(5, 5)}))
     first.removed(one)
-    assert [left.throttles for left in ledger(memory, "bbb").left()] == [Throttles({3: Rates(5, 5)})]
+    assert [left.throttles for left in throttle_journal(memory, "bbb").left()] == [
+        Throttles({3: Rates(5, 5)})
+    ]
 
 
 def test_what_is_removed_in_one_of_two_places_is_removed(memory: MemoryCluster, tmp_path: Path) -> None:
     both = AuditSettings(file=tmp_path / "audit.jsonl")
-    announced = ledger(memory, "aaa", both).announce(SOME)
-    assert [one.throttles for one in ledger(memory, "bbb", both).left()] == [SOME]
-    ledger(memory, "aaa", AuditSettings(topic=False, file=both.file)).removed(announced)
-    assert ledger(memory, "bbb", both).left() == []
+    announced = throttle_journal(memory, "aaa", both).announce(SOME)
+    assert [one.throttles for one in throttle_journal(memory, "bbb", both).left()] == [SOME]
+    throttle_journal(memory, "aaa", AuditSettings(topic=False, file=both.file)).removed(announced)
+    assert throttle_journal(memory, "bbb", both).left() == []
 
 
 def test_throttles_of_another_cluster_are_not_of_this_one(tmp_path: Path) -> None:
     file = AuditSettings(topic=False, file=tmp_path / "audit.jsonl")
-    ledger(MemoryCluster("one"), "aaa", file).announce(SOME)
-    assert ledger(MemoryCluster("two"), "bbb", file).left() == []
-    assert len(ledger(MemoryCluster("one"), "bbb", file).left()) == 1
+    throttle_journal(MemoryCluster("one"), "aaa", file).announce(SOME)
+    assert throttle_journal(MemoryCluster("two"), "bbb", file).left() == []
+    assert len(throttle_journal(MemoryCluster("one"), "bbb", file).left()) == 1
 
 
 def test_without_a_record_nothing_is_remembered(memory: MemoryCluster) -> None:
-    none = ledger(memory, "aaa", AuditSettings(topic=False))
+    none = throttle_journal(memory, "aaa", AuditSettings(topic=False))
     assert not none.kept
     assert [one.throttles for one in none.announce(SOME)] == [SOME]
     assert (none.left(), memory.read_audit()) == ([], ())
@@ -81,23 +82,23 @@ def test_without_a_record_nothing_is_remembered(memory: MemoryCluster) -> None:
 def test_a_record_that_cannot_be_written_or_read_is_an_error(memory: MemoryCluster) -> None:
     memory.deny()
     with pytest.raises(AuditError, match="cannot be written"):
-        ledger(memory, "aaa").announce(SOME)
+        throttle_journal(memory, "aaa").announce(SOME)
     memory.hide(TOPIC)
     with pytest.raises(AuditError, match="cannot be read"):
-        ledger(memory, "aaa").left()
+        throttle_journal(memory, "aaa").left()
 
 
 def test_throttles_are_no_entries_of_the_history(memory: MemoryCluster) -> None:
     run, _ = recorded_apply(plan_for(memory, declared("a")), memory)
     before = read_record(memory, KEPT)
-    ledger(memory, run).announce(SOME)
+    throttle_journal(memory, run).announce(SOME)
     log = read_record(memory, KEPT)
     assert (log.entries, log.problems) == (before.entries, ())
     assert read_trail(memory, KEPT, memory.facts().cluster_id).settings(before.entries[0].ref, "partitions")
 
 
 def test_lines_that_are_damaged_are_told_and_left_out(memory: MemoryCluster) -> None:
-    ledger(memory, "aaa").announce(SOME)
+    throttle_journal(memory, "aaa").announce(SOME)
     (line,) = memory.read_audit()
     document = json.loads(line)
     broken = [
@@ -136,5 +137,5 @@ def test_what_does_not_fit_into_a_line_is_announced_in_parts(topics: int, partit
 
 
 def test_sinks_are_those_of_the_journal(memory: MemoryCluster, tmp_path: Path) -> None:
-    both = ledger(memory, "aaa", AuditSettings(file=tmp_path / "audit.jsonl"))
+    both = throttle_journal(memory, "aaa", AuditSettings(file=tmp_path / "audit.jsonl"))
     assert [type(sink) for sink in both.sinks] == [TopicSink, FileSink]

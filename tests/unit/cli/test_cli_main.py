@@ -252,7 +252,7 @@ def test_show_gives_back_what_was_saved(plan_file: Path) -> None:
     shown = kafkaform("show", "plan.json", "--format", "json", cwd=plan_file.parent).needs(0)
     assert shown.out == plan_file.read_text("utf-8")
     text = kafkaform("show", "plan.json", cwd=plan_file.parent).needs(0)
-    assert text.out.startswith("Saved plan of 2025-06-01 12:00 UTC, kafkaform 1.0.\n")
+    assert text.out.startswith("Plan saved 2025-06-01 12:00 UTC by kafkaform 1.0.\n")
     assert "Plan: 1 to create, 500 to update" in text.out
     markdown = kafkaform("show", "plan.json", "--format", "markdown", cwd=plan_file.parent).needs(0)
     assert markdown.out.startswith("## kafkaform plan")

@@ -52,7 +52,9 @@ def test_a_rule_is_explained_with_what_can_be_done_about_it(project: Project) ->
     assert out.startswith("KF109 (error)\n\nmin.insync.replicas does not fit the replication factor.\n\n")
     assert "needs      the manifests; run by validate, plan and apply\n" in out
     assert "severity   rules: {KF109: info} in kafkaform.yaml, or off\n" in out
-    assert out.endswith('waiver     metadata.annotations: {kafkaform/waive.KF109: "why it is right here"}\n')
+    assert out.endswith(
+        'waiver     metadata.annotations: {kafkaform/waive.KF109: "why it is acceptable here"}\n'
+    )
     project.config(rules={"KF109": "info"})
     out = listed(project, "kf109").out
     assert out.startswith("KF109 (info, error unless configured)\n")
@@ -60,7 +62,7 @@ def test_a_rule_is_explained_with_what_can_be_done_about_it(project: Project) ->
 
 
 def test_what_cannot_be_waived_or_set_says_so(project: Project) -> None:
-    assert "waiver     none: Kafka would refuse it all the same\n" in listed(project, "KF101").out
+    assert "waiver     none: Kafka would still refuse it\n" in listed(project, "KF101").out
     note = listed(project, "KF410").out
     assert note.endswith("severity   fixed: this is a note, not a rule\n")
     assert "waiver" not in note
@@ -69,9 +71,9 @@ def test_what_cannot_be_waived_or_set_says_so(project: Project) -> None:
 def test_the_line_that_is_shown_waives_the_rule(project: Project) -> None:
     project.config(policies=[POLICY])
     out = listed(project, "policy/wide").out
-    assert 'metadata.annotations: {kafkaform/waive.policy/wide: "why it is right here"}' in out
-    project.topic("a", metadata={"annotations": {"kafkaform/waive.policy/wide": "why it is right here"}})
-    assert "(waived: why it is right here)" in called("validate", cwd=project.folder).needs(0).out
+    assert 'metadata.annotations: {kafkaform/waive.policy/wide: "why it is acceptable here"}' in out
+    project.topic("a", metadata={"annotations": {"kafkaform/waive.policy/wide": "why it is acceptable here"}})
+    assert "(waived: why it is acceptable here)" in called("validate", cwd=project.folder).needs(0).out
 
 
 def test_a_policy_is_found_by_its_bare_name(project: Project) -> None:

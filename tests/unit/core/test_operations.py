@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import pytest
+
+from kafkaform.cluster.kafka import readers
+from kafkaform.cluster.kafka.writer import WRITERS, Checked
+from kafkaform.cluster.testing import registry
+from kafkaform.cluster.testing.registry import EFFECTS
+from kafkaform.core import operations as core_operations
 from kafkaform.core.model import SAFE, Create, Delete, FieldChange, FieldValue, Update
-from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic
+from kafkaform.core.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CreateTopic,
+    DeleteTopic,
+    Operation,
+    Reassign,
+)
+from kafkaform.resources import KINDS
 from kafkaform.resources.topic.operations import operations
 from tests.support.scenes import topic
 
@@ -56,3 +73,30 @@ def test_deferred_fields_are_left_out() -> None:
 
 def test_a_delete_goes_by_id() -> None:
     assert operations(Delete(A, "id", {"partitions": 3}, SAFE)) == (DeleteTopic(A, "id"),)
+
+
+# --- tables ------------------------------------------------------------------------------------------
+
+
+def test_every_operation_has_a_writer_and_an_effect_in_memory() -> None:
+    classes = [found for found in vars(core_operations).values() if isinstance(found, type)]
+    known = {found for found in classes if issubclass(found, Operation) and found is not Operation}
+    moved_by_the_reassigner = {Reassign}
+    assert {*WRITERS} == {*EFFECTS} == known - moved_by_the_reassigner
+    # The brokers in memory are asked for a check where real ones are, and in the same order.
+    checked = [sort for sort, writer in WRITERS.items() if isinstance(writer, Checked)]
+    assert [sort for sort, effect in EFFECTS.items() if effect.checked] == checked
+    assert [*WRITERS] == [*EFFECTS]
+
+
+def test_every_kind_has_a_reader() -> None:
+    assert readers.READERS.keys() == registry.READERS.keys() == KINDS.keys()
+
+
+def test_no_operation_can_leave_out_what_is_said_of_it() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Silent(Operation):
+        pass
+
+    with pytest.raises(TypeError, match="abstract"):
+        Silent(A)  # type: ignore[abstract]

@@ -256,13 +256,15 @@ def test_the_telling_line_of_a_log(tmp_path: Path) -> None:
 
 def test_following_a_log_over_a_restart(tmp_path: Path) -> None:
     log = tmp_path / "broker.log"
-    reader = processes.LogReader(log)
+    reader = processes.NodeLogReader(log)
     assert reader.new_lines() == []
     log.write_text("old\nbe")
     assert reader.new_lines() == ["old"]
     with log.open("a") as writer:
         writer.write("gun\nmore\n")
-    lines = processes.follow({"node-1": reader, "node-2": processes.LogReader(tmp_path / "none")}, poll_s=0)
+    lines = processes.follow(
+        {"node-1": reader, "node-2": processes.NodeLogReader(tmp_path / "none")}, poll_s=0
+    )
     assert [next(lines), next(lines)] == [("node-1", "begun"), ("node-1", "more")]
     processes.begin(log)
     log.write_text("anew\n")

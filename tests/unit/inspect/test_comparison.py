@@ -129,7 +129,7 @@ def test_what_cannot_be_told_is_neither_the_same_nor_missing() -> None:
     assert (comparison.differences, comparison.same) == ((), 0)
     assert comparison.unknown == {topic("t"): "prod: no right to see it"}
     text = render_comparison(comparison).plain
-    assert text == "not read: Topic/t: prod: no right to see it\nNot known in full: 1 not known."
+    assert text == "not read: Topic/t: prod: no right to see it\nIncomplete: 1 not known."
 
 
 # --- what is compared ------------------------------------------------------------------------------
@@ -224,11 +224,11 @@ def test_the_table() -> None:
     b = Thing(state(12), {"config.retention.ms": WEEK, "config.segment.ms": DAY})
     comparison = compare_sides(side("dev", t=a, u=a), side("prod", t=b))
     assert render_comparison(comparison).plain.splitlines() == [
-        "                       field         dev         prod",
-        "(defaults of brokers)  segment.ms    default 7d  default 1d  1 topic inherits it",
-        "Topic/t                partitions    3           12",
-        "                       retention.ms  1d          default 7d",
-        "Topic/u                              there       (missing)",
+        "                   field         dev         prod",
+        "(broker defaults)  segment.ms    default 7d  default 1d  1 topic inherits it",
+        "Topic/t            partitions    3           12",
+        "                   retention.ms  1d          default 7d",
+        "Topic/u                          there       (missing)",
         "",
-        "Different: 1 only in dev, 1 differs, 1 inherited differs.",
+        "Different: 1 only in dev, 1 differs, 1 inherited value differs.",
     ]

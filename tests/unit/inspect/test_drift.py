@@ -298,12 +298,26 @@ def test_adopting_takes_live_values_and_leaves_what_has_none(memory: MemoryClust
 def test_no_manifest_says_what_differs_by_partition_or_is_committed(memory: MemoryCluster) -> None:
     made(memory, "a", retention_ms=DAY)
     (drifted,) = drift_in(memory, declared("a", retention_ms=WEEK)).resources
-    odd = [FieldChange("replicationFactor", "1-3", 3), FieldChange("offsets.orders", None, "earliest")]
-    fields = tuple(replace(drifted.fields[0], change=change) for change in odd)
-    drift = replace(drift_in(memory), resources=(replace(drifted, fields=fields),))
-    wanted = adoption(drift)
+    odd = [
+        (topic("a"), FieldChange("replicationFactor", "1-3", 3)),
+        (ResourceRef("ConsumerGroup", "g"), FieldChange("offsets.orders", None, "earliest")),
+    ]
+    resources = tuple(
+        replace(drifted, desired=Desired(ref, {}), fields=(replace(drifted.fields[0], change=change),))
+        for ref, change in odd
+    )
+    wanted = adoption(replace(drift_in(memory), resources=resources))
     assert wanted.edits == ()
-    assert [why.split(":")[0] for _, why in wanted.refused] == ["replicationFactor", "offsets.orders"]
+    assert [(ref.name, why) for ref, why in wanted.refused] == [
+        (
+            "a",
+            (
+                "replicationFactor: it is 1-3 by now, from one partition to the next, "
+                "and a manifest says one number"
+            ),
+        ),
+        ("g", "offsets.orders: what a group has committed is nothing that a manifest says"),
+    ]
 
 
 # --- replicas --------------------------------------------------------------------------------------

@@ -170,11 +170,11 @@ def test_what_a_plan_will_change_all_the_same_is_told() -> None:
     }
     secret, other = problems_of(made)
     assert secret == (
-        "not the same: Topic/secret: a plan will change segment.ms "
+        "differs from the cluster: Topic/secret: a plan will change segment.ms "
         "(segment.ms: its value is not shown to anybody)"
     )
     assert other == (
-        "not the same: Topic/uneven: a plan will change replicationFactor "
+        "differs from the cluster: Topic/uneven: a plan will change replicationFactor "
         "(replicationFactor: partitions have 1-3 replicas; the most of them is written)"
     )
 

@@ -10,19 +10,19 @@ from kafkaform.core.errors import KafkaformError
 from kafkaform.core.files import write_file
 from kafkaform.inspect import skew_history
 from kafkaform.plan.skew_report import parse_skew_report
-from spark_validation.results import Report, to_json
+from spark_validation.results import SkewReport, to_json
 from tests.support import skew_scenes as scenes
 
 
-def read(path: Path) -> Report:
+def read(path: Path) -> SkewReport:
     return parse_skew_report(path.read_text("utf-8"), str(path))
 
 
-def keep(folder: Path, report: Report) -> Path:
+def keep(folder: Path, report: SkewReport) -> Path:
     return skew_history.keep(folder, report, to_json(report), write_file)
 
 
-def report(second: int, *names: str, cluster_id: str | None = "memory") -> Report:
+def report(second: int, *names: str, cluster_id: str | None = "memory") -> SkewReport:
     return scenes.report(
         *(scenes.empty(name) for name in names),
         cluster_id=cluster_id,

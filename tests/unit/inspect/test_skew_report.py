@@ -21,7 +21,7 @@ from kafkaform.plan.skew_report import (
     require_cluster,
     skew_diagnostics,
 )
-from spark_validation.results import Estimate, Finding, Report, Verdict, to_json
+from spark_validation.results import Estimate, SkewFinding, SkewReport, SkewVerdict, to_json
 from tests.support.scenes import absent, declared
 from tests.support.skew_scenes import FINE, NOW, SURE, UNSURE, empty, hot, measured, policed, report
 
@@ -193,7 +193,7 @@ def test_a_report_of_another_cluster_is_refused_by_name_and_id(file: Path) -> No
 # --- the verdict -------------------------------------------------------------------------------------
 
 
-def verdict(topic: Desired, made: Report, rules: Mapping[str, str] | None = None) -> Verdict | None:
+def verdict(topic: Desired, made: SkewReport, rules: Mapping[str, str] | None = None) -> SkewVerdict | None:
     return judged(made, [topic], Settings(rules=rules or {})).topics[0].policy
 
 
@@ -224,7 +224,7 @@ def test_the_worst_limit_decides_and_every_limit_that_is_not_surely_kept_is_told
 
 def test_severities_and_waivers_of_the_project_decide() -> None:
     broken = report(measured(ratio=SURE))
-    assert verdict(LIMITED, broken, {"KF501": "off"}) == Verdict("pass")
+    assert verdict(LIMITED, broken, {"KF501": "off"}) == SkewVerdict("pass")
     softened = verdict(LIMITED, broken, {"KF501": "warning"})
     assert softened is not None
     assert softened.status == "warn"
@@ -249,20 +249,20 @@ def test_findings_that_are_about_no_limit_do_not_decide() -> None:
     """KF503 has something to say of a topic that declares no least number of keys."""
     few = measured(distinct=Estimate.exact(2.0))
     made = judged(report(few), [LIMITED], Settings(rules={"KF503": "error"}))
-    assert made.topics[0].policy == Verdict("pass")
+    assert made.topics[0].policy == SkewVerdict("pass")
     assert [one.severity for one in made.topics[0].findings] == ["error"]
     assert is_beyond_policy(made)
 
 
 def test_a_topic_without_records_breaks_no_limit() -> None:
     strict = policed(maxPartitionRatio=1.0, maxKeyShare=0.01, minDistinctKeys=9)
-    assert verdict(strict, report(empty())) == Verdict("pass", ("there is no record to judge",))
+    assert verdict(strict, report(empty())) == SkewVerdict("pass", ("there is no record to judge",))
 
 
 def test_earlier_findings_do_not_outlive_a_new_judgement() -> None:
-    stale = replace(measured(), findings=(Finding("KF501", "error", "old"),), policy=Verdict("fail"))
+    stale = replace(measured(), findings=(SkewFinding("KF501", "error", "old"),), policy=SkewVerdict("fail"))
     (topic,) = judged(report(stale), [LIMITED], Settings()).topics
-    assert (topic.findings, topic.policy) == ((), Verdict("pass"))
+    assert (topic.findings, topic.policy) == ((), SkewVerdict("pass"))
 
 
 def test_each_topic_has_its_own_findings() -> None:

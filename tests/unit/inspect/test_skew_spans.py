@@ -21,7 +21,7 @@ from kafkaform.inspect.skew import (
     readers,
     with_policy,
 )
-from spark_validation.results import Limits
+from spark_validation.results import SkewLimits
 from tests.support.scenes import absent, declared, made, topic
 
 POLICY = {"maxPartitionRatio": 2.0, "maxKeyShare": 0.1, "by": "bytes"}
@@ -177,8 +177,8 @@ def test_without_sizes_the_rest_is_known(kind: type[MemoryCluster], told: str) -
 
 def test_limits_and_partitions_are_those_of_the_manifest() -> None:
     desired = [policed("orders"), declared("payments", 6), absent("old")]
-    assert limits(desired, "orders") == Limits(2.0, 0.1, None, "bytes")
-    assert limits(desired, "payments") == limits(desired, "unknown") == limits(desired, "old") == Limits()
+    assert limits(desired, "orders") == SkewLimits(2.0, 0.1, None, "bytes")
+    assert limits(desired, "payments") == limits(desired, "unknown") == limits(desired, "old") == SkewLimits()
     assert declared_partitions(desired, "payments") == 6
     assert declared_partitions(desired, "old") is None
     assert declared_partitions(desired, "unknown") is None

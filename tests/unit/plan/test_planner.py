@@ -320,7 +320,7 @@ def test_consent_to_one_hazard_does_not_cover_another() -> None:
 def test_consent_by_flag(flags: str, status: Status) -> None:
     grants = tuple(map(Grant.parse, flags.split()))
     assert one(wanted(TWO_HAZARDS), live(), allow=grants).status is status
-    # The same flags at the time of the apply have the same effect on a saved plan.
+    # The same flags at the time of the apply have same effective value on a saved plan.
     saved = plan_of([wanted(TWO_HAZARDS)], live())
     assert again(saved, live(), allow=grants) == plan_of([wanted(TWO_HAZARDS)], live(), allow=grants)
 

@@ -233,7 +233,7 @@ def test_what_neither_plan_does_does_not_count() -> None:
 
 def test_made_again() -> None:
     other = plan(update(PARTITIONS, RETENTION, uid="id-b"))
-    assert differences(BOTH, other) == ("Topic/a was deleted and made again since the review",)
+    assert differences(BOTH, other) == ("Topic/a was deleted and created again since the review",)
 
 
 def test_a_risk_that_rose() -> None:

@@ -101,8 +101,8 @@ def test_what_needs_somebody_comes_last_and_what_to_do_after_it() -> None:
     summary = next(number for number, line in enumerate(lines) if line.startswith("Interrupted: "))
     assert lines[summary - 1] == ""
     assert lines[summary] == (
-        "Interrupted: 1 created, 1 done already, 1 moved since the plan, 3 FAILED, 1 refused, "
-        "1 needs consent, 2 not tried, 1 field not carried out yet. Not complete."
+        "Interrupted: 1 created, 1 already done, 1 moved since the plan, 3 FAILED, 1 refused, "
+        "1 needs consent, 2 not tried, 1 field not applied yet. Not complete."
     )
     assert all(line.startswith("  next: ") for line in lines[summary + 1 :])
     assert len(lines) == summary + 5
@@ -145,7 +145,7 @@ def test_what_was_half_done_says_which_half() -> None:
 
 
 def test_what_is_not_carried_out_yet_is_named() -> None:
-    assert block("changed")[-1].startswith("replicationFactor not carried out yet: ")
+    assert block("changed")[-1].startswith("replicationFactor not applied yet: ")
 
 
 def test_missing_consent_is_asked_for_in_words_that_can_be_copied() -> None:
@@ -166,7 +166,7 @@ def test_refusals_failures_and_moves_say_why_and_what_to_do() -> None:
     ]
     assert block("doomed")[1:] == ["stopped before its turn"]
     assert block("new") == ["+ Topic/new  created: 12 partitions, 1 replica each"]
-    assert block("same") == ["= Topic/same  exists already"]
+    assert block("same") == ["= Topic/same  already exists"]
 
 
 def test_success_is_short_and_says_that_it_was_proven(memory: MemoryCluster) -> None:
@@ -178,14 +178,14 @@ def test_success_is_short_and_says_that_it_was_proven(memory: MemoryCluster) -> 
         "  - Topic/doomed  deleted",
         "  + Topic/new  created: 3 partitions, 1 replica each",
         "",
-        "Apply: 1 created, 1 updated, 1 deleted. Verified by reading back.",
+        "Apply: 1 created, 1 updated, 1 deleted. Verified by reading the cluster again.",
     ]
     assert lines_of(report_of(plan, memory)) == [
-        "  = Topic/changed  was so already",
-        "  = Topic/doomed  gone already",
-        "  = Topic/new  exists already",
+        "  = Topic/changed  already in place",
+        "  = Topic/doomed  already deleted",
+        "  = Topic/new  already exists",
         "",
-        "Apply: 3 done already. Verified by reading back.",
+        "Apply: 3 already done. Verified by reading the cluster again.",
     ]
 
 
@@ -205,11 +205,11 @@ def test_nothing_to_do() -> None:
         ),
         (AlterConfigs(A, {"vendor.key": "a\nb\x1b"}), r"vendor.key = a\nb\x1b"),
         (AddPartitions(A, 6, 12), "partitions 6 → 12"),
-        (DeleteTopic(A, "id"), "all of it"),
+        (DeleteTopic(A, "id"), "everything"),
         (Reassign(A, {0: (1,), 3: (2,)}, {0: (1, 2, 3), 3: (2, 1)}), "2 partitions: 3 replicas added"),
         (Reassign(A, {0: (1, 2)}, {0: (1, 3)}), "1 partition: replica moves from broker 2 to 3"),
         (Reassign(A, {0: (1, 2)}, {0: (1,)}), "1 partition: replica dropped from broker 2"),
-        (Reassign(A, {0: (1, 2)}, {0: (2, 1)}), "1 partition: another preferred leader"),
+        (Reassign(A, {0: (1, 2)}, {0: (2, 1)}), "1 partition: a different preferred leader"),
     ],
 )
 def test_operations_in_words(operation: Operation, words: str) -> None:

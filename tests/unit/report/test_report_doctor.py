@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from markdown_it import MarkdownIt
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -14,7 +15,7 @@ from kafkaform.core.health import Health, Quorum
 from kafkaform.core.layout import Broker, PartitionState
 from kafkaform.core.model import Diagnostic, Location, ResourceRef, Severity
 from kafkaform.inspect.health_check import HealthReport, UncheckedRule
-from kafkaform.report.doctor import headline, health_to_json, render_health
+from kafkaform.report.doctor import headline, health_to_json, health_to_markdown, render_health
 from kafkaform.report.prometheus import doctor_metrics
 
 PARTITIONS = (
@@ -54,12 +55,12 @@ def test_findings_come_with_what_to_do() -> None:
         "  warning KF307  g.yaml:7:3: g lags",
         "  waived KF307  g.yaml:7:3: g lags",
         "      because: on holiday",
-        "  not told KF301  the controller quorum: denied",
+        "  not checked KF301  the controller quorum: denied",
     ]
 
 
 def test_what_could_not_be_told() -> None:
-    assert headline(replace(ILL, findings=()), "c").endswith(": could not tell")
+    assert headline(replace(ILL, findings=()), "c").endswith(": health unknown")
 
 
 def test_prose_is_wrapped_at_the_width_of_a_terminal() -> None:
@@ -106,6 +107,44 @@ def test_hostile_names_do_nothing_to_a_terminal(width: int | None) -> None:
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert all(line.isprintable() for line in text.splitlines())
+
+
+# --- markdown --------------------------------------------------------------------------------------
+
+
+def test_markdown_has_the_verdict_first_and_what_to_do_with_each_finding() -> None:
+    assert health_to_markdown(ILL, "prod") == (
+        "## kafkaform doctor: unhealthy (1 error, 1 warning)\n\n"
+        "Cluster prod: 1 broker, 2 topics, 3 partitions, 2 groups. Its id is `id-1`.\n\n"
+        "- error `KF303`: one is missing. Suggestion: start it.\n"
+        "- warning `KF307` `g.yaml:7`: g lags.\n"
+        "- waived `KF307` `g.yaml:7`: g lags. Because: on holiday.\n\n"
+        "### Not checked\n\n"
+        "- `KF301`: the controller quorum: denied.\n"
+    )
+
+
+def test_markdown_of_a_healthy_cluster_is_two_lines() -> None:
+    assert health_to_markdown(WELL, "prod") == (
+        "## kafkaform doctor: healthy\n\nCluster prod: 1 broker, 1 topic, 1 partition. Its id is `id-1`.\n"
+    )
+
+
+def test_markdown_is_bounded_and_says_what_is_left_out() -> None:
+    many = replace(ILL, findings=(SICK,) * 1000)
+    text = health_to_markdown(many, "prod", limit=6_000)
+    assert len(text) <= 6_000
+    assert "more findings left out; `kafkaform doctor --verbose` lists them" in text
+    assert "### Not checked" in text
+
+
+def test_foreign_text_stays_text_in_markdown() -> None:
+    trap = replace(SICK, message="@all <img src=x> [a](b)")
+    html = MarkdownIt("gfm-like", {"linkify": False}).render(
+        health_to_markdown(replace(ILL, findings=(trap,)), "prod")
+    )
+    assert "<img" not in html
+    assert "<a" not in html
 
 
 # --- JSON ------------------------------------------------------------------------------------------

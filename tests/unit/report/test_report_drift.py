@@ -113,21 +113,20 @@ kafkaform drift · cluster prod (memory) · environment live
       retention.ms  manifest  7d (604800000)   orders.yaml:9
                     live      30d (2592000000)
                     since     an apply of 2026-11-03 12:00 UTC by alice (commit
-                              0123456789ab) set 7d; changed since, not by an
-                              apply on record
+                              0123456789ab) set 7d; changed since, but not by a
+                              recorded apply
       segment.ms    manifest  (not declared)
                     live      1d (86400000)
-                    since     not known: no apply on record is known to have set
-                              it
+                    since     unknown: no recorded apply set it
       restore: kafkaform apply --target Topic/orders --allow Topic/orders:retention-cut
                needs consent to retention-cut
                destructive: retention.ms is cut from 30d to 7d: older records
                are deleted permanently, within minutes if their whole segment is
                older, else at an age of up to 8d (the topic holds no data)
-               First write this, which removes what is not declared:
+               First add this to the manifest, to remove what is not declared:
                  orders.yaml:5, in spec.config:  segment.ms: null
        accept: kafkaform drift --adopt --target Topic/orders
-               Or by hand:
+               Or edit the manifest:
                  orders.yaml:9:  retention: 30d
                  orders.yaml:5, in spec.config:  segment.ms: 1d
 
@@ -137,14 +136,15 @@ Drift: 1 resource differs in 2 fields; 0 as declared."""
 
 def test_one_of_each_sort(memory: MemoryCluster) -> None:
     shown = text(some_drift(memory))
-    assert "Since when is not known: nothing was recorded" in shown
+    assert "Time of the change not known: nothing was recorded" in shown
     assert "Topic/missing  missing" in shown
-    assert "Topic/gone  not gone" in shown
+    assert "Topic/gone  still present" in shown
     assert "restore: refused: Kafka cannot take partitions away" in shown
     assert "--target Topic/gone\n" in shown, "the manifest consents"
     assert "kafkaform get topic gone" in shown
     assert shown.endswith(
-        "Drift: 3 resources differ in 3 fields, 1 missing, 1 not gone; 0 as declared. Also 1 unmanaged topic."
+        "Drift: 3 resources differ in 3 fields, 1 missing, 1 still present; 0 as declared. "
+        "Also 1 unmanaged topic."
     )
 
 
@@ -158,7 +158,7 @@ def test_paragraphs_are_wrapped_and_commands_are_not(memory: MemoryCluster) -> N
 @pytest.mark.parametrize(
     ("numbers", "sentence"),
     [
-        ({"unknown": 1}, "Could not tell: 0 declared resources, as declared. Also 1 resource not visible to"),
+        ({"unknown": 1}, "Incomplete: 0 declared resources, as declared. Also 1 resource not visible to"),
         ({"unmanaged": 2}, "No drift: 0 declared resources, all as declared. Also 2 unmanaged topics."),
     ],
 )
@@ -172,20 +172,20 @@ def test_asides_of_the_verdict(numbers: dict[str, int], sentence: str) -> None:
 
 AT_NOON = "an apply of 2026-11-03 12:00 UTC by alice (commit 0123456789ab)"
 A_MINUTE_LATER = AT_NOON.replace("12:00", "12:01")
-OTHERWISE = "not by an apply on record"
+OTHERWISE = "but not by a recorded apply"
 
 
 @pytest.mark.parametrize(
     ("set_to", "said"),
     [
-        ([], "not known: no apply on record is known to have set it"),
+        ([], "unknown: no recorded apply set it"),
         ([WEEK], f"{AT_NOON} set 7d; changed since, {OTHERWISE}"),
-        ([DAY], f"{AT_NOON} set the live value; the manifest says otherwise"),
-        ([MONTH], f"{AT_NOON} set 30d; changed since, {OTHERWISE}; the manifest says otherwise, too"),
+        ([DAY], f"{AT_NOON} set the live value; the manifest has another value"),
+        ([MONTH], f"{AT_NOON} set 30d; changed since, {OTHERWISE}; the manifest has also changed"),
         ([None], f"{AT_NOON} did not set it; changed since, {OTHERWISE}; the manifest"),
         (
             [DAY, WEEK],
-            f"{A_MINUTE_LATER} set 7d; changed since, {OTHERWISE}; the live value is the one that {AT_NOON}",
+            f"{A_MINUTE_LATER} set 7d; changed since, {OTHERWISE}; the live value was set by {AT_NOON}",
         ),
     ],
 )
@@ -204,16 +204,16 @@ def test_a_value_that_was_taken_away(memory: MemoryCluster) -> None:
     story.add("update", "a", {RETENTION: (None, WEEK)}, commit=None, at="yesterday")
     (drifted,) = drift_in(memory, declared("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
     said = since_field(drifted.ref, drifted.fields[0])
-    assert said == f"an apply of yesterday by alice set 7d; taken away since, {OTHERWISE}"
+    assert said == f"an apply of yesterday by alice set 7d; removed since, {OTHERWISE}"
 
 
 @pytest.mark.parametrize(
     ("earlier", "wanted", "said"),
     [
-        ([], DAY, f"{AT_NOON}, of which no result is known, may have set the live value; the manifest"),
-        ([WEEK], DAY, f"{A_MINUTE_LATER}, of which no result is known, may have set the live value; the"),
+        ([], DAY, f"{AT_NOON}, whose result is not known, may have set the live value; the manifest"),
+        ([WEEK], DAY, f"{A_MINUTE_LATER}, whose result is not known, may have set the live value; the"),
         ([WEEK], MONTH, f"{AT_NOON} set 7d; changed since, {OTHERWISE}"),
-        ([], MONTH, "not known: no apply on record is known to have set it"),
+        ([], MONTH, "unknown: no recorded apply set it"),
     ],
 )
 def test_an_apply_without_a_result_may_have_set_what_is_live(
@@ -235,20 +235,24 @@ def test_an_imported_topic_that_was_changed_after_an_apply(memory: MemoryCluster
     story.add("update", "a", {"config.segment.ms": (None, DAY)})
     (drifted,) = drift_in(memory, declared("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
     said = since_field(drifted.ref, drifted.fields[0])
-    assert said == "not known: no apply on record is known to have set it"
+    assert said == "unknown: no recorded apply set it"
 
 
 @pytest.mark.parametrize(
     ("actions", "live", "said"),
     [
-        (["create"], False, "not known: no apply on record is known to have made it"),
-        (["create"], True, f"{AT_NOON}, of which no result is known, may have made or changed it; the manif"),
+        (["create"], False, "unknown: no recorded apply created it"),
+        (
+            ["create"],
+            True,
+            f"{AT_NOON}, whose result is not known, may have created or changed it; the manif",
+        ),
         (
             ["delete"],
             False,
-            f"{AT_NOON}, of which no result is known, may have deleted it; the manifest decl",
+            f"{AT_NOON}, whose result is not known, may have deleted it; the manifest decl",
         ),
-        (["delete"], True, "not known: no apply on record is known to have made it"),
+        (["delete"], True, "unknown: no recorded apply created it"),
     ],
 )
 def test_an_apply_without_a_result_may_have_made_or_deleted_a_resource(
@@ -267,16 +271,20 @@ def test_an_apply_without_a_result_may_have_made_or_deleted_a_resource(
 @pytest.mark.parametrize(
     ("actions", "live", "said"),
     [
-        ([], False, "not known: no apply on record is known to have made it"),
-        (["create"], False, f"{AT_NOON} made or changed it; deleted since, {OTHERWISE}"),
+        ([], False, "unknown: no recorded apply created it"),
+        (["create"], False, f"{AT_NOON} created or changed it; deleted since, {OTHERWISE}"),
         (
             ["create", "delete"],
             False,
             "an apply deleted it (kafkaform history Topic/a); the manifest declares it",
         ),
-        ([], True, "not known: no apply on record is known to have made it"),
-        (["create"], True, f"{AT_NOON} made or changed it; the manifest says otherwise"),
-        (["delete"], True, f"an apply deleted it (kafkaform history Topic/a); made again since, {OTHERWISE}"),
+        ([], True, "unknown: no recorded apply created it"),
+        (["create"], True, f"{AT_NOON} created or changed it; the manifest declares state: absent"),
+        (
+            ["delete"],
+            True,
+            f"an apply deleted it (kafkaform history Topic/a); created again since, {OTHERWISE}",
+        ),
     ],
 )
 def test_since_when_a_resource_is_missing_or_there(

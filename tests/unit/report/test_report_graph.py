@@ -110,9 +110,9 @@ def test_mermaid() -> None:
     assert render_mermaid(graph).split("\n") == [
         "flowchart LR",
         '  topic_orders_v1[("orders.v1<br/>checkout")]',
-        '  topic_slip_v1[("slip.v1<br/>declared by nobody<br/>does not exist")]:::undeclared',
+        '  topic_slip_v1[("slip.v1<br/>undeclared<br/>does not exist")]:::undeclared',
         '  consumergroup_shop(["shop<br/>shop"])',
-        '  consumergroup_stray(["stray<br/>declared by nobody"]):::undeclared',
+        '  consumergroup_stray(["stray<br/>undeclared"]):::undeclared',
         '  topic_orders_v1 -->|"lag 1,200"| consumergroup_shop',
         '  topic_orders_v1 -.->|"lag 0"| consumergroup_stray',
         '  topic_slip_v1 -->|"reads nothing"| consumergroup_shop',
@@ -120,7 +120,7 @@ def test_mermaid() -> None:
     ]
 
 
-MISSING = r"declared by nobody\ndoes not exist"
+MISSING = r"undeclared\ndoes not exist"
 
 
 def test_dot() -> None:

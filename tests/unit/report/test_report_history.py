@@ -112,9 +112,9 @@ def test_the_latest_apply_comes_first_and_its_changes_in_order(story: Story) -> 
     [
         (None, "  ? run0.1  Topic/orders  update: result unknown (killed, or still running)"),
         ("failed", "  ! run0.1  Topic/orders  update FAILED"),
-        ("moved", "  ! run0.1  Topic/orders  update moved before its turn"),
+        ("moved", "  ! run0.1  Topic/orders  update not applied (somebody else changed it first)"),
         ("not_tried", "  ! run0.1  Topic/orders  update not tried"),
-        ("already", "  ~ run0.1  Topic/orders  update was so already"),
+        ("already", "  ~ run0.1  Topic/orders  update already in place"),
     ],
 )
 def test_what_did_not_go_through_says_so(story: Story, result: str | None, line: str) -> None:
@@ -147,10 +147,10 @@ def test_what_no_answer_came_for_is_not_called_undone(story: Story) -> None:
     assert shown[1:4] == [
         "  ! run0.1  Topic/orders  update FAILED",
         "      no answer; not verified",
-        "      what is not known may have been done; the next apply that finds it so writes the result",
+        "      what is not known may have been done; the next apply that finds it done records the result",
     ]
     assert "      partitions: 1 → 2  (not done)" in shown
-    assert "      retention.ms: 7d → 1d (604800000 → 86400000)  (not known)" in shown
+    assert "      retention.ms: 7d → 1d (604800000 → 86400000)  (unknown)" in shown
     document = json.loads(history_to_json(story.entries, AuditRecord(tuple(story.entries))))
     assert [field["in_doubt"] for field in document["changes"][0]["fields"]] == [False, True, False]
 
@@ -161,7 +161,7 @@ def test_many_fields_are_counted(story: Story) -> None:
 
 
 def test_what_is_not_shown_is_told(story: Story) -> None:
-    assert words(story) == ["No such change is on record."]
+    assert words(story) == ["No matching change is recorded."]
     story.add("update", "orders", {"partitions": (1, 2)})
     assert words(story, 7)[-1] == "and 7 earlier changes: see --limit"
 

@@ -47,7 +47,7 @@ WITHOUT_HTML = MarkdownIt("commonmark", {"html": False}).enable(["table", "strik
 HEADINGS = {
     "Held back",
     "Consent given",
-    "Not from this branch",
+    "Not caused by this branch",
     "Not visible to this account",
     "Findings",
     "Changes",
@@ -172,7 +172,7 @@ def test_held_back_changes_come_first_with_reasons_and_ways_out() -> None:
     assert "- **needs consent**: update `Topic/wait` (`topics/t.yaml:7`): `retention-cut`" in held
     assert "destructive `retention-cut`. Why: what is older than 1d is deleted. Safer: copy it first." in held
     assert '`--allow Topic/wait:retention-cut`, or in `metadata.annotations`: `kafkaform/allow: "ret' in held
-    assert held.count("Nothing of this resource is applied") == 2
+    assert held.count("No change to this resource is applied") == 2
 
 
 def test_the_table_has_a_row_for_every_change() -> None:
@@ -221,7 +221,7 @@ def test_deferred_fields_are_said_to_be() -> None:
         topic("t"), "id", (FieldChange("replicationFactor", 2, 3, 2, 3, deferred="moves come later"),)
     )
     markdown = render_markdown(Plan("c", (PlannedChange(change, Status.PLANNED),)))
-    assert "not carried out in full yet" in section(markdown, "Changes")
+    assert "not yet applied in full" in section(markdown, "Changes")
     assert "`replicationFactor` does not change yet: moves come later." in section(markdown, "Risks")
 
 
@@ -460,14 +460,14 @@ def test_what_is_not_from_the_branch_is_named_before_the_changes() -> None:
     drift = replace(planned("drifted"), origin=ChangeOrigin.DRIFT)
     mixed = replace(planned("mixed"), origin=ChangeOrigin.MIXED, earlier=("partitions",))
     markdown = render_markdown(Plan("c", (drift, mixed, own)))
-    foreign = section(markdown, "Not from this branch")
+    foreign = section(markdown, "Not caused by this branch")
     assert "`Topic/drifted`" in foreign
     assert "`Topic/mixed`: `partitions`" in foreign
     assert "own" not in foreign.replace("known", "")
-    assert markdown.index("### Not from this branch") < markdown.index("### Changes")
+    assert markdown.index("### Not caused by this branch") < markdown.index("### Changes")
     rows = [line for line in markdown.splitlines() if line.startswith("| `")]
     assert ["this branch" in row for row in rows] == ["Topic/own" in row for row in rows]
-    assert "2 of them are not from this branch" in markdown
+    assert "2 of them are not caused, or only partly caused, by this branch" in markdown
 
 
 def test_without_a_branch_nothing_is_said_of_one() -> None:

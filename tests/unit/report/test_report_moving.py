@@ -51,7 +51,7 @@ def test_amount_in_brief(progress: MoveProgress, expected: str) -> None:
         (
             replace(BEGUN, throttle=None, stalled="broker 3 is down"),
             9.0,
-            "nothing of 80.0 MiB, 0 of 12 partitions, nothing has moved for a while: broker 3 is down",
+            "nothing of 80.0 MiB, 0 of 12 partitions, no progress for a while: broker 3 is down",
         ),
         (
             replace(BEGUN, bytes_done=80 * MIB, partitions_done=12, throttle=None),

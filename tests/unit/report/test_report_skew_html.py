@@ -11,7 +11,7 @@ import pytest
 
 from kafkaform.core.printable import is_plain
 from kafkaform.report.skew_html import LIMIT, render_skew_html
-from spark_validation.results import Estimate, Report, TopicResult
+from spark_validation.results import Estimate, SkewReport, TopicResult
 from tests.support import skew_samples as samples
 from tests.support.browser import contrast
 
@@ -83,7 +83,7 @@ def read(html: str) -> Element:
     return reader.root
 
 
-def past(*shares: float) -> list[Report]:
+def past(*shares: float) -> list[SkewReport]:
     """Earlier reports of payments.v1, a day apart, with these shares of the hottest key."""
     made = []
     for day, share in enumerate(shares, 1):
@@ -93,7 +93,7 @@ def past(*shares: float) -> list[Report]:
     return made
 
 
-SCENES: dict[str, tuple[Report, list[Report]]] = {
+SCENES: dict[str, tuple[SkewReport, list[SkewReport]]] = {
     "one": (samples.report(samples.failing(samples.hot())), []),
     "one with its past": (samples.report(samples.hot()), past(0.1, 0.2)),
     "all": (samples.report(*samples.everything()), []),
@@ -113,7 +113,7 @@ def sections(page: Element) -> dict[str, Element]:
     return {one.all("h2")[0].text: one for one in page.all("section")}
 
 
-def of_topic(topic: TopicResult, *history: Report) -> Element:
+def of_topic(topic: TopicResult, *history: SkewReport) -> Element:
     (section,) = read(render_skew_html(samples.report(topic), history)).all("section")
     return section
 

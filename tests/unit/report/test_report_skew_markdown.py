@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafkaform.core.printable import is_plain
 from kafkaform.report.markdown import LIMIT
 from kafkaform.report.skew_markdown import LEAST, partition_chart, render_skew_markdown
-from spark_validation.results import Cause, Finding, PartitionResult, TopicResult, Verdict
+from spark_validation.results import PartitionResult, SkewCause, SkewFinding, SkewVerdict, TopicResult
 from tests.support import skew_samples as samples
 from tests.support.strategies import examples, hostile_text
 from tests.unit.report.test_report_markdown import REFERENCES, Parsed, parse, section, shown_in_code
@@ -91,7 +91,7 @@ def test_findings_are_outside_the_fold_the_errors_first() -> None:
 
 
 def test_a_finding_that_does_not_name_its_topic_gets_it() -> None:
-    made = replace(samples.hot(), findings=(Finding("KF505", "warning", "null keys on a keyed topic"),))
+    made = replace(samples.hot(), findings=(SkewFinding("KF505", "warning", "null keys on a keyed topic"),))
     assert "- warning `KF505` `payments.v1`: null keys on a keyed topic.\n" in markdown(made)
 
 
@@ -260,13 +260,13 @@ def hostile_topic(name: str, prose: str) -> TopicResult:
     return replace(
         made,
         diagnosis=prose,
-        causes=(Cause(name, prose, 0.5), Cause("hot_keys", name)),
+        causes=(SkewCause(name, prose, 0.5), SkewCause("hot_keys", name)),
         advice=(prose, name),
         sample=replace(made.sample, seed=1234567, notes=(prose,)),
         groups=(replace(made.groups[0], name=name, assignor=prose),),
         hot_keys=(replace(samples.key("k", 0.3, [4]), key=name, key_hash="deadbeefcafe"),),
-        findings=(Finding("KF501", "error", prose, name),),
-        policy=Verdict("fail", (prose,)),
+        findings=(SkewFinding("KF501", "error", prose, name),),
+        policy=SkewVerdict("fail", (prose,)),
         partitioners={name: 0.4},
     )
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from kafkaform.core.printable import is_plain
 from kafkaform.report.skew_text import render_skew
 from kafkaform.report.skew_values import MARK, Scale, selected
-from spark_validation.results import Cause, Estimate, Finding, TopicResult, Verdict
+from spark_validation.results import Estimate, SkewCause, SkewFinding, SkewVerdict, TopicResult
 from tests.support import skew_samples as samples
 from tests.support.strategies import hostile_text
 
@@ -111,9 +111,9 @@ def test_findings_come_with_code_and_suggestion_the_worst_first() -> None:
 
 
 def test_a_reason_that_no_finding_states_is_said() -> None:
-    judged = replace(samples.hot(), policy=Verdict("warn", ("nobody can tell",)))
+    judged = replace(samples.hot(), policy=SkewVerdict("warn", ("nobody can tell",)))
     assert "  Policy: nobody can tell." in lines(judged)
-    found = replace(judged, findings=(Finding("KF501", "warning", "t: nobody can tell yet"),))
+    found = replace(judged, findings=(SkewFinding("KF501", "warning", "t: nobody can tell yet"),))
     assert not any("Policy:" in line for line in lines(found))
 
 
@@ -258,7 +258,7 @@ def test_a_percent_sign_stays_with_its_number() -> None:
 
 
 def test_without_a_terminal_prose_is_in_whole_lines() -> None:
-    long = replace(samples.hot(), causes=(Cause("hot_keys", "word " * 100),))
+    long = replace(samples.hot(), causes=(SkewCause("hot_keys", "word " * 100),))
     assert any(line.count("word") == 100 for line in lines(long, width=None))
     assert not any(line.count("word") == 100 for line in lines(long, width=80))
 
@@ -275,12 +275,12 @@ def test_no_text_gets_through_unescaped(name: str, prose: str, width: int | None
     made = replace(
         made,
         diagnosis=name,
-        causes=(Cause(name, prose),),
+        causes=(SkewCause(name, prose),),
         advice=(prose,),
         sample=replace(made.sample, notes=(prose,)),
         groups=(replace(made.groups[0], name=name, assignor=prose),),
         hot_keys=(samples.key(prose, 0.5, shown=True),),
-        findings=(Finding("KF501", "error", prose, name),),
+        findings=(SkewFinding("KF501", "error", prose, name),),
         partitioners={name: 0.5},
     )
     report = replace(samples.report(made), cluster_name=name, cluster_id=prose, created_at=prose)

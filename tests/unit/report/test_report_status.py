@@ -134,7 +134,7 @@ def test_the_partitions_of_a_group_and_who_has_them() -> None:
 
 def test_a_group_without_any_partition() -> None:
     shown = text(GroupStatus("g", Group("g", "classic", "Empty")), globs=("g",))
-    assert shown.endswith("\n\ng\nno partition has an offset or a member")
+    assert shown.endswith("\n\ng\nno partition has a committed offset or a member")
 
 
 def test_names_are_whole_in_a_pipe_and_on_a_narrow_terminal() -> None:
@@ -157,9 +157,9 @@ def test_eighty_columns_are_enough_for_every_table() -> None:
 
 
 def test_what_is_hidden_is_counted_and_nothing_is_said_to_be_nothing() -> None:
-    assert render_status(StatusReport()).plain == "There is nothing to show."
+    assert render_status(StatusReport()).plain == "No topics or groups to show."
     assert render_status(StatusReport(hidden=2)).plain.endswith(
-        "2 names hidden by ignore patterns; --all shows all"
+        "2 names hidden by ignore patterns (--all shows them)"
     )
 
 

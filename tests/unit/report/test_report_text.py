@@ -81,7 +81,7 @@ def test_a_create_lists_its_fields_in_natural_order_with_human_and_raw_values() 
         ["cleanup.policy", "compact"],
         ["retention.ms", "7d (604800000)"],
     ]
-    assert lines[-1] == "Plan: 1 to create, 0 unchanged. Not validated by the broker."
+    assert lines[-1] == "Plan: 1 to create, 0 unchanged. Not validated by the brokers."
 
 
 def test_an_update_shows_before_and_after_with_risk_and_reason() -> None:
@@ -106,7 +106,7 @@ def test_a_delete_shows_what_is_lost_and_who_consented() -> None:
 def test_missing_consent_is_asked_for_in_words_that_can_be_copied() -> None:
     lines = lines_of(plan_of(update(retention(str(30 * DAY), str(DAY))), Status.NEEDS_CONSENT))
     assert has_line(lines, "! Topic/t")
-    assert has_line(lines, "without it, nothing of this resource is applied")
+    assert has_line(lines, "without consent, no change to this resource is applied")
     assert has_line(lines, "consent: --allow Topic/t:retention-cut")
     assert has_line(lines, 'kafkaform/allow: "retention-cut from 30d: <why>"')
     assert lines[-1].startswith("Plan: 1 to update (1 needs consent), ")
@@ -139,7 +139,7 @@ def test_a_refusal_says_why_once_what_instead_and_that_nothing_is_applied() -> N
     assert has_line(lines, "! Topic/t")
     assert has_line(lines, "update refused: partitions cannot be taken away")
     assert has_line(lines, "instead: make a new topic")
-    assert has_line(lines, "nothing of this resource is applied")
+    assert has_line(lines, "no change to this resource is applied")
     assert has_line(lines, "partitions", "12 → 6", "impossible: partition-decrease")
     assert "\n".join(lines).count(DECREASE.reason) == 1
     assert lines[-1].startswith("Plan: nothing to apply, 1 refused, ")
@@ -157,9 +157,9 @@ def test_a_deferred_field_is_marked_with_its_reason() -> None:
         update(FieldChange("replicationFactor", 2, 3, 2, 3, deferred="moving replicas comes later"))
     )
     lines = lines_of(plan)
-    assert has_line(lines, "replicationFactor", "2 → 3", "not carried out yet")
+    assert has_line(lines, "replicationFactor", "2 → 3", "not applied yet")
     assert has_line(lines, "moving replicas comes later")
-    assert "Also 1 change not carried out in full yet." in lines[-1]
+    assert "Also 1 change not yet applied in full." in lines[-1]
 
 
 def test_long_lists_are_short_unless_verbose_and_say_how_much_is_missing() -> None:
@@ -266,7 +266,7 @@ def test_who_owns_and_who_reads_what_changes_takes_a_line() -> None:
 
 
 def test_a_saved_plan_says_where_it_is_from() -> None:
-    line = "Saved plan of 2025-06-01 12:00 UTC, kafkaform 0.1.0, commit 1a2b3c."
+    line = "Plan saved 2025-06-01 12:00 UTC by kafkaform 0.1.0, commit 1a2b3c."
     assert render_provenance(HEADER).plain == line
     assert "commit" not in render_provenance(replace(HEADER, commit=None)).plain
 
@@ -481,7 +481,7 @@ AFTER = "1:2,2:3,3:1,1:2,2:3,3:1,1:2,2:3,3:1,1:2,2:3,3,1:3"
             "1:3:4,1:2",
             "1 partition: replicas added on brokers 3, 4, replica dropped from broker 2",
         ),
-        ("1:2,1:2", "2:1,1:2", "1 partition: another preferred leader"),
+        ("1:2,1:2", "2:1,1:2", "1 partition: a different preferred leader"),
     ],
 )
 def test_what_happens_to_replicas_is_said_in_words(before: str, after: str, told: str) -> None:

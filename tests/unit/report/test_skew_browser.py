@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafkaform.report.skew_html import render_skew_html
-from spark_validation.results import Report
+from spark_validation.results import SkewReport
 from tests.support import skew_samples as samples
 from tests.support.browser import Picture, browser, drawn
 
@@ -80,7 +80,7 @@ class Seen:
     shots: dict[str, Picture]
 
 
-def extreme() -> Report:
+def extreme() -> SkewReport:
     """Long names, huge numbers, many partitions."""
     large = replace(samples.failing(samples.large("x" * 249, 1000)), advice=(LONG,) * 3)
     keys = (samples.key("k" * 3000, 0.3, range(1000), shown=True), samples.key("b", 1e-9))
@@ -89,7 +89,7 @@ def extreme() -> Report:
     return samples.report(replace(large, hot_keys=keys), replace(few, groups=groups), samples.hostile())
 
 
-def reports() -> dict[str, tuple[Report, list[Report]]]:
+def reports() -> dict[str, tuple[SkewReport, list[SkewReport]]]:
     history = [
         samples.report(samples.hot(), created_at=f"2026-10-{day:02}T00:00:00Z") for day in range(1, 20)
     ]

@@ -288,7 +288,7 @@ def test_the_reason_counts_what_is_moved(before: str, after: str, facts: Facts, 
 def test_another_order_copies_nothing() -> None:
     judgement = judged("1:2,2:3", "2:1,2:3", Facts("c"))
     assert judgement.risk is Risk.SAFE
-    assert judgement.reason == "another preferred leader in 1 partition; nothing is copied"
+    assert judgement.reason == "a different preferred leader in 1 partition; nothing is copied"
 
 
 def test_new_partitions_move_nothing() -> None:

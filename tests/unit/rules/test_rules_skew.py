@@ -14,7 +14,7 @@ from kafkaform.core.model import Desired, Diagnostic, Location, Severity
 from kafkaform.resources.base import Layer
 from kafkaform.resources.skew import limits_of
 from kafkaform.rules import Stage
-from spark_validation.results import Estimate, Limits, TopicResult
+from spark_validation.results import Estimate, SkewLimits, TopicResult
 from tests.support.rule_scenes import PathAsPlace
 from tests.support.scenes import absent, declared
 from tests.support.skew_scenes import FINE, SURE, UNSURE, empty, hot, measured, policed, scene
@@ -266,9 +266,9 @@ def test_a_policy_without_a_limit_is_none() -> None:
 
 
 def test_a_policy_is_read_with_its_unit() -> None:
-    assert limits_of(policed(maxKeyShare=0.05).intent) == Limits(max_key_share=0.05)
+    assert limits_of(policed(maxKeyShare=0.05).intent) == SkewLimits(max_key_share=0.05)
     every = policed(maxPartitionRatio=2, maxKeyShare=0.1, minDistinctKeys=5, by="bytes")
-    assert limits_of(every.intent) == Limits(2, 0.1, 5, "bytes")
+    assert limits_of(every.intent) == SkewLimits(2, 0.1, 5, "bytes")
 
 
 ORDERS = """\
@@ -293,12 +293,12 @@ spec:
 @pytest.mark.parametrize(
     ("environment", "expected", "line"),
     [
-        ("dev", Limits(2.0, 0.05, 9), 8),
-        ("prod", Limits(1.5, 0.05, 9, "bytes"), 14),
+        ("dev", SkewLimits(2.0, 0.05, 9), 8),
+        ("prod", SkewLimits(1.5, 0.05, 9, "bytes"), 14),
     ],
 )
 def test_a_policy_is_merged_limit_by_limit_and_found_where_it_was_set(
-    tmp_path: Path, environment: str, expected: Limits, line: int
+    tmp_path: Path, environment: str, expected: SkewLimits, line: int
 ) -> None:
     file = tmp_path / "orders.yaml"
     file.write_text(ORDERS)

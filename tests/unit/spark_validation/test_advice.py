@@ -10,7 +10,7 @@ from spark_validation.advice import advise, salts
 from spark_validation.analysis import analyse
 from spark_validation.hashing import PARTITIONERS, Keys
 from spark_validation.imbalance import expected_ratio, keys_needed, likely_ratio, most_partitions
-from spark_validation.results import Estimate, GroupResult, Limits, MemberShare, TopicResult, WhatIf
+from spark_validation.results import Estimate, GroupResult, MemberShare, SkewLimits, TopicResult, WhatIf
 from tests.support.skew_simulation import (
     SimulatedTopic,
     bursts,
@@ -30,11 +30,11 @@ from tests.support.skew_simulation import (
 KEYS = 10_000
 
 
-def analysed(topic: SimulatedTopic, limits: Limits | None = None, records: int = 10**9) -> TopicResult:
+def analysed(topic: SimulatedTopic, limits: SkewLimits | None = None, records: int = 10**9) -> TopicResult:
     count = topic.partitions
     counts, plan, layout = drawn(topic, records=records, candidates=(count, 2 * count, 4 * count))
     mode = "full" if plan.full else "sample"
-    return analyse("orders", counts, plan, layout, mode=mode, limits=limits or Limits())
+    return analyse("orders", counts, plan, layout, mode=mode, limits=limits or SkewLimits())
 
 
 def said(result: TopicResult, about: str) -> str:
@@ -57,14 +57,14 @@ def test_nothing_is_advised_where_nothing_is_wrong(make: type) -> None:
 @pytest.mark.parametrize(
     ("share", "partitions", "limits", "goal"),
     [
-        (0.3, 12, Limits(), 1.5),
-        (0.3, 12, Limits(max_partition_ratio=2.0), 2.0),
-        (0.15, 24, Limits(max_partition_ratio=1.6, max_key_share=0.02), 1.6),
-        (0.5, 6, Limits(max_partition_ratio=1.8), 1.8),
+        (0.3, 12, SkewLimits(), 1.5),
+        (0.3, 12, SkewLimits(max_partition_ratio=2.0), 2.0),
+        (0.15, 24, SkewLimits(max_partition_ratio=1.6, max_key_share=0.02), 1.6),
+        (0.5, 6, SkewLimits(max_partition_ratio=1.8), 1.8),
     ],
 )
 def test_after_splitting_a_key_into_the_salts_advised_the_policy_is_kept(
-    share: float, partitions: int, limits: Limits, goal: float
+    share: float, partitions: int, limits: SkewLimits, goal: float
 ) -> None:
     result = analysed(hot_key(300_000, KEYS, partitions, share=share), limits)
     count = int(re.findall(r"into (\d+) salts", said(result, "split key"))[0])
@@ -91,7 +91,7 @@ def test_after_splitting_a_key_into_the_salts_advised_the_policy_is_kept(
 
 def test_several_frequent_keys_are_split_so_that_the_policy_is_kept() -> None:
     topic = zipf(300_000, KEYS, s=1.3)
-    result = analysed(topic, Limits(max_partition_ratio=2.5))
+    result = analysed(topic, SkewLimits(max_partition_ratio=2.5))
     sentence = said(result, "split key")
     assert " next into " not in sentence
     counts = [int(text) for text in re.findall(r"into (\d+)", sentence)]
@@ -116,7 +116,7 @@ def test_salts_that_cannot_suffice_are_not_advised() -> None:
 def test_a_key_above_the_policy_is_split_though_partitions_are_even() -> None:
     topic = hot_key(300_000, KEYS, share=0.01)
     assert analysed(topic).advice == ()
-    assert "into 2 salts" in said(analysed(topic, Limits(max_key_share=0.006)), "key share of 0.6 %")
+    assert "into 2 salts" in said(analysed(topic, SkewLimits(max_key_share=0.006)), "key share of 0.6 %")
 
 
 def test_more_partitions_are_no_help_against_one_key() -> None:
@@ -129,7 +129,7 @@ def test_a_count_that_surely_lowers_the_ratio_is_advised_with_what_it_moves() ->
     now = result.by_records.max_mean_ratio.value
     better = WhatIf(18, Estimate(1.2, 1.1, 1.3), Estimate.exact(1.2), 0.5, Estimate.exact(0.52))
     worse = replace(better, partitions=36, max_mean_ratio=Estimate(1.6, 1.5, 1.7))
-    limits = Limits()
+    limits = SkewLimits()
     (sentence,) = (
         one for one in advise(replace(result, what_if=(better, worse)), limits) if "counts tried" in one
     )
@@ -174,7 +174,7 @@ def test_a_second_partitioner_is_told_its_setting() -> None:
         analysed(mixed_partitioners(200_000, KEYS)),
         partitioners={"murmur2": 0.5, "crc32": 0.085, "fnv1a": 0.084, "other": 0.42},
     )
-    assert "partitioner.ignore.keys" in advise(ignoring, Limits())[0]
+    assert "partitioner.ignore.keys" in advise(ignoring, SkewLimits())[0]
 
 
 def test_a_partition_increase_is_told_what_it_affects() -> None:
@@ -193,14 +193,14 @@ def test_members_beyond_the_effective_parallelism_are_of_no_use() -> None:
     result = analysed(hot_key(300_000, KEYS))
     even = tuple(MemberShare((number,), 1 / 12) for number in range(12))
     group = GroupResult("checkout", "range", (*even, MemberShare((), 0.0)), 1.0)
-    skewed = advise(replace(result, groups=(group,)), Limits())
+    skewed = advise(replace(result, groups=(group,)), SkewLimits())
     assert "Group checkout: 1 of its 13 members get no partition of this topic under range." in skewed
     (sentence,) = (one for one in skewed if "are of use" in one)
     parallelism = result.by_records.effective_parallelism.value
     assert f"{int(np.ceil(parallelism))} of its 13 members are of use" in sentence
     balanced = analysed(uniform(300_000, KEYS))
     few = replace(group, members=even[:6])
-    assert advise(replace(balanced, groups=(few,)), Limits()) == ()
+    assert advise(replace(balanced, groups=(few,)), SkewLimits()) == ()
 
 
 @pytest.mark.parametrize(("keys", "partitions"), [(10, 12), (100, 12), (1_000, 12), (50, 120), (5_000, 3)])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spark_validation.analysis import ASSIGNORS, ReaderGroup, analyse, assign, needed
 from spark_validation.key_counts import candidate_counts
-from spark_validation.results import Estimate, Limits, Report, TopicResult, from_document, to_json
+from spark_validation.results import Estimate, SkewLimits, SkewReport, TopicResult, from_document, to_json
 from spark_validation.windows import SamplePlan, plan_windows
 from tests.support.skew_simulation import (
     SimulatedTopic,
@@ -56,13 +56,13 @@ def analysed(
 ) -> tuple[TopicResult, SamplePlan]:
     plan = plan_windows(spans(topic), records=records, seed=1)
     counts, layout = sampled(topic, plan, candidate_counts(topic.partitions, ()))
-    limits = Limits()
+    limits = SkewLimits()
     result = analyse("orders", counts, plan, layout, mode="sample", limits=limits, groups=groups, notes=notes)
     return result, plan
 
 
-def report(result: TopicResult) -> Report:
-    return Report("1.0", None, None, "2026-11-01T00:00:00Z", (result,))
+def report(result: TopicResult) -> SkewReport:
+    return SkewReport("1.0", None, None, "2026-11-01T00:00:00Z", (result,))
 
 
 @pytest.mark.parametrize("name", TOPICS)

@@ -10,7 +10,7 @@ import pytest
 
 from spark_validation.analysis import analyse
 from spark_validation.hashing import PARTITIONERS, Int64s, Keys
-from spark_validation.results import Limits, TopicResult
+from spark_validation.results import SkewLimits, TopicResult
 from spark_validation.sampled_topic import BALANCED_RATIO
 from spark_validation.windows import Span, plan_windows
 from tests.support.skew_simulation import (
@@ -45,7 +45,9 @@ SEEDS = (0, *(pytest.param(seed, marks=pytest.mark.nightly("more topics and samp
 def analysed(topic: SimulatedTopic, records: int = FULL, seed: int = 0) -> TopicResult:
     count = topic.partitions
     counts, plan, layout = drawn(topic, records=records, seed=seed, candidates=(count, 2 * count))
-    return analyse("orders", counts, plan, layout, mode="full" if plan.full else "sample", limits=Limits())
+    return analyse(
+        "orders", counts, plan, layout, mode="full" if plan.full else "sample", limits=SkewLimits()
+    )
 
 
 def names(result: TopicResult) -> tuple[str, ...]:
@@ -212,7 +214,7 @@ def test_partitions_of_which_retention_keeps_unequal_times_do_not_burst(keep: in
     for records in (FULL, 20_000):
         plan = plan_windows(kept, records=records, seed=1)
         counts, layout = sampled(topic, plan)
-        result = analyse("orders", counts, plan, layout, mode="sample", limits=Limits())
+        result = analyse("orders", counts, plan, layout, mode="sample", limits=SkewLimits())
         assert names(result) == ("balanced",)
 
 

@@ -17,16 +17,16 @@ from jsonschema_rs import Draft202012Validator as Acceptor
 
 from kafkaform.core.schema_files import load_schema
 from spark_validation import results
-from spark_validation.results import Estimate, Finding, Report, Verdict, from_document, to_json
+from spark_validation.results import Estimate, SkewFinding, SkewReport, SkewVerdict, from_document, to_json
 from tests.support.skew_scenes import empty, hot, measured, report, what_if
 
 SCHEMA = load_schema("skew")
 VALIDATOR = Draft202012Validator(SCHEMA)
 ACCEPTOR = Acceptor(SCHEMA)
-CLASSES = {name: one for name, one in vars(results).items() if is_dataclass(one) and name != "Limits"}
+CLASSES = {name: one for name, one in vars(results).items() if is_dataclass(one) and name != "SkewLimits"}
 
 
-def full() -> Report:
+def full() -> SkewReport:
     """A report in which every field has a value."""
     topic = measured(
         "orders.v1",
@@ -38,13 +38,13 @@ def full() -> Report:
     topic = replace(
         topic,
         sample=sample,
-        findings=(Finding("KF501", "error", "m", "s"), Finding("KF504", "info", "m", None)),
-        policy=Verdict("fail", ("m",)),
+        findings=(SkewFinding("KF501", "error", "m", "s"), SkewFinding("KF504", "info", "m", None)),
+        policy=SkewVerdict("fail", ("m",)),
     )
     return replace(report(topic, empty("z")), cluster_name="prod")
 
 
-def bare() -> Report:
+def bare() -> SkewReport:
     """A report in which every field that can be null is."""
     topic = measured(hot_keys=[hot("a", Estimate.exact(0.3))])
     nothing = replace(topic.sample, since_ms=None, precision=None, achieved=None, notes=())
@@ -56,7 +56,7 @@ def bare() -> Report:
 SHAPES = {"full": full(), "bare": bare(), "no topics": report(), "an empty topic": report(empty())}
 
 
-def plain(one: Report) -> Any:
+def plain(one: SkewReport) -> Any:
     return json.loads(to_json(one))
 
 
@@ -94,8 +94,8 @@ def field(kind: str, name: str, hint: Any) -> st.SearchStrategy[Any]:
     return st.integers(1, 1000) if schema.get("minimum") else of_type(hint)
 
 
-@given(of_type(Report))
-def test_whatever_the_dataclasses_can_hold_fits_and_comes_back_equal(one: Report) -> None:
+@given(of_type(SkewReport))
+def test_whatever_the_dataclasses_can_hold_fits_and_comes_back_equal(one: SkewReport) -> None:
     document = plain(one)
     VALIDATOR.validate(document)
     assert from_document(document) == one
@@ -103,11 +103,11 @@ def test_whatever_the_dataclasses_can_hold_fits_and_comes_back_equal(one: Report
 
 def test_schema_and_dataclasses_have_the_same_fields() -> None:
     """The schema is generated: this holds its generator to its promise."""
-    assert set(SCHEMA["$defs"]) == CLASSES.keys() - {"Report"}
+    assert set(SCHEMA["$defs"]) == CLASSES.keys() - {"SkewReport"}
     for name, kind in CLASSES.items():
         schema = SCHEMA["$defs"].get(name, SCHEMA)
         expected = [one.name for one in fields(kind)]
-        expected = ["format_version", *expected] if name == "Report" else expected
+        expected = ["format_version", *expected] if name == "SkewReport" else expected
         assert list(schema["properties"]) == schema["required"] == expected
         assert schema["additionalProperties"] is False
 

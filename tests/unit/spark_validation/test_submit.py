@@ -16,8 +16,8 @@ import kafkaform
 import spark_validation
 from spark_validation.configuration import zipped
 from spark_validation.errors import ReadingFailed
-from spark_validation.job import JobSettings, removed, run_topic
-from spark_validation.results import Limits
+from spark_validation.job import JobSettings, retention_notes, run_topic
+from spark_validation.results import SkewLimits
 from spark_validation.submit import parser
 from spark_validation.windows import Span, plan_windows
 
@@ -74,12 +74,12 @@ def test_the_package_is_shipped_whole_and_runs_from_its_zip(tmp_path: Path) -> N
 
 def test_nothing_is_said_where_nothing_was_removed() -> None:
     spans = [Span(0, 100, 1100), Span(1, 0, 0)]
-    assert removed(plan_windows(spans, records=1000, seed=1), spans) == ()
+    assert retention_notes(plan_windows(spans, records=1000, seed=1), spans) == ()
 
 
 def test_what_retention_removed_is_counted_and_named() -> None:
     plan = plan_windows([Span(0, 100, 1100), Span(1, 0, 500)], records=1500, seed=1)
-    (note,) = removed(plan, [Span(0, 400, 1100), Span(1, 0, 500)])
+    (note,) = retention_notes(plan, [Span(0, 400, 1100), Span(1, 0, 500)])
     assert "of 1,500 offsets" in note
     assert "up to 300 were removed" in note
     assert "(partition 0)" in note
@@ -87,7 +87,7 @@ def test_what_retention_removed_is_counted_and_named() -> None:
 
 def test_a_partition_that_is_gone_is_all_removed() -> None:
     plan = plan_windows([Span(number, 0, 10) for number in range(8)], records=80, seed=1)
-    (note,) = removed(plan, [])
+    (note,) = retention_notes(plan, [])
     assert "up to 80 were removed" in note
     assert "(partitions 0, 1, 2, 3, 4 and 3 more)" in note
 
@@ -98,7 +98,7 @@ def test_a_partition_that_is_gone_is_all_removed() -> None:
 def test_a_topic_without_records_needs_no_spark() -> None:
     nobody: Any = None
     spans = [Span(0, 5, 5), Span(1, 0, 0)]
-    result = run_topic(nobody, "t", spans, {}, JobSettings(), limits=Limits())
+    result = run_topic(nobody, "t", spans, {}, JobSettings(), limits=SkewLimits())
     assert result.diagnosis == "empty"
     assert result.sample.records == 0
 
@@ -107,6 +107,6 @@ def test_no_secret_is_sent_to_a_connect_server() -> None:
     session: Any = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     kafka = {"bootstrap.servers": "a:1", "sasl.jaas.config": "s3cret"}
     with pytest.raises(ReadingFailed, match=r"sasl\.jaas\.config would be there to read") as raised:
-        run_topic(session, "t", [Span(0, 0, 5)], kafka, JobSettings(), limits=Limits())
+        run_topic(session, "t", [Span(0, 0, 5)], kafka, JobSettings(), limits=SkewLimits())
     assert "s3cret" not in raised.value.message
     assert "--master" in str(raised.value.hint)

@@ -1,0 +1,198 @@
+"""No module outside `resources/` compares the name of a kind, or has a table with such names as keys.
+
+What is said about a kind is asked of the kind (`KINDS[ref.kind].noun`), and what is about topics or groups by
+nature asks for them (`is_topic(ref)`, `topic_ref(name)`): a new kind is never taken for one of the others.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+import kafkaform
+from kafkaform.core.model import ResourceRef
+from kafkaform.resources import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+PACKAGE = Path(kafkaform.__file__).parent
+
+REGISTRIES: Mapping[str, int] = {
+    "cluster/kafka/cluster.py": 1,
+    "cluster/kafka/readers.py": 1,
+    "cluster/testing/registry.py": 3,
+}
+"""Modules that register the Kafka calls of a kind, and how many lines do: a new kind adds its own."""
+
+REMAINDERS: Mapping[str, int] = {
+    "plan/planner.py": 1,
+    "plan/planning.py": 1,
+    "plan/rebalancing.py": 1,
+    "plan/resets.py": 1,
+    "plan/skew_report.py": 3,
+}
+"""Modules that still do, and how often: lower the number with each that goes."""
+
+
+class Finder(ast.NodeVisitor):
+    """Finds the places in a module that decide by the name of a kind.
+
+    Attributes:
+        known: The variables of the module, by which imported constants are told.
+        holders: Variables and attributes that the module itself gives a kind's name.
+        found: The lines that do, and what they do.
+    """
+
+    def __init__(self, tree: ast.Module, known: Mapping[str, object]) -> None:
+        self.known = known
+        self.holders: set[str] = set()
+        self.found: dict[int, str] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                for target in targets:
+                    self.holders |= self._given(target, node.value)
+        self.visit(tree)
+
+    def _given(self, target: ast.expr, value: ast.expr) -> set[str]:
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            pairs = zip(target.elts, value.elts, strict=False)
+            return set().union(*(self._given(one, other) for one, other in pairs))
+        names = {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
+        return names if self.holds(value) else set()
+
+    def holds(self, node: ast.expr) -> bool:
+        """Whether an expression is the name of a kind, or a collection with one in it."""
+        match node:
+            case ast.Constant(value=value):
+                return isinstance(value, str) and value in KINDS
+            case ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Set(elts=elements):
+                return any(map(self.holds, elements))
+            case ast.Call(func=ast.Name(id="frozenset" | "set" | "tuple" | "list"), args=arguments):
+                return any(map(self.holds, arguments))
+            case ast.Name(id=name):
+                return name in self.holders or _has_name(self.known.get(name))
+            case ast.Attribute(value=ast.Name(id=owner), attr=name):
+                return name in self.holders or _has_name(getattr(self.known.get(owner), name, None))
+            case _:
+                return False
+
+    def _check(self, nodes: list[ast.expr], what: str) -> None:
+        for node in nodes:
+            if self.holds(node):
+                self.found[node.lineno] = what
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        self._check([node.left, *node.comparators], "compares the name of a kind")
+        self.generic_visit(node)
+
+    def visit_MatchValue(self, node: ast.MatchValue) -> None:
+        self._check([node.value], "matches the name of a kind")
+        self.generic_visit(node)
+
+    def visit_Dict(self, node: ast.Dict) -> None:
+        self._check([key for key in node.keys if key is not None], "has a table by the names of kinds")
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if self.holds(node):
+            self.found.setdefault(node.lineno, "writes the name of a kind")
+
+
+def _has_name(value: object) -> bool:
+    if isinstance(value, str):
+        return value in KINDS
+    # A reference to a resource is a tuple, too, and no collection of names.
+    plain = type(value) in {tuple, list, set, frozenset}
+    return plain and any(map(_has_name, cast("Iterable[object]", value)))
+
+
+def places(source: str, known: Mapping[str, object]) -> list[str]:
+    """What a module does with the names of kinds, a line each."""
+    found = Finder(ast.parse(source), known).found
+    return [f"{line}: {what}" for line, what in sorted(found.items())]
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """Every module outside `resources/`, by its path in the package."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        if not name.startswith("resources/"):
+            yield name, path
+
+
+def imported(name: str) -> Mapping[str, object]:
+    """The variables of a module."""
+    parts = [part for part in name.removesuffix(".py").split("/") if part != "__init__"]
+    return vars(importlib.import_module(".".join(["kafkaform", *parts])))
+
+
+def test_kinds_are_asked_and_not_compared() -> None:
+    found = {name: places(path.read_text(), imported(name)) for name, path in modules()}
+    assert len(found) > 150
+    counts = {name: len(lines) for name, lines in found.items() if lines}
+    shown = "\n".join(f"{name}:{line}" for name, lines in found.items() for line in lines)
+    assert counts == {**REGISTRIES, **REMAINDERS}, f"ask the kind, or lower the number here\n{shown}"
+
+
+PLANTED = """
+from kafkaform.resources.topic import TopicKind
+NAME = TopicKind.name
+class Holder:
+    _KIND = TopicKind.name
+def planted(ref, table):
+    {line}
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'return ref.kind == "Topic"',
+        'return "ConsumerGroup" != ref.kind',
+        'return ref.kind in {"Topic", "Other"}',
+        "return ref.kind == TopicKind.name",
+        "return ref.kind is NAME",
+        "return ref.kind == Holder._KIND",
+        "return ref.kind == table._KIND",
+        "wanted = TopicKind.name; return ref.kind == wanted",
+        "names = (NAME,); return ref.kind not in names",
+        "a, b = NAME, 1; return ref.kind == a",
+        "return ref.kind == IMPORTED",
+        "return ref.kind in ALL",
+        'return ResourceRef("Topic", "a")',
+        'return {"Topic": 1}[ref.kind]',
+        "return {TopicKind.name: 1}[ref.kind]",
+        'match ref:\n        case ResourceRef(kind="Topic"): return 1',
+        "match ref.kind:\n        case TopicKind.name: return 1",
+        'match ref:\n        case {"kind": "ConsumerGroup"}: return 1',
+        'def other(kind="Topic"): return kind',
+    ],
+)
+def test_what_decides_by_the_name_of_a_kind_is_found(line: str) -> None:
+    known = {"TopicKind": type(KINDS["Topic"]), "IMPORTED": "Topic", "ALL": frozenset(KINDS)}
+    assert len(places(PLANTED.replace("{line}", line), known)) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return KINDS[ref.kind].noun",
+        "return ref.kind in KINDS",
+        "return table.kind == ref.kind",
+        "return is_topic(ref)",
+        "return table.of_kind(TopicKind.name)",
+        'return "Topics" == ref',
+        'return {"topic": 1}[ref.noun]',
+        "return table[TopicKind.name]",
+        "return REF in table",
+    ],
+)
+def test_what_asks_the_kind_is_not(line: str) -> None:
+    known = {"TopicKind": type(KINDS["Topic"]), "KINDS": KINDS, "REF": ResourceRef("Topic", "a")}
+    assert places(PLANTED.replace("{line}", line), known) == []

@@ -72,8 +72,8 @@ def groups_with_configs(connection: Connection) -> tuple[Sequence[str], str]:
     try:
         if not connection.speaks(_WITH_CONFIGS.api):
             return (), "the brokers do not list groups that have only configs (Kafka 4.1 does)"
-        told = _checked(*connection.ask(_WITH_CONFIGS, [_GROUPS_ALONE]))
-        return [resource["name"] for resource in told["resources"]], ""
+        answer = _checked(*connection.ask(_WITH_CONFIGS, [_GROUPS_ALONE]))
+        return [resource["name"] for resource in answer["resources"]], ""
     except KafkaformError as error:
         return (), f"groups that have only configs are not listed ({error.message})"
 
@@ -109,10 +109,10 @@ def _listed(connection: Connection) -> Sequence[Mapping[str, str]]:
     return listed
 
 
-def _checked(told: Any) -> Any:
-    if told["error_code"]:
-        raise translate_code(told["error_code"], "")
-    return told
+def _checked(answer: Any) -> Any:
+    if answer["error_code"]:
+        raise translate_code(answer["error_code"], "")
+    return answer
 
 
 def _consumers(connection: Connection) -> dict[str, Listed]:

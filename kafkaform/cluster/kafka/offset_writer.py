@@ -283,14 +283,14 @@ def _commit_once(
         [ConsumerGroupTopicPartitions(group, partitions)], request_timeout=WRITE_TIMEOUT_S
     )[group]
     try:
-        told = future.result()
+        answer = future.result()
     except KafkaException as exception:
         return dict.fromkeys(offsets, translate(exception))
     # It succeeds where single partitions fail.
     return {
-        (each.topic, each.partition): translate_error(each.error)
-        for each in told.topic_partitions or ()
-        if each.error is not None
+        (partition.topic, partition.partition): translate_error(partition.error)
+        for partition in answer.topic_partitions or ()
+        if partition.error is not None
     }
 
 
@@ -301,7 +301,9 @@ def _outcome(
     if not failures:
         return None
     error = _summed_up(str(operation.ref), failures)
-    error.in_part = len(failures) < asked or any(type(one) is not type(error) for one in failures.values())
+    error.in_part = len(failures) < asked or any(
+        type(failure) is not type(error) for failure in failures.values()
+    )
     return error
 
 

@@ -45,28 +45,28 @@ _RUNNING = RequestType(
 
 def read_running(connection: Connection, timeout_s: float) -> dict[TopicPartition, Reassignment]:
     """Read the reassignments that are running (KIP-455)."""
-    told = retried(lambda: _told(connection, timeout_s))
-    if told["error_code"]:
-        raise translate_code(told["error_code"], one_line(told["error_message"] or ""))
+    answer = retried(lambda: _answer(connection, timeout_s))
+    if answer["error_code"]:
+        raise translate_code(answer["error_code"], one_line(answer["error_message"] or ""))
     return {
         (topic["name"], partition["index"]): Reassignment(
             tuple(broker for broker in partition["replicas"] if broker not in partition["removing"]),
             frozenset(partition["adding"]),
             frozenset(partition["removing"]),
         )
-        for topic in told["topics"]
+        for topic in answer["topics"]
         for partition in topic["partitions"]
     }
 
 
-def _told(connection: Connection, timeout_s: float) -> Any:
+def _answer(connection: Connection, timeout_s: float) -> Any:
     every_topic, no_tags = b"\x00", b"\x00"
     body = pack(">i", int(timeout_s * 1000)) + every_topic + no_tags
-    (told,) = connection.ask(_RUNNING, [body], timeout_s=timeout_s)
-    if told["error_code"] == KafkaError.NOT_CONTROLLER:  # where ZooKeeper elects it, it is asked itself
+    (answer,) = connection.ask(_RUNNING, [body], timeout_s=timeout_s)
+    if answer["error_code"] == KafkaError.NOT_CONTROLLER:  # where ZooKeeper elects it, it is asked itself
         (placement,) = connection.ask(PLACEMENT, [large_answers.metadata_of_no_topic()], timeout_s=timeout_s)
-        (told,) = connection.ask(_RUNNING, [body], node=placement.controller, timeout_s=timeout_s)
-    return told
+        (answer,) = connection.ask(_RUNNING, [body], node=placement.controller, timeout_s=timeout_s)
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +115,6 @@ def read_reassignments(connection: Connection) -> Reassignments:
     except KafkaformError as error:
         return Reassignments({}, error.message)
     targets: dict[str, dict[int, Replicas]] = defaultdict(dict)
-    for (topic, partition), one in running.items():
-        targets[topic][partition] = one.target
+    for (topic, partition), reassignment in running.items():
+        targets[topic][partition] = reassignment.target
     return Reassignments(dict(targets))

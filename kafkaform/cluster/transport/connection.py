@@ -111,7 +111,7 @@ class Connection:
     """The clients of one cluster, connected on first use.
 
     librdkafka logs about twenty lines a second against a dead broker; they go to the logger
-    `kafkaform.librdkafka`, and the last error is told in one line.
+    `kafkaform.librdkafka`, and the last error is reported in one line.
 
     Args:
         librdkafka: Properties for librdkafka, secrets filled in.
@@ -353,8 +353,8 @@ class _Logged:
         except BaseException as error:
             log(f"failed: {one_line(str(error)) or type(error).__name__}")
             raise
-        told = answer.values() if isinstance(answer, dict) else [answer]
-        futures = {future for future in told if isinstance(future, Future)}
+        results = answer.values() if isinstance(answer, dict) else [answer]
+        futures = {future for future in results if isinstance(future, Future)}
         if not futures:
             log("answered")
             return answer

@@ -69,7 +69,7 @@ class Sockets:
     ) -> dict[int, T | ClusterError]:
         """See `Transport.ask_each`."""
 
-        def one(node: int) -> T | ClusterError:
+        def ask_node(node: int) -> T | ClusterError:
             try:
                 return self.ask(request_type, [body], node, timeout_s)[0]
             except MalformedAnswer as error:
@@ -81,7 +81,7 @@ class Sockets:
         if not nodes:
             raise ClusterError("the brokers name none of their own")
         with ThreadPoolExecutor(min(_AT_A_TIME, len(nodes))) as pool:
-            return dict(zip(nodes, pool.map(one, nodes), strict=True))
+            return dict(zip(nodes, pool.map(ask_node, nodes), strict=True))
 
     def close(self) -> None:
         """See `Transport.close`."""

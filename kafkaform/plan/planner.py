@@ -30,12 +30,14 @@ from kafkaform.core.model import (
     PlannedChange,
     Reader,
     ResourceRef,
+    Risk,
     Severity,
     State,
     Status,
     Undeclared,
     UndeclaredConfig,
     Update,
+    risk_of,
 )
 from kafkaform.plan.policy import (
     Policy,
@@ -290,7 +292,13 @@ def _not_visible(desired: Desired, why: str) -> Diagnostic:
 def judge(proposals: Iterable[Proposal], observation: Observation, facts: Facts) -> tuple[Proposal, ...]:
     """Say how risky changes are, by live values and by all that is known of the cluster."""
     return tuple(
-        replace(proposal, change=_judged(proposal.change, proposal.desired.intent, observation, facts))
+        Proposal(
+            _judged(proposal.change, proposal.desired.intent, observation, facts),
+            proposal.desired,
+            proposal.saved,
+            proposal.riskier,
+            proposal.earlier,
+        )
         for proposal in proposals
     )
 
@@ -299,11 +307,10 @@ def _judged(change: Change, intent: Intent, observation: Observation, facts: Fac
     kind = KINDS[change.ref.kind]
     match change:
         case Create(ref, state):
-            return replace(change, judgement=kind.judge_create(ref, state, facts))
-        case Delete(ref):
-            judgement = kind.judge_delete(ref, observation.resources[ref].state, facts)
-            return replace(change, judgement=judgement)
-        case Update(fields=fields):
+            return Create(ref, state, kind.judge_create(ref, state, facts))
+        case Delete(ref, uid, state):
+            return Delete(ref, uid, state, kind.judge_delete(ref, observation.resources[ref].state, facts))
+        case Update(ref, uid, fields):
             context = context_of(change, intent, observation, facts)
             judged = (
                 FieldChange(
@@ -317,9 +324,18 @@ def _judged(change: Change, intent: Intent, observation: Observation, facts: Fac
                 )
                 for field in fields
             )
-            return replace(change, fields=tuple(judged))
+            return Update(ref, uid, tuple(judged))
         case _:
             assert_never(change)
+
+
+def is_risky(proposal: Proposal, observation: Observation, facts: Facts) -> bool:
+    """Whether a change is not safe: a quick judgement of it, which ends at the first risk."""
+    change, kind = proposal.change, KINDS[proposal.ref.kind]
+    if isinstance(change, Update):
+        context = context_of(change, proposal.desired.intent, observation, facts)
+        return any(kind.judge(field.path, context).risk > Risk.SAFE for field in change.fields)
+    return risk_of(_judged(change, proposal.desired.intent, observation, facts)) > Risk.SAFE
 
 
 def context_of(change: Update, intent: Intent, observation: Observation, facts: Facts) -> UpdateContext:
@@ -382,12 +398,13 @@ def _gated(
     if found is not None:
         reason, remedy = found
         return replace(planned, status=Status.REFUSED, reason=reason, remedy=remedy), proposal.earlier
-    if proposal.saved is None and isinstance(proposal.change, Update):
-        planned = replace(planned, keyed=desired.intent.keyed)
     earlier = {consent.hazard: consent.reason for consent in proposal.earlier}
     consents = Consents(policy.allow, desired.intent.allow, earlier)
     status, waiting, given = consented(planned.change, consents)
-    return replace(planned, status=status, reason=waiting, remedy=None), given
+    keyed = planned.keyed
+    if proposal.saved is None and isinstance(proposal.change, Update):
+        keyed = desired.intent.keyed
+    return replace(planned, status=status, reason=waiting, remedy=None, keyed=keyed), given
 
 
 # --- the plan ----------------------------------------------------------------------------------------

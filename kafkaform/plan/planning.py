@@ -195,9 +195,8 @@ def judged_again(
         invisible=frozenset(observation.invisible),
     )
     reviewed = review(proposals, observation, facts, scene, policy, cluster, settings, watch=False)
-    copying = together(open_changes(proposals, reviewed.gated), facts)
     kept = [found for found in plan.diagnostics if found.code != TOGETHER]
-    notes = dict.fromkeys((*kept, *facts.diagnostics, *copying))
+    notes = dict.fromkeys((*kept, *facts.diagnostics, *together(reviewed.open, facts)))
     again = replace(with_verdicts(plan, reviewed.gated), diagnostics=tuple(notes))
     return again, Grounds(facts, reviewed.policy, intents)
 
@@ -300,11 +299,13 @@ class Review:
 
     Attributes:
         gated: What may be done of the changes.
+        open: The changes as an apply would carry them out.
         findings: What rules said.
         policy: What was allowed then: what rules are errors of is refused.
     """
 
     gated: Gated
+    open: tuple[PlannedChange, ...]
     findings: Findings
     policy: Policy
 
@@ -343,7 +344,8 @@ def review(
     stricter = policy.refusing(findings)
     if stricter != policy:
         gated = gate(proposals, observation, facts, stricter)
-    return Review(gated, [*findings, *((None, note) for note in notes)], stricter)
+        changes = open_changes(proposals, gated)
+    return Review(gated, changes, [*findings, *((None, note) for note in notes)], stricter)
 
 
 def located(findings: Findings) -> Iterator[Diagnostic]:

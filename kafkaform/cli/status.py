@@ -146,7 +146,11 @@ def _clock() -> str:
 @click.command(cls=SectionedCommand)
 @click.argument("globs", nargs=-1, metavar="[GLOB]...", shell_complete=completion.names)
 @where_options
-@click.option("--kind", type=click.Choice(list(_KINDS)), help="Only topics, or only groups.")
+@click.option(
+    "--kind",
+    type=click.Choice(list(_KINDS)),
+    help="Only topics, or only groups.",
+)
 @click.option("--all", "everything", is_flag=True, help="Include what `ignore:` in kafkaform.yaml hides.")
 @format_option("status", "With --watch, json prints one document per line.")
 @watch_option

@@ -81,7 +81,7 @@ class FieldDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ResourceDifference:
     """A resource that differs.
 
     Attributes:
@@ -127,7 +127,7 @@ class Comparison:
 
     a: str
     b: str
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[ResourceDifference, ...] = ()
     inherited: tuple[InheritedDifference, ...] = ()
     same: int = 0
     unknown: Mapping[ResourceRef, str] = field(default_factory=dict)
@@ -185,7 +185,7 @@ def compare_sides(a: Side, b: Side) -> Comparison:
         fields = tuple(_fields(ref, here, there, (a, b)))
         if fields:
             expected = all(one.as_declared for one in fields)
-            differences.append(Difference(ref, True, True, fields, expected))
+            differences.append(ResourceDifference(ref, True, True, fields, expected))
         else:
             same += 1
     order = sorted(inherited.items(), key=lambda item: tuple(map(str, item[0])))
@@ -199,7 +199,7 @@ def compare_sides(a: Side, b: Side) -> Comparison:
     )
 
 
-def _only(ref: ResourceRef, a: Side, b: Side) -> Difference:
+def _only(ref: ResourceRef, a: Side, b: Side) -> ResourceDifference:
     """A resource that only one side has."""
     there, missing = (a, b) if ref in a.things else (b, a)
     as_declared, remark = False, ""
@@ -210,7 +210,7 @@ def _only(ref: ResourceRef, a: Side, b: Side) -> Difference:
             as_declared = True
         else:
             remark = "no manifest declares it"
-    return Difference(ref, there is a, there is b, (), as_declared, remark)
+    return ResourceDifference(ref, there is a, there is b, (), as_declared, remark)
 
 
 def _fields(ref: ResourceRef, a: Thing, b: Thing, sides: tuple[Side, Side]) -> Iterator[FieldDifference]:

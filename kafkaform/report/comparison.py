@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kafkaform.core.model import FieldValue
-    from kafkaform.inspect.comparison import Comparison, Difference
+    from kafkaform.inspect.comparison import Comparison, ResourceDifference
 
 FORMAT_VERSION = 1
 LIMIT = 60_000
@@ -65,7 +65,7 @@ def _row(line: _Line) -> Sequence[str | Cell]:
     return (Cell(resource, "bold"), name, a, b, Cell(remark, style))
 
 
-def _lines(difference: Difference) -> Iterator[_Line]:
+def _lines(difference: ResourceDifference) -> Iterator[_Line]:
     title = clipped(str(difference.ref), 280)
     if not difference.fields:
         there = tuple("there" if has else "(missing)" for has in (difference.in_a, difference.in_b))
@@ -180,7 +180,7 @@ def comparison_to_json(comparison: Comparison) -> str:
     return json.dumps(document, indent=2)
 
 
-def _difference(one: Difference) -> dict[str, object]:
+def _difference(one: ResourceDifference) -> dict[str, object]:
     return {
         "kind": one.ref.kind,
         "name": one.ref.name,

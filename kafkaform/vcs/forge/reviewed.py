@@ -137,7 +137,7 @@ _REDIRECTS = {301, 302, 303, 307, 308}
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewed:
+class FetchedPlan:
     """A plan that was reviewed.
 
     Attributes:
@@ -168,7 +168,7 @@ def artefact_name(prefix: str, pull_request: int, head: str) -> str:
     return f"{prefix}-{pull_request}-{head}"
 
 
-def reviewed_plan(hub: GitHub, commit: str, prefix: str, workflow: str, branch: str | None) -> Reviewed:
+def reviewed_plan(hub: GitHub, commit: str, prefix: str, workflow: str, branch: str | None) -> FetchedPlan:
     """The plan that was reviewed before a commit was merged.
 
     Args:
@@ -192,7 +192,7 @@ def reviewed_plan(hub: GitHub, commit: str, prefix: str, workflow: str, branch: 
             if artefact.size > LARGEST_ARCHIVE:
                 raise too_large(f"the artefact {name}", artefact.size, LARGEST_ARCHIVE)
             archive = hub.ask(purpose, partial(_download, hub, artefact.id))
-            return Reviewed(read_plan(archive), merged.number, merged.head, run_url)
+            return FetchedPlan(read_plan(archive), merged.number, merged.head, run_url)
         objections.append(objection)
     if objections:
         raise ForgeError(f"the plan of #{merged.number} cannot be used: {objections[0]}", hint=_BY_HAND)

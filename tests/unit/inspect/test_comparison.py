@@ -12,9 +12,9 @@ from kafkaform.core.groups import Group, Position
 from kafkaform.core.model import Desired, FieldValue, Intent, Observation, Observed, ResourceRef, State
 from kafkaform.inspect.comparison import (
     Comparison,
-    Difference,
     FieldDifference,
     InheritedDifference,
+    ResourceDifference,
     Side,
     Thing,
     compare_sides,
@@ -119,7 +119,7 @@ def test_what_only_one_side_has(on_dev: bool, on_prod: bool, as_declared: bool, 
         side("dev", wanted={"t": state()} if on_dev else {}, t=Thing(state())),
         side("prod", wanted={"t": state()} if on_prod else {}),
     )
-    assert comparison.differences == (Difference(topic("t"), True, False, (), as_declared, remark),)
+    assert comparison.differences == (ResourceDifference(topic("t"), True, False, (), as_declared, remark),)
     assert "1 only in dev" in render_comparison(comparison).plain
 
 

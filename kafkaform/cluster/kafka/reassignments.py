@@ -90,7 +90,7 @@ class Reassignments:
         return self.targets.get(topic, {})
 
     def diagnostics(self, refs: Collection[ResourceRef]) -> tuple[Diagnostic, ...]:
-        """What the reader of a plan about some resources must know."""
+        """The notes for the reader of a plan about some resources."""
         if self.unread is not None:
             return (
                 Diagnostic(
@@ -125,9 +125,9 @@ def read_reassignments(connection: Connection) -> Reassignments:
 
 
 ALTER_TIMEOUT_S = 60.0
-"""How long a controller may take; one under load is slow, not dead."""
+"""The time that a controller may take; one under load is slow, not dead."""
 BATCH = 1_000
-"""How many partitions one request names: a controller writes 10,000 records a request, and none of more."""
+"""The most partitions in one request: a controller writes 10,000 records a request, and none of more."""
 
 _RIGHT = "grant Alter on the cluster"
 
@@ -195,14 +195,14 @@ def _outcomes(
     guard: Guard,
 ) -> dict[TopicPartition, ClusterError | None]:
     """Ask for one thing of all partitions, a batch at a time; returns what was answered."""
-    every = list(partitions)
+    remaining = list(partitions)
     outcomes: dict[TopicPartition, ClusterError | None] = {}
-    for start in range(0, len(every), BATCH):
-        batch = every[start : start + BATCH]
+    for start in range(0, len(remaining), BATCH):
+        batch = remaining[start : start + BATCH]
         try:
             guard()
         except LockLost as lost:
-            return {**outcomes, **dict.fromkeys(every[start:], lost)}
+            return {**outcomes, **dict.fromkeys(remaining[start:], lost)}
         outcomes.update(dict.fromkeys(batch, OutcomeUnknown("the controller said nothing of this partition")))
         try:
             outcomes.update((partition, _outcome(answer)) for partition, answer in ask(_by_topic(batch)))

@@ -1,4 +1,4 @@
-"""What a cluster in memory holds: topics, their logs, groups, which brokers are down.
+"""The contents of a cluster in memory: topics, their logs, groups, and the brokers that are down.
 
 What follows for its health is computed here, too.
 """
@@ -37,7 +37,7 @@ def partition_state(
     behind: Collection[int] = (),
     led: int | None = None,
 ) -> PartitionState:
-    """Who leads a partition, and who is in sync.
+    """The leader of a partition, and the replicas in sync.
 
     The first of its replicas that lives and is in sync leads, so the preferred one soonest, unless another
     one keeps the lead. Real brokers give the lead back minutes after a restart only; here it is at once.
@@ -63,7 +63,7 @@ def health_of(
     min_insync_replicas: Mapping[str, int],
     reassigning: Mapping[TopicPartition, tuple[int, ...]],
 ) -> Health:
-    """What the cluster says of itself; the controllers are always in sync."""
+    """The health of the cluster; the controllers are always in sync."""
     return Health(
         controller=alive[0].id if alive else None,
         brokers=alive,
@@ -155,7 +155,7 @@ class Contents:
         return self.logs.get(partition, Log()) if self.state(partition).leader is not None else None
 
     def state(self, partition: TopicPartition) -> PartitionState:
-        """Who holds and leads a partition, and who is in sync."""
+        """The replicas of a partition, its leader, and those in sync."""
         topic, number = partition
         move = self.moves.get(partition)
         return partition_state(

@@ -1,4 +1,4 @@
-"""What a controller makes of topics and reassignments in memory: pure rules, answered as real brokers answer.
+"""The rules of a controller for topics and reassignments in memory: pure, answered as real brokers answer.
 
 The codes, and which objection comes first where there are several, were seen on Apache Kafka 4.3.1.
 """
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 
 TopicOperation: TypeAlias = CreateTopic | AlterConfigs | AddPartitions | DeleteTopic
-"""What can be done to a topic."""
+"""The operations on a topic."""
 
 MAX_RECORDS = 10_000
-"""How many records a controller writes for one request."""
+"""The most records that a controller writes for one request."""
 
 _MANUAL = "The manual partition assignment"
 _LEGAL_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
@@ -72,7 +72,7 @@ class Move:
         return Move(self.reassignment, more)
 
     def done(self, isr: Collection[int]) -> bool:
-        """Whether it is over: all new replicas are in sync, and at least one of those that stay."""
+        """Return whether it is over: all new replicas are in sync, and at least one of those that stay."""
         staying = {*isr} - self.reassignment.removing
         return bool(staying) and self.reassignment.adding <= staying
 
@@ -133,7 +133,7 @@ def result(
 
 
 def records(before: Topic | None, after: Topic | None) -> int:
-    """How many records a controller writes to get from one to the other."""
+    """The number of records that a controller writes to get from one to the other."""
     if after is None:
         return 1
     if before is None:

@@ -1,4 +1,4 @@
-"""What a coordinator makes of groups in memory: pure rules, each answered as real brokers answer.
+"""The rules of a coordinator for groups in memory, and logs: pure, answered as real brokers answer.
 
 The codes, and the limits of stock brokers for configs of groups, were seen on Apache Kafka 4.3.1.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 GroupOperation: TypeAlias = AlterConfigs | CommitInitialOffsets | ResetOffsets | DeleteGroup
-"""What can be done to a group."""
+"""The operations on a group."""
 
 _ASSIGNORS = {"classic": "range", "consumer": "uniform", "share": "simple"}
 
@@ -93,7 +93,7 @@ class Log:
         return replace(self.written(1, timestamp_ms), undecided=None)
 
     def span(self, at_ms: int | None = None, *, committed: bool = False) -> LogSpan:
-        """How far it reaches, and from where on its records are not older than a time.
+        """The ends of the log, and the offset from which on its records are not older than a time.
 
         Times need not rise along a log: Kafka too looks for the first record in the order of offsets.
         """
@@ -111,7 +111,7 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class GroupRecord:
-    """What is kept of a group.
+    """A group as a coordinator keeps it.
 
     Attributes:
         known: Whether a coordinator knows it; one that has only configs is not known.
@@ -140,7 +140,7 @@ NO_GROUP = GroupRecord()
 def result(
     before: GroupRecord, operation: GroupOperation, *, logs: Mapping[str, Sequence[Log | None]], now_ms: int
 ) -> tuple[GroupRecord, RequestRejected | None]:
-    """What becomes of a group (NO_GROUP where nothing is left of it), and which part of it was refused.
+    """The group after an operation (NO_GROUP where nothing is left of it), and the part that was refused.
 
     Args:
         before: The group, NO_GROUP where there is none.
@@ -191,12 +191,12 @@ def topics_of(operation: GroupOperation) -> set[str]:
 
 
 def records(before: GroupRecord, after: GroupRecord) -> int:
-    """How many records a controller writes to get from one to the other; offsets are no business of its."""
+    """The number of records that a controller writes to get from one to the other; offsets take none."""
     return len({name for name, _ in before.configs.items() ^ after.configs.items()})
 
 
 def described(name: str, group: GroupRecord, spans: Mapping[TopicPartition, LogSpan] | None = None) -> Group:
-    """What is told of a group.
+    """A group as it is described.
 
     Args:
         name: Its name.
@@ -268,7 +268,7 @@ def _first_offsets(
     logs: Mapping[str, Sequence[Log | None]],
     now_ms: int,
 ) -> dict[TopicPartition, int | None]:
-    """Where to start in each partition without an offset; None where nobody tells the ends of its log."""
+    """The first offset in each partition without one; None where nobody tells the ends of its log."""
     missing = [topic for topic in starts if topic not in logs]
     if missing:
         raise rejected("UNKNOWN_TOPIC_OR_PART", f"no such topic: {', '.join(missing)}")

@@ -1,4 +1,4 @@
-"""Where the replicas of a cluster in memory are, their reassignments, and their throttles."""
+"""The replicas of a cluster in memory, their reassignments, and their throttles."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 CLUSTER = ResourceRef("Cluster", "kafka-cluster")
-"""What reassignments, elections and rates need the right on."""
+"""The resource that reassignments, elections and rates need a right on."""
 
 
 class MovingReplicas(Levers):
@@ -218,7 +218,7 @@ class MovingReplicas(Levers):
         return outcomes
 
     def _asked(self, throttles: Throttles, guard: Guard) -> None:
-        """What comes before a change of throttles; raises what stops it."""
+        """Do what comes before a change of throttles; raises what stops it."""
         guard()
         refs = [topic_ref(name) for name in throttles.replicas] + [CLUSTER] * bool(throttles.rates)
         for ref in refs:

@@ -149,8 +149,9 @@ class Reassigner:
             self._context.tell(f"what is being moved could not be taken back, and may go on: {error.message}")
         try:
             self._throttles.clear()
+        except LockLost as error:
+            self._lost = error
         except ClusterError as error:
-            self._lost = error if isinstance(error, LockLost) else None
             self._context.tell(f"the throttles could not be taken off: {error.message}")
 
     def recover(self) -> None:

@@ -71,7 +71,7 @@ class Shorthand:
 
 @dataclass(frozen=True, slots=True)
 class NoWayBack:
-    """Why no manifest gives a field its earlier value again.
+    """The reason why no manifest gives a field its earlier value again.
 
     Attributes:
         reason: The reason, and what to do instead.
@@ -255,12 +255,12 @@ class Kind(Protocol):
         """The fields that a policy can ask about besides configs and single values of a spec, by path."""
 
     def is_vendor_config(self, name: str) -> bool:
-        """Whether policies can ask about a config that Apache Kafka does not know, as a vendor may."""
+        """Tell whether policies can ask about a config that Apache Kafka does not know, as a vendor may."""
 
     def described(
         self, path: str, before: FieldValue, after: FieldValue
     ) -> tuple[str, tuple[str, ...]] | None:
-        """What becomes of a field, as a whole and part by part; None where its values say it best.
+        """Describe the change of a field, as a whole and part by part; None where its values say it best.
 
         Args:
             path: The field.
@@ -269,10 +269,10 @@ class Kind(Protocol):
         """
 
     def undeclarable(self, path: str, value: FieldValue) -> str | None:
-        """Why no manifest can say that a field has a live value; None if one can."""
+        """The reason why no manifest can say that a field has a live value; None if one can."""
 
     def no_way_back(self, ref: ResourceRef, field: FieldChange, declared: State | None) -> NoWayBack | None:
-        """Why a manifest cannot undo the change of a field; None if it can.
+        """The reason why a manifest cannot undo the change of a field; None if it can.
 
         Args:
             ref: The resource.
@@ -284,7 +284,7 @@ class Kind(Protocol):
         """A deleted resource as its last state tells it, as far as a manifest can bring it back."""
 
     def not_restored(self, state: State, record: str) -> str | None:
-        """What of a deleted resource no manifest brings back; None if there is nothing.
+        """Name what no manifest brings back of a deleted resource; None if there is nothing.
 
         Args:
             state: Its last state.

@@ -73,7 +73,7 @@ TESTS = {
     "config/manifests/yaml12": ("config/test_yaml12", "config/test_loader"),
     "config/manifests/yaml_hazards": ("config/test_yaml12",),
     "apply/moves/reassignment": ("apply/test_moves_reassignment", "apply/test_executor"),
-    "apply/moves/throttle_keeper": (
+    "apply/moves/throttles": (
         "apply/test_executor",
         "apply/test_moves_reassignment",
         "apply/test_moves_throttling",

@@ -158,9 +158,9 @@ def distinct_keys(counts: KeyCounts, weighting: Weighting) -> Estimate:
         most = min(unread, _poisson_limit(single) * (1.0 / weighting.fraction - 1.0))
     else:
         most = max(by_records.high, by_replicates.high)
-    more = math.sqrt((seen + by_records.value) * (seen + by_replicates.value)) - seen
-    more = min(more, most)
-    return Estimate(seen + more, seen + min(by_records.low, by_replicates.low, more), seen + most)
+    unseen = math.sqrt((seen + by_records.value) * (seen + by_replicates.value)) - seen
+    unseen = min(unseen, most)
+    return Estimate(seen + unseen, seen + min(by_records.low, by_replicates.low, unseen), seen + most)
 
 
 def _chao(once: int, twice: int, units: int, fraction: float) -> Estimate:

@@ -76,11 +76,11 @@ def shrunken(relative: ReplicatedTotals) -> Floats:
     level = relative.total
     if len(level) < 2:
         return level
-    seen = float(level.var(ddof=1))
-    chance = float(np.mean(relative.noise**2))
-    if chance == 0.0 or seen == 0.0:
+    variance = float(level.var(ddof=1))
+    sampling = float(np.mean(relative.noise**2))
+    if sampling == 0.0 or variance == 0.0:
         return level
-    return np.asarray(1.0 + (level - 1.0) * math.sqrt(max(0.0, seen - chance) / seen))
+    return np.asarray(1.0 + (level - 1.0) * math.sqrt(max(0.0, variance - sampling) / variance))
 
 
 def coefficient_of_variation(totals: Floats) -> Any:
@@ -113,7 +113,9 @@ def _mirrored(found: Estimate) -> Estimate:
 
 
 def _statistic(
-    of: Callable[[Floats], Any], interval: Callable[[ReplicatedTotals], Estimate], totals: ReplicatedTotals
+    statistic: Callable[[Floats], Any],
+    interval: Callable[[ReplicatedTotals], Estimate],
+    totals: ReplicatedTotals,
 ) -> Estimate:
     """A statistic of all partitions.
 
@@ -121,9 +123,9 @@ def _statistic(
     is left without chance.
     """
     relative = totals.over_mean
-    without = of(relative.without)
-    seen = interval(ReplicatedTotals(of(relative.total), without, totals.fraction))
-    level = interval(ReplicatedTotals(of(shrunken(relative)), without, totals.fraction))
+    without = statistic(relative.without)
+    seen = interval(ReplicatedTotals(statistic(relative.total), without, totals.fraction))
+    level = interval(ReplicatedTotals(statistic(shrunken(relative)), without, totals.fraction))
     return Estimate(level.value, min(level.low, seen.low), max(level.value, seen.high))
 
 

@@ -128,8 +128,8 @@ def plan_windows(spans: Sequence[Span], *, records: int, seed: int) -> SamplePla
     for span in spans:
         wanted = max(round(span.records * share), min(span.records, SMALLEST * replicates))
         # Too little would be skipped between windows for reading it not to be cheaper.
-        whole = wanted * 10 >= span.records * 9
-        chosen += _windows(span, replicates, span.records if whole else wanted, random)
+        read_whole = wanted * 10 >= span.records * 9
+        chosen += _windows(span, replicates, span.records if read_whole else wanted, random)
     return SamplePlan(tuple(spans), replicates, tuple(chosen), seed)
 
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 
 GRACE_S = 15.0
-"""How long a reading may lag behind what the controller has done: a broker shows a change when its record of
-the controller's log has reached it."""
+"""The time that a reading may lag behind what the controller has done: a broker shows a change once the
+record of it in the controller's log has reached the broker."""
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 1.0
 READING_SHARE = 10
@@ -239,7 +239,7 @@ def _has_arrived(move: PartitionMove, layout: Layout) -> bool:
 
 
 def _loses_order(move: PartitionMove) -> bool:
-    """Whether a partition has its old replicas in another order once its move is cancelled.
+    """Return whether a partition has its old replicas in another order once its move is cancelled.
 
     Kafka leaves them in the order of the target, those that were to be removed last: 1:2 on its way to 2:3
     ends as 2:1, with a different preferred leader.
@@ -250,7 +250,7 @@ def _loses_order(move: PartitionMove) -> bool:
 
 
 STALL_S = 60.0
-"""How long nothing may come nearer to its end before that is said."""
+"""The time in which nothing comes nearer to its end, after which that is said."""
 
 
 class StallDetector:
@@ -317,7 +317,7 @@ def remaining(moves: Sequence[PartitionMove], sizes: Mapping[tuple[str, int, int
 def reason(
     unfinished: Sequence[PartitionMove], layout: Layout, grown: int | None, throttle: int | None
 ) -> str:
-    """Why moves are stalled, as far as it can be told.
+    """Return why moves are stalled, as far as it can be told.
 
     Args:
         unfinished: What is not where it is to be.
@@ -340,7 +340,7 @@ def reason(
 
 
 def brokers_down(unfinished: Sequence[PartitionMove], layout: Layout) -> str:
-    """Which brokers that partitions are to be on are down; empty if none is."""
+    """Name the brokers that are down and that partitions are to be on; empty if there are none."""
     alive = {broker.id for broker in layout.brokers}
     down = sorted({broker for move in unfinished for broker in move.after} - alive)
     if not down:

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from kafkaform.core.moves import MoveObserver, MoveOptions
 
 PATIENCE_S = 120.0
-"""How long the cluster may not answer at all while replicas are moved: a broker that restarts is no reason
-to give up."""
+"""The time in which the cluster may not answer at all while replicas are moved: a broker that restarts is no
+reason to give up."""
 CLEAN_UP_S = 30.0
 """The same for taking back and cleaning up, for which a person may be waiting."""
 RETRY_S = 1.0
 REMIND_S = 15.0
-"""How often it is said again what is waited for."""
+"""The time after which it is said again what is waited for."""
 
 FINAL = (PermissionDenied, AuthenticationFailed, LockLost, RequestRejected)
 """Errors that do not pass by themselves."""

@@ -49,7 +49,7 @@ class ThrottleJournal(Protocol):
 
     @property
     def kept(self) -> bool:
-        """Whether it remembers anything."""
+        """Return whether it remembers anything."""
 
     def announce(self, throttles: Throttles) -> Sequence[Announcement]:
         """Note what is about to be set; if this raises a `KafkaformError`, nothing is."""
@@ -58,7 +58,7 @@ class ThrottleJournal(Protocol):
         """Note that they are set no longer; raises a `KafkaformError` where that cannot be written."""
 
     def left(self) -> Sequence[Announcement]:
-        """What earlier applies announced and never took off; raises a `KafkaformError` if it cannot tell."""
+        """The throttles that earlier applies left set; raises a `KafkaformError` if it cannot tell."""
 
 
 class _NoThrottleJournal:
@@ -214,8 +214,8 @@ def _pieces(listed: ThrottledReplicas, room: int) -> Iterator[ThrottledReplicas]
     both = [(True, entry) for entry in sorted(listed.leader)]
     both += [(False, entry) for entry in sorted(listed.follower)]
     for start in range(0, len(both), most):
-        some = both[start : start + most]
+        piece = both[start : start + most]
         yield ThrottledReplicas(
-            frozenset(entry for leads, entry in some if leads),
-            frozenset(entry for leads, entry in some if not leads),
+            frozenset(entry for leads, entry in piece if leads),
+            frozenset(entry for leads, entry in piece if not leads),
         )

@@ -75,7 +75,7 @@ def without(throttles: Throttles, kept: Throttles) -> Throttles:
 
 
 def unchanged(throttles: Throttles, present: Throttles) -> Throttles:
-    """What of throttles is still set, and as it was."""
+    """The part of throttles that is still set, and as it was."""
     rates = {}
     for broker, rate in throttles.rates.items():
         live = present.rates.get(broker, Rates())
@@ -133,12 +133,12 @@ class ThrottleManager:
 
     @property
     def has_leftovers(self) -> bool:
-        """Whether anything that dead applies have left may still be set."""
+        """Return whether anything that dead applies have left may still be set."""
         return bool(self._leftovers)
 
     @property
     def ours(self) -> Throttles:
-        """What this apply has set and not taken off."""
+        """The throttles that this apply has set and not taken off."""
         return union(announcement.throttles for announcement in self._set)
 
     def read_leftovers(self) -> None:

@@ -59,7 +59,7 @@ def problems(layout: Layout, partitions: list[TopicPartition]) -> str:
 
 
 def too_few_in_sync(layout: Layout, topic: str, least: int) -> str | None:
-    """Why acks=all writes would stop if a topic asked for so many replicas in sync; None: they would not."""
+    """Return why acks=all writes would stop if a topic asked for so many replicas in sync, or None."""
     if topic not in layout.topics:
         return "the topic is not there"
     for state in layout.topics[topic]:
@@ -81,7 +81,7 @@ def _out_of_sync(layout: Layout, topic: str, partition: int) -> set[int]:
 
 
 HEALTH_WAIT_S = 300.0
-"""How long to wait for replicas that somebody else must bring back into sync."""
+"""The time to wait for replicas that somebody else must bring back into sync."""
 POLL_S = 1.0
 
 
@@ -148,7 +148,7 @@ def wait_in_sync(
 
 
 def _others(context: MoveContext, layout: Layout, targets: Mapping[TopicPartition, Replicas]) -> str | None:
-    """What somebody else is moving, if that is to be waited for."""
+    """Say what somebody else is moving, if that is to be waited for."""
     if layout.reassigning is None:
         raise PermissionDenied(
             "running reassignments cannot be seen, and replicas are not moved blindly",

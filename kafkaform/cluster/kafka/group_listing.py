@@ -1,4 +1,4 @@
-"""Which groups there are, of every kind."""
+"""Listing the groups of every protocol."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _all_kinds(connection: Connection) -> dict[str, Listed]:
 
 
 def _listed(connection: Connection) -> Sequence[Mapping[str, str]]:
-    """What each broker lists of the groups that it coordinates; kafka-python knows how older ones do it."""
+    """Ask each broker for the groups that it coordinates; kafka-python knows how older ones list them."""
     if not connection.speaks(_LIST_GROUPS.api):
         return connection.listed_groups()
     answers = connection.ask_each(_LIST_GROUPS, _EVERY_STATE_AND_TYPE, READ_TIMEOUT_S)

@@ -172,7 +172,7 @@ def read_each_committed(
 
 
 def _groups_can_exist(connection: Connection) -> bool:
-    """Whether there is a topic that groups could be in; asking for a coordinator would create it."""
+    """Return whether there is a topic that groups could be in; asking for a coordinator would create it."""
     return not AdminReader(connection).descriptions([_OFFSETS_TOPIC]).missing
 
 

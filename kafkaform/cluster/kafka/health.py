@@ -77,7 +77,7 @@ def read_quorum(connection: Connection, controller: int | None, timeout_s: float
     Raises:
         KafkaformError: The quorum cannot be read.
     """
-    request_type = next((one for one in _REQUEST_TYPES if connection.speaks(one.api)), None)
+    request_type = next((known for known in _REQUEST_TYPES if connection.speaks(known.api)), None)
     if request_type is None:
         return Quorum(controller)
     try:
@@ -118,7 +118,7 @@ def _voter(voter: Mapping[str, int], leading: Mapping[str, int]) -> Voter:
 
 
 TIMEOUT_S = 5.0
-"""How long one request may take: controllers without a leader do not answer at all."""
+"""The time that one request may take: controllers without a leader do not answer at all."""
 _SIGN_OF_LIFE_S = 1.0
 
 _MIN_ISR = "min.insync.replicas"
@@ -163,7 +163,7 @@ def read_health(connection: Connection) -> Health:
 
 
 def _without_controller(connection: Connection) -> Health | None:
-    """What a broker still tells while no controller answers; None if no broker does either."""
+    """Read what a broker still answers while no controller does; None if no broker answers either."""
     try:
         placement = admin_placement(connection, timeout_s=_SIGN_OF_LIFE_S)
     except ClusterError:

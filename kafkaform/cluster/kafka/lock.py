@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 REPLICAS = 3
-"""How many replicas the topic has, where there are as many brokers."""
+"""The number of replicas of the topic, where there are as many brokers."""
 
 _CLIENT = "kafkaform-lock-"
 _EXISTS = KafkaError(KafkaError.TOPIC_ALREADY_EXISTS).name()

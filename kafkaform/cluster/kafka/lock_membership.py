@@ -45,13 +45,13 @@ _log = logging.getLogger(__name__)
 INSTANCE_ID = "apply"
 """The one `group.instance.id`, which the holder has and everybody else wants."""
 JOIN_TIMEOUT_S = 30.0
-"""How long the coordinator may take to let us in, or to refuse us."""
+"""The time that the coordinator may take to let us in, or to refuse us."""
 GIVE_UP_S = 5.0
-"""How long leaving may take, and on Ctrl-C the answer to a join before it."""
+"""The time that leaving may take, and on Ctrl-C the answer to a join before it."""
 PROOF_TIMEOUT_S = 30.0
-"""How long a coordinator may be on the move, or its broker restart, before the lock counts as lost."""
+"""The time that a coordinator may be on the move, or its broker restart, before the lock counts as lost."""
 FRESH_S = 5.0
-"""How old a proof may be: one that took longer, as when this process was frozen meanwhile, is made again."""
+"""The age that a proof may have: one that took longer, as by a frozen process, is made again."""
 
 _LONGEST_PAUSE_MS = 86_400_000
 """librdkafka leaves a group if it is not polled for so long: its maximum, as only a proof polls."""
@@ -273,14 +273,14 @@ def _ms_since(begun: float) -> float:
 
 
 def _is(error: KafkaError, code: int) -> bool:
-    """Whether an error has a code; a fatal one of librdkafka has the code's words only, not the code."""
+    """Return whether an error has a code; fatal ones of librdkafka have the code's words, not the code."""
     return error.code() == code or (
         error.code() == KafkaError._FATAL and KafkaError(code).str() in error.str()
     )
 
 
 def _refusal(error: KafkaError) -> ClusterError:
-    """Why this account, or anybody, cannot have the lock."""
+    """Return why this account, or anybody, cannot have the lock."""
     if any(_is(error, code) for code in _UNSUPPORTED):
         return RequestRejected(
             "the brokers do not have the group protocol that the lock needs, consumer (UNSUPPORTED_VERSION)",

@@ -1,4 +1,4 @@
-"""Where all replicas of a real cluster are and are going."""
+"""Reading where all replicas of a real cluster are and are going."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def admin_placement(connection: Connection, timeout_s: float) -> Placement:
 
 
 TIMEOUT_S = 10.0
-"""How long one request may take: somebody waits for the next reading."""
+"""The time that one request may take: somebody waits for the next reading."""
 
 
 def read_layout(connection: Connection) -> Layout:

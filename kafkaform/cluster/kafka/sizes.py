@@ -1,4 +1,4 @@
-"""How much data topics hold, and how full the volumes are, from the brokers' log directories."""
+"""The sizes of topics, and of the volumes that hold them, from the brokers' log directories."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 TIMEOUT_S = 10.0
-"""How long a broker may take to look into its folders; one that does not answer is left out."""
+"""The time that a broker may take to look into its folders; one that does not answer is left out."""
 
 _PARTITION = struct(index=INT32, size=INT64, lag=INT64, future=BOOLEAN)
 _TOPICS = array(struct(name=STRING, partitions=array(_PARTITION)))

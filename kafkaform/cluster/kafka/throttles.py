@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 BROKER = 4
-"""What Kafka's protocol calls the configs of a broker (ConfigResource.Type)."""
+"""The type of the configs of a broker in Kafka's protocol (ConfigResource.Type)."""
 
 
 def read_throttles(connection: Connection, topics: Collection[str]) -> Throttles:
@@ -122,13 +122,13 @@ def entries(own: Mapping[str, str], config: str) -> frozenset[str]:
 
 
 TIMEOUT_S = 30.0
-"""How long a broker may take to alter configs."""
+"""The time that a broker may take to alter configs."""
 SETTLE_TIMEOUT_S = 10.0
-"""How long brokers may go on showing what was there before a change."""
+"""The time that brokers may go on showing what was there before a change."""
 BATCH = 1_000
-"""How many topics one request alters."""
+"""The most topics that one request alters."""
 ENTRIES = 1_000
-"""How many entries of a list one request names: brokers take no value of more than 32,767 bytes."""
+"""The most entries of a list in one request: brokers take no value of more than 32,767 bytes."""
 
 _TOPIC = 2
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)

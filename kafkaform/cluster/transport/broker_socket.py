@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 1 << 20
-"""How many bytes are held ready for an answer at first: its length is believed only as its bytes arrive."""
+"""The bytes that are held ready for an answer at first: its length is believed only as its bytes arrive."""
 _INT = Struct(">i").unpack
 _COUNT = Struct(">hi")
 _VERSIONS = Struct(">hhh")

@@ -61,7 +61,7 @@ for _logger in ("kafkaform", "kafka"):
     logging.getLogger(_logger).addHandler(logging.NullHandler())
 
 _GRACE_S = 2.0
-"""How long kafka-python may take, after its deadline, to say that it could not connect."""
+"""The time that kafka-python may take, after its deadline, to say that it could not connect."""
 _FINAL = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 
 
@@ -133,7 +133,7 @@ class Connection:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What every librdkafka client of this cluster is made with; consumers and producers add to it."""
+        """The options of every librdkafka client of this cluster; consumers and producers add to them."""
         return {
             "client.id": "kafkaform",
             **self._properties,
@@ -191,7 +191,7 @@ class Connection:
         return description
 
     def speaks(self, api: Api) -> bool:
-        """Whether the brokers know a request in its version."""
+        """Return whether the brokers know a request in its version."""
         return is_known(api, self._transport.versions())
 
     def ask(
@@ -364,7 +364,7 @@ class _Logged:
         def done(future: Future[Any]) -> None:
             waiting.discard(future)
             if not waiting and self._open.pop(key, None) is not None:
-                errors = [error for each in futures if (error := each.exception())]
+                errors = [error for finished in futures if (error := finished.exception())]
                 log(f"{len(errors):,} failed: {translate(errors[0]).message}" if errors else "answered")
 
         for future in futures:

@@ -53,7 +53,7 @@ _PAUSE_S = 0.1
 
 
 class Runner(Protocol):
-    """What has kafka-python's connections."""
+    """The owner of kafka-python's connections."""
 
     def run(self, ask: Callable[[Any], Awaitable[T]], timeout_s: float) -> T:
         """Run a coroutine on them; see `Connection.run`."""
@@ -317,7 +317,7 @@ class RawResponse:
         self._flexible = flexible
 
     def get_response_class(self) -> RawResponse:
-        """What reads the response: this."""
+        """The class that reads the response: this object."""
         return self
 
     def parse_header(self, stream: BinaryIO) -> RawResponse:

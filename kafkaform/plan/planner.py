@@ -53,6 +53,7 @@ from kafkaform.plan.policy import (
 from kafkaform.resources import KINDS, kind_order
 from kafkaform.resources.base import Kind, UpdateContext
 from kafkaform.resources.consent import Consents
+from kafkaform.resources.topic import topic_ref
 from kafkaform.resources.topic.copying import TOGETHER, together
 
 if TYPE_CHECKING:
@@ -478,9 +479,7 @@ def _of_topics(readers: Iterable[Reader], changes: Iterable[PlannedChange]) -> t
     """The readers of topics that change, each with those topics only."""
     changing = {change.ref for change in changes}
     found = (
-        replace(
-            reader, topics=tuple(name for name in reader.topics if ResourceRef("Topic", name) in changing)
-        )
+        replace(reader, topics=tuple(name for name in reader.topics if topic_ref(name) in changing))
         for reader in readers
     )
     return tuple(reader for reader in found if reader.topics)

@@ -39,6 +39,7 @@ from kafkaform.plan.planner import (
 from kafkaform.plan.policy import Policy, is_own, matches
 from kafkaform.plan.rejudging import Grounds, judge_left, left_of, open_changes, with_verdicts
 from kafkaform.resources import KINDS
+from kafkaform.resources.topic import topic_ref
 from kafkaform.resources.topic.copying import TOGETHER, together
 from kafkaform.rules import Scene, Stage
 from kafkaform.rules.notes import idle_waivers
@@ -250,7 +251,7 @@ def wanted(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
     refs = set()
     for declared in desired:
         refs.add(declared.ref)
-        refs.update(ResourceRef("Topic", name) for name in KINDS[declared.ref.kind].reads(declared.intent))
+        refs.update(topic_ref(name) for name in KINDS[declared.ref.kind].reads(declared.intent))
     return frozenset(refs)
 
 

@@ -40,15 +40,6 @@ REGISTRIES: Mapping[str, int] = {
 }
 """Modules that register the Kafka calls of a kind, and how many lines do: a new kind adds its own."""
 
-REMAINDERS: Mapping[str, int] = {
-    "plan/planner.py": 1,
-    "plan/planning.py": 1,
-    "plan/rebalancing.py": 1,
-    "plan/resets.py": 1,
-    "plan/skew_report.py": 3,
-}
-"""Modules that still do, and how often: lower the number with each that goes."""
-
 
 class Finder(ast.NodeVisitor):
     """Finds the places in a module that decide by the name of a kind.
@@ -148,7 +139,7 @@ def test_kinds_are_asked_and_not_compared() -> None:
     assert len(found) > 150
     counts = {name: len(lines) for name, lines in found.items() if lines}
     shown = "\n".join(f"{name}:{line}" for name, lines in found.items() for line in lines)
-    assert counts == {**REGISTRIES, **REMAINDERS}, f"ask the kind, or lower the number here\n{shown}"
+    assert counts == REGISTRIES, f"ask the kind\n{shown}"
 
 
 PLANTED = """

@@ -153,7 +153,7 @@ class _Run:
             self._interrupted = True
             for pending in self._open():
                 if pending.unsure:
-                    pending.error = OutcomeUnknown("given up while waiting for the answer")
+                    pending.error = OutcomeUnknown("abandoned while waiting for the answer")
 
     def verify(self) -> None:
         """Read back what was sent, until all of it shows, or nothing new does for VERIFY_TIMEOUT_S."""
@@ -165,7 +165,7 @@ class _Run:
         except KeyboardInterrupt:
             self._interrupted = True
             for pending in self._open():
-                pending.unverified = "given up while reading it back"
+                pending.unverified = "abandoned while verifying it"
         for pending in self._open():
             pending.give_up()
 
@@ -219,7 +219,7 @@ class _Run:
         try:
             self._reassigner.recover()
         except ClusterError as error:
-            self._observer.told(f"whether an earlier apply left throttles is not known: {error.message}")
+            self._observer.told(f"cannot determine whether an earlier apply left throttles: {error.message}")
 
     def _move(self, work: Sequence[Reassign]) -> None:
         for operation in work:
@@ -266,8 +266,8 @@ class _Run:
 
     def _why_not_tried(self) -> tuple[str, str | None]:
         if self._lost is not None:
-            return f"given up before its turn: {self._lost.message}", self._lost.hint
-        return "stopped before its turn", None
+            return f"abandoned before it was applied: {self._lost.message}", self._lost.hint
+        return "stopped before it was applied", None
 
     def _observe(self, some: Sequence[Pending]) -> Observation:
         """Read what these changes concern, and nothing else."""

@@ -175,7 +175,7 @@ class ThrottleManager:
             self._leftovers = [*self._context.throttle_journal.left()]
             self.recorded = frozenset().union(*(partitions(one.throttles) for one in self._leftovers))
         except KafkaformError as error:
-            self._context.tell(f"whether an earlier apply left throttles is not known: {error.message}")
+            self._context.tell(f"cannot determine whether an earlier apply left throttles: {error.message}")
 
     def clear_leftovers(self, layout: Layout, joined: Collection[TopicPartition] = ()) -> None:
         """Take off what dead applies have left, where nothing that it is for is running any more.
@@ -199,7 +199,7 @@ class ThrottleManager:
         still = without(union(unchanged(one.throttles, present) for one in due), in_use)
         if still:
             self._context.retry(lambda: cluster.clear_throttles(still, guard))
-            self._context.tell(f"taken off what an earlier apply left behind: {described(still)}")
+            self._context.tell(f"removed the throttles that an earlier apply left behind: {described(still)}")
         alive = {broker.id for broker in layout.brokers}
         silent = [one for one in due if not alive.issuperset(one.throttles.rates)]
         for broker in sorted({b for one in silent for b in one.throttles.rates} - alive):

@@ -110,7 +110,7 @@ def wait_until_clear(
             since = context.clock.now() if since is None else since
             sort, obstacle = "health", f"the cluster is not healthy: {told(layout, sick)}"
             if context.clock.now() - since >= HEALTH_WAIT_S:
-                raise MovesUnfinished(obstacle, hint=f"mend that (kafkaform doctor), then {AGAIN}")
+                raise MovesUnfinished(obstacle, hint=f"fix that (kafkaform doctor), then {AGAIN}")
         context.remind(sort, f"waiting: {obstacle}")
         context.pause(POLL_S)
 

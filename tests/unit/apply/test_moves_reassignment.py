@@ -432,7 +432,7 @@ def test_throttles_that_cannot_be_taken_off_are_told(memory: MemoryCluster) -> N
 
     crew = Crew(Deaf(memory))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert "the throttles could not be taken off: nobody answers" in crew.notes.lines
+    assert "the throttles could not be removed: nobody answers" in crew.notes.lines
     assert any(line.startswith("still set: the throttle of brokers 1, 2, 3") for line in crew.notes.lines)
 
 

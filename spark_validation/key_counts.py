@@ -35,7 +35,7 @@ def candidate_counts(partitions: int, asked: Sequence[int]) -> tuple[int, ...]:
     """
     for count in asked:
         if count < 1:
-            raise ValueError(f"{count} is no partition count: it must be at least 1")
+            raise ValueError(f"{count} is not a partition count: it must be at least 1")
     if partitions < 1:
         return tuple(sorted({*asked}))
     multiples = [partitions * halves // 2 for halves in (4, 6, 8, 3) if partitions * halves % 2 == 0]

@@ -34,8 +34,8 @@ NOT_CARRIED_OUT = (RequestRejected, PermissionDenied, AuthenticationFailed, Lock
 """After any other error, such as no answer, an operation may have been carried out all the same."""
 
 _MADEAGAIN = Moved(
-    "deleted, but somebody made it again since, with another id",
-    "stop what makes it again (a producer, where brokers create topics by themselves), then plan anew",
+    "deleted, but somebody has created it again since, with another id",
+    "stop what creates it again (a producer, if brokers create topics automatically), then plan again",
 )
 
 

@@ -91,7 +91,7 @@ class EarlierApplies:
         """Changes that are in doubt, less what later applies have dealt with; oldest first.
 
         A later apply was about to change a field as the cluster did not have it as it was wanted, and to
-        create a resource as there was none: whatever this one had made of them, it is not there any more. So
+        create a resource as there was none: whatever this one had made of them, it no longer exists. So
         each field of each resource is left in doubt by one change at most, the latest.
         """
         found: list[AuditEntry] = []
@@ -113,7 +113,7 @@ class EarlierApplies:
 
 
 def _is_comparable(entry: AuditEntry) -> bool:
-    """Whether all of a change is on record, and means something to this version."""
+    """Whether all of a change is recorded, and means something to this version."""
     return entry.whole and entry.ref.kind in KINDS and not any(field.cut for field in entry.fields)
 
 

@@ -163,7 +163,7 @@ class _Run:
         self._interrupted = True
         for change in self._open():
             if change.unsure:
-                change.error = OutcomeUnknown("given up while waiting for the answer")
+                change.error = OutcomeUnknown("abandoned while waiting for the answer")
 
     def _verify(self) -> None:
         """Read back what was sent, until all of it shows, or nothing new does for VERIFY_TIMEOUT_S."""
@@ -175,7 +175,7 @@ class _Run:
         except KeyboardInterrupt:
             self._interrupted = True
             for change in self._open():
-                change.unverified = "given up while reading it back"
+                change.unverified = "abandoned while verifying it"
         for change in self._open():
             change.give_up()
 
@@ -232,7 +232,7 @@ class _Run:
         try:
             self._reassigner.recover()
         except ClusterError as error:
-            self._observer.told(f"whether an earlier apply left throttles is not known: {error.message}")
+            self._observer.told(f"cannot determine whether an earlier apply left throttles: {error.message}")
 
     def _move(self, work: Sequence[Reassign]) -> None:
         for operation in work:
@@ -281,8 +281,8 @@ class _Run:
 
     def _why_not_tried(self) -> tuple[str, str | None]:
         if self._lost is not None:
-            return f"given up before its turn: {self._lost.message}", self._lost.hint
-        return "stopped before its turn", None
+            return f"abandoned before it was applied: {self._lost.message}", self._lost.hint
+        return "stopped before it was applied", None
 
     def _observe(self, changes: Sequence[ChangeExecution]) -> Observation:
         """Read what these changes concern, and nothing else."""

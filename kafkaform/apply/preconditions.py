@@ -62,7 +62,7 @@ def remaining(change: Change, observation: Observation) -> Left | Moved:
     """
     if change.ref in observation.invisible:
         return Moved(
-            f"it is not visible to this account any more: {observation.invisible[change.ref]}",
+            f"it is no longer visible to this account: {observation.invisible[change.ref]}",
             "grant Describe and DescribeConfigs on it",
         )
     observed = observation.resources.get(change.ref)
@@ -96,7 +96,7 @@ def _remaining_create(change: Create, observed: Observed | None) -> Left | Moved
         for path, wanted in change.state.items()
         if not kind.equal(path, live := kind.live(path, observed), wanted)
     ]
-    return Moved(f"it exists by now, with {', '.join(others)}") if others else Left(None)
+    return Moved(f"it now exists, with {', '.join(others)}") if others else Left(None)
 
 
 def _remaining_update(change: Update, observed: Observed | None) -> Left | Moved:
@@ -115,7 +115,7 @@ def _remaining_update(change: Update, observed: Observed | None) -> Left | Moved
                 pass
             case FieldOutcome.MOVED:
                 live, saw, wants = map(_shown, (kind.live(field.path, observed), field.before, field.after))
-                moved.append(f"{_name(field.path)} is {live} by now; the plan saw {saw} and wants {wants}")
+                moved.append(f"{_name(field.path)} is now {live}; the plan saw {saw} and sets {wants}")
             case rest:
                 left.append(rest)
     if moved:

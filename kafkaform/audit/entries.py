@@ -202,7 +202,7 @@ def read_log(lines: Iterable[str], where: str) -> AuditRecord:
     entries = tuple(_entry(intents[key], results.get(key), later_results.get(key, ())) for key in intents)
     orphans = [result[min(result)] for key, result in results.items() if key not in intents]
     problems = [
-        _problem(damaged, where, "damaged, or no record of kafkaform"),
+        _problem(damaged, where, "damaged, or not a record of kafkaform"),
         _problem(later, where, f"of a format later than {FORMAT_VERSION}: read it with a newer kafkaform"),
         f"{where}: {counted(len(orphans), 'result')} without an intent" if orphans else "",
         *(f"{where}: a part of {entry.id} is missing" for entry in entries if not entry.whole),

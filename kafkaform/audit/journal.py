@@ -176,7 +176,7 @@ class AuditJournal:
                 failures.append(error)
         if failures:
             raise AuditError(
-                f"what became of apply {self.run} is not on record: {failures[0].message}",
+                f"the result of apply {self.run} is not recorded: {failures[0].message}",
                 hint=failures[0].hint,
             )
 

@@ -269,7 +269,7 @@ def append_to_file(file: Path, lines: Sequence[str]) -> None:
     except OSError as error:
         raise AuditError(
             f"the record in {file} cannot be written: {error.strerror}",
-            hint="mend that, or name another file: --audit-file, or audit.file in kafkaform.yaml",
+            hint="fix that, or use another file: --audit-file, or audit.file in kafkaform.yaml",
         ) from error
 
 

@@ -243,9 +243,11 @@ def _saved_plan_path(paths: tuple[Path, ...], *, prune: bool) -> Path | None:
     if not plans:
         return None
     if len(paths) > 1:
-        raise UsageError("a saved plan is applied alone", hint="give one PLAN.json, or manifests")
+        raise UsageError(
+            "a saved plan cannot be combined with other paths", hint="give one PLAN.json, or manifests"
+        )
     if prune:
-        raise UsageError("--prune belongs to making a plan", hint="give it to kafkaform plan --out")
+        raise UsageError("--prune cannot be used with a saved plan", hint="use it with kafkaform plan --out")
     return plans[0]
 
 
@@ -305,7 +307,7 @@ def _narrowed(plan: Plan, targets: tuple[str, ...]) -> Plan:
         if not narrow(plan, [target]).changes:
             raise UsageError(
                 f"--target {target!r} matches no change of the plan",
-                hint="write KIND/NAME as the plan does, such as Topic/orders.v1 or 'Topic/orders.*'",
+                hint="write KIND/NAME as shown in the plan, such as Topic/orders.v1 or 'Topic/orders.*'",
             )
     return narrow(plan, targets) if targets else plan
 
@@ -377,8 +379,8 @@ def _confirm(plan: Plan, session: Session) -> None:
     """Ask on the terminal; where something destructive is planned, for the cluster's name."""
     if not is_terminal(sys.stdin):
         raise KafkaformError(
-            "apply asks before it changes anything, and there is no terminal to ask on",
-            hint="review the plan, then give --auto-approve",
+            "apply asks for confirmation, and there is no terminal to ask on",
+            hint="review the plan, then use --auto-approve",
         )
     worst = max(risk_of(c.change) for c in plan.with_status(Status.PLANNED))
     if worst >= Risk.DESTRUCTIVE:

@@ -75,7 +75,7 @@ def _find(name: str, desired: Sequence[Desired]) -> Desired:
     groups = {one.ref.name: one for one in desired if is_group(one.ref)}
     found = groups.get(name)
     if found is None:
-        hint = hint_for(name, groups, "groups") if groups else "no manifest here declares any"
+        hint = hint_for(name, groups, "groups") if groups else "no manifest declares a group"
         raise UsageError(f"no manifest declares a group {name!r}", hint=hint)
     if found.state is None:
         raise UsageError(
@@ -91,5 +91,5 @@ def _check_without(desired: Desired, without: Sequence[str]) -> None:
         if name not in declared:
             raise UsageError(
                 f"--without {name}: the group has no such client setting",
-                hint=hint_for(name, declared, "settings") if declared else "it has none at all",
+                hint=hint_for(name, declared, "settings") if declared else "the group has no client settings",
             )

@@ -65,7 +65,7 @@ def compare(
     read.
     """
     if a == b:
-        raise UsageError(f"{a!r} is compared with itself", hint="name two different ones")
+        raise UsageError(f"{a!r} is compared with itself", hint="name two different clusters or environments")
     chosen = tuple(KINDS_BY_NOUN[kind] for kind in kinds or KINDS_BY_NOUN)
     if environments:
         sides = _environments(config_file, (a, b), Selection(globs, chosen))

@@ -75,7 +75,7 @@ def up(brokers: int | None, port: int | None, directory: Path) -> None:
     except AlreadyRunning as found:
         cluster = found.cluster
         _require_as_asked(cluster, brokers, port)
-        _tell("it is running already")
+        _tell("it is already running")
     else:
         _tell(f"it answers after {time.monotonic() - begun:.1f} s; `kafkaform dev down` stops it")
     click.echo(cluster.bootstrap_servers)
@@ -165,7 +165,9 @@ def run(context: click.Context, brokers: int | None, command: tuple[str, ...]) -
     from kafkaform.devcluster.cluster import DevCluster
 
     if shutil.which(command[0]) is None:
-        raise DevClusterError(f"cannot run {command[0]}: no such command", hint="give one that is in PATH")
+        raise DevClusterError(
+            f"cannot run {command[0]}: no such command", hint="use a command that is in PATH"
+        )
     directory = Path(tempfile.mkdtemp(prefix="kafkaform-dev-"))
     keep = False
     with _one_interruption() as shield:

@@ -129,7 +129,7 @@ def _declared(session: Session, paths: tuple[Path, ...]) -> list[Desired]:
     if paths or any(path.exists() for path in folders):
         return session.manifests(paths)
     if session.settings.file is not None:
-        tell(f"no manifests in {', '.join(map(str, folders))}: nothing is compared with what is declared")
+        tell(f"no manifests in {', '.join(map(str, folders))}: the cluster is not compared with manifests")
     return []
 
 
@@ -138,8 +138,8 @@ def _chosen(codes: tuple[str, ...], settings: Settings) -> frozenset[str]:
     for code in codes:
         if code.upper() not in known:
             near = nearest(code, known)
-            hint = f"did you mean {near}?" if near else f"they are {', '.join(sorted(known))}"
-            raise UsageError(f"--rule {code}: there is no such rule about health", hint=hint)
+            hint = f"did you mean {near}?" if near else f"the health rules are {', '.join(sorted(known))}"
+            raise UsageError(f"--rule {code}: there is no health rule of this name", hint=hint)
     return frozenset(code.upper() for code in codes)
 
 

@@ -81,9 +81,9 @@ def drift(
     determined.
     """
     if dry_run and not adopt:
-        raise UsageError("--dry-run belongs to --adopt", hint="drift itself changes nothing")
+        raise UsageError("--dry-run needs --adopt", hint="drift without --adopt changes nothing")
     if adopt and (output_format != "text" or out is not None):
-        raise UsageError("--adopt shows the edits, and no report", hint="leave out --format and --out")
+        raise UsageError("--adopt prints the edits instead of a report", hint="leave out --format and --out")
     if adopt:
         require_files(paths, "--adopt writes into manifests")
     recorded = not adopt and output_format != "prometheus"
@@ -120,7 +120,7 @@ def _looked_for(unmanaged: str | None, *, subset: bool) -> Unmanaged:
         return Unmanaged(unmanaged or Unmanaged.REPORT)
     if unmanaged not in {None, Unmanaged.IGNORE}:
         raise UsageError(
-            f"--unmanaged {unmanaged} needs all manifests: with a part of them, everything else would look "
+            f"--unmanaged {unmanaged} needs all manifests: with a subset, everything else would look "
             "undeclared",
             hint="leave out --target and PATH",
         )

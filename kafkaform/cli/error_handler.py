@@ -82,11 +82,11 @@ class Complaints:
         called = error.ctx.command_path if error.ctx else "kafkaform"
         hint = f"see {called} --help"
         if isinstance(error, click.NoSuchOption) and error.option_name == "--debug":
-            hint = "it stands before the command: kafkaform --debug plan"
+            hint = "write it before the command: kafkaform --debug plan"
         elif isinstance(error, click.NoSuchOption) and error.ctx is not None and error.ctx.parent is None:
             from kafkaform.core.wording import command
 
-            hint = f"options stand behind the command: {command('plan', options=[error.option_name])}"
+            hint = f"write options after the command: {command('plan', options=[error.option_name])}"
         self._say(error.format_message(), hint)
 
     def _say(self, message: str, hint: str | None = None) -> None:

@@ -63,7 +63,7 @@ def plan_all(
     _check(where, output_format)
     names = list(find_settings(where.config_file).clusters)
     if not names:
-        raise UsageError("--all-clusters: kafkaform.yaml names no cluster", hint="name them below clusters:")
+        raise UsageError("--all-clusters: kafkaform.yaml names no cluster", hint="add them below `clusters:`")
     plugins.load()  # once, and not from several threads
     context = click.get_current_context()
     with ThreadPoolExecutor(min(len(names), _AT_ONCE)) as pool:
@@ -86,10 +86,10 @@ def plan_path(out: Path, cluster: str) -> Path:
     """Where the plan of one of several clusters is saved: beside `out`, with the cluster in its name.
 
     Raises:
-        UsageError: The cluster's name cannot be a part of a file's.
+        UsageError: The cluster's name cannot be part of a file name.
     """
     if "/" in cluster or "\0" in cluster:
-        raise UsageError(f"--out: the name of cluster {cluster!r} cannot be a part of a file's")
+        raise UsageError(f"--out: the name of cluster {cluster!r} cannot be part of a file name")
     return out.with_name(f"{out.stem}.{cluster}{out.suffix}")
 
 
@@ -101,8 +101,8 @@ def _check(where: Where, output_format: str) -> None:
     for option, value in chosen.items():
         if value is not None:
             raise UsageError(
-                f"--all-clusters takes every cluster of kafkaform.yaml as it is there; {option} chooses one",
-                hint="leave one of the two out",
+                f"--all-clusters uses every cluster of kafkaform.yaml; {option} chooses one",
+                hint="use only one of the two",
             )
     if output_format not in RENDERERS["fleet"]:
         raise UsageError(

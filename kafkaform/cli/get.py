@@ -57,7 +57,7 @@ def get(
         )
     if name is None and output == "yaml":
         raise UsageError(
-            "a list of names is no manifest",
+            "a list of names cannot be printed as a manifest",
             hint=f"give a NAME, or --format json: {command('get', kind, options=('--format', 'json'))}",
         )
     session = Session.start(where)
@@ -99,9 +99,9 @@ def _show(cluster: ResourceReader, ref: ResourceRef, output: str | None) -> str:
         return manifest.to_json() + "\n" if output == "json" else manifest.to_yaml()
     if ref in observation.invisible:
         raise PermissionDenied(
-            f"{noun} {quoted(ref.name)} may exist or not: {observation.invisible[ref]}",
+            f"{noun} {quoted(ref.name)} may or may not exist: {observation.invisible[ref]}",
             hint=f"the account needs Describe and DescribeConfigs on the {noun}",
         )
     near = nearest(ref.name, [one.name for one in observation.inventory if one.kind == ref.kind])
-    hint = f"did you mean {near}?" if near else f"{command('get', f'{noun}s')} lists those that there are"
+    hint = f"did you mean {near}?" if near else f"{command('get', f'{noun}s')} lists the existing ones"
     raise KafkaformError(f"{noun} {quoted(ref.name)} does not exist", hint=hint)

@@ -129,7 +129,7 @@ def issue(
     if is_over and (file or title or labels):
         raise UsageError("--close takes no FILE.md, --title or --label")
     if not is_over and (file is None or not title):
-        raise UsageError("an issue needs FILE.md and --title", hint="or --close, to close it")
+        raise UsageError("FILE.md and --title are required", hint="or use --close to close the issue")
     text = _read(file) if file is not None else ""
     with _connected(repository) as hub:
         from kafkaform.vcs.forge.comments import close_issues, keep_issue
@@ -148,7 +148,7 @@ def issue(
 @click.option(
     "--commit",
     required=True,
-    callback=_matching(_COMMIT, "a commit id in full"),
+    callback=_matching(_COMMIT, "a full commit id"),
     metavar="SHA",
     help="The full id of the merge commit: GITHUB_SHA of a push.",
 )

@@ -96,8 +96,8 @@ def record_of(where: Where, file: Path | None, *, tells: bool) -> AuditRecord:
     target = session.require_cluster()
     if not target.audit.enabled:
         raise AuditError(
-            f"no record is kept of the applies to {target.name}",
-            hint="see audit: of the cluster in kafkaform.yaml; --file reads a record from elsewhere",
+            f"applies to {target.name} are not recorded",
+            hint="see `audit:` of the cluster in kafkaform.yaml; --file reads a record from a file",
         )
     if tells:
         session.tell()

@@ -138,8 +138,8 @@ def _check_files(files: Sequence[ImportedFile], context: Context, *, overwrite: 
     if present and not overwrite:
         more = f" and {len(present) - 1:,} more" if len(present) > 1 else ""
         raise KafkaformError(
-            f"{present[0].path}{more} exists already; nothing was written",
-            hint="choose another --out, or replace with --overwrite (what people wrote there is lost)",
+            f"{present[0].path}{more} already exists; nothing was written",
+            hint="choose another --out, or replace with --overwrite (this loses what people wrote there)",
         )
     for file in present:
         lost = sorted({one.ref for one in load([file.path], context)} - {*file.refs})
@@ -147,7 +147,7 @@ def _check_files(files: Sequence[ImportedFile], context: Context, *, overwrite: 
             names = ", ".join(map(str, lost[:3])) + (", …" if len(lost) > 3 else "")
             raise KafkaformError(
                 f"{file.path} also declares {names}, which would be lost; nothing was written",
-                hint="move those manifests to a file of their own, or choose another --out",
+                hint="move those manifests to another file, or choose another --out",
             )
 
 
@@ -158,7 +158,10 @@ def _tell(made: Import, folder: Path, session: Session, *, dry_run: bool) -> Non
         click.echo(printable(f"Next: {command('plan', *(() if known else (str(folder),)))}"))
         if not known and session.settings.file is not None:
             click.echo(
-                printable(f"Note: {folder} is not in manifests: of the configuration: plan it by its name"),
+                printable(
+                    f"Note: {folder} is not listed in `manifests:` of the configuration: give its "
+                    f"path to plan"
+                ),
                 err=True,
             )
     for line in problems_of(made):

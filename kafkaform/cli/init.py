@@ -9,18 +9,18 @@ import click
 
 _ABOUT = {
     "kafkaform.yaml": "clusters, environments and defaults",
-    "topics/example.yaml": "two topics to change, copy or delete",
+    "topics/example.yaml": "two example topics to change, copy or delete",
     "topics/example-group.yaml": "a consumer group that reads one of them",
-    "schemas/config.schema.json": "for editors: completion, and errors as you type",
+    "schemas/config.schema.json": "completion and errors in editors",
     "schemas/topic.schema.json": "the same for topics",
     "schemas/consumergroup.schema.json": "the same for consumer groups",
     ".gitignore": "keeps saved plans and local data out of Git",
 }
 _NEXT = {
     "kafkaform validate": "check the manifests, offline",
-    "kafkaform dev up --port 9092": "start a Kafka here, if there is none (needs Java 17)",
-    "kafkaform plan --out plan.json": "see what would change",
-    "kafkaform apply plan.json": "do exactly that",
+    "kafkaform dev up --port 9092": "start a local Kafka, if you have none (needs Java 17)",
+    "kafkaform plan --out plan.json": "show what would change",
+    "kafkaform apply plan.json": "apply exactly that",
 }
 
 
@@ -40,7 +40,7 @@ def init(directory: Path) -> None:
     click.echo("Written:" if here else f"Written to {printable(str(directory))}:")
     _table({name: _ABOUT[name] for name in starter.files})
     if starter.ignore:
-        click.echo(f"\nThe .gitignore that is there was kept; it should have: {', '.join(starter.ignore)}")
+        click.echo(f"\nThe existing .gitignore was kept. It should contain: {', '.join(starter.ignore)}")
     click.echo("\nNext:")
     if not here:
         click.echo(f"  cd {printable(shlex.quote(str(directory)))}")

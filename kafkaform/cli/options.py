@@ -137,7 +137,9 @@ def bundled(
 def require_files(paths: Sequence[Path], why: str) -> None:
     """Refuse `-` among paths; raises UsageError with the reason."""
     if DASH in paths:
-        raise UsageError(f"{why}, so manifests cannot come from stdin", hint="give files or folders, not -")
+        raise UsageError(
+            f"{why}, so manifests cannot come from stdin", hint="use files or folders instead of -"
+        )
 
 
 def _awaited(context: click.Context, _argument: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
@@ -156,7 +158,7 @@ def _config(context: click.Context, option: click.Parameter, given: Path | None)
     """Say that a file that is missing was named by a variable."""
     source = context.get_parameter_source(option.name or "")
     if given is not None and source is ParameterSource.ENVIRONMENT and not given.exists():
-        raise KafkaformError(f"KAFKAFORM_CONFIG: {given}: no such file", hint="unset it, or correct it")
+        raise KafkaformError(f"KAFKAFORM_CONFIG: {given}: no such file", hint="unset or correct it")
     return given
 
 

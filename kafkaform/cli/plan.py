@@ -129,7 +129,7 @@ def plan(
     age_source = click.get_current_context().get_parameter_source("max_age")
     if skew_report is None and age_source is ParameterSource.COMMANDLINE:
         raise UsageError(
-            "--max-age is how old the report of --skew may be", hint="give --skew REPORT.json too"
+            "--max-age limits the age of the report of --skew", hint="also use --skew REPORT.json"
         )
     scope = Scope(paths, targets, tuple(map(Grant.parse, allow)), prune, changed_since=changed_since)
     if skew_report is not None:
@@ -168,13 +168,13 @@ def _saving(
         raise UsageError(
             "--sign-for apply does not go with --manifests-from: manifests of a branch that is not trusted "
             "are signed for review only",
-            hint="merge them, and plan from the merged manifests",
+            hint="merge the branch, and plan from the merged manifests",
         )
     saving = Saving.prepared(out, sign_key, purpose)
     if sign_for is not None and saving.key is None:
         raise UsageError(
-            "--sign-for says what a signature is for, and there is no key to sign with",
-            hint="give --out FILE and --sign-key FILE, or put the key into KAFKAFORM_SIGN_KEY",
+            "--sign-for needs a key to sign with",
+            hint="use --out FILE and --sign-key FILE, or set KAFKAFORM_SIGN_KEY",
         )
     return saving
 
@@ -188,7 +188,7 @@ def _made(session: Session, *, scope: Scope, exact: bool, purpose: Purpose | Non
 
 def _read_skew(file: Path, max_age: int, *, all_clusters: bool) -> SkewReport:
     if all_clusters:
-        raise UsageError("--skew: a report is of one cluster", hint="plan that cluster alone")
+        raise UsageError("--skew: a report is about one cluster", hint="plan only that cluster")
     from kafkaform.plan.skew_report import read_skew_report
 
     return read_skew_report(file, max_age=timedelta(milliseconds=max_age))
@@ -235,7 +235,7 @@ def _check_prune(session: Session, scope: Scope, *, subset: bool) -> None:
         return
     if subset or scope.changed_since is not None:
         raise UsageError(
-            "--prune needs all manifests: with a part of them, everything else would look undeclared",
+            "--prune needs all manifests: with a subset, everything else would look undeclared",
             hint="leave out --target, PATH and --changed-since",
         )
     if not session.settings.owns:

@@ -70,30 +70,30 @@ class Trust:
         )
         check_trust(made, terms, now=datetime.now(UTC), file=str(file))
         if key is not None and as_it_is and terms.repository is None:
-            tell("not compared: the commit of the plan, as this folder is in no Git repository")
+            tell("the commit of the plan was not compared, because this folder is not in a Git repository")
 
     def check_options(self, saved: Path | None, target: ClusterSettings) -> None:
         """Refuse options that cannot be meant, and an apply without the plan that the cluster asks for."""
         if saved is not None and self.reviewed is not None:
             raise UsageError(
-                "--reviewed compares a plan made now with one that was reviewed",
-                hint="give manifests with it; a saved plan is applied as it is: kafkaform apply PLAN.json",
+                "--reviewed compares a new plan with a reviewed one",
+                hint="use it with manifests; a saved plan is applied as it is: kafkaform apply PLAN.json",
             )
         if saved is None and self.require_commit:
-            raise UsageError("--require-commit is for a saved plan", hint="give PLAN.json")
+            raise UsageError("--require-commit needs a saved plan", hint="give PLAN.json")
         if saved is None and self.again:
-            raise UsageError("--again is for a saved plan", hint="give PLAN.json")
+            raise UsageError("--again needs a saved plan", hint="give PLAN.json")
         if saved is not None or self.reviewed is not None:
             return
         if self.max_age is not None or self.verify_key is not None:
             raise UsageError(
-                "--max-age and --verify-key are for a saved plan",
-                hint="give PLAN.json, or --reviewed PLAN.json",
+                "--max-age and --verify-key need a saved plan",
+                hint="use PLAN.json, or --reviewed PLAN.json",
             )
         if target.verify_key is not None:
             raise PlanFileError(
-                f"cluster {target.name} takes signed plans only (verifyKey in kafkaform.yaml)",
-                hint="apply a signed PLAN.json, or give the one that was reviewed with --reviewed",
+                f"cluster {target.name} accepts only signed plans (verifyKey in kafkaform.yaml)",
+                hint="apply a signed PLAN.json, or use the reviewed one with --reviewed",
             )
 
 

@@ -34,7 +34,7 @@ _EVERY_S = 10.0
 """How often a line tells how far moves have come, where there is no bar."""
 _WIDE = 110
 """The columns that a bar, the bytes, the partitions and the batch of moves need."""
-_STOPPING = "stopping after the request under way; once more gives it up"
+_STOPPING = "stopping after the current request; a second signal abandons it"
 
 
 class Watcher(Observer):
@@ -130,7 +130,7 @@ class _Lines(Watcher):
 
     def verifying(self, resources: int) -> None:
         if not self._verifying:
-            click.echo(f"verifying: reading {counted(resources, 'resource')} back", err=True)
+            click.echo(f"verifying: reading {counted(resources, 'resource')} again", err=True)
             self._verifying = True
 
     def stopping(self) -> None:

@@ -112,10 +112,10 @@ def _request(
     given = {"--to": place, "--shift-by": shift_by, "--from-file": from_file}
     several = [option for option, value in given.items() if value is not None]
     if len(several) > 1:
-        raise UsageError(f"{' and '.join(several)} are different places to go to", hint="give one of them")
+        raise UsageError(f"{' and '.join(several)} cannot be combined", hint="give one of them")
     if not several:
         raise UsageError(
-            "a reset needs one place to go to", hint="give --to PLACE, --shift-by N or --from-file FILE.csv"
+            "a reset needs a target", hint="use --to PLACE, --shift-by N or --from-file FILE.csv"
         )
     try:
         chosen = parse_topics(topics)
@@ -127,7 +127,7 @@ def _request(
     if from_file is None:
         return ResetRequest(group, target, topics=chosen, allow=allow)
     if chosen:
-        raise UsageError("--from-file names its partitions itself", hint="leave out --topic")
+        raise UsageError("--from-file cannot be combined with --topic", hint="leave out --topic")
     return ResetRequest(group, offsets=_read_file(from_file, group), allow=allow)
 
 

@@ -71,7 +71,7 @@ def revert(
     for one, path in _new_files(found.restored, session.paths(paths)):
         manifest = _manifest(one, context)
         new.append(EditedFile(path, "", manifest.to_yaml()))
-        found.notes += [f"{one.ref}: not in its new manifest: {line}" for line in manifest.left_out]
+        found.notes += [f"{one.ref}: not part of its new manifest: {line}" for line in manifest.left_out]
     files = [*editing.files, *new]
     if files:
         show("edits", "text", files)
@@ -83,7 +83,7 @@ def revert(
     refused = [*found.refused, *(f"{one.ref}: {one.path}: {why}" for one, why in editing.refused)]
     _tell("note", found.notes)
     if new and session.settings.environments:
-        _tell("note", ["a new manifest holds for all environments: see spec.overrides"])
+        _tell("note", ["a new manifest applies to all environments: see spec.overrides"])
     _tell("not undone", refused)
     _tell_end(len(files), dry_run=dry_run)
     return 1 if refused else 0
@@ -96,7 +96,7 @@ def _chosen(log: AuditRecord, change_id: str) -> list[AuditEntry]:
     if not chosen:
         near = nearest(wanted, [name for entry in log.entries for name in (entry.id, entry.run)])
         raise KafkaformError(
-            f"no change or apply {quoted(change_id)} is on record",
+            f"no change or apply {quoted(change_id)} is recorded",
             hint=f"did you mean {near}?" if near else "kafkaform history shows the ids",
         )
     return chosen
@@ -122,7 +122,7 @@ def _new_files(restored: Sequence[Observed], paths: Sequence[Path]) -> list[tupl
         if path.exists():
             raise KafkaformError(
                 f"{path} exists, and does not declare {one.ref}",
-                hint="move it away: no file is written over",
+                hint="move it away: existing files are not overwritten",
             )
         found.append((one, path))
     return found
@@ -157,7 +157,6 @@ def _tell_end(count: int, *, dry_run: bool) -> None:
         click.echo(f"{counted(count, 'file')} would change; nothing was written", err=True)
     else:
         click.echo(
-            f"{counted(count, 'file')} changed; review that as any other edit: kafkaform plan shows what an "
-            "apply will do",
+            f"{counted(count, 'file')} changed; review the edits: kafkaform plan shows what an apply will do",
             err=True,
         )

@@ -44,7 +44,7 @@ def _settings(config_file: Path | None) -> Settings:
         return find_settings(config_file)
     except InvalidInput as error:
         problem = printable(str(error.problems[0]))
-        click.echo(f"the configuration is not valid, so none of it is shown here: {problem}", err=True)
+        click.echo(f"the configuration is not valid, so it is ignored here: {problem}", err=True)
         return Settings()
 
 

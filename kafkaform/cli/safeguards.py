@@ -84,7 +84,7 @@ class Safeguards:
     def earlier(
         self, cluster: AuditReader, target: ClusterSettings, cluster_id: str, *, saved: bool
     ) -> EarlierApplies:
-        """What is on record of earlier applies; nothing, and a note of it, where that cannot be read.
+        """What is recorded of earlier applies; nothing, and a note of it, where that cannot be read.
 
         Args:
             cluster: The cluster.
@@ -99,7 +99,7 @@ class Safeguards:
         try:
             return read_earlier(cluster, where, cluster_id, kept)
         except AuditError as error:
-            tell(f"what earlier applies did is not known: {error.message}")
+            tell(f"the record of earlier applies cannot be read: {error.message}")
             return EarlierApplies()
 
     def throttle_journal(
@@ -167,7 +167,7 @@ safeguard_options = bundled(Safeguards, "safeguards", _OPTIONS)
 """Gives a command the options of a `Safeguards`."""
 
 
-_ANEW = "make a new plan, and review it; or give --again to apply this one once more"
+_ANEW = "make a new plan and review it, or use --again to apply this one again"
 _WORD = 120
 
 
@@ -227,7 +227,7 @@ def settle(earlier: EarlierApplies, cluster: Cluster, run: str) -> None:
     try:
         settled = earlier.settle(cluster, run)
     except (AuditError, ClusterError) as error:
-        tell(f"results that earlier applies left open stay open: {error.message}")
+        tell(f"results of earlier applies that are not recorded stay unrecorded: {error.message}")
         return
     for found in dict.fromkeys(entry.run for entry in settled):
         count = sum(entry.run == found for entry in settled)

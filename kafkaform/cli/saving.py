@@ -68,7 +68,7 @@ class Saving:
         """
         if out is None:
             if key_file is not None:
-                raise UsageError("--sign-key signs a saved plan", hint="give --out FILE too")
+                raise UsageError("--sign-key needs a saved plan", hint="also use --out FILE")
             return cls()
         if out.suffix != PLAN_SUFFIX:
             raise UsageError(f"--out {out}: the name of a saved plan ends in {PLAN_SUFFIX}")
@@ -105,7 +105,10 @@ class Saving:
         there = [word for name, value in given.items() if value is not None for word in (name, str(value))]
         if self.signed_for is Purpose.REVIEW:
             apply = command("apply", options=["--reviewed", str(self.out), *there, *more])
-            does = "compares with this"
+            does = "compares with this plan"
         else:
-            apply, does = command("apply", str(self.out), options=[*there, *more]), "carries out exactly this"
+            apply, does = (
+                command("apply", str(self.out), options=[*there, *more]),
+                "applies exactly this plan",
+            )
         click.echo(f"saved: {printable(apply)} {does}", err=True)

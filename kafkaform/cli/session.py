@@ -125,7 +125,8 @@ class Session:
         """The cluster's settings; raises UsageError where no cluster was named."""
         if self.target is None:
             raise UsageError(
-                "no cluster is named", hint="give --bootstrap-server HOST:PORT, or name one in kafkaform.yaml"
+                "no cluster is configured",
+                hint="give --bootstrap-server HOST:PORT, or name one in kafkaform.yaml",
             )
         return self.target
 
@@ -279,7 +280,7 @@ def _check_overrides(target: ClusterSettings, given: properties.ClientProperties
         source = f"{where.source('command_config')} ({where.command_config})"
         here, there = given.shown()[name], target.client.shown()[name]
         hint = (
-            f"to reach {target.name} at that address, give it as --bootstrap-server; else remove the line"
+            f"to reach {target.name} at that address, use --bootstrap-server; otherwise remove the line"
             if name == _SERVERS
             else f"unset {where.source('command_config')}, or give the file as --command-config to override"
         )

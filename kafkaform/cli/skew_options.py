@@ -184,7 +184,9 @@ def understood(given: _Given, topics: Sequence[str]) -> SkewOptions:
     written = {form: path for form, path in artefacts.items() if path is not None}
     places = [*written.values(), *([given.out] if given.out else [])]
     if len({place.absolute() for place in places}) < len(places):
-        raise UsageError("two reports are to be written to one file", hint="give each a file of its own")
+        raise UsageError(
+            "two reports cannot be written to the same file", hint="use a different file for each"
+        )
     return SkewOptions(
         _RECORDS if given.records is None else given.records,
         given.precision,
@@ -209,25 +211,40 @@ def understood(given: _Given, topics: Sequence[str]) -> SkewOptions:
 def _check_together(given: _Given, topics: Sequence[str]) -> None:
     from_files = given.source is not None
     contradictions = (
-        (given.full and given.records is not None, "--full reads every record: it contradicts --records"),
-        (given.full and given.precision is not None, "--full is exact: it contradicts --precision"),
+        (
+            given.full and given.records is not None,
+            "--full reads every record and cannot be combined with --records",
+        ),
+        (
+            given.full and given.precision is not None,
+            "--full is exact and cannot be combined with --precision",
+        ),
         (
             given.master is not None and given.remote is not None,
-            "--master and --remote are two ways to Spark",
+            "--master and --remote cannot be combined",
         ),
-        (from_files and given.full, "--from reads whole files: it contradicts --full"),
-        (from_files and given.records is not None, "--from reads whole files: it contradicts --records"),
+        (from_files and given.full, "--from reads whole files and cannot be combined with --full"),
+        (
+            from_files and given.records is not None,
+            "--from reads whole files and cannot be combined with --records",
+        ),
         (
             from_files and given.precision is not None,
-            "--from reads whole files: it contradicts --precision",
+            "--from reads whole files and cannot be combined with --precision",
         ),
-        (from_files and given.since is not None, "--from reads whole files: it contradicts --since"),
-        (from_files and any(map(is_glob, topics)), "--from knows no topics of a cluster: name one in full"),
-        (given.partitions is not None and not from_files, "--partitions is for --from; a cluster knows it"),
+        (
+            from_files and given.since is not None,
+            "--from reads whole files and cannot be combined with --since",
+        ),
+        (from_files and any(map(is_glob, topics)), "--from needs the full name of a topic, not a pattern"),
+        (
+            given.partitions is not None and not from_files,
+            "--partitions needs --from; a cluster knows its partition counts",
+        ),
     )
     for wrong, message in contradictions:
         if wrong:
-            raise UsageError(message, hint="leave one of them out; see kafkaform skew --help")
+            raise UsageError(message, hint="use only one of them; see kafkaform skew --help")
 
 
 def _since(text: str) -> int:
@@ -243,13 +260,13 @@ def _since(text: str) -> int:
     except ValueError as error:
         hint = "write a duration such as 24h, or a time such as 2026-11-01T00:00:00Z"
         # A time that cannot be is told as such; anything else may be either.
-        reason = str(error) if text[:1].isdecimal() and "-" in text else f"{quoted(text)} is no time"
+        reason = str(error) if text[:1].isdecimal() and "-" in text else f"{quoted(text)} is not a time"
         raise UsageError(f"--since: {reason}", hint=hint) from error
     at_ms = time_of(spec, now)
     if at_ms is None:
-        raise UsageError(f"--since {quoted(text)} is no time", hint="write e.g. 24h; leave it out for all")
+        raise UsageError(f"--since {quoted(text)} is not a time", hint="write e.g. 24h; leave it out for all")
     if at_ms > now:
-        raise UsageError(f"--since {quoted(text)} is in the future", hint="no record is as young as that")
+        raise UsageError(f"--since {quoted(text)} is in the future", hint="no record can be newer")
     return at_ms
 
 
@@ -260,7 +277,7 @@ def _what_if(text: str) -> tuple[int, ...]:
         number = part.strip()
         if not number.isascii() or not number.isdecimal() or len(number) > len(str(_MOST_PARTITIONS)):
             raise UsageError(
-                f"--what-if: {quoted(number)} is no partition count",
+                f"--what-if: {quoted(number)} is not a partition count",
                 hint=f"write numbers from 1 to {_MOST_PARTITIONS}, such as 12,24,48",
             )
         if not 1 <= int(number) <= _MOST_PARTITIONS:
@@ -274,7 +291,7 @@ def _setting(text: str) -> tuple[str, str]:
     if not equals or not name.startswith("spark."):
         # The value may be a secret.
         raise UsageError(
-            f"--spark-conf {quoted(name)}: not NAME=VALUE of a Spark setting",
+            f"--spark-conf {quoted(name)}: not NAME=VALUE with a Spark setting",
             hint="write e.g. --spark-conf spark.executor.memory=4g",
         )
     return name, value

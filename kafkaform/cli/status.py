@@ -58,7 +58,7 @@ def _seconds(_context: click.Context, _option: click.Parameter, given: str | Non
     if not _LEAST_PAUSE_S <= seconds < float("inf"):
         raise UsageError(
             f"--watch {given}: not a number of seconds (at least {_LEAST_PAUSE_S})",
-            hint="what is to be watched stands before --watch",
+            hint="write names before --watch",
         )
     return seconds
 
@@ -220,7 +220,7 @@ def _read(cluster: ClusterReader, desired: Sequence[Desired] | None, selection: 
             else "kafkaform get topics and kafkaform get groups list the names"
         )
         if report.hidden:
-            hint = "ignore: of kafkaform.yaml leaves some out; --all shows them"
+            hint = "ignore: of kafkaform.yaml hides some; --all shows them"
         what = " or ".join(KINDS[kind].noun for kind in selection.kinds)
         raise KafkaformError(f"no {what} matches {glob!r}", hint=hint)
     return report

@@ -203,12 +203,12 @@ def _rejections(declared: Mapping[str, str]) -> Iterator[Rejection]:
     for name, text in declared.items():
         native = NATIVE.get(name)
         if native is None:
-            hint = INSTEAD.get(name, "take it out of the manifest if no Java client reads it")
+            hint = INSTEAD.get(name, "remove it from the manifest if no Java client uses it")
             yield name, f"librdkafka has no {name}", f"{hint}; --without {name} leaves it out here"
         elif native.least is not None and not native.least <= int(_translated(name, text)) <= native.greatest:
             own = native.name or name
             message = f"{name}: librdkafka takes {own} from {native.least} to {native.greatest}, not {text}"
-            yield name, message, "choose a value within"
+            yield name, message, "choose a value in this range"
         elif name == "auto.offset.reset" and text.startswith("by_duration:"):
             hint = "declare earliest or latest, and offsets.initial for where the group starts"
             yield name, f"{name}: librdkafka does not know {text}", hint

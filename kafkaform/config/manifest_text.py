@@ -111,7 +111,7 @@ def _config(observed: Observed, under: Mapping[str, object], left_out: list[str]
             continue
         name = path.removeprefix(CONFIG_PREFIX)
         if value is None:
-            left_out.append(f"{name}: its value is not shown to anybody")
+            left_out.append(f"{name}: Kafka never shows its value")
             continue
         if name in defaults and kind.equal(path, defaults[name], value):
             continue

@@ -206,7 +206,7 @@ def find_settings(given: Path | None, *, untrusted: Path | None = None) -> Setti
     if given is not None:
         if given.exists():
             return read_settings(given)
-        raise KafkaformError(f"{given}: no such file", hint="run kafkaform init for a starter set")
+        raise KafkaformError(f"{given}: no such file", hint="run kafkaform init for an example")
     here = Path.cwd()
     for folder in _searched(here):
         _refuse_misnamed(folder, here)
@@ -251,8 +251,8 @@ def _refuse_misnamed(folder: Path, here: Path) -> None:
     shown = _from(here, misnamed)
     beside = (folder / CONFIG_FILE).exists()
     raise KafkaformError(
-        f"{shown} is not read: the configuration file's name is {CONFIG_FILE}",
-        hint=f"remove it: {CONFIG_FILE} is there too" if beside else f"rename it to {CONFIG_FILE}",
+        f"{shown} is not read: the configuration file must be named {CONFIG_FILE}",
+        hint=f"remove it: {CONFIG_FILE} also exists" if beside else f"rename it to {CONFIG_FILE}",
     )
 
 
@@ -262,7 +262,7 @@ def read_settings(path: Path) -> Settings:
     raw = read_bytes(path, problems)
     documents = read_documents(raw, str(path), problems.append, verbatim=VERBATIM) if raw is not None else []
     if not problems and len(documents) != 1:
-        message = f"a configuration file holds one document, not {len(documents) or 'none'}"
+        message = f"a configuration file contains one document, not {len(documents) or 'none'}"
         problems.append(Problem(message, Location(str(path))))
     if problems:
         raise InvalidInput(problems)

@@ -205,7 +205,7 @@ def _only(ref: ResourceRef, a: Side, b: Side) -> ResourceDifference:
     as_declared, remark = False, ""
     if there.wanted is not None and missing.wanted is not None:
         if ref in missing.wanted:
-            remark = f"declared for {missing.name} too, and not there yet"
+            remark = f"also declared for {missing.name}, but not there yet"
         elif ref in there.wanted:
             as_declared = True
         else:

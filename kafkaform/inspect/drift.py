@@ -53,7 +53,7 @@ class Form(StrEnum):
 
 
 class DriftCause(StrEnum):
-    """Which side changed since the last apply that is on record."""
+    """Which side changed since the last apply that is recorded."""
 
     UNRECORDED = "unrecorded"
     CLUSTER = "cluster_changed"
@@ -103,7 +103,7 @@ class FieldDrift:
         left_alone: Whether an apply leaves it as it is.
         place: Where the manifest sets it, or the nearest thing around it.
         keys: The keys that lead there in the manifest; None where it does not set it.
-        past: What is on record; None where no record was read.
+        past: What is recorded; None where no record was read.
     """
 
     change: FieldChange
@@ -123,7 +123,7 @@ class ResourceDrift:
         form: How it drifted.
         fields: What differs; none where the whole resource does.
         planned: What an apply would make of it; None where it would leave it as it is.
-        past: Of a whole resource: what is on record; None where no record was read.
+        past: Of a whole resource: what is recorded; None where no record was read.
     """
 
     desired: Desired
@@ -258,7 +258,7 @@ def _field(desired: Desired, change: FieldChange, trail: Trail | None, *, left_a
 
 
 def past_of(ref: ResourceRef, change: FieldChange, trail: Trail) -> Past:
-    """What is on record of a live value, and thereby which side changed since."""
+    """What is recorded of a live value, and thereby which side changed since."""
 
     def equal(a: FieldValue, b: FieldValue) -> bool:
         return KINDS[ref.kind].equal(change.path, a, b)
@@ -275,7 +275,7 @@ def past_of(ref: ResourceRef, change: FieldChange, trail: Trail) -> Past:
 
 
 def _past_of_whole(ref: ResourceRef, state: State, trail: Trail | None, *, live: bool) -> Past | None:
-    """What is on record of a resource that is there and should not be, or the other way round."""
+    """What is recorded of a resource that is there and should not be, or the other way round."""
     if trail is None:
         return None
     if not live and (deletion := trail.open_deletion(ref)) is not None:
@@ -330,7 +330,7 @@ def whole_obstacle(drifted: ResourceDrift) -> str:
     """Why nothing can be adopted of a resource that is missing, or that should not be there."""
     if drifted.form is Form.MISSING:
         return "there is nothing on the cluster to adopt"
-    return "its manifest says state: absent, and no more"
+    return "its manifest declares only state: absent"
 
 
 def obstacle(ref: ResourceRef, drifted: FieldDrift) -> str | None:

@@ -164,7 +164,7 @@ def _unread(ref: ResourceRef, observation: Observation) -> str | None:
     if observed is None:
         return None  # gone since it was listed
     if not ref.name:
-        return "a manifest cannot name what has an empty name"
+        return "a manifest cannot declare a resource with an empty name"
     return observed.live.unread or None if observed.live is not None else None
 
 
@@ -204,9 +204,9 @@ def _files(
         text = head + "---\n".join(manifests[ref].to_yaml() for ref in refs)
         if len(text) > MAX_BYTES:
             raise KafkaformError(
-                f"{path} would be larger than manifests may be, with {len(refs):,} resources; nothing was "
+                f"{path} would exceed the size limit of manifests, with {len(refs):,} resources; nothing was "
                 "written",
-                hint="write a file for each: --by topic",
+                hint="write one file per resource: --by topic",
             )
         files.append(ImportedFile(path, text, tuple(refs)))
     return tuple(files)

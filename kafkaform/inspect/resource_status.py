@@ -170,7 +170,7 @@ def read_status(
         else:
             untold = [topic.ref.name for topic in topics if topic.ref not in sizes]
             if untold:
-                unread.append(f"the size of {_named(untold, 'topic')}: the brokers tell this account nothing")
+                unread.append(f"the size of {_named(untold, 'topic')}: not visible to this account")
     try:
         reading = cluster.groups(_group_names(observation, declared, selection))
     except ClusterError as error:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Desired, FieldValue, Observed, ResourceRef
     from kafkaform.resources.base import Kind
 
-_FORCE = "--force goes ahead all the same"
+_FORCE = "--force continues anyway"
 
 
 @dataclass(slots=True)
@@ -86,17 +86,17 @@ class _Undoing:
         if entry.ref.kind not in KINDS:
             self._refuse("this version of kafkaform does not manage its kind")
         elif entry.is_open and not entry.took_place and not self.force:
-            self._refuse(f"no result is known, so it may not have been carried out; {_FORCE}")
+            self._refuse(f"its result is not known, so it may not have been applied; {_FORCE}")
         elif entry.outcome is not None and not entry.may_have_taken_place:
-            self._note(f"nothing to undo: it was not carried out ({entry.outcome.result})")
+            self._note(f"nothing to undo: it was not applied ({entry.outcome.result})")
         elif not entry.whole or any(one.cut for one in self._fields()):
-            self._refuse("not all of it is on record")
+            self._refuse("not all of it is recorded")
         elif entry.action == "update":
             for one in self._fields():
                 self._undo_field(one)
             for one in () if self.force else entry.in_doubt:
                 self._refuse(
-                    f"{label(one.path)}: no result is known, so it may not have been carried out; {_FORCE}"
+                    f"{label(one.path)}: its result is not known, so it may not have been applied; {_FORCE}"
                 )
         elif self.later and self.later[-1].action != "update" and not self.force:
             self._refuse(f"apply {_did(self.later[-1])} it since; {_FORCE}")
@@ -156,7 +156,7 @@ class _Undoing:
             lost = self._kind.contents
             self._note(f"`state: absent` deletes it with {lost}: an apply needs consent to delete")
             if self.declared.intent.deletion_protection:
-                self._note("spec.deletionProtection stands against that, and is left as it is")
+                self._note("spec.deletionProtection prevents that, and is not changed")
 
     def _undo_delete(self) -> None:
         ref = self.entry.ref

@@ -235,13 +235,14 @@ def read_logs(cluster: PartitionReader, topics: Mapping[str, int], since_ms: int
     else:
         untold = sorted({name for name, number in asked if (name, number) not in sizes})
         if untold:
-            notes.append(f"the bytes of all partitions of {listed(untold)}: the brokers do not tell them")
+            notes.append(f"the bytes of all partitions of {listed(untold)}: the brokers do not report them")
     logs, failed = {}, {}
     for name, count in topics.items():
         missing = [number for number in range(count) if (name, number) not in spans]
         if missing:
             failed[name] = KafkaformError(
-                f"topic {name}: nobody tells the offsets of {counted(len(missing), 'partition')} of {count}"
+                f"topic {name}: no broker reports the offsets of {counted(len(missing), 'partition')} of "
+                f"{count}"
                 f" ({listed(list(map(str, missing)))})",
                 hint="the partition has no leader, or the topic was just deleted; kafkaform doctor says more",
             )

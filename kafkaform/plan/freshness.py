@@ -43,17 +43,17 @@ def require_fresh(
         created = datetime.fromisoformat(created_at)
     except ValueError as unreadable:
         raise error(
-            f"{where}: how old {what} is cannot be told: there is no time {clipped(created_at, 40)}",
+            f"{where}: the age of {what} is not known: there is no such time as {clipped(created_at, 40)}",
             hint=again,
         ) from unreadable
     if created - now > CLOCKS_DIFFER:
         raise error(
-            f"{where}: {what} is from the future: it was made at {created_at}",
-            hint="set the clock of this machine, or of the one that made it",
+            f"{where}: {what} has a creation time in the future: {created_at}",
+            hint="correct the clock of this machine, or of the one that created it",
         )
     if max_age is not None and now - created > max_age:
         raise error(
-            f"{where}: {what} is {aged(now - created)} old, and may be {aged(max_age)} old",
+            f"{where}: {what} is {aged(now - created)} old; the maximum age is {aged(max_age)}",
             hint=f"{again}, or allow it with --max-age",
         )
 

@@ -86,7 +86,7 @@ def _with_sizes(facts: Facts, touched: Sequence[Observed], cluster: ResourceRead
     try:
         sizes = cluster.sizes(touched)
         untold = [resource for resource in touched if resource.ref not in sizes]
-        why = f"the brokers tell this account no size of {len(untold)} of them" if untold else None
+        why = f"the sizes of {len(untold)} of them are not visible to this account" if untold else None
     except ClusterError as error:
         sizes, why = {}, error.message
     if why is None:

@@ -191,8 +191,8 @@ def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
     signature, signed_for = document.get(MEMBER), document.get(SIGNED_FOR)
     if document["digest"] != digest_of(document) or document["summary"] != asdict(summarise(plan)):
         raise PlanFileError(
-            f"{printable(file)}: the plan is damaged or was edited by hand: its digest does not fit",
-            hint="make it again with `kafkaform plan --out`; change the manifests, not the plan",
+            f"{printable(file)}: the plan is damaged or was edited by hand: its digest does not match",
+            hint="create it again with `kafkaform plan --out`; change the manifests, not the plan",
         )
     return plan, PlanHeader(
         tool_version=document["tool_version"],

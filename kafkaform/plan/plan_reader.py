@@ -87,7 +87,7 @@ def parse_document(text: str, file: str, *, newest: int) -> Object:
         raise PlanFileError(f"{where}: not a kafkaform plan: it has no format_version", hint=_AGAIN)
     if version > newest:
         raise PlanFileError(
-            f"{where}: the plan is of format {version}, and this kafkaform reads up to format {newest}",
+            f"{where}: the plan has format {version}, but this kafkaform reads formats up to {newest}",
             hint="apply it with the version of kafkaform that made it, or a newer one",
         )
     return document

@@ -109,7 +109,7 @@ def require_signed(signature: Signature | None, keys: Collection[Ed25519PublicKe
     where = printable(file)
     if signature is None:
         raise PlanFileError(
-            f"{where}: the plan is not signed, and here only signed plans are applied",
+            f"{where}: the plan is not signed, but only signed plans are applied here",
             hint="have it made where the key is: kafkaform plan --out FILE --sign-key KEY --sign-for apply",
         )
     known = {fingerprint(key): key for key in keys}
@@ -122,8 +122,8 @@ def require_signed(signature: Signature | None, keys: Collection[Ed25519PublicKe
         known[signature.key].verify(b64decode(signature.value), signature.covers)
     except InvalidSignature:
         raise PlanFileError(
-            f"{where}: the signature does not fit: the plan was changed after it was signed",
-            hint="do not apply it; make it again with kafkaform plan --out FILE --sign-key KEY",
+            f"{where}: the signature does not match: the plan was changed after it was signed",
+            hint="do not apply it; create it again with kafkaform plan --out FILE --sign-key KEY",
         ) from None
 
 

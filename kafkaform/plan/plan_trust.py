@@ -108,12 +108,12 @@ def check_trust(made: PlanHeader, terms: Terms, *, now: datetime, file: str) -> 
 def _require_purpose(made: PlanHeader, purposes: frozenset[Purpose], where: str) -> None:
     if made.signed_for is None:
         raise PlanFileError(
-            f"{where}: the plan is signed, but does not say what for",
+            f"{where}: the plan is signed, but not for a stated purpose",
             hint="sign it again: kafkaform plan --out FILE --sign-key KEY --sign-for apply (or review)",
         )
     if made.signed_for.purpose not in purposes:
         raise PlanFileError(
-            f"{where}: the plan is signed for {made.signed_for.purpose}, and not to be applied as it is",
+            f"{where}: the plan is signed for {made.signed_for.purpose}, not for being applied as it is",
             hint="apply what was merged: kafkaform apply --reviewed FILE; or, where its commit is merged, "
             "make a plan with --sign-for apply",
         )
@@ -148,13 +148,13 @@ def _committed(made: PlanHeader, where: str) -> str:
     """The commit that a plan was made from."""
     if made.commit is None:
         raise PlanFileError(
-            f"{where}: the plan does not say from which commit it was made",
-            hint="make it in the Git repository of the manifests, with all of them committed",
+            f"{where}: the plan does not contain the commit that it was made from",
+            hint="create it in the Git repository of the manifests, with all manifests committed",
         )
     if made.commit.endswith(DIRTY):
         base = clipped(made.commit.removesuffix(DIRTY)[:12], 40)
         raise PlanFileError(
-            f"{where}: the plan was made from files that are not as commit {base} has them",
+            f"{where}: the plan was made from files that differ from commit {base}",
             hint=f"commit them, and {_AGAIN}",
         )
     return made.commit
@@ -164,12 +164,12 @@ def _require_commit(made: PlanHeader, checkout: Checkout, where: str) -> None:
     commit, here = _committed(made, where), checkout.commit[:12]
     if commit != checkout.commit:
         raise PlanFileError(
-            f"{where}: the plan was made from commit {clipped(commit[:12], 40)}, and {here} is checked out",
+            f"{where}: the plan was made from commit {clipped(commit[:12], 40)}, but {here} is checked out",
             hint=f"check that commit out, or {_AGAIN} from this one",
         )
     if checkout.changed:
         files = listed([clipped(name, 100) for name in checkout.changed])
         raise PlanFileError(
-            f"{where}: these files are not as commit {here} has them: {files}",
+            f"{where}: these files differ from commit {here}: {files}",
             hint=f"git stash them, or commit them and {_AGAIN}",
         )

@@ -240,8 +240,8 @@ def check_identity(facts: Facts, target: ClusterSettings | None) -> None:
     """Refuse a cluster that has another id than the configuration says."""
     if target is not None and target.cluster_id is not None and target.cluster_id != facts.cluster_id:
         raise KafkaformError(
-            f"cluster {target.name} has the id {facts.cluster_id}, not {target.cluster_id} as configured",
-            hint="these client properties lead to another cluster: correct them, or clusterId",
+            f"cluster {target.name} has the id {facts.cluster_id}, but {target.cluster_id} is configured",
+            hint="these client properties connect to another cluster: correct them, or correct clusterId",
         )
 
 
@@ -410,5 +410,5 @@ def _requests(asked: Sequence[Operation]) -> Iterator[Sequence[Operation]]:
 def _refuse(change: PlannedChange, objection: RequestRejected | None) -> PlannedChange:
     if objection is None:
         return change
-    reason = f"the brokers refuse it: {objection.message}"
+    reason = f"refused by the brokers: {objection.message}"
     return replace(change, status=Status.REFUSED, reason=reason, remedy=objection.hint)

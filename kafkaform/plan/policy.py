@@ -178,7 +178,7 @@ def refusal(
     return None
 
 
-_FORBIDDEN = "see forbid: in kafkaform.yaml (of any cluster, where --cluster names none)"
+_FORBIDDEN = "see `forbid:` in kafkaform.yaml (of any cluster, where --cluster names none)"
 
 
 def protection(desired: Desired, observed: Observed | None, policy: Policy) -> tuple[str, str | None] | None:
@@ -186,9 +186,9 @@ def protection(desired: Desired, observed: Observed | None, policy: Policy) -> t
     if observed is not None and observed.internal:
         return "it is internal to Kafka", "remove the manifest"
     if matches(desired.ref.name, policy.protected):
-        return "its name is protected in kafkaform.yaml", "change protected: in a reviewed commit first"
+        return "its name is protected in kafkaform.yaml", "first change `protected:` in a reviewed commit"
     if desired.intent.deletion_protection:
-        return "spec.deletionProtection is true", "take it out in a reviewed commit first"
+        return "spec.deletionProtection is true", "first remove it in a reviewed commit"
     return None
 
 
@@ -272,7 +272,7 @@ def idle_consents(change: Change | None, desired: Desired) -> Iterator[Diagnosti
             said = (
                 f"consents to {head}, which does not cover this one"
                 if bound
-                else (f"consents to {hazard} without saying what for, so it covers nothing")
+                else (f"consents to {hazard} without naming the value or topic id, so it covers nothing")
             )
             others = [f"{other}: {reason}" for other, reason in annotated.items() if bound or other != head]
             remedy = f"if this one is meant, write {annotation([*others, *lines])} in metadata.annotations"
@@ -288,9 +288,9 @@ def idle_consents(change: Change | None, desired: Desired) -> Iterator[Diagnosti
             yield Diagnostic(
                 "KF417",
                 Severity.INFO,
-                f"{desired.ref} consents to {head}, which nothing in this plan needs: it is spent",
+                f"{desired.ref} consents to {head}, which nothing in this plan needs any more",
                 desired.location,
-                f"take it out of {ANNOTATION} once it is applied on every cluster",
+                f"remove it from {ANNOTATION} once it is applied on every cluster",
                 ref=desired.ref,
             )
         elif hazard not in hazards:
@@ -299,7 +299,7 @@ def idle_consents(change: Change | None, desired: Desired) -> Iterator[Diagnosti
                 Severity.WARNING,
                 f"{desired.ref} consents to {hazard}, which nothing in this plan needs",
                 desired.location,
-                f"take it out of {ANNOTATION}, or it will let the next {hazard} through unasked",
+                f"remove it from {ANNOTATION}, or it will allow the next {hazard} without asking",
                 ref=desired.ref,
             )
 

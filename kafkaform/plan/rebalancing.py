@@ -139,7 +139,7 @@ def _check_brokers(request: RebalanceRequest, layout: Layout) -> None:
     for broker in sorted(request.add & request.remove):
         raise UsageError(f"broker {broker} cannot be added and removed")
     if request.remove >= live:
-        raise KafkaformError("no broker would be left", hint=known)
+        raise KafkaformError("no broker would remain", hint=known)
 
 
 def _partitions(topic: str, layout: Layout) -> Iterator[TopicPartition]:
@@ -175,7 +175,7 @@ def _left(refused: Mapping[str, str], still_holding: Mapping[int, Sequence[str]]
             "KF428",
             Severity.WARNING,
             f"broker {broker} is not empty afterwards: it holds replicas of {listed(holding)}",
-            suggestion="do not switch it off before kafkaform rebalance has moved these too",
+            suggestion="do not shut it down before kafkaform rebalance has moved these too",
         )
 
 

@@ -131,7 +131,7 @@ def make_reset(
     if lost:
         raise KafkaformError(
             f"the log of {', '.join(lost[:3])} cannot be read",
-            hint="it was deleted, or has no leader now: see kafkaform doctor; or leave it out with --topic",
+            hint="it was deleted, or has no leader: see kafkaform doctor; or exclude it with --topic",
         )
     wanted = {p: _wanted(p, request, group.committed.get(p), spans[p]) for p in partitions}
     clamped = {p: min(max(offset, spans[p].start), spans[p].end) for p, offset in wanted.items()}
@@ -168,7 +168,7 @@ def _existing(ref: ResourceRef, observation: Observation) -> Group:
     meant = f"did you mean {near!r}? " if near else ""
     raise KafkaformError(
         f"group {ref.name!r} does not exist",
-        hint=f"{meant}a group that is to come starts where offsets.initial of its manifest says",
+        hint=f"{meant}a new group starts at offsets.initial of its manifest",
     )
 
 
@@ -226,7 +226,7 @@ def _left_out(
             yield Diagnostic(
                 "KF438",
                 Severity.WARNING,
-                f"{topic}:{others} stays as it is: {why}",
+                f"{topic}:{others} is not changed: {why}",
                 suggestion=f"{suggestion}: {command('reset', request.group, options=options)}",
             )
 
@@ -239,7 +239,7 @@ def _unchanged(group: Group, offsets: Mapping[TopicPartition, int]) -> Iterator[
             there.setdefault(topic, []).append(number)
     for topic, numbers in there.items():
         yield Diagnostic(
-            "KF439", Severity.INFO, f"{topic}:{spans(numbers)} stays as it is: the group stands there already"
+            "KF439", Severity.INFO, f"{topic}:{spans(numbers)} is not changed: the group is already there"
         )
 
 
@@ -266,7 +266,7 @@ def _wanted(partition: TopicPartition, request: ResetRequest, committed: int | N
 def _standing(partition: TopicPartition, committed: int | None) -> int:
     if committed is None:
         raise KafkaformError(
-            f"the group has no offset in {name_of(partition)}, so there is nothing to count from",
+            f"the group has no offset in {name_of(partition)}, so there is no offset to shift from",
             hint="give --to earliest, latest, a time or an offset for this partition",
         )
     return committed
@@ -279,7 +279,7 @@ def _clamping(partition: TopicPartition, wanted: int, offset: int, span: LogSpan
     return Diagnostic(
         "KF408",
         Severity.WARNING,
-        f"{name_of(partition)}: {wanted:,} lies {edge} of the log ({span.start:,} to {span.end:,}): "
+        f"{name_of(partition)}: {wanted:,} is {edge} of the log ({span.start:,} to {span.end:,}): "
         f"{offset:,} is taken",
     )
 
@@ -300,7 +300,7 @@ def parse_topics(texts: Iterable[str]) -> dict[str, frozenset[int] | None]:
         topic, colon, numbers = text.partition(":")
         chosen = [_partition_numbers(part) for part in numbers.split(",")] if colon else []
         if not topic or None in chosen:
-            raise ValueError(f"{text!r} is no topic; write TOPIC, TOPIC:3, TOPIC:0,1,2 or TOPIC:0-5,8")
+            raise ValueError(f"{text!r} is not a topic; write TOPIC, TOPIC:3, TOPIC:0,1,2 or TOPIC:0-5,8")
         before = topics.get(topic, frozenset())
         topics[topic] = (
             before.union(*(part for part in chosen if part is not None))

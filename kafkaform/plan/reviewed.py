@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Made: TypeAlias = tuple[Plan, PlanHeader]
 
 _DOES = {"create": "creates it", "update": "changes it", "delete": "deletes it"}
-_ELSEWHERE = "gets its replicas on other brokers than the reviewed plan says, as the cluster is by now"
+_ELSEWHERE = "gets its replicas on other brokers than in the reviewed plan, because the cluster has changed"
 _WAITS = {Status.NEEDS_CONSENT: "needs consent", Status.REFUSED: "is refused"}
 
 

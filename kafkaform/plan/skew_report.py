@@ -107,7 +107,7 @@ def parse_skew_report(text: str, file: str) -> SkewReport:
         raise SkewReportError(f"{where}: not a skew report: it has no format_version", hint=_AGAIN)
     if version > FORMAT_VERSION:
         raise SkewReportError(
-            f"{where}: the skew report is of format {version}, and this kafkaform reads up to format "
+            f"{where}: the skew report has format {version}, but this kafkaform reads formats up to "
             f"{FORMAT_VERSION}",
             hint="use the version of kafkaform that made it, or a newer one",
         )

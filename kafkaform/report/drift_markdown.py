@@ -132,7 +132,7 @@ def _resource(drifted: ResourceDrift, drift: Drift, reach: Reach) -> str:
 
 
 def _since(drifted: ResourceDrift) -> list[str]:
-    """What is on record of the fields, each thing once."""
+    """What is recorded of the fields, each thing once."""
     fields: dict[str, list[str]] = {}
     for one in drifted.fields:
         if since := since_field(drifted.ref, one):

@@ -164,7 +164,7 @@ def rule(
 
     def register(check: Check) -> Check:
         if code in RULES:
-            raise ValueError(f"{code} is taken by {RULES[code].check}")
+            raise ValueError(f"{code} is already used by {RULES[code].check}")
         RULES[code] = Rule(code, severity, check, stage, waivable)
         return check
 

@@ -163,7 +163,7 @@ def _at_risk(scene: Scene, ref: ResourceRef, readers: list[Group]) -> Iterator[F
         yield Finding(
             _subject(scene, ref),
             f"{_named(active)} will read the new partitions of {ref.name} from auto.offset.reset on: "
-            "with latest, what is written before they find them is skipped",
+            "with latest, records written before they find them are skipped",
             "set auto.offset.reset=earliest in their consumers, or stop them while partitions are added",
             path="partitions",
         )
@@ -191,7 +191,7 @@ def partitions_without_offset(scene: Scene) -> Iterator[Finding]:
                 yield Finding(
                     desired,
                     f"{desired.ref.name} has no offset in {_numbers(missing)} of {topic}: "
-                    f"it begins there at auto.offset.reset={_auto_offset_reset(desired)}",
+                    f"it starts there at auto.offset.reset={_auto_offset_reset(desired)}",
                     f"stop its members, then: {_reset_to_earliest(desired.ref.name, topic, missing)}",
                     path="topics",
                 )
@@ -315,7 +315,7 @@ def _of_topic(desired: Desired, fields: dict[str, FieldChange], scene: Scene) ->
         yield Finding(
             desired,
             f"writes with acks=all would stop: min.insync.replicas is {value.shown}, and {listed(short)}",
-            "wait until the brokers that are missing are back: kafkaform doctor --wait 10m",
+            "wait until the missing brokers are back: kafkaform doctor --wait 10m",
             path=changed[0],
         )
 

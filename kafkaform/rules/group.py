@@ -108,8 +108,8 @@ def static_membership(scene: Scene) -> Iterator[Finding]:
                 yield Finding(
                     group.desired,
                     f"{_INSTANCE} is {shared!r} for all of {members} members: "
-                    "each that starts shuts out the one before",
-                    "give each member an id of its own in the application",
+                    "each new member fences the previous one",
+                    "give each member its own id in the application",
                     Severity.WARNING,
                     f"client.{_INSTANCE}",
                 )

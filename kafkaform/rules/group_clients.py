@@ -212,7 +212,7 @@ def config_of_another_protocol(scene: Scene) -> Iterator[Finding]:
                 f"{name} has no effect on a {group.protocol} group",
                 f"write {setting(moved, human(name, group.declared_configs[name]))} instead, or {move}"
                 if moved
-                else f"take it out, or write {move}",
+                else f"remove it, or write {move}",
                 path=f"config.{name}",
             )
 
@@ -222,16 +222,16 @@ def _instead(group: DeclaredGroup, name: str) -> str:
     value = group.declared_client[name]
     match group.protocol, name:
         case (protocol, "enable.auto.commit") if protocol == SHARE:
-            return "take it out: share consumers acknowledge records instead"
+            return "remove it: share consumers acknowledge records instead"
         case (protocol, _) if protocol == CONSUMER and name == ASSIGNMENT:
             if short_assignors(value)[:1] == ("range",):
                 return f"write {setting(f'client.{_REMOTE}', 'range')} instead"
-            return "take it out: the brokers assign partitions"
+            return "remove it: the brokers assign partitions"
         case (protocol, _) if protocol == CLASSIC and name == _REMOTE:
-            return f"take it out, or write {setting('protocol', CONSUMER)}"
+            return f"remove it, or write {setting('protocol', CONSUMER)}"
     moved = _PREFIXES.get(group.protocol, "") + name
     if moved not in kafka_configs.group_configs() or value == "none":
-        return "take it out"
+        return "remove it"
     return f"write {setting(f'config.{moved}', human(name, value))} instead"
 
 

@@ -72,7 +72,7 @@ def undeclared_topic(scene: Scene) -> Iterator[Finding]:
             if declared is not None:
                 if declared.state is None:
                     message = f"the group reads {topic}, which is to be deleted (state: absent)"
-                    yield Finding(group.desired, message, f"take {topic} out of topics", path="topics")
+                    yield Finding(group.desired, message, f"remove {topic} from topics", path="topics")
                 continue
             lives = ref in scene.inventory
             if scene.subset and lives:
@@ -119,14 +119,14 @@ def start_in_missing_topic(scene: Scene) -> Iterator[Finding]:
             near = nearest(topic, names)
             declared = scene.declared.get(ref)
             if ref in creations:
-                why, hint = "its creation is refused", "make its creation possible first"
+                why, hint = "its creation is refused", "first make its creation possible"
             elif declared is not None and declared.state is None:
-                why, hint = "it is declared absent", f"take {topic} out of topics"
+                why, hint = "it is declared absent", f"remove {topic} from topics"
             elif near:
                 why, hint = "no manifest that was read declares it", f"did you mean {near!r}?"
             else:
                 why, hint = "no manifest that was read declares it", "declare it, or apply its manifest first"
-            message = f"first offsets cannot be committed in {topic}: it does not exist, and {why}"
+            message = f"initial offsets cannot be committed in {topic}: it does not exist, and {why}"
             yield Finding(subject, message, hint, path="topics")
 
 
@@ -195,7 +195,7 @@ def another_protocol(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             group.desired,
             f"protocol {group.protocol} is declared, the live group is {live.protocol}, {having}",
-            f"finish the migration of its clients, or write {setting('protocol', live.protocol)}"
+            f"finish migrating its clients, or write {setting('protocol', live.protocol)}"
             if pair == {CLASSIC, CONSUMER}
             else f"write {setting('protocol', live.protocol)}, or {_start_anew(live, pair)}",
             path="protocol",
@@ -245,7 +245,7 @@ def _on_cluster(scene: Scene, *, lives: bool) -> str:
 
 def _declare(scene: Scene) -> str:
     return (
-        "give the path of its manifest too"
+        "also give the path of its manifest"
         if scene.subset
         else "declare it, or waive the rule with its owner"
     )

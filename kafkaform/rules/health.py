@@ -67,7 +67,7 @@ def controllers(scene: Scene) -> Iterator[Finding]:
             None,
             f"{len(out)} of {counted(total, 'controller voter')} {verb} out of sync ({reasons}): "
             f"{spare if spare > 0 else 'no'} more may fail",
-            "see whether it runs and reaches the others, and stop no other controller before it is back",
+            "check that it runs and reaches the others, and do not stop another controller before it is back",
         )
 
 
@@ -75,7 +75,7 @@ def _no_controller() -> Finding:
     return Finding(
         None,
         "no active controller answers: topics cannot be changed, and partitions get no new leader",
-        "see whether a majority of the controllers runs and reach each other; their logs tell of elections",
+        "check that a majority of the controllers runs and can connect; their logs show elections",
     )
 
 
@@ -110,7 +110,7 @@ def enough_brokers(scene: Scene) -> Iterator[Finding]:
     yield Finding(
         None,
         f"{counted(len(live), 'broker')} live of at least {scene.brokers}: {missing} missing{holders}",
-        "bring the missing brokers back, or lower their number, brokers, of this cluster in kafkaform.yaml",
+        "start the missing brokers, or lower `brokers:` of this cluster in kafkaform.yaml",
     )
 
 
@@ -146,7 +146,7 @@ def leaders_even(scene: Scene) -> Iterator[Finding]:
             None,
             f"leaders are uneven over {counted(len(leaders), 'broker')}: {listed(above)}, "
             f"the mean is {mean:,.1f}",
-            "kafkaform rebalance plans an even spread of leaders, at the price of few moves",
+            "kafkaform rebalance plans an even distribution of leaders with few moves",
         )
     yield from _not_leading(health)
 
@@ -164,9 +164,9 @@ def _not_leading(health: Health) -> Iterator[Finding]:
         brokers = [f"broker {broker} in {number:,}" for broker, number in passed_over.most_common()]
         yield Finding(
             None,
-            f"the preferred leader of {counted(total, 'partition')} is in sync and does not lead: "
+            f"the preferred leader of {counted(total, 'partition')} is in sync but does not lead: "
             f"{listed(brokers)}",
-            "wait: within five minutes of a restart brokers elect them again (auto.leader.rebalance.enable)",
+            "wait: brokers elect them again within five minutes of a restart (auto.leader.rebalance.enable)",
         )
 
 
@@ -220,7 +220,7 @@ def replicas_in_sync(scene: Scene) -> Iterator[Finding]:
         f"{_amount(found)} under-replicated: {listed(brokers)} ({_names(found)})",
         f"start {_brokers(down)}, and wait until its replicas have caught up: kafkaform doctor --wait 10m"
         if down
-        else f"see whether {_brokers(sorted(missing))} keeps up: disk, network, and its log",
+        else f"check whether {_brokers(sorted(missing))} keeps up: disk, network and log",
     )
 
 
@@ -245,8 +245,8 @@ def partitions_led(scene: Scene) -> Iterator[Finding]:
     down = sorted({*holders} - live)
     yield Finding(
         None,
-        f"{_amount(found)} offline, neither read nor written: {listed(brokers)} ({_names(found)})",
-        f"start {_brokers(down)}: an in-sync replica is there"
+        f"{_amount(found)} offline, not readable or writable: {listed(brokers)} ({_names(found)})",
+        f"start {_brokers(down)}: it has an in-sync replica"
         if down
         else "look for failed disks in the logs of these brokers",
     )
@@ -292,7 +292,8 @@ def reassignment(scene: Scene) -> Iterator[Finding]:
         None,
         f"a reassignment of {counted(len(moving), 'partition')} of {counted(len(topics), 'topic')} is running"
         f"{where} ({listed(topics)})",
-        "before moving more data, wait for its end: kafkaform doctor --rule KF309 --fail-on info --wait 1h",
+        "before moving more data, wait until it has finished: kafkaform doctor --rule KF309 --fail-on info "
+        "--wait 1h",
     )
 
 
@@ -318,7 +319,7 @@ def room_on_disks(scene: Scene) -> Iterator[Finding]:
             yield Finding(
                 None,
                 f"log directory {where} is offline",
-                "mend or replace the volume, and restart the broker",
+                "repair or replace the volume, and restart the broker",
             )
         elif log_dir.usable < LEAST_FREE * log_dir.total:
             share = log_dir.usable / log_dir.total

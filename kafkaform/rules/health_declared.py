@@ -44,7 +44,7 @@ def as_declared(scene: Scene) -> Iterator[Finding]:
         if observed is None:
             yield Finding(
                 desired,
-                f"{desired.ref.name} is declared and does not exist",
+                f"{desired.ref.name} is declared but does not exist",
                 "kafkaform plan shows its creation, and kafkaform apply carries it out",
                 path="metadata.name",
             )
@@ -108,7 +108,7 @@ def groups_keep_up(scene: Scene) -> Iterator[Finding]:
                 f"{name} has {counted(len(group.members), 'member')}, {len(idle):,} of them idle: "
                 f"{counted(_partitions(group), 'partition')} are shared by {assigned:,} "
                 f"({listed([_named(member) for member in idle])})",
-                "take the idle members away, or add partitions",
+                "remove the idle members, or add partitions",
                 None if subject is not None else Severity.INFO,
                 "members.expected",
             )
@@ -130,7 +130,7 @@ def _against_manifest(desired: Desired, group: Group | None) -> Iterator[Finding
         yield Finding(
             desired,
             f"{name} {what}, though its manifest expects {counted(expected, 'member')}",
-            "see whether the application runs, and with this group.id",
+            "check that the application runs, with this group.id",
             path="members.expected",
         )
     limit = _number(desired.intent.spec, "lag", "maxRecords")
@@ -141,7 +141,7 @@ def _against_manifest(desired: Desired, group: Group | None) -> Iterator[Finding
             desired,
             f"{name} lags {counted(lag, 'record')} behind, {counted(limit, 'record')} are allowed "
             f"(most in {worst.topic}-{worst.partition}: {worst.lag or 0:,})",
-            f"see whether its members keep up in each partition: {command('status', name)}",
+            f"check whether its members keep up in each partition: {command('status', name)}",
             path="lag.maxRecords",
         )
 

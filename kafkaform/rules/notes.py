@@ -41,9 +41,9 @@ NOTES: dict[str, Note] = {
         Note(
             "KF408",
             Severity.WARNING,
-            "An offset that was asked for lies outside of the log.\n\n"
-            "Brokers take any number as a committed offset, and a consumer that finds nothing there starts\n"
-            "at its auto.offset.reset. A reset stays within the first and last offset of the log.",
+            "A requested offset is outside of the log.\n\n"
+            "Brokers accept any number as a committed offset. A consumer that finds no record there starts\n"
+            "at its auto.offset.reset. A reset stays between the first and last offset of the log.",
         ),
         Note(
             "KF410",
@@ -56,179 +56,180 @@ NOTES: dict[str, Note] = {
             "KF411",
             Severity.WARNING,
             "Brokers have different defaults.\n\n"
-            "A topic without an own value then has another one on each broker, and describes differently\n"
-            "from one request to the next. Give all brokers one default, or declare the value on topics.",
+            "A topic without its own value then has a different value on each broker, and is described\n"
+            "differently from one request to the next. Give all brokers the same default, or declare the\n"
+            "value on topics.",
         ),
         Note(
             "KF412",
             Severity.INFO,
             "This account may not read the brokers' configs.\n\n"
-            "What comes into force when a config is taken away is then unknown, and is judged as if it lost\n"
-            "data. Grant DescribeConfigs on the cluster.",
+            "The value that takes effect when a config is removed is then unknown, and the removal is\n"
+            "judged as if it lost data. Grant DescribeConfigs on the cluster.",
         ),
         Note(
             "KF413",
             Severity.INFO,
             "Running reassignments could not be read.\n\n"
-            "A replication factor that differs may be one that is being changed right now. Grant Describe\n"
-            "on the cluster.",
+            "A different replication factor may be one that is being changed right now. Grant Describe on\n"
+            "the cluster.",
         ),
         Note(
             "KF414",
             Severity.INFO,
             "A part of the plan was not validated by the brokers.\n\n"
-            "An account that may not alter a resource may not have a change of it checked either, and a\n"
-            "busy controller may not answer in time. The plan stands, but an apply may meet objections that\n"
-            "could not be asked for.",
+            "An account without the right to alter a resource cannot have a change of it validated, and a\n"
+            "busy controller may not answer in time. The plan is still valid, but the brokers may refuse\n"
+            "changes when it is applied.",
         ),
         Note(
             "KF415",
             Severity.WARNING,
-            "A broker did not tell its configs.\n\n"
-            "The plan goes by the defaults of the brokers that did; the silent one may have others. It may\n"
-            "be down, or out of reach from here: an apply may then not get through either.",
+            "A broker did not return its configs.\n\n"
+            "The plan uses the defaults of the other brokers; this one may have different ones. It may be\n"
+            "down or not reachable from here: an apply may then fail, too.",
         ),
         Note(
             "KF416",
             Severity.INFO,
             "The sizes of topics could not be read.\n\n"
-            "Risky changes are then shown without how much data they concern. Grant Describe on the cluster.",
+            "Risky changes are then shown without the amount of data that they affect. Grant Describe on\n"
+            "the cluster.",
         ),
         Note(
             "KF417",
             Severity.WARNING,
             "A consent in a manifest covers nothing in the plan.\n\n"
-            "A consent is for the value or the topic that it names (`retention-cut from 7d`,\n"
-            "`delete of TOPIC-ID`) and is spent once that is gone: take the line out of the annotation when\n"
-            "it is applied on every cluster. One that does not say what it is for covers only hazards that\n"
-            "have no value before; else the finding says what to write.",
+            "A consent covers the value or the topic that it names (`retention-cut from 7d`,\n"
+            "`delete of TOPIC-ID`), and no longer applies once that is gone: remove the line from the\n"
+            "annotation when it is applied on every cluster. A consent without a value covers only hazards\n"
+            "that have no value before the change; otherwise the finding says what to write.",
         ),
         Note(
             "KF418",
             Severity.WARNING,
-            "A manifest waives a rule that has nothing to say about it.\n\n"
-            "The rule does not trip there, is switched off, cannot be waived, or does not exist. A waiver\n"
-            "that stays behind would hide the next finding. Take the line out of the annotations.",
+            "A manifest waives a rule that has no finding for it.\n\n"
+            "The rule has no finding there, is switched off, cannot be waived, or does not exist. A waiver\n"
+            "that is left behind would hide the next finding. Remove the line from the annotations.",
         ),
         Note(
             "KF419",
             Severity.INFO,
             "The groups that read the topics of a plan could not be read.\n\n"
-            "Whether a partition increase or a deletion affects a group is then not known. Grant Describe\n"
+            "It is then unknown whether a partition increase or a deletion affects a group. Grant Describe\n"
             "on groups.",
         ),
         Note(
             "KF420",
             Severity.INFO,
             "A declared group does not exist, and its manifest sets nothing on the cluster.\n\n"
-            "A group comes to be when a member joins or an offset is committed. A manifest without\n"
-            "offsets.initial and without config has nothing to apply before that; rules hold all the same.",
+            "A group is created when a member joins or an offset is committed. A manifest without\n"
+            "offsets.initial and config has nothing to apply before that; rules check it anyway.",
         ),
         Note(
             "KF421",
             Severity.INFO,
-            "Not every group may be known.\n\n"
-            "Groups that have nothing but configs are known to DescribeConfigs alone, and those of newer\n"
-            "protocols only to newer requests. Where this account or these brokers do not answer them, such\n"
-            "a group looks as if it did not exist. Grant DescribeConfigs on the cluster.",
+            "Some groups may not be visible.\n\n"
+            "Groups that only have configs are visible only to DescribeConfigs, and groups of newer\n"
+            "protocols only to newer requests. If the brokers do not answer these requests for this\n"
+            "account, such a group seems not to exist. Grant DescribeConfigs on the cluster.",
         ),
         Note(
             "KF422",
             Severity.INFO,
             "The record of earlier applies could not be read.\n\n"
-            "Whether a first offset that the plan commits for a group was committed before, and has expired\n"
-            "since, is then not known: the group would begin anew without consent. Grant Read on the topic\n"
+            "It is then unknown whether an initial offset of the plan was committed before and has expired\n"
+            "since: the group would start again without consent. Grant Read on the topic\n"
             "__kafkaform_audit.",
         ),
         Note(
             "KF423",
             Severity.INFO,
-            "Where replicas are was not read in full.\n\n"
-            "Without that, a replication factor that differs is shown and not carried out, the controller\n"
-            "places partitions that are added, and nobody looks at the racks of topics whose manifest says\n"
-            "`strategy: rack-aware`. Grant Describe on the cluster.",
+            "The replica placement could not be read in full.\n\n"
+            "Without it, a different replication factor is shown but not applied, the controller places new\n"
+            "partitions, and the racks of topics with `strategy: rack-aware` are not checked. Grant\n"
+            "Describe on the cluster.",
         ),
         Note(
             "KF424",
             Severity.WARNING,
-            "A branch takes a manifest away.\n\n"
-            "Nothing is deleted because a manifest is gone: the resource stays on the cluster, and nobody\n"
-            "manages it. Said by `plan --changed-since`, as no change of the plan shows it. To delete it,\n"
-            "keep the manifest with `state: absent`.",
+            "A branch removes a manifest.\n\n"
+            "Removing a manifest deletes nothing: the resource stays on the cluster, unmanaged. Reported by\n"
+            "`plan --changed-since`, because no change of the plan shows it. To delete the resource, keep\n"
+            "the manifest with `state: absent`.",
         ),
         Note(
             "KF425",
             Severity.WARNING,
-            "A branch has another configuration file than the one in use.\n\n"
-            "With `--manifests-from`, a branch is data: who may connect where, with whose credentials, is\n"
-            "not for it to say. Its kafkaform.yaml holds once it is merged.",
+            "A branch has a different configuration file than the one in use.\n\n"
+            "With `--manifests-from`, a branch is data: it cannot choose addresses or credentials. Its\n"
+            "kafkaform.yaml takes effect once it is merged.",
         ),
         Note(
             "KF426",
             Severity.WARNING,
-            "What the manifests declared where a branch began could not be read.\n\n"
-            "`plan --changed-since` then cannot tell a branch's own changes from drift that was there\n"
-            "before.",
+            "The manifests at the merge base of a branch could not be read.\n\n"
+            "`plan --changed-since` then cannot separate the changes of a branch from earlier drift.",
         ),
         Note(
             "KF427",
             Severity.WARNING,
             "A reassignment that the plan does not ask for is running.\n\n"
-            "Somebody else moves replicas: a tool that balances the cluster, or a person. An apply never\n"
-            "touches it, and moves no replica of its own before it is over; `moves:` of the cluster in\n"
-            "kafkaform.yaml says whether it waits for that or gives up.",
+            "Somebody else is moving replicas: a tool that balances the cluster, or a person. An apply\n"
+            "never changes it, and moves no replicas until it has finished; `moves:` of the cluster in\n"
+            "kafkaform.yaml sets whether the apply waits for that or refuses.",
         ),
         Note(
             "KF428",
             Severity.WARNING,
-            "A rebalance leaves replicas where they are.\n\n"
-            "A topic that is being reassigned, or whose replicas have no other place, stays as it is.\n"
-            "So does one whose manifest lists its brokers (`placement: {strategy: static}`). A broker that\n"
-            "such a topic lies on is not empty afterwards: do not switch it off.",
+            "A rebalance does not move some replicas.\n\n"
+            "A topic that is being reassigned, or whose replicas have no other place, is not moved. Neither\n"
+            "is a topic whose manifest lists its brokers (`placement: {strategy: static}`). A broker with\n"
+            "such a topic is not empty afterwards: do not shut it down.",
         ),
         Note(
             "KF429",
             Severity.INFO,
-            "What several topics of a plan copy together.\n\n"
-            "Each topic's own reason says how many replicas it copies, how many bytes these are, and how\n"
-            "long that takes at the throttle; this adds them up. The time is what the broker that sends or\n"
-            "receives the most needs; an apply also waits for each batch to be in sync.",
+            "The replicas that several topics of a plan copy together.\n\n"
+            "The reason of each topic names its replicas to copy, their bytes, and the time at the\n"
+            "throttle; this note is their sum. The time is that of the broker that sends or receives the\n"
+            "most; an apply also waits for each batch to be in sync.",
         ),
         Note(
             "KF438",
             Severity.WARNING,
-            "A reset leaves partitions where they are.\n\n"
-            "The file of offsets does not have them, or the group has no offset there and the reset counts\n"
-            "from one (`--to current`, `--shift-by`). A member that gets such a partition without an offset\n"
-            "begins at its auto.offset.reset. The suggestion is the command that moves them.",
+            "A reset does not change some partitions.\n\n"
+            "The file of offsets does not contain them, or the group has no offset there and the reset\n"
+            "needs one (`--to current`, `--shift-by`). A member that is assigned such a partition without\n"
+            "an offset starts at its auto.offset.reset. The suggestion is the command that resets them.",
         ),
         Note(
             "KF439",
             Severity.INFO,
-            "A group stands in some partitions where a reset would put it.\n\n"
+            "A group is already at the target of a reset in some partitions.\n\n"
             "They are listed, so that every partition of the topics is accounted for.",
         ),
         Note(
             "KF440",
             Severity.WARNING,
             "A branch gives a resource to another team.\n\n"
-            "Its label `team` (or `owner`) is another one than where the branch began. Nothing changes on\n"
-            "the cluster, so no change of the plan shows it. Said by `plan --changed-since`.",
+            "Its label `team` (or `owner`) differs from that at the merge base. Nothing changes on the\n"
+            "cluster, so no change of the plan shows it. Reported by `plan --changed-since`.",
         ),
         Note(
             "KF507",
             Severity.WARNING,
-            "The skew report does not say what a planned partition increase comes to.\n\n"
-            "The report is not about that topic, found no record in it, or did not compute the planned\n"
-            "count. The increase is then not held against the topic's skew policy. The message names the\n"
+            "The skew report does not predict a planned partition increase.\n\n"
+            "The report does not cover that topic, found no record in it, or did not compute the planned\n"
+            "count. The increase is then not judged by the topic's skew policy. The message names the\n"
             "command that computes it.",
         ),
         Note(
             "KF508",
             Severity.INFO,
-            "What a partition increase comes to, as records were measured.\n\n"
-            "Said of topics with `keyed: false`, whose increase is safe: for the others it is a part of the\n"
-            "reason that the plan and KF401 or KF402 give.",
+            "The predicted effect of a partition increase.\n\n"
+            "Reported for topics with `keyed: false`, whose increase is safe: for other topics it is part\n"
+            "of the reason in the plan and in KF401 or KF402.",
         ),
         Note(
             "KF509",

@@ -56,7 +56,7 @@ def _doubt(name: str, *, offline: bool) -> tuple[str, str, Severity] | None:
     """What is doubtful about a config by its name alone, and what to do."""
     key = kafka_configs.topic_configs().get(name)
     if name in kafka_configs.RETIRED_KEYS:
-        return f"{name} is retired: brokers of Kafka 4 refuse it", "take it out", Severity.WARNING
+        return f"{name} is retired: brokers of Kafka 4 refuse it", "remove it", Severity.WARNING
     if key is not None and key.deprecated:
         version = kafka_configs.kafka_version()
         return f"{name} is deprecated in Kafka {version}", "take it out before it goes", Severity.WARNING

@@ -116,9 +116,9 @@ def _dropped(ref: ResourceRef) -> Diagnostic:
     return Diagnostic(
         "KF424",
         Severity.WARNING,
-        f"{ref} is not declared any more: it stays on the cluster, and nobody manages it",
+        f"{ref} is no longer declared: it stays on the cluster, unmanaged",
         None,
-        "if it is to go, keep its manifest with `state: absent`; if it is to stay, this is all",
+        "to delete it, keep its manifest with `state: absent`; to keep it, do nothing",
     )
 
 
@@ -129,7 +129,7 @@ def _handed_over(before: Desired, now: Desired) -> Diagnostic:
         Severity.WARNING,
         f"{now.ref} moves from team {before.intent.team} to {now.intent.team}",
         now.place("metadata.labels"),
-        "have both teams approve it",
+        "ask both teams to approve it",
     )
 
 
@@ -163,9 +163,9 @@ def against_branch(
         note = Diagnostic(
             "KF426",
             Severity.WARNING,
-            f"which changes this branch asks for is not known: at {ref}, {first.message}",
+            f"the changes caused by this branch are not known: at {ref}, {first.message}",
             None,
-            "judge every change of this plan as if the branch asked for it",
+            "treat every change of this plan as caused by the branch",
         )
         return replace(plan, diagnostics=(note, *plan.diagnostics))
     return attributed(plan, earlier, desired)

@@ -166,7 +166,7 @@ def test_what_somebody_else_writes_there_costs_nothing(kafka: DevCluster, real_c
         log = read_record(real_cluster, AuditSettings())
         assert log.entries == ()
         assert log.problems == (
-            f"topic {TOPIC.name}: record 1, and 4 more: left out, as damaged, or no record of kafkaform",
+            f"topic {TOPIC.name}: record 1, and 4 more: left out, as damaged, or not a record of kafkaform",
         )
     finally:
         producer.abort_transaction(TIMEOUT_S)

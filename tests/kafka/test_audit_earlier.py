@@ -145,7 +145,7 @@ def test_a_plan_that_was_applied_is_not_applied_again(applied: Project) -> None:
         again = applied.run("apply", "plan.json", "--auto-approve", env=env).needs(1)
         assert "the plan was applied on " in again.err
         assert f"changed since: Topic/{applied.prefix}a; nothing was applied" in again.err
-        assert "make a new plan, and review it; or give --again" in again.err
+        assert "make a new plan and review it, or use --again" in again.err
     assert applied.live()["a"]["retention.ms"] == WEEK
     applied.run("apply", "plan.json", "--again", "--auto-approve", env=AUDITED).needs(0)
     assert applied.live()["a"]["retention.ms"] == DAY

@@ -275,8 +275,8 @@ def spoil(text: str, how: str) -> str:
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("edited by hand", "digest does not fit"),
-        ("approved by hand", "digest does not fit"),
+        ("edited by hand", "digest does not match"),
+        ("approved by hand", "digest does not match"),
         ("of a newer format", "format"),
         ("cut off", "plan.json"),
         ("empty", "plan.json"),
@@ -368,7 +368,7 @@ def stopped(project: Project, number: signal.Signals, *, after: str) -> dict[str
             break
     out, err = process.communicate(timeout=60)
     assert process.returncode == 1, err
-    assert "stopping after the request under way" in err
+    assert "stopping after the current request" in err
     assert "Traceback" not in err
     found: dict[str, Any] = json.loads(out)
     return found

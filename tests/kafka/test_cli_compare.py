@@ -82,7 +82,7 @@ def test_promotion_shows_what_the_manifests_do_not_explain(project: Project, pre
     asked = ("compare", "dev", "prod", "--match", f"{prefix}*", "--format", "json")
     found = {d["name"].removeprefix(prefix): d for d in project.run(*asked).needs(2).json["differences"]}
     assert {name: (d["as_declared"], d["remark"]) for name, d in found.items()} == {
-        "fresh": (False, "declared for prod too, and not there yet"),
+        "fresh": (False, "also declared for prod, but not there yet"),
         "only-dev": (True, None),
         "orders": (True, None),
     }

@@ -193,7 +193,7 @@ def test_an_account_with_few_rights_is_told_what_it_could_not_see(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--rule", "KF104"), "there is no such rule about health"),
+        (("--rule", "KF104"), "there is no health rule of this name"),
         (("--rule", "KF3O3"), "did you mean KF30"),
         (("--wait", "soon"), "--wait: 'soon' is not a duration"),
         (("--fail-on", "never"), "'never'"),

@@ -403,9 +403,9 @@ def test_a_broken_manifest_is_no_success(project: Project) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--dry-run",), "--dry-run belongs to --adopt"),
-        (("--adopt", "--format", "json"), "--adopt shows the edits, and no report"),
-        (("--adopt", "--out", "x"), "--adopt shows the edits, and no report"),
+        (("--dry-run",), "--dry-run needs --adopt"),
+        (("--adopt", "--format", "json"), "--adopt prints the edits instead of a report"),
+        (("--adopt", "--out", "x"), "--adopt prints the edits instead of a report"),
         (("--unmanaged", "delete"), "'delete'"),
         (("--target", "Topic/none"), "matches no declared resource"),
     ],

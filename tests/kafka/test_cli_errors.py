@@ -166,7 +166,7 @@ def test_another_cluster_than_configured_is_refused(project: Project, kafka: Dev
     for arguments in (["plan"], ["apply", "--auto-approve"], ["apply", "plan.json", "--auto-approve"]):
         line = one_error(project.run(*arguments))
         assert kafka.cluster_id in line
-        assert "not 4L6g3nShT-eMCtK--X86sw as configured" in line
+        assert "but 4L6g3nShT-eMCtK--X86sw is configured" in line
     assert project.live() == {}
 
 

@@ -143,8 +143,12 @@ def test_names_one_a_line_and_as_json(project: Project, real_cluster: KafkaClust
 
 
 def test_wrong_usage(project: Project) -> None:
-    assert "'brokers' is not one of 'topic', 'topics'" in project.run("get", "brokers").needs(64).err
-    assert "a list of names is no manifest" in project.run("get", "topics", "--format", "yaml").needs(64).err
+    unknown = project.run("get", "brokers").needs(64)
+    assert "'brokers' is not one of 'topic', 'group', 'topics', 'groups'" in unknown.err
+    assert (
+        "a list of names cannot be printed as a manifest"
+        in project.run("get", "topics", "--format", "yaml").needs(64).err
+    )
     for form in ("json", "yaml"):
         refused = project.run("get", "topics", "-o", form).needs(64)
         assert f"hint: --format {form} chooses the format\n" in refused.err
@@ -164,5 +168,5 @@ def test_what_this_account_may_not_see_is_not_said_to_be_missing(
     project = Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)
     for kind in ("topic", "group"):
         call = project.run("get", kind, f"{prefix}secret", "--command-config", java).needs(1)
-        assert f"{kind} '{prefix}secret' may exist or not" in call.err
+        assert f"{kind} '{prefix}secret' may or may not exist" in call.err
         assert "does not exist" not in call.err

@@ -97,7 +97,7 @@ def test_a_file_needs_no_cluster(project: Project) -> None:
     call = called("history", "--file", "audit.jsonl", cwd=project.folder).needs(0)
     assert "Topic/" in call.out
     damaged, later = call.err.splitlines()
-    assert damaged == "warning: audit.jsonl: record 3: left out, as damaged, or no record of kafkaform"
+    assert damaged == "warning: audit.jsonl: record 3: left out, as damaged, or not a record of kafkaform"
     assert later.startswith("warning: audit.jsonl: record 4: left out, as of a format later than 1")
     assert "\x1b" not in call.both
 
@@ -109,7 +109,7 @@ def test_nothing_on_record_is_no_error(project: Project) -> None:
 def test_a_cluster_without_a_record_and_a_file_that_is_not_there(project: Project) -> None:
     clusters = {"dev": {"client": {"bootstrap.servers": project.servers}, "audit": {"topic": False}}}
     project.config(clusters=clusters)
-    assert "no record is kept of the applies to dev" in project.run("history").needs(1).err
+    assert "applies to dev are not recorded" in project.run("history").needs(1).err
     missing = called("history", "--file", "none.jsonl", cwd=project.folder).needs(1)
     assert "none.jsonl: no such file" in missing.err
 

@@ -374,7 +374,7 @@ def test_a_file_that_exists_stops_the_import_before_a_file_is_written(project: P
     create(project, [new(f"{prefix}{name}") for name in "abc"])
     project.write(f"live/{prefix}b.yaml", "mine")
     call = project.run("import", "--match", f"{prefix}*", "--out", "live").needs(1)
-    assert f"live/{prefix}b.yaml exists already; nothing was written" in call.err
+    assert f"live/{prefix}b.yaml already exists; nothing was written" in call.err
     assert [file.name for file in (project.folder / "live").iterdir()] == [f"{prefix}b.yaml"]
     assert (project.folder / f"live/{prefix}b.yaml").read_text() == "mine"
 
@@ -443,4 +443,4 @@ def test_a_folder_that_no_plan_reads_by_itself_is_told(project: Project, prefix:
     project.config()
     call = project.run("import", "--match", f"{prefix}*", "--out", "some where").needs(0)
     assert "Next: kafkaform plan 'some where'\n" in call.out
-    assert "some where is not in manifests: of the configuration" in call.err
+    assert "some where is not listed in `manifests:` of the configuration" in call.err

@@ -81,7 +81,7 @@ def test_json_markdown_and_the_saved_plan_agree(project: Project) -> None:
     saved = json.loads((project.folder / "plan.json").read_text("utf-8"))
     assert call.json == saved
     again = f"kafkaform apply plan.json --bootstrap-server {project.servers}"
-    assert call.err == f"saved: {again} carries out exactly this\n"
+    assert call.err == f"saved: {again} applies exactly this plan\n"
     assert saved["cluster"]["name"] == project.servers
     shown = called("show", "plan.json", "--format", "markdown", cwd=project.folder).needs(0)
     made = project.run("plan", "topics", "--format", "markdown").needs(0)
@@ -261,7 +261,7 @@ def test_manifests_come_from_stdin(project: Project) -> None:
     wrong = called("validate", "-", cwd=project.folder, given=given.replace("ns: ", "s: ")).needs(1)
     assert re.search(r"^<stdin>:\d+:\d+: ", wrong.err, re.MULTILINE)
     assert "did you mean 'partitions'?" in wrong.err
-    assert "<stdin>:1:1: there is nothing on standard input" in project.run("plan", "-").needs(1).err
+    assert "<stdin>:1:1: standard input is empty" in project.run("plan", "-").needs(1).err
     project.run("apply", "-", "--auto-approve", given=given).needs(0)
     assert set(project.live()) == {"a"}
 

@@ -115,7 +115,7 @@ def test_a_broken_policy_does_not_refuse_a_longer_retention(project: Project) ->
         (None, "report.json: No such file or directory"),
         ("{", "report.json:1:2: not JSON"),
         ('{"format_version": 1}', "not a valid skew report: tool_version: missing"),
-        ('{"format_version": 7}', "is of format 7"),
+        ('{"format_version": 7}', "has format 7"),
     ],
 )
 def test_a_bad_report_is_one_line_and_exit_1(project: Project, content: str | None, said: str) -> None:
@@ -129,12 +129,14 @@ def test_a_bad_report_is_one_line_and_exit_1(project: Project, content: str | No
 
 def test_a_report_that_is_too_old_or_of_another_cluster_is_refused(project: Project) -> None:
     file = written(project, measurement(project, FINE, age=timedelta(days=9)))
-    assert "9 days old, and may be 7 days old" in project.run("plan", "topics", "--skew", file).needs(1).err
+    assert (
+        "9 days old; the maximum age is 7 days" in project.run("plan", "topics", "--skew", file).needs(1).err
+    )
     project.run("plan", "topics", "--skew", file, "--max-age", "10d").needs(0)
     foreign = written(project, replace(measurement(project, FINE), cluster_id="other"))
     assert "is of cluster other, not of" in project.run("plan", "topics", "--skew", foreign).needs(1).err
     future = written(project, measurement(project, FINE, age=timedelta(days=-1)))
-    assert "is from the future" in project.run("plan", "topics", "--skew", future).needs(1).err
+    assert "has a creation time in the future" in project.run("plan", "topics", "--skew", future).needs(1).err
 
 
 @pytest.mark.parametrize("age", ["soon", "-1d", "99999999999999w"])

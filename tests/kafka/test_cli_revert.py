@@ -82,7 +82,7 @@ def test_partitions_stay_and_the_exit_code_says_so(project: Project) -> None:
     call = reverted(project, change["id"], code=1)
     assert call.out == ""
     assert "not undone: " in call.err
-    assert "Kafka takes no partition away (1 → 3)" in call.err
+    assert "Kafka cannot remove partitions (1 → 3)" in call.err
     assert "nothing to change in the manifests" in call.err
     assert text_of(project) == after
 
@@ -104,7 +104,7 @@ def test_a_deletion_is_undone_and_what_is_lost_is_said(project: Project) -> None
     project.write("topics/orders.yaml", before.replace("spec:\n", "spec:\n  state: absent\n"))
     change = applied(project, "--allow", "destructive")
     call = reverted(project, change["id"])
-    assert "its records are gone for good" in call.err
+    assert "its records are lost" in call.err
     assert text_of(project) == before
     applied(project)
     assert project.live()["orders"] == {"partitions": 3, "retention.ms": "604800000"}
@@ -119,7 +119,7 @@ def test_a_deletion_without_a_manifest_gets_a_new_file_and_overwrites_none(proje
     other = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: other}\nspec: {state: absent}\n"
     project.write("topics/orders.yaml", other)
     taken = project.write(f"topics/{name}.yaml", other.replace("other", "another"))
-    assert "no file is written over" in reverted(project, change["id"], code=1).err
+    assert "existing files are not overwritten" in reverted(project, change["id"], code=1).err
     taken.unlink()
     call = reverted(project, change["id"])
     assert call.out.startswith(f"--- /dev/null\n+++ topics/{name}.yaml\n")
@@ -170,7 +170,7 @@ def test_an_id_that_is_not_on_record(project: Project) -> None:
     change = applied(project)
     run = change["run"]
     near = reverted(project, f"{run}.7", code=1)
-    assert f"no change or apply '{run}.7' is on record" in near.err
+    assert f"no change or apply '{run}.7' is recorded" in near.err
     assert "did you mean" in near.err
-    assert reverted(project, "none", code=1).said.startswith("Error: no change or apply 'none' is on record")
+    assert reverted(project, "none", code=1).said.startswith("Error: no change or apply 'none' is recorded")
     assert reverted(project, change["id"].upper(), "--dry-run").out

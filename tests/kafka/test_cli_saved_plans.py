@@ -91,8 +91,8 @@ def test_a_key_that_cannot_be_used_is_told_before_the_plan_is_made(project: Proj
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"created_at": "2199-06-01T00:00:00Z"}, "the plan is from the future"),
-        ({"created_at": "2025-06-31T00:00:00Z"}, "how old the plan is cannot be told"),
+        ({"created_at": "2199-06-01T00:00:00Z"}, "the plan has a creation time in the future"),
+        ({"created_at": "2025-06-31T00:00:00Z"}, "the age of the plan is not known"),
         ({"cluster": {"id": "elsewhere", "name": None}}, "the plan was made for cluster elsewhere; this is"),
     ],
 )
@@ -109,20 +109,20 @@ def test_a_plan_from_another_commit(project: Project) -> None:
     work = Work(project.folder)
     project.write(".gitignore", "plan.json\n")
     first = work.commit()
-    refused(project.run(*required), "the plan does not say from which commit it was made")
+    refused(project.run(*required), "the plan does not contain the commit that it was made from")
 
     project.topic("orders", partitions=3)
     project.run("plan", "--out", "plan.json").needs(0)
-    refused(project.run(*required), f"from files that are not as commit {first[:12]} has them")
+    refused(project.run(*required), f"from files that differ from commit {first[:12]}")
 
     second = work.commit()
     project.run("plan", "--out", "plan.json").needs(0)
     project.write("topics/more.yaml", (project.folder / "topics/orders.yaml").read_text())
-    refused(project.run(*required), f"not as commit {second[:12]} has them: topics/more.yaml")
+    refused(project.run(*required), f"these files differ from commit {second[:12]}: topics/more.yaml")
     (project.folder / "topics/more.yaml").unlink()
 
     third = work.commit()
-    refused(project.run(*required), f"from commit {second[:12]}, and {third[:12]} is checked out")
+    refused(project.run(*required), f"from commit {second[:12]}, but {third[:12]} is checked out")
     assert project.live() == {}
 
     work.git("checkout", "-q", second)
@@ -137,7 +137,7 @@ def test_a_half_applied_plan_is_finished(project: Project, keys: tuple[Path, Pat
     project.run(*APPLY, "--target", "Topic/*orders").needs(0)
     assert {*project.live()} == {"orders"}
     told = project.run(*APPLY, "--verify-key", public).needs(0).err
-    assert "not compared: the commit of the plan, as this folder is in no Git repository" in told
+    assert "the commit of the plan was not compared, because this folder is not in a Git repository" in told
     assert {*project.live()} == {"orders", "more"}
 
 

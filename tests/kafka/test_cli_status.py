@@ -225,7 +225,7 @@ def test_watching_in_a_pipe_prints_a_block_each_time(project: Project, orders: s
 def test_what_is_not_a_pause_is_wrong_usage(project: Project) -> None:
     call = project.run("status", "--watch", "orders.*").needs(64)
     assert call.err.startswith("Error: --watch orders.*: not a number of seconds")
-    assert "stands before --watch" in call.err
+    assert "before --watch" in call.err
     project.run("status", "--watch", "0").needs(64)
     project.run("status", "--watch", "inf").needs(64)
 
@@ -255,7 +255,7 @@ def test_what_this_account_may_not_see_is_said_in_a_line(
     assert only(call.json["topics"], ref.name)["size_bytes"] is None
     assert only(call.json["groups"], f"{prefix}secret")["exists"] is None
     size, group, *notes = call.err.splitlines()
-    assert size == f"not read: the size of topic {ref.name}: the brokers tell this account nothing"
+    assert size == f"not read: the size of topic {ref.name}: not visible to this account"
     assert group.startswith(f"not read: group {prefix}secret: ")
     assert all(line.startswith("note: ") for line in notes), notes
     assert [f"not read: {line}" for line in call.json["unread"]] == [size, group]

@@ -74,7 +74,7 @@ def test_a_signed_plan_is_applied_and_nothing_else_is(project: Project) -> None:
     refused(project, "which is not trusted here", "--verify-key", others)
     whole = (project.folder / "plan.json").read_text()
     edited(project, lambda plan: plan.update(created_at="2030-01-01T00:00:00Z"))  # which no digest covers
-    refused(project, "the signature does not fit", "--verify-key", public)
+    refused(project, "the signature does not match", "--verify-key", public)
     (project.folder / "plan.json").write_text(whole)
     project.apply("plan.json", "--verify-key", public).needs(0)
     assert project.live()["a"]["retention.ms"] == "604800000"
@@ -89,9 +89,9 @@ def test_a_plan_that_is_signed_for_review_is_not_applied_as_it_is(project: Proje
     call = refused(project, "the plan is signed for review", "--verify-key", public)
     assert "kafkaform apply --reviewed" in call.err
     edited(project, lambda plan: plan["signed_for"].update(purpose="apply"))
-    refused(project, "the signature does not fit", "--verify-key", public)
+    refused(project, "the signature does not match", "--verify-key", public)
     edited(project, lambda plan: plan.pop("signed_for"))
-    refused(project, "the signature does not fit", "--verify-key", public)
+    refused(project, "the signature does not match", "--verify-key", public)
     project.run("plan", "--out", "plan.json", "--sign-key", private, "--sign-for", "review").needs(0)
     project.apply("--reviewed", "plan.json", "--verify-key", public).needs(0)
     assert "a" in project.live()
@@ -112,9 +112,9 @@ def test_a_plan_of_a_branch_is_not_applied_before_it_is_merged(project: Project)
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--out", "plan.json", "--sign-for", "apply"), "there is no key to sign with"),
+        (("--out", "plan.json", "--sign-for", "apply"), "--sign-for needs a key to sign with"),
         (("--out", "plan.json", "--sign-for", "merge"), "'review', 'apply'"),
-        (("--sign-key", "ci.pem", "--sign-for", "apply"), "--sign-key signs a saved plan"),
+        (("--sign-key", "ci.pem", "--sign-for", "apply"), "--sign-key needs a saved plan"),
         (
             ("--out", "p.json", "--sign-key", "ci.pem", "--sign-for", "apply", "--manifests-from", "."),
             "are signed for review only",
@@ -131,7 +131,7 @@ def test_a_cluster_that_takes_signed_plans_only(project: Project) -> None:
     private, _ = make_key(project.folder, "ci")
     config = project.folder / "kafkaform.yaml"
     config.write_text(config.read_text().replace("    client:", "    verifyKey: ci.pub.pem\n    client:"))
-    assert "takes signed plans only" in project.apply().needs(1).err
+    assert "accepts only signed plans" in project.apply().needs(1).err
     project.run("plan", "--out", "plan.json").needs(0)
     refused(project, "the plan is not signed")
     key = {"KAFKAFORM_SIGN_KEY": private.read_text()}
@@ -142,10 +142,10 @@ def test_a_cluster_that_takes_signed_plans_only(project: Project) -> None:
 def test_a_plan_that_is_too_old(project: Project) -> None:
     project.run("plan", "--out", "plan.json").needs(0)
     edited(project, lambda plan: plan.update(created_at="2020-01-01T00:00:00Z"))
-    refused(project, "days old, and may be 2 days old", "--max-age", "2d")
+    refused(project, "days old; the maximum age is 2 days", "--max-age", "2d")
     config = project.folder / "kafkaform.yaml"
     config.write_text(config.read_text().replace("    client:", "    maxPlanAge: 24h\n    client:"))
-    refused(project, "and may be 24 hours old")
+    refused(project, "the maximum age is 24 hours")
     project.apply("plan.json", "--max-age", "36500d").needs(0)
 
 
@@ -153,7 +153,7 @@ def test_a_plan_that_is_too_old(project: Project) -> None:
     ("change", "told"),
     [
         ({"tool_version": "99.0.0"}, "made by kafkaform 99.0.0"),
-        ({"format_version": 2}, "of format 2"),
+        ({"format_version": 2}, "has format 2"),
     ],
 )
 def test_a_plan_of_another_kafkaform(project: Project, change: dict[str, Any], told: str) -> None:
@@ -166,9 +166,9 @@ def test_a_plan_of_another_commit(project: Project) -> None:
     project.run("plan", "--out", "plan.json").needs(0)
     project.run("show", "plan.json").needs(0)
     declare(project, retention="9d")
-    refused(project, "these files are not as commit", "--require-commit")
+    refused(project, "these files differ from commit", "--require-commit")
     project.run("plan", "--out", "dirty.json").needs(0)
-    assert "not as commit" in project.apply("dirty.json", "--require-commit").needs(1).err
+    assert "differ from commit" in project.apply("dirty.json", "--require-commit").needs(1).err
     git(project.folder, "commit", "-q", "-a", "-m", "second")
     refused(project, "is checked out", "--require-commit")
     project.run("plan", "--out", "plan.json").needs(0)

@@ -221,7 +221,7 @@ def test_a_lost_lock_leaves_it_to_the_next_apply(
     eventually(lambda: len(real.layout().reassigning or {}), lambda running: running == 3)
     again = crew_of(real, throttle_journal_of(real, runs[1]))
     assert again.move(work(name, SINGLE, TRIPLE)).outcomes == {topic(name): None}
-    assert "going on with what is running already: 3 partitions" in again.notes.lines
+    assert "continuing the moves that are already running: 3 partitions" in again.notes.lines
     assert "taken off what an earlier apply left behind" in " ".join(again.notes.lines)
     untouched(real)
     in_place(real, name, TRIPLE)

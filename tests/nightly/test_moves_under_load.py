@@ -312,7 +312,7 @@ def test_a_killed_apply_is_taken_up_where_it_was(project: Project, real: KafkaCl
         assert time.monotonic() < until, now
         time.sleep(0.3)
     end = second.ended().needs(0)
-    assert "going on with what is running already: 3 partitions" in end.err
+    assert "continuing the moves that are already running: 3 partitions" in end.err
     three_each(real, name)
     calm(real, project)
     record = read_record(real, AuditSettings())
@@ -333,7 +333,7 @@ def test_ctrl_c_takes_back_what_is_under_way(project: Project, real: KafkaCluste
     session.wait_for(" MiB of 114.")
     session.wait_for(" left")  # which takes two readings
     session.type("\x03")
-    session.wait_for("stopping after the request under way; once more gives it up")
+    session.wait_for("stopping after the current request; a second signal abandons it")
     end = session.end().needs(1)
     assert re.search(r"Moving replicas [━╸╺]{10,} \d+\.\d MiB of 114\.\d MiB .* left", plain(end.out))
     assert "stopped; 0 of 3 partitions in place" in plain(end.out)
@@ -361,7 +361,7 @@ def test_ctrl_c_twice_leaves_nothing_that_the_next_apply_does_not_clean(
     assert re.search(f"{how_far}|{not_waited_for}", end.out), end.out + end.err
     # Throttles are off, or said to be still set, and who takes them off.
     if "still set: the throttle of brokers 1, 2, 3" in end.err:
-        assert "; the next apply takes them off" in end.err
+        assert "; the next apply removes them" in end.err
     else:
         eventually(lambda: throttled(project.servers), lambda left: not left)
     applied(project, "topics", "--throttle", "none").needs(0)

@@ -313,7 +313,7 @@ def test_its_signed_plan_is_not_applied_as_it_is(team: Scene) -> None:
     plan = planned.artifacts[f"kafkaform-plan-prod-{pull.number}-{pull.head}"] / "plan.json"
     assert json.loads(plan.read_text())["signed_for"]["purpose"] == "review"
     refused = team.locally("apply", plan, "--cluster", "prod", "--auto-approve").needs(1)
-    assert "the plan is signed for review, and not to be applied as it is" in refused.err
+    assert "the plan is signed for review, not for being applied as it is" in refused.err
     assert set(team.project.live()) == {"first"}
 
 

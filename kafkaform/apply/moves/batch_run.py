@@ -155,14 +155,14 @@ class BatchRun:
                 case MoveStatus.READY if move.key not in self._started:
                     ready.append(move)
                 case MoveStatus.READY:
-                    self._unexpected(move, "somebody took its reassignment back")
+                    self._unexpected(move, "somebody cancelled its reassignment")
                 case MoveStatus.STRAY:
                     live = ":".join(map(str, layout.topics[move.ref.name][move.partition].replicas))
                     self._unexpected(move, f"somebody moved it: it is on {live} now")
                 case MoveStatus.ELSEWHERE:
                     self._fail(move, "somebody else is moving it to another place")
                 case MoveStatus.GONE:
-                    self._unexpected(move, "it is not there any more")
+                    self._unexpected(move, "it no longer exists")
         return ready
 
     def _unexpected(self, move: PartitionMove, why: str) -> None:

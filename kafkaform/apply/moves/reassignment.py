@@ -147,13 +147,13 @@ class Reassigner:
             self._lost = error
             return
         except ClusterError as error:
-            self._context.tell(f"what is being moved could not be taken back, and may go on: {error.message}")
+            self._context.tell(f"the running moves could not be cancelled, and may continue: {error.message}")
         try:
             self._throttles.clear()
         except LockLost as error:
             self._lost = error
         except ClusterError as error:
-            self._context.tell(f"the throttles could not be taken off: {error.message}")
+            self._context.tell(f"the throttles could not be removed: {error.message}")
 
     def recover(self) -> None:
         """Take off throttles that a dead apply has left, for an apply that moves nothing.
@@ -224,7 +224,7 @@ class Reassigner:
         running = [move for key, move in self._moves.items() if statuses[key] is MoveStatus.RUNNING]
         if running:
             partitions = counted(len(running), "partition")
-            self._context.tell(f"going on with what is running already: {partitions}")
+            self._context.tell(f"continuing the moves that are already running: {partitions}")
         rest = [move for key, move in self._moves.items() if statuses[key] in _TO_BEGIN]
         return ([tuple(running)] if running else []) + cut(rest, self._context.options)
 
@@ -285,7 +285,7 @@ class Reassigner:
         if self._throttles.ours:
             left = described(self._throttles.ours)
             kept = self._context.throttle_journal.kept
-            remedy = "the next apply takes them off" if kept else "take them off by hand (kafka-configs)"
+            remedy = "the next apply removes them" if kept else "remove them by hand (kafka-configs)"
             self._context.tell(f"still set: {left}; {remedy}")
         outcomes: dict[ResourceRef, ClusterError | None] = {}
         for operation in work:
@@ -311,7 +311,7 @@ def _unplanned(move: PartitionMove, layout: Layout) -> str:
         return f"partition {move.partition} is not there any more"
     live = layout.topics[move.ref.name][move.partition].replicas
     on, saw = (":".join(map(str, replicas)) for replicas in (live, move.before))
-    return f"partition {move.partition} is on {on} by now; the plan saw {saw}"
+    return f"partition {move.partition} is now on {on}; the plan saw {saw}"
 
 
 def _half_way(why: ClusterError | None, done: int, partitions: int, *, goes_on: bool) -> ClusterError:

@@ -149,7 +149,7 @@ class ThrottleManager:
                 *(partitions(leftover.throttles) for leftover in self._leftovers)
             )
         except KafkaformError as error:
-            self._context.tell(f"whether an earlier apply left throttles is not known: {error.message}")
+            self._context.tell(f"cannot determine whether an earlier apply left throttles: {error.message}")
 
     def clear_leftovers(self, layout: Layout, joined: Collection[TopicPartition] = ()) -> None:
         """Take off what dead applies have left, where nothing that it is for is running any more.
@@ -173,7 +173,7 @@ class ThrottleManager:
         still = without(union(unchanged(leftover.throttles, present) for leftover in ended), in_use)
         if still:
             self._context.retry(lambda: cluster.clear_throttles(still, guard))
-            self._context.tell(f"taken off what an earlier apply left behind: {described(still)}")
+            self._context.tell(f"removed the throttles that an earlier apply left behind: {described(still)}")
         # Only a broker itself takes its rates: those of one that is down stay announced in the record.
         alive = {broker.id for broker in layout.brokers}
         down = [leftover for leftover in ended if not alive.issuperset(leftover.throttles.rates)]

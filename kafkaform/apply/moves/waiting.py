@@ -113,7 +113,7 @@ def wait_until_clear(
             since = context.clock.now() if since is None else since
             subject, obstacle = "health", f"the cluster is not healthy: {problems(layout, partitions)}"
             if context.clock.now() - since >= HEALTH_WAIT_S:
-                raise MovesUnfinished(obstacle, hint=f"mend that (kafkaform doctor), then {AGAIN}")
+                raise MovesUnfinished(obstacle, hint=f"fix that (kafkaform doctor), then {AGAIN}")
         context.remind(subject, f"waiting: {obstacle}")
         context.pause(POLL_S)
 

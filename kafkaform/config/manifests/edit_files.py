@@ -80,4 +80,4 @@ def _put_back(done: Sequence[tuple[Path, str]]) -> str:
             replace(target, before.encode())
         except OSError:  # told below: the error that led here is the one to show
             lost.append(str(target))
-    return f"these were changed and cannot be put back: {', '.join(lost)}" if lost else _UNCHANGED
+    return f"these files were changed and cannot be restored: {', '.join(lost)}" if lost else _UNCHANGED

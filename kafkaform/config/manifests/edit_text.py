@@ -76,7 +76,7 @@ def add_lines(
         at = parent.start
         end = line_end(text, parent.start if parent.key is None else parent.key.end)
         if end >= mapping.entries[0].start:
-            raise Uneditable("its fields begin in the line of their key")
+            raise Uneditable("its fields begin on the line of their key")
     newline = line_break(text, at)
     return splice(text, end, end, "".join(newline + line for line in lines))
 
@@ -116,7 +116,7 @@ def supplant(text: str, parent: CollectionEntry, collection: Collection, new: st
         text = _cut_lines(text, collection, index)
     colon = _AFTER_KEY.match(text, parent.start if parent.key is None else parent.key.end)
     if colon is None:
-        raise Uneditable("its key stands in a line of its own")
+        raise Uneditable("its key is on a separate line")
     return splice(text, colon.end(), colon.end(), f" {new}")
 
 
@@ -136,7 +136,7 @@ def _cut_lines(text: str, collection: Collection, index: int) -> str:
     start, end = line_start(text, entry.start), line_end(text, entry.end)
     lead = text[start : entry.start]
     if not _LEAD.fullmatch(lead):
-        raise Uneditable("something else stands in its line")
+        raise Uneditable("its line contains something else")
     _check_rest(text, entry.end, end)
     newline = line_break(text, entry.end)
     indent = lead[: len(lead) - len(lead.lstrip(" "))]
@@ -150,12 +150,12 @@ def _cut_lines(text: str, collection: Collection, index: int) -> str:
 
 def _check_rest(text: str, start: int, end: int) -> None:
     if not _REST.fullmatch(text, start, end):
-        raise Uneditable("something else stands in its line")
+        raise Uneditable("its line contains something else")
 
 
 def _check_comments(text: str, entry: CollectionEntry, start: int, end: int) -> None:
     if comments(text, entry, start, end):
-        raise Uneditable("a comment stands beside it, between brackets")
+        raise Uneditable("there is a comment beside it, inside brackets")
 
 
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
@@ -201,7 +201,7 @@ class _Way:
     def check_own(self, node: Scalar | Alias | Collection) -> None:
         """Refuse what other places share: a change would be one of theirs too."""
         if not isinstance(node, Alias) and node.anchor in self.shared:
-            raise Uneditable(f"its value is shared by the anchor &{node.anchor}: write the values out first")
+            raise Uneditable(f"its value is shared by the anchor &{node.anchor}: write out the values first")
 
 
 def put(text: str, steps: Steps, spell: Spell) -> str:
@@ -237,7 +237,7 @@ def nest(text: str, steps: Steps, kept: str | None, name: str, spell: Spell) -> 
     way = _way(text, steps)
     old = way.last.entry.value
     if isinstance(old, Collection) or (isinstance(old, Scalar) and old.style in {"|", ">"}):
-        raise Uneditable("it is written over several lines")
+        raise Uneditable("it spans several lines")
     way.check_own(old)
     style = Style(flow=True, json=way.json)
     parts = [] if kept is None else [f"{style.scalar(kept)}: {text[old.start : old.end]}"]
@@ -271,12 +271,12 @@ def _way(text: str, steps: Steps) -> _Way:
     node, parent = root, None
     for step in steps:
         if isinstance(node, Alias):
-            raise Uneditable(f"{_name(parent)} is the alias *{node.anchor}: write its values out first")
+            raise Uneditable(f"{_name(parent)} is the alias *{node.anchor}: write out its values first")
         if not isinstance(node, Collection):
-            raise Uneditable(f"{_name(parent)} is no mapping")
+            raise Uneditable(f"{_name(parent)} is not a mapping")
         if node.anchor in shared:
             raise Uneditable(
-                f"{_name(parent)} is shared by the anchor &{node.anchor}: write its values out first"
+                f"{_name(parent)} is shared by the anchor &{node.anchor}: write out its values first"
             )
         index = next((i for i, entry in enumerate(node.entries) if entry.name == step), None)
         levels.append(_Level(node, parent, index))
@@ -316,7 +316,7 @@ def _listed(way: _Way, old: Collection, spell: Spell) -> str:
     spare, missing = [], list(wanted)
     for index, item in enumerate(old.entries):
         if not isinstance(item.value, Scalar):
-            raise Uneditable("its list is no list of plain values")
+            raise Uneditable("its list contains more than plain values")
         if item.value.value in missing:
             missing.remove(item.value.value)
         else:
@@ -341,7 +341,7 @@ def _lengthened(way: _Way, old: Collection, element: str) -> str:
     last = old.entries[-1]
     lead = way.text[line_start(way.text, last.start) : last.start]
     if lead.strip(" ") != "-":
-        raise Uneditable("its list is not written line by line")
+        raise Uneditable("its list does not have one item per line")
     return add_lines(way.text, old, way.last.entry, len(old.entries), [lead + element])
 
 

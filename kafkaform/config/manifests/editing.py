@@ -215,7 +215,7 @@ def edit(edits: Sequence[Edit], desired: Sequence[Desired], context: Context) ->
         elif (reason := _objection(one)) is not None:
             refused[one] = reason
         elif values.setdefault((one.ref, one.path), one.value) != one.value:
-            refused[one] = f"another value of {one.path} is wanted too: {values[one.ref, one.path]}"
+            refused[one] = f"another value for {one.path} is also requested: {values[one.ref, one.path]}"
         else:
             path = (context.root or Path()) / resource.location.file
             by_file.setdefault(path, []).append(one)
@@ -255,7 +255,7 @@ def _objection(one: Edit) -> str | None:
     if one.value is None:
         return f"a {kind.noun} always has {one.path}"
     if isinstance(one.value, str):
-        return f"{one.path} is {one.value}, which is no single number"
+        return f"{one.path} is {one.value}, which is not a single number"
     return None
 
 

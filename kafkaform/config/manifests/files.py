@@ -58,7 +58,7 @@ def _files(path: Path, problems: list[Problem]) -> list[tuple[str, Path]]:
         real = realpath(path)
         below = list(_walk(path, real, Path(real), set(), problems))
         if not below and len(problems) == before:
-            hint = "write a manifest, or run kafkaform init for a starter set"
+            hint = "write a manifest, or run kafkaform init for an example"
             problems.append(Problem("no manifests (*.yaml, *.yml) in this folder", Location(str(path)), hint))
         return below
     if not path.exists():
@@ -112,8 +112,8 @@ def _walk(
 
 
 def _leads_out(link: Path) -> Problem:
-    hint = "put the files themselves here, or name them on the command line"
-    message = "is a link to outside of the folder of manifests: not followed"
+    hint = "move the files here, or give their paths on the command line"
+    message = "is a link out of the manifests folder: not followed"
     return Problem(message, Location(str(link)), hint)
 
 
@@ -123,7 +123,7 @@ def read_bytes(path: Path, problems: list[Problem]) -> bytes | None:
         # Not text, whose decoding would be the locale's.
         raw = sys.stdin.buffer.read(MAX_BYTES + 1) if sys.stdin is not None else b""
         if not raw:
-            problems.append(Problem("there is nothing on standard input", Location(str(STDIN))))
+            problems.append(Problem("standard input is empty", Location(str(STDIN))))
         return raw or None
     try:
         # Without a buffer, and memory for the largest file, which are two thirds of a small one's 30 µs.

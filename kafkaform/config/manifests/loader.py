@@ -135,7 +135,7 @@ def load_all(
         values += sum(document.size for document in documents)
         if values > MAX_VALUES:
             message = f"the manifests up to this one have more than {MAX_VALUES:,} values: not read further"
-            hint = "give the paths of a part of them"
+            hint = "give the paths of fewer manifests"
             problems.append(Problem(message, Location(_shown(root, str(file))), hint))
             break
         for document in documents:
@@ -213,8 +213,8 @@ def _read(path: Path, root: Path | None, problems: list[Problem]) -> list[Docume
     documents = read_documents(raw, shown, problems.append, verbatim=VERBATIM)
     given = [document for document in documents if document.data is not None]
     if not given and len(problems) == before:
-        hint = "write one, or delete the file"
-        problems.append(Problem("the file holds no manifest", Location(shown), hint))
+        hint = "write a manifest, or delete the file"
+        problems.append(Problem("the file contains no manifest", Location(shown), hint))
     if b"${" in raw:
         for document in given:
             problems.extend(_references(document))
@@ -224,7 +224,7 @@ def _read(path: Path, root: Path | None, problems: list[Problem]) -> list[Docume
 def _references(document: Document) -> Iterator[Problem]:
     for place, text in document.texts():
         if "${" in text:
-            hint = "write the value; what differs by environment goes into spec.overrides"
+            hint = "write the value; values that differ by environment go into spec.overrides"
             yield Problem("${…} is not expanded in manifests", place, hint)
 
 
@@ -254,7 +254,7 @@ def _manifest(document: Document, problems: list[Problem]) -> _Manifest | None:
 
 def _kind(document: Document, problems: list[Problem]) -> Kind | None:
     if not isinstance(document.data, dict):
-        hint = f"start with apiVersion: {API_VERSION}, without a dash; a line --- parts manifests"
+        hint = f"start with apiVersion: {API_VERSION}, without a dash; a line --- separates manifests"
         problems.append(Problem("a manifest must be a mapping", document.locate(), hint))
         return None
     name = document.data.get("kind")
@@ -285,9 +285,10 @@ def _consents(
     place = document.locate(["metadata", "annotations", consent.ANNOTATION])
     problems.extend(
         Problem(
-            f"{quoted(line)} is no consent",
+            f"{quoted(line)} is not a consent",
             place,
-            "a line each: `HAZARD from VALUE: reason`, `delete of TOPIC-ID: reason`, or `HAZARD: reason`",
+            "write one per line: `HAZARD from VALUE: reason`, `delete of TOPIC-ID: reason`, or `HAZARD: "
+            "reason`",
         )
         for line in bad
     )
@@ -324,7 +325,7 @@ def _check_duplicates(manifests: Iterable[_Manifest], problems: list[Problem]) -
             continue
         if first.setdefault(ref, document) is not document:
             name = ["metadata", "name"]
-            hint = f"first declared at {first[ref].locate(name)}; one resource has one manifest"
+            hint = f"first declared at {first[ref].locate(name)}; a resource can have only one manifest"
             problems.append(Problem(f"{ref} is declared twice", document.locate(name), hint))
 
 

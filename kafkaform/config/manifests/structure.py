@@ -41,7 +41,7 @@ _PLAIN = {
     "minLength": "must not be empty",
     "minItems": "must not be empty",
     "minProperties": "must not be empty",
-    "uniqueItems": "names something twice",
+    "uniqueItems": "contains a duplicate",
 }
 
 
@@ -201,7 +201,11 @@ def _home(name: str, schema: Any) -> str | None:
         for path, found in level:
             properties = found.get("properties", {})
             if name in properties:
-                return f"it belongs in {_dotted(path)}" if path else "it belongs at the top: indent it less"
+                return (
+                    f"it belongs in {_dotted(path)}"
+                    if path
+                    else "it belongs to the top level: indent it less"
+                )
             below += [((*path, step), part) for step, part in properties.items()]
         level = below
     return None

@@ -215,7 +215,7 @@ def read_documents(
     except yaml.reader.ReaderError as error:
         place = _end(text.encode()[: error.position], file)
         hint = "remove it, or write it as an escape"
-        report(Problem("a control character cannot stand in YAML", place, hint))
+        report(Problem("control characters are not allowed in YAML", place, hint))
     except LimitExceeded as error:
         report(error.problem)
     return documents

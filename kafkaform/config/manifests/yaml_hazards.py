@@ -77,7 +77,7 @@ class Composer(yaml.CBaseLoader):
         self.nodes = 0
         node = cast("yaml.Node", self.get_node())
         if self.documents > MAX_DOCUMENTS:
-            message = f"the file holds more than {MAX_DOCUMENTS:,} documents"
+            message = f"the file contains more than {MAX_DOCUMENTS:,} documents"
             raise LimitExceeded(Problem(message, place_of(self.file, node), "split it"))
         return node
 
@@ -114,7 +114,7 @@ def place_of(file: str, at: yaml.Node | yaml.Event) -> Location:
 
 
 def _too_deep(place: Location) -> Problem:
-    return Problem(f"collections nest more than {MAX_DEPTH} deep", place, "flatten it")
+    return Problem(f"collections are nested more than {MAX_DEPTH} deep", place, "flatten it")
 
 
 def check_size(nodes: int, earlier: int, node: yaml.Node, file: str) -> None:
@@ -153,7 +153,7 @@ def node_problems(root: yaml.Node, file: str) -> Iterator[Problem]:
         open_nodes.add(id(node))
         if node.tag != UNTAGGED:
             tag = quoted(node.tag.replace("tag:yaml.org,2002:", "!!"))
-            hint = "write the plain value, in quotes if it is meant as text"
+            hint = "write the plain value, quoted if it is text"
             yield Problem(f"the tag {tag} is not allowed", place_of(file, node), hint)
         if isinstance(node, yaml.MappingNode):
             yield from _key_problems(node, file)
@@ -190,12 +190,12 @@ def _key_problems(node: yaml.MappingNode, file: str) -> Iterator[Problem]:
     for key_node, _ in node.value:
         place = place_of(file, key_node)
         if not isinstance(key_node, yaml.ScalarNode):
-            hint = "quote the value if the braces are meant as text; {{ … }} is not expanded"
+            hint = "quote the value if the braces are text; {{ … }} is not expanded"
             yield Problem("a key must be plain text", place, hint)
         elif key_node.value == "<<" and not key_node.style:
             yield Problem("merge keys (<<) are not part of YAML 1.2", place, "write the fields out")
         elif key_node.value in first:
-            hint = f"first given in line {first[key_node.value]}; keep one of the two"
+            hint = f"first used in line {first[key_node.value]}; keep one of the two"
             yield Problem(f"duplicate key {quoted(key_node.value)}", place, hint)
         else:
             first[key_node.value] = place.line
@@ -208,11 +208,11 @@ _PLAIN = {
     "found character that cannot start any token": ("a value cannot begin with {}", _QUOTE),
     "found unknown escape character": (
         "unknown escape in double quotes",
-        "use single quotes, in which a backslash is just that",
+        "use single quotes, where a backslash has no special meaning",
     ),
     "found undefined alias": (
         "the alias has no anchor",
-        "define it with & above in the same document, or quote the value if * is meant as text",
+        "define it with & above in the same document, or quote the value if * is text",
     ),
     "did not find expected <document start>": (
         "this line is indented less than the first one, or follows the end of the document",
@@ -253,7 +253,7 @@ def syntax_problem(error: yaml.MarkedYAMLError, file: str, text: str) -> Problem
             return Problem("the file ends inside of brackets", place, "close them")
         case "could not find expected ':'":
             dashes = set(_at(lines, start.line - 1).strip()) == {"-"}
-            hint = "a line of exactly three dashes parts documents" if dashes else _PAIR
+            hint = "a line of exactly three dashes separates documents" if dashes else _PAIR
             return Problem("this line has no value", start, hint)
         case problem if problem in _PLAIN:
             message, hint = _PLAIN[problem]
@@ -268,7 +268,7 @@ def _second_colon(lines: list[str], number: int, column: int, place: Location) -
         return Problem("the value has a ': ' in it", place, _QUOTE)
     above = _above(lines, number)
     if above is None:
-        return Problem("a key cannot stand here", place, _PAIR)
+        return Problem("a key is not allowed here", place, _PAIR)
     if _NO_SPACE.match(lines[above]):
         colon = Location(place.file, above + 1, lines[above].index(":") + 1)
         return Problem("there is no space after this colon", colon, _PAIR)
@@ -276,7 +276,7 @@ def _second_colon(lines: list[str], number: int, column: int, place: Location) -
         line = Location(place.file, number + 1, _indent(lines[number]) + 1)
         message = f"this line is indented deeper than line {above + 1}, which has a value already"
         return Problem(message, line, _spaces(_indent(lines[above])))
-    return Problem("a key cannot stand here", place, f"look at line {above + 1}: is its quote closed?")
+    return Problem("a key is not allowed here", place, f"look at line {above + 1}: is its quote closed?")
 
 
 def _outside(lines: list[str], number: int, place: Location) -> Problem:
@@ -288,7 +288,7 @@ def _outside(lines: list[str], number: int, place: Location) -> Problem:
         line = Location(place.file, place.line, indent + 1)
         message = f"this line is indented by {counted(indent, 'space')}, and no line above it is"
         return Problem(message, line, f"{_spaces(near)}, like the lines that it belongs to")
-    return Problem("this does not go on with what is above", place, "check indentation, dashes and quotes")
+    return Problem("this does not continue what is above", place, "check indentation, dashes and quotes")
 
 
 def _spaces(number: int) -> str:

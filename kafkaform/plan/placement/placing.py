@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from kafkaform.plan.placement.broker_load import Racks, Want
 
 
-UNSEEN = (
-    "this account cannot see whether replicas are being moved: it needs the right to describe the cluster"
-)
+UNSEEN = "this account cannot see whether replicas are being moved: it needs Describe on the cluster"
 
 
 def refusal(want: Want, layout: Layout, racks: Racks) -> str | None:
@@ -45,7 +43,7 @@ def unsettled(topic: str, layout: Layout) -> str | None:
     running = [number for number in range(len(layout.topics[topic])) if (topic, number) in layout.reassigning]
     if running:
         which = f"partition {running[0]} is" if len(running) == 1 else f"{len(running)} partitions are"
-        return f"{which} being reassigned already: wait until that is over, or cancel it"
+        return f"{which} already being reassigned: wait until that has finished, or cancel it"
     return None
 
 
@@ -61,7 +59,7 @@ def _moves(want: Want, present: Assignment, racks: Racks) -> bool:
 def _too_few_brokers(want: Want, present: Assignment, live: frozenset[int]) -> str | None:
     """Whether some partition finds fewer brokers than it needs; what is down is no place for a new one."""
     if want.replication_factor < 1:
-        return f"replicationFactor is {want.replication_factor}, and a partition has at least one replica"
+        return f"replicationFactor is {want.replication_factor}, but a partition needs at least one replica"
     new: Assignment = ((),) if want.partitions > len(present) else ()
     for replicas in (*present, *new):
         if want.replication_factor - len(replicas) > len(live.difference(replicas)):

@@ -163,7 +163,10 @@ class ConsumerGroupKind(Kind):
         match change:
             case Delete():
                 if group.active:
-                    return f"{_in_use(group)}, and Kafka deletes no group in use", "stop its members first"
+                    return (
+                        f"{_in_use(group)}, and Kafka does not delete a group in use",
+                        "stop its members first",
+                    )
                 return None
             case Update(fields=fields):
                 paths = [field.path for field in fields]
@@ -202,7 +205,7 @@ class ConsumerGroupKind(Kind):
     def undeclarable(self, path: str, _value: FieldValue) -> str | None:
         """Offsets."""
         if path.startswith(OFFSETS_PREFIX):
-            return "what a group has committed is nothing that a manifest says"
+            return "manifests do not contain committed offsets"
         return None
 
     def no_way_back(self, ref: ResourceRef, field: FieldChange, _declared: State | None) -> NoWayBack | None:
@@ -211,7 +214,7 @@ class ConsumerGroupKind(Kind):
             return None
         partition = partition_of(field.path)
         if partition is None or field.before is None:
-            return NoWayBack("no manifest takes a committed offset back, and neither does kafkaform reset")
+            return NoWayBack("committed offsets cannot be restored by a manifest or by kafkaform reset")
         topic, number = partition
         options = ("--topic", f"{topic}:{number}", "--to", str(field.before))
         return NoWayBack(f"no manifest holds it: {command('reset', ref.name, options=options)} goes back")
@@ -245,7 +248,10 @@ def _obstacle_to_offsets(paths: list[str], group: Group) -> tuple[str, str | Non
     if not group.active:
         return None
     if any(partition_of(path) is not None for path in paths):
-        return f"{_in_use(group)}, and Kafka moves no offsets of a group in use", "stop its members first"
+        return (
+            f"{_in_use(group)}, and Kafka does not change the offsets of a group in use",
+            "stop its members first",
+        )
     return (
         f"{_in_use(group)} by now: members start by their own auto.offset.reset",
         "make a new plan, which leaves them alone",

@@ -140,7 +140,7 @@ def _lost(topics: str, setting: Setting) -> str:
 
 def _from_the_start(starts: Collection[FieldValue]) -> str:
     """What a group meets that begins anew where it was first meant to."""
-    effects = {"earliest": "what it has read is read again", "latest": "what it has not read is skipped"}
+    effects = {"earliest": "records are read again", "latest": "unread records are skipped"}
     told = dict.fromkeys(effects.get(str(start), "records are read again, or skipped") for start in starts)
     return f"beginning anew, {' and '.join(told)}"
 
@@ -158,7 +158,7 @@ def judge_delete(ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment
         gone.append("the group, which has neither offsets nor configs of its own")
     file = f"{ref.name if _FILE_NAME.fullmatch(ref.name) else 'offsets'}.csv"
     keep = command("reset", ref.name, options=("--to", "current", "--export", file))
-    remedy = f"keep its offsets first: {keep}"
+    remedy = f"back up its offsets first: {keep}"
     return RiskAssessment(
         Risk.DESTRUCTIVE,
         "delete",

@@ -108,7 +108,7 @@ def _check_topics(topics: list[str], report: ReportProblem) -> None:
     for index, topic in enumerate(topics):
         if not _TOPIC.fullmatch(topic):
             hint = "list each topic by its name; patterns are not expanded"
-            report(("topics", index), f"{quoted(topic)} is no name of a topic", hint)
+            report(("topics", index), f"{quoted(topic)} is not a topic name", hint)
 
 
 def _config(given: _Part, report: ReportProblem) -> dict[str, object]:

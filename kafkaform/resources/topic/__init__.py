@@ -228,16 +228,16 @@ class TopicKind(Kind):
         """Partitions stay, and replicas follow from other fields unless a manifest lists them."""
         if field.path == "partitions":
             return NoWayBack(
-                f"Kafka takes no partition away ({field.before} → {field.after}); "
+                f"Kafka cannot remove partitions ({field.before} → {field.after}); "
                 "a new topic with fewer is the only way back"
             )
         if field.path != PLACEMENT:
             return None
         if PLACEMENT in (declared or {}):
             return NoWayBack("write the earlier replicas into the manifest by hand")
-        reason = "replicas go where they are balanced, and not back to where they were"
+        reason = "replicas are balanced again, not moved back to their previous brokers"
         return NoWayBack(reason, is_needless=True)
 
     def not_restored(self, _state: State, _record: str) -> str | None:
         """Its records."""
-        return "its records are gone for good: what comes back is an empty topic"
+        return "its records are lost: the topic comes back empty"

@@ -209,7 +209,7 @@ def test_what_moved_is_left_alone_as_a_whole(memory: MemoryCluster, time: FakeCl
     assert results(report) == {"moved": Result.MOVED, "still": Result.APPLIED}
     assert touched(memory, before) == {"still"}
     moved = result_of(report, "moved")
-    assert moved.message == f"retention.ms is 1000 by now; the plan saw {DAY} and wants {WEEK}"
+    assert moved.message == f"retention.ms is now 1000; the plan saw {DAY} and sets {WEEK}"
     assert moved.hint == "make a new plan, and review it"
 
 
@@ -299,7 +299,7 @@ def test_nothing_more_is_sent_to_a_cluster_that_is_gone(
     unverified = "" if known else "; not verified: the cluster does not show it"
     assert result_of(report, "a").message == error.message + unverified
     assert bool(time.naps) is not known
-    assert result_of(report, "z").message == f"given up before its turn: {error.message}"
+    assert result_of(report, "z").message == f"abandoned before it was applied: {error.message}"
     assert sorts(result_of(report, "z").not_done) == [AddPartitions]
 
 
@@ -426,7 +426,7 @@ def test_a_refusal_because_somebody_else_was_faster_is_no_failure(
         "other": Result.MOVED,
         "doomed": Result.ALREADY,
     }
-    assert result_of(report, "other").message == "it exists by now, with partitions 4 instead of 3"
+    assert result_of(report, "other").message == "it now exists, with partitions 4 instead of 3"
     assert result_of(report, "other").done == ()
 
 
@@ -456,7 +456,7 @@ def test_a_topic_that_a_producer_makes_again_is_said_to_be_so(
     report = carry_out(plan, Watched(memory, after=lambda _: made(memory, "a", 1)), time)
     one = result_of(report, "a")
     assert (one.result, sorts(one.done)) == (Result.FAILED, [DeleteTopic])
-    assert one.message == "deleted, but somebody made it again since, with another id"
+    assert one.message == "deleted, but somebody has created it again since, with another id"
     assert one.hint is not None
     assert "producer" in one.hint
     assert not report.complete
@@ -471,9 +471,7 @@ def test_a_topic_that_is_changed_while_it_is_read_back_is_not_verified(
     report = carry_out(plan, Watched(memory, after=lambda _: memory.execute([later])), time)
     one = result_of(report, "a")
     assert one.result is Result.FAILED
-    assert one.message.startswith(
-        "not verified: partitions is 9 by now; the plan saw 3 and wants 6; placement"
-    )
+    assert one.message.startswith("not verified: partitions is now 9; the plan saw 3 and sets 6; placement")
     assert sorts(one.done) == [AddPartitions]
 
 
@@ -633,7 +631,7 @@ def test_stop_lets_the_request_under_way_end_and_verifies_it(memory: MemoryClust
         [AlterConfigs],
         [AddPartitions],
     )
-    assert result_of(report, "later").message == "stopped before its turn"
+    assert result_of(report, "later").message == "stopped before it was applied"
     memory.lag(0)
     memory.observe([])
     assert carry_out(plan, memory, time).complete
@@ -677,7 +675,7 @@ def test_giving_up_a_request_is_resolved_by_reading(
         assert (one.result, sorts(one.done)) == (Result.APPLIED, [CreateTopic])
     else:
         assert (one.result, one.done) == (Result.FAILED, ())
-        assert one.message.startswith("given up while waiting for the answer; not verified")
+        assert one.message.startswith("abandoned while waiting for the answer; not verified")
     assert result_of(report, "z").result is Result.NOT_TRIED
 
 
@@ -694,7 +692,7 @@ def test_giving_up_while_reading_back_still_reports(memory: MemoryCluster, time:
     report = carry_out(plan, watched, time)
     one = result_of(report, "a")
     assert report.interrupted
-    assert (one.result, one.message) == (Result.FAILED, "not verified: given up while reading it back")
+    assert (one.result, one.message) == (Result.FAILED, "not verified: abandoned while verifying it")
     assert sorts(one.done) == [CreateTopic]
 
 
@@ -1031,7 +1029,7 @@ def test_throttles_that_cannot_be_asked_for_at_the_end_are_told(
         plan, Unasked(memory), clock=time.clock, observer=notes, throttle_journal=MemoryThrottleJournal()
     )
     assert report.complete
-    assert notes.lines == ["whether an earlier apply left throttles is not known: nobody there"]
+    assert notes.lines == ["cannot determine whether an earlier apply left throttles: nobody there"]
 
 
 def test_without_throttles_the_record_is_not_read(memory: MemoryCluster, time: FakeClock) -> None:
@@ -1301,7 +1299,10 @@ def test_nothing_is_sent_without_a_proof(memory: MemoryCluster, time: FakeClock)
     report = apply(plan, watched, clock=time.clock, guard=Taken(0))
     assert set(results(report).values()) == {Result.NOT_TRIED}
     for one in report.results:
-        assert one.message == "given up before its turn: this apply lost the lock of the cluster: bob has it"
+        assert (
+            one.message
+            == "abandoned before it was applied: this apply lost the lock of the cluster: bob has it"
+        )
         assert one.hint is not None
         assert "run the same apply again" in one.hint
         assert one.done == ()

@@ -330,7 +330,7 @@ def test_a_lost_lock_says_what_goes_on(memory: MemoryCluster) -> None:
     assert "2 of 3 partitions in place" in error.message
     assert "throttled until the next apply" in error.message
     told = "still set: the throttle of brokers 1, 2, 3 and throttled replicas of 1 topic (a)"
-    assert f"{told}; the next apply takes them off" in crew.notes.lines
+    assert f"{told}; the next apply removes them" in crew.notes.lines
 
 
 @pytest.mark.parametrize("end", ["stopped", "timeout"])
@@ -391,7 +391,7 @@ def test_what_cannot_be_taken_back_may_be_there_in_part(memory: MemoryCluster, e
     assert report.interrupted
     assert str(failure(report)) == "stopped; 0 of 3 partitions in place"
     assert failure(report).in_part
-    told = "what is being moved could not be taken back, and may go on: nobody answers"
+    told = "the running moves could not be cancelled, and may continue: nobody answers"
     assert (told in crew.notes.lines) == isinstance(error, Unreachable)
 
 
@@ -432,7 +432,7 @@ def test_throttles_that_cannot_be_taken_off_are_told(memory: MemoryCluster) -> N
 
     crew = Crew(Deaf(memory))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert "the throttles could not be taken off: nobody answers" in crew.notes.lines
+    assert "the throttles could not be removed: nobody answers" in crew.notes.lines
     assert any(line.startswith("still set: the throttle of brokers 1, 2, 3") for line in crew.notes.lines)
 
 
@@ -468,7 +468,7 @@ def test_what_a_dead_apply_began_is_joined_and_its_throttles_are_taken_over(memo
     crew.notes.on_progress = at(2, lambda: during.append(memory.throttles(["a"]).rates))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert watched.reassigned == []
-    assert "going on with what is running already: 3 partitions" in crew.notes.lines
+    assert "continuing the moves that are already running: 3 partitions" in crew.notes.lines
     assert during == [dict.fromkeys((1, 2, 3), Rates(2 * MB, 2 * MB))]
     assert not memory.throttles(["a"])
     assert sorted(throttle_journal.gone) == sorted(throttle_journal.announced)
@@ -509,7 +509,9 @@ def test_throttles_of_a_dead_apply_are_taken_off_though_nothing_is_to_be_moved(m
     memory.advance(100)
     crew.reassigner().recover()
     assert not memory.throttles(["a"])
-    assert crew.notes.lines[-1].startswith("taken off what an earlier apply left behind: the throttle of")
+    assert crew.notes.lines[-1].startswith(
+        "removed the throttles that an earlier apply left behind: the throttle of"
+    )
     assert throttle_journal.gone == list(throttle_journal.announced)
 
 
@@ -531,7 +533,7 @@ def test_what_dead_applies_left_is_not_known_without_the_record(memory: MemoryCl
 
     crew = Crew(memory, throttle_journal=Unread())
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert crew.notes.lines == ["whether an earlier apply left throttles is not known: no right to read"]
+    assert crew.notes.lines == ["cannot determine whether an earlier apply left throttles: no right to read"]
 
 
 def test_a_broker_that_is_down_is_asked_again_by_a_later_apply(memory: MemoryCluster) -> None:
@@ -586,7 +588,7 @@ def test_a_throttle_that_cannot_be_taken_off_is_said(memory: MemoryCluster) -> N
     crew.notes.on_progress = lambda p: memory.stop_broker(3) if p.partitions_done == 2 else None
     assert crew.move(work("b", ((3, 1), (3, 2)), ((1, 2), (2, 1)))).outcomes == {B: None}
     told = "still set: the throttle of brokers 1, 2, 3 and throttled replicas of 1 topic (b)"
-    assert crew.notes.lines[-1] == f"{told}; the next apply takes them off"
+    assert crew.notes.lines[-1] == f"{told}; the next apply removes them"
     memory.start_broker(3)
     assert memory.throttles(["a", "b"]).rates == {3: Rates(MB, MB)}
 
@@ -647,7 +649,7 @@ def test_somebody_who_cancels_it_is_believed(memory: MemoryCluster) -> None:
     crew = Crew(watched)
     crew.notes.on_progress = at(2, lambda: memory.reassign({("a", 0): None}))
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
-    assert error.message == "partition 0: somebody took its reassignment back; 2 of 3 partitions in place"
+    assert error.message == "partition 0: somebody cancelled its reassignment; 2 of 3 partitions in place"
     assert len(watched.reassigned) == 1
 
 
@@ -673,7 +675,7 @@ def test_a_topic_that_moved_since_the_plan_is_left_alone_as_a_whole(memory: Memo
     watched = Requests(memory)
     report = Crew(watched).move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
     assert report.outcomes[A] is None
-    message = "partition 1 is on 1 by now; the plan saw 2; 0 of 3 partitions in place"
+    message = "partition 1 is now on 1; the plan saw 2; 0 of 3 partitions in place"
     assert failure(report, "b").message == message
     assert {key[0] for request in watched.reassigned for key in request} == {"a"}
 
@@ -785,7 +787,7 @@ def test_a_cluster_that_is_gone_ends_it_and_is_said(memory: MemoryCluster) -> No
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
     assert error.message == "nobody answers; 0 of 3 partitions in place"
     assert sum(crew.time.naps) >= PATIENCE_S
-    told = "what is being moved could not be taken back, and may go on: nobody answers"
+    told = "the running moves could not be cancelled, and may continue: nobody answers"
     assert told in crew.notes.lines
     assert not memory.throttles(["a"])
 

@@ -74,8 +74,8 @@ def test_nothing_is_left_of_what_is_done() -> None:
 def test_every_value_that_moved_is_named() -> None:
     moved = remaining(CHANGE, seen(partitions=4, retention_ms=""))
     assert moved == Moved(
-        "partitions is 4 by now; the plan saw 3 and wants 6; "
-        'retention.ms is "" by now; the plan saw unset and wants 1000'
+        "partitions is now 4; the plan saw 3 and sets 6; "
+        'retention.ms is now ""; the plan saw unset and sets 1000'
     )
 
 
@@ -135,7 +135,7 @@ def test_what_the_resource_is_by_now_stands_against_it_with_a_way_out(memory: Me
     change = Delete(ref, None, empty.resources[ref].state, SAFE)
     assert remaining(change, empty) == Left(change)
     memory.join("g", ["a"])
-    reason = "it has 1 member, and Kafka deletes no group in use"
+    reason = "it has 1 member, and Kafka does not delete a group in use"
     assert remaining(change, memory.observe([ref])) == Moved(reason, "stop its members first")
 
 
@@ -163,9 +163,7 @@ def test_a_create() -> None:
     assert remaining(change, seen(partitions=3, retention_ms="1000")) == Left(None)
     assert remaining(change, seen(partitions=3, retention_ms="1000", segment_ms="9")) == Left(None)
     moved = remaining(change, seen(partitions=4))
-    assert moved == Moved(
-        "it exists by now, with partitions 4 instead of 3, retention.ms unset instead of 1000"
-    )
+    assert moved == Moved("it now exists, with partitions 4 instead of 3, retention.ms unset instead of 1000")
 
 
 def test_a_delete() -> None:
@@ -184,7 +182,7 @@ def test_a_delete() -> None:
 def test_what_cannot_be_seen_is_left_alone(change: Create | Update | Delete) -> None:
     moved = remaining(change, Observation({}, invisible={A: "not authorised"}))
     assert isinstance(moved, Moved)
-    assert moved.reason == "it is not visible to this account any more: not authorised"
+    assert moved.reason == "it is no longer visible to this account: not authorised"
     assert moved.hint.startswith("grant")
 
 
@@ -212,7 +210,7 @@ def test_left_and_moved_are_decided_field_by_field(
     for key in foreign:
         moved = remaining(change, Observation({A: Observed(A, "id-1", {**live, key: other[key]})}))
         assert isinstance(moved, Moved)
-        assert moved.reason.count("by now") == 1
+        assert moved.reason.count(" is now ") == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

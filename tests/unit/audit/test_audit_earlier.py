@@ -251,7 +251,7 @@ def test_a_record_that_cannot_be_read_is_a_note_and_stops_no_apply(
     earlier = Safeguards().earlier(memory, target, "memory", saved=True)
     assert earlier == EarlierApplies()
     told = capsys.readouterr().err
-    assert told.startswith("what earlier applies did is not known: the record in the topic ")
+    assert told.startswith("the record of earlier applies cannot be read: the record in the topic ")
     assert Safeguards(audit=False).earlier(memory, target, "memory", saved=False).entries == ()
     assert capsys.readouterr().err == ""
 
@@ -263,7 +263,7 @@ def test_a_result_that_cannot_be_written_is_a_note_and_stops_no_apply(
     nowhere = AuditSettings(file=tmp_path / "missing" / "audit.jsonl")
     settle(replace(read_earlier(memory, KEPT, "memory"), kept=nowhere), memory, "later")
     told = capsys.readouterr().err
-    assert told.startswith("results that earlier applies left open stay open: the record in ")
+    assert told.startswith("results of earlier applies that are not recorded stay unrecorded: the record in ")
 
 
 def test_without_a_record_now_the_earlier_one_is_still_read_for_a_saved_plan(memory: MemoryCluster) -> None:

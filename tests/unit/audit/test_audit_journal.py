@@ -186,7 +186,7 @@ def test_a_line_without_an_end_does_not_swallow_the_next(tmp_path: Path, memory:
     recorded_apply(plan_for(memory, declared("a")), memory, only)
     log = read_record(memory, only)
     assert [entry.ref.name for entry in log.entries] == ["a"]
-    assert log.problems == (f"{file}: record 1: left out, as damaged, or no record of kafkaform",)
+    assert log.problems == (f"{file}: record 1: left out, as damaged, or not a record of kafkaform",)
 
 
 # --- what cannot be written ------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def test_an_end_that_cannot_be_written_is_told_and_hides_nothing(
     (folder / "audit.jsonl").unlink()
     folder.rmdir()
     with pytest.raises(
-        AuditError, match=f"what became of apply {journal.run} is not on record: .*No such file"
+        AuditError, match=f"the result of apply {journal.run} is not recorded: .*No such file"
     ):
         journal.conclude(report)
     assert ends(entries_of(memory, journal.run)) == {"a": "applied"}, "the other sink has it"

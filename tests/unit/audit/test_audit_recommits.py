@@ -58,7 +58,7 @@ def plan_for(
 
 
 def committed(cluster: Cluster, *desired: Desired) -> str:
-    """Commit first offsets by an apply that is on record."""
+    """Commit first offsets by an apply that is recorded."""
     run, report = recorded_apply(plan_for(cluster, *desired), cluster)
     assert {one.result for one in report.results} == {Result.APPLIED}
     return run
@@ -95,7 +95,7 @@ def test_a_group_that_expired_needs_consent_to_begin_anew(memory: MemoryCluster)
     assert (judgement.risk, judgement.hazard) == (Risk.DESTRUCTIVE, HAZARD)
     assert judgement.reason == (
         f"it had offsets in orders: an apply of {today} by alice committed them (run {run}). They expired "
-        "since, or the group or the topic was deleted: beginning anew, what it has read is read again"
+        "since, or the group or the topic was deleted: beginning anew, records are read again"
     )
     assert judgement.remedy is not None
 
@@ -103,8 +103,8 @@ def test_a_group_that_expired_needs_consent_to_begin_anew(memory: MemoryCluster)
 @pytest.mark.parametrize(
     ("start", "effect"),
     [
-        ("earliest", "what it has read is read again"),
-        ("latest", "what it has not read is skipped"),
+        ("earliest", "records are read again"),
+        ("latest", "unread records are skipped"),
         ("2026-01-01T00:00:00Z", "records are read again, or skipped"),
     ],
 )
@@ -185,7 +185,7 @@ def test_a_commit_without_a_result_may_have_been_one(memory: MemoryCluster) -> N
     assert judgement.reason.startswith("it may have had offsets in orders: an apply of ")
     assert judgement.reason.endswith(
         f"by alice was to commit them, and whether it did is not known (run {journal.run}). "
-        "If it did, they expired since, or were deleted: beginning anew, what it has not read is skipped"
+        "If it did, they expired since, or were deleted: beginning anew, unread records are skipped"
     )
 
 

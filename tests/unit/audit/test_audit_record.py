@@ -368,7 +368,7 @@ DAMAGED = [
 def test_a_damaged_line_costs_no_other(line: str) -> None:
     log = read(line, *intent(UPDATE), *result(UPDATE))
     assert [entry.id for entry in log.entries] == ["run.1"]
-    assert log.problems == ("here: record 1: left out, as damaged, or no record of kafkaform",)
+    assert log.problems == ("here: record 1: left out, as damaged, or not a record of kafkaform",)
 
 
 def test_a_change_of_a_kind_that_only_a_later_version_knows_is_on_record() -> None:
@@ -378,7 +378,7 @@ def test_a_change_of_a_kind_that_only_a_later_version_knows_is_on_record() -> No
 
 def test_many_damaged_lines_are_one_warning() -> None:
     log = read(*intent(UPDATE), "x", "y", "z")
-    assert log.problems == ("here: record 2, and 2 more: left out, as damaged, or no record of kafkaform",)
+    assert log.problems == ("here: record 2, and 2 more: left out, as damaged, or not a record of kafkaform",)
 
 
 def test_a_later_format_is_told_and_left_out() -> None:

@@ -64,7 +64,7 @@ def test_replicas_follow_the_replication_factor_unless_a_manifest_lists_them(sto
     found = undo(story, change, desired=(now,))
     assert (found.edits, found.refused) == ([Edit(ORDERS, "replicationFactor", 1)], [])
     (note,) = found.notes
-    assert note.startswith("run0.1 Topic/orders: placement: replicas go where they are balanced")
+    assert note.startswith("run0.1 Topic/orders: placement: replicas are balanced again")
     listed = replace(now, state={**(now.state or {}), "placement": "1:2,2:3,3:1"})
     (reason,) = undo(story, change, desired=(listed,)).refused
     assert reason.endswith("placement: write the earlier replicas into the manifest by hand")
@@ -76,7 +76,7 @@ def test_partitions_do_not_come_back_and_the_rest_does(story: Story) -> None:
     assert found.edits == [Edit(ORDERS, RETENTION, WEEK)]
     (reason,) = found.refused
     assert reason == (
-        "run0.1 Topic/orders: partitions: Kafka takes no partition away (3 → 6); "
+        "run0.1 Topic/orders: partitions: Kafka cannot remove partitions (3 → 6); "
         "a new topic with fewer is the only way back"
     )
     forced = undo(story, change, desired=(declared("orders", 6, retention_ms=DAY),), force=True)
@@ -94,7 +94,7 @@ def test_offsets_are_for_a_reset(story: Story) -> None:
     assert found.edits == []
     assert found.refused[0].endswith("kafkaform reset g --topic orders:2 --to 41 goes back")
     assert found.refused[1].endswith(
-        "no manifest takes a committed offset back, and neither does kafkaform reset"
+        "committed offsets cannot be restored by a manifest or by kafkaform reset"
     )
 
 
@@ -121,7 +121,7 @@ def test_a_field_that_a_later_apply_changed_is_not_overruled(story: Story) -> No
     found = undo(story, change, desired=now)
     assert found.edits == [Edit(ORDERS, "config.segment.ms", None)]
     (reason,) = found.refused
-    assert "retention.ms: apply run1 changed it again, to 1h; --force goes ahead all the same" in reason
+    assert "retention.ms: apply run1 changed it again, to 1h; --force continues anyway" in reason
     assert Edit(ORDERS, RETENTION, WEEK) in undo(story, change, desired=now, force=True).edits
 
 
@@ -170,7 +170,7 @@ def test_what_was_not_carried_out_needs_no_undoing(story: Story, result: str) ->
     change = story.add("update", "orders", {RETENTION: (WEEK, DAY)}, result=result)
     found = undo(story, change, desired=(declared("orders", retention_ms=DAY),), force=True)
     assert (found.edits, found.refused) == ([], [])
-    assert found.notes == [f"run0.1 Topic/orders: nothing to undo: it was not carried out ({result})"]
+    assert found.notes == [f"run0.1 Topic/orders: nothing to undo: it was not applied ({result})"]
 
 
 def test_only_the_half_that_was_carried_out_goes_back(story: Story) -> None:
@@ -183,7 +183,7 @@ def test_only_the_half_that_was_carried_out_goes_back(story: Story) -> None:
 def test_without_a_result_it_takes_force(story: Story) -> None:
     change = story.add("update", "orders", {RETENTION: (WEEK, DAY)}, result=None)
     now = (declared("orders", retention_ms=DAY),)
-    assert "no result is known, so it may not have been carried out" in refusal(
+    assert "its result is not known, so it may not have been applied" in refusal(
         undo(story, change, desired=now)
     )
     assert undo(story, change, desired=now, force=True).edits == [Edit(ORDERS, RETENTION, WEEK)]
@@ -198,11 +198,13 @@ def test_a_field_that_no_answer_came_for_takes_force(story: Story) -> None:
     found = undo(story, change, desired=now)
     assert found.edits == [Edit(ORDERS, "config.segment.ms", None)]
     (reason,) = found.refused
-    assert reason.startswith("run0.1 Topic/orders: retention.ms: no result is known, so it may not have been")
+    assert reason.startswith(
+        "run0.1 Topic/orders: retention.ms: its result is not known, so it may not have been"
+    )
     forced = undo(story, change, desired=now, force=True)
     assert {edit.path for edit in forced.edits} == {RETENTION, "config.segment.ms"}
     whole = story.add("update", "orders", both, result="failed", unsure=[*both])
-    assert "no result is known" in refusal(undo(story, whole, desired=now))
+    assert "its result is not known" in refusal(undo(story, whole, desired=now))
 
 
 def test_it_does_not_go_back_behind_what_may_have_been_changed(story: Story) -> None:
@@ -221,7 +223,7 @@ def test_what_is_not_on_record_in_full_is_not_guessed(story: Story) -> None:
     now = (declared("orders", retention_ms=DAY),)
     cut = replace(change, fields=(replace(change.fields[0], cut=True),))
     for damaged in (cut, replace(change, whole=False)):
-        assert "not all of it is on record" in refusal(undo(story, damaged, desired=now, force=True))
+        assert "not all of it is recorded" in refusal(undo(story, damaged, desired=now, force=True))
 
 
 # --- creations and deletions -----------------------------------------------------------------------
@@ -232,7 +234,7 @@ def test_a_creation_becomes_a_tombstone_and_says_what_that_costs(story: Story) -
     found = undo(story, change, desired=(declared("orders", protected=True),))
     assert found.edits == [Edit(ORDERS, "state", "absent")]
     assert "`state: absent` deletes it with its data: an apply needs consent to delete" in found.notes[0]
-    assert "deletionProtection stands against that" in found.notes[1]
+    assert "deletionProtection prevents that" in found.notes[1]
     assert "no manifest declares it" in refusal(undo(story, change))
     assert "`state: absent` already" in undo(story, change, desired=(absent("orders"),)).notes[0]
 
@@ -256,7 +258,7 @@ def test_a_deletion_takes_its_tombstone_back(story: Story) -> None:
         Edit(ORDERS, RETENTION, DAY),
         Edit(ORDERS, "state", None),
     ]
-    assert "its records are gone for good: what comes back is an empty topic" in found.notes[0]
+    assert "its records are lost: the topic comes back empty" in found.notes[0]
     assert "a manifest declares it again" in undo(story, change, desired=(declared("orders"),)).notes[0]
 
 

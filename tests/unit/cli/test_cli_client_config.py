@@ -80,7 +80,7 @@ def test_a_group_that_no_manifest_declares(project: Project) -> None:
     assert "did you mean 'checkout'?" in call.err
     assert "groups: checkout" in config(project, "orders").needs(64).err
     project.topic("orders")
-    assert "no manifest here declares any" in config(project, "orders", "topics/orders.yaml").needs(64).err
+    assert "no manifest declares a group" in config(project, "orders", "topics/orders.yaml").needs(64).err
 
 
 def test_a_group_that_is_to_be_absent_has_no_clients(project: Project) -> None:

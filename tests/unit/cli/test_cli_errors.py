@@ -72,7 +72,7 @@ def test_an_error_of_nobody_is_one_line_too(
 
 def test_no_cluster_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="no cluster is named"):
+    with pytest.raises(UsageError, match="no cluster is configured"):
         Session.start(Where()).cluster()
     with pytest.raises(KafkaformError, match="no such file"):
         Session.start(Where(tmp_path / "nowhere.yaml"))

@@ -77,7 +77,7 @@ def run_all(project: Project, output_format: str = "text", **more: Any) -> Call:
 )
 def test_no_cluster_may_be_chosen(tmp_path: Path, where: Where) -> None:
     call = run_all(Project(tmp_path, DEAD, ""), where=where).needs(64)
-    assert "--all-clusters takes every cluster of kafkaform.yaml as it is there" in call.err
+    assert "--all-clusters uses every cluster of kafkaform.yaml" in call.err
 
 
 def test_formats_of_findings_and_a_configuration_without_clusters_are_wrong_usage(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_the_worst_exit_code_wins() -> None:
 
 def test_a_plan_of_one_cluster_is_saved_beside_the_others() -> None:
     assert plan_path(Path("out/plan.json"), "prod eu") == Path("out/plan.prod eu.json")
-    with pytest.raises(UsageError, match="cannot be a part"):
+    with pytest.raises(UsageError, match="cannot be part"):
         plan_path(Path("plan.json"), "../../etc")
 
 

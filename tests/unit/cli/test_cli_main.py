@@ -176,7 +176,7 @@ def test_wrong_usage_exits_64(
         (["zzz"], "kafkaform --help lists them"),
         (["plan", "--outt", "x.json"], "--out"),
         (["rules", "KF1099"], "did you mean KF109?"),
-        (["plan", "--debug"], "it stands before the command: kafkaform --debug plan"),
+        (["plan", "--debug"], "write it before the command: kafkaform --debug plan"),
     ],
 )
 def test_wrong_usage_says_what_was_meant(

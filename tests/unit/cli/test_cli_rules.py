@@ -86,6 +86,6 @@ def test_a_policy_is_found_by_its_bare_name(project: Project) -> None:
 def test_a_broken_configuration_does_not_hide_the_rules(project: Project) -> None:
     project.config(rules={"KF1099": "info"})
     call = listed(project).needs(0)
-    assert call.err.startswith("the configuration is not valid, so none of it is shown here: kafkaform.yaml:")
+    assert call.err.startswith("the configuration is not valid, so it is ignored here: kafkaform.yaml:")
     assert call.err.endswith(": there is no rule 'KF1099' (did you mean KF109?)\n")
     assert "KF109  error" in call.out

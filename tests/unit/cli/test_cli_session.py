@@ -73,7 +73,7 @@ CONTRADICTIONS = {
         {},
         """
         Error: --command-config (a.properties) sets bootstrap.servers to b:1; cluster prod has 127.0.0.1:1
-        hint: to reach prod at that address, give it as --bootstrap-server; else remove the line
+        hint: to reach prod at that address, use --bootstrap-server; otherwise remove the line
         """,
     ),
     "unknown cluster by variable": (
@@ -89,7 +89,7 @@ CONTRADICTIONS = {
         {"KAFKAFORM_CONFIG": "nope.yaml"},
         """
         Error: KAFKAFORM_CONFIG: nope.yaml: no such file
-        hint: unset it, or correct it
+        hint: unset or correct it
         """,
     ),
     "unknown environment by variable": (
@@ -159,9 +159,9 @@ def test_a_configuration_with_the_wrong_suffix_is_told(tmp_path: Path, beside: b
         right.unlink()
     refused = call(tmp_path, "plan", "--cluster", "prod").needs(1)
     assert refused.err == (
-        "Error: kafkaform.yml is not read: the configuration file's name is kafkaform.yaml\n"
+        "Error: kafkaform.yml is not read: the configuration file must be named kafkaform.yaml\n"
         + (
-            "hint: remove it: kafkaform.yaml is there too\n"
+            "hint: remove it: kafkaform.yaml also exists\n"
             if beside
             else "hint: rename it to kafkaform.yaml\n"
         )
@@ -188,13 +188,16 @@ def test_the_configuration_of_manifests_that_are_not_trusted_is_never_found(tmp_
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["plan", "--max-age", "1d"], "--max-age is "),
-        (["plan", "--all-clusters", "--cluster", "dev"], "as it is there; --cluster chooses one"),
+        (["plan", "--max-age", "1d"], "--max-age limits "),
+        (
+            ["plan", "--all-clusters", "--cluster", "dev"],
+            "--all-clusters uses every cluster of kafkaform.yaml; --cluster chooses one",
+        ),
         (
             ["reset", "g", "--to", "latest", "--shift-by", "1"],
-            "--to and --shift-by are different places to go to",
+            "--to and --shift-by cannot be combined",
         ),
-        (["--cluster", "dev", "plan"], "options stand behind the command: kafkaform plan --cluster"),
+        (["--cluster", "dev", "plan"], "write options after the command: kafkaform plan --cluster"),
     ],
 )
 def test_what_cannot_be_meant(tmp_path: Path, arguments: list[str], said: str) -> None:

@@ -36,26 +36,29 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
     "full sample": (("a", "--full", "--records", "5"), "--full reads every record"),
     "full precision": (("a", "--full", "--precision", "0.01"), "--full is exact"),
     "two sparks": (("a", "--master", "yarn", "--remote", "sc://x"), "--master and --remote"),
-    "glob of files": (("a*", "--from", "x.json"), "--from knows no topics of a cluster"),
+    "glob of files": (("a*", "--from", "x.json"), "--from needs the full name of a topic"),
     "part of files": (("--from", "x.json", "--records", "5"), "--from reads whole files"),
     "files since": (("--from", "x.json", "--since", "1h"), "--from reads whole files"),
     "all of files": (("--from", "x.json", "--full"), "--from reads whole files"),
-    "partitions of a cluster": (("a", "--partitions", "5"), "--partitions is for --from"),
+    "partitions of a cluster": (("a", "--partitions", "5"), "--partitions needs --from"),
     "no record": (("a", "--records", "0"), "--records"),
     "no precision": (("a", "--precision", "1"), "--precision"),
-    "no number": (("a", "--what-if", "12,many"), "--what-if: 'many' is no partition count"),
-    "nothing": (("a", "--what-if", "12,,3"), "--what-if: '' is no partition count"),
+    "no number": (("a", "--what-if", "12,many"), "--what-if: 'many' is not a partition count"),
+    "nothing": (("a", "--what-if", "12,,3"), "--what-if: '' is not a partition count"),
     "no partition": (("a", "--what-if", "0"), "--what-if: 0 is not between 1 and 100000"),
-    "negative": (("a", "--what-if=-3"), "--what-if: '-3' is no partition count"),
-    "long": (("a", "--what-if", "9" * 5000), "is no partition count"),
+    "negative": (("a", "--what-if=-3"), "--what-if: '-3' is not a partition count"),
+    "long": (("a", "--what-if", "9" * 5000), "is not a partition count"),
     "no unit": (("a", "--since", "24"), "--since '24' has no unit"),
-    "no time": (("a", "--since", "yesterday"), "--since: 'yesterday' is no time"),
+    "no time": (("a", "--since", "yesterday"), "--since: 'yesterday' is not a time"),
     "no zone": (("a", "--since", "2026-11-01T00:00:00"), "has no time zone"),
-    "all": (("a", "--since", "earliest"), "--since 'earliest' is no time"),
+    "all": (("a", "--since", "earliest"), "--since 'earliest' is not a time"),
     "future": (("a", "--since", "9000-01-01T00:00:00Z"), "is in the future"),
     "no setting": (("a", "--spark-conf", "spark.executor.memory"), "--spark-conf 'spark.executor.memory'"),
     "not Spark's": (("a", "--spark-conf", "password=hunter2"), "--spark-conf 'password': not NAME=VALUE"),
-    "one file twice": (("a", "--html", "x", "--out", "./x"), "two reports are to be written to one file"),
+    "one file twice": (
+        ("a", "--html", "x", "--out", "./x"),
+        "two reports cannot be written to the same file",
+    ),
     "no format": (("a", "--format", "pdf"), "--format"),
 }
 
@@ -141,4 +144,4 @@ def test_files_that_are_not_there_are_told_before_spark_starts(tmp_path: Path) -
 
 def test_nobody_named_is_wrong_usage(tmp_path: Path) -> None:
     error, _ = one_error(called("skew", "a", cwd=tmp_path), 64)
-    assert error == "no cluster is named"
+    assert error == "no cluster is configured"

@@ -202,7 +202,7 @@ def test_settings_that_librdkafka_lacks_are_refused_by_name_with_what_to_do() ->
             "poll() returns one; --without max.poll.records leaves it out here)"
         ),
         (
-            "librdkafka has no metrics.num.samples (take it out of the manifest if no Java client reads it; "
+            "librdkafka has no metrics.num.samples (remove it from the manifest if no Java client uses it; "
             "--without metrics.num.samples leaves it out here)"
         ),
     ]

@@ -738,17 +738,17 @@ def test_an_anchor_that_nobody_uses_is_no_hindrance() -> None:
 
 def test_what_is_shared_by_an_anchor_is_refused() -> None:
     assert refusal(topic("partitions: &n 3\nreplicationFactor: *n"), "partitions", 6) == (
-        "its value is shared by the anchor &n: write the values out first"
+        "its value is shared by the anchor &n: write out the values first"
     )
     assert refusal(SHARED, "config.segment.ms", DAY, Context(DEV_PROD, "dev")) == (
-        "config is the alias *common: write its values out first"
+        "config is the alias *common: write out its values first"
     )
     assert refusal(
         SHARED.replace("dev", "prod"),
         "config.preallocate",
         "true",
         Context(DEV_PROD, "prod"),
-    ) == ("config is the alias *common: write its values out first")
+    ) == ("config is the alias *common: write out its values first")
 
 
 # --- refusals ----------------------------------------------------------------------------------------------
@@ -758,7 +758,7 @@ def test_what_is_shared_by_an_anchor_is_refused() -> None:
     ("path", "value", "reason"),
     [
         ("partitions", None, "a topic always has partitions"),
-        ("replicationFactor", "1-3", "replicationFactor is 1-3, which is no single number"),
+        ("replicationFactor", "1-3", "replicationFactor is 1-3, which is not a single number"),
         ("partitions", 0, "spec.partitions must be at least 1, not 0"),
         ("config.retention.ms", "-2", "retention.ms: -2 is below the least value -1"),
         ("config.cleanup.polcy", "delete", "unknown Kafka config 'cleanup.polcy'"),
@@ -785,7 +785,7 @@ def test_a_refused_edit_stops_no_other() -> None:
 def test_two_values_for_one_field() -> None:
     result = editing(topic(COUNTS), [("partitions", 6), ("partitions", 6), ("partitions", 7)])
     assert [(one.value, why) for one, why in result.refused] == [
-        (7, "another value of partitions is wanted too: 6")
+        (7, "another value for partitions is also requested: 6")
     ]
 
 
@@ -908,7 +908,7 @@ def test_what_cannot_be_taken_back_is_told(monkeypatch: pytest.MonkeyPatch, fold
         write(result)
     assert caught.value.message == "cannot write t/c.yaml: No space left on device"
     lost = f"{folder}/t/a.yaml, {folder}/t/b.yaml"
-    assert caught.value.hint == f"these were changed and cannot be put back: {lost}"
+    assert caught.value.hint == f"these files were changed and cannot be restored: {lost}"
 
 
 def test_a_link_inside_is_followed() -> None:

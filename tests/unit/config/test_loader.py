@@ -186,7 +186,7 @@ BAD_SPECS: dict[str, tuple[str, list[str]]] = {
         [
             (
                 "${…} is not expanded in manifests "
-                "(write the value; what differs by environment goes into spec.overrides)"
+                "(write the value; values that differ by environment go into spec.overrides)"
             ),
             f"retention.ms: '${{env:RETENTION}}' {DURATION}",
         ],
@@ -219,7 +219,7 @@ BAD_FILES: dict[str, tuple[dict[str, str | bytes], list[str]]] = {
         [
             (
                 "t/b/c.yml:3:18: Topic/t is declared twice "
-                "(first declared at t/a.yaml:3:18; one resource has one manifest)"
+                "(first declared at t/a.yaml:3:18; a resource can have only one manifest)"
             )
         ],
     ),
@@ -228,27 +228,27 @@ BAD_FILES: dict[str, tuple[dict[str, str | bytes], list[str]]] = {
         [
             (
                 "t/a.yaml:8:18: Topic/t is declared twice "
-                "(first declared at t/a.yaml:3:18; one resource has one manifest)"
+                "(first declared at t/a.yaml:3:18; a resource can have only one manifest)"
             )
         ],
     ),
     "empty file": (
         {"a.yaml": "", "b.yaml": WHOLE},
-        ["t/a.yaml:1:1: the file holds no manifest (write one, or delete the file)"],
+        ["t/a.yaml:1:1: the file contains no manifest (write a manifest, or delete the file)"],
     ),
     "only comments": (
         {"a.yaml": "# spec:\n\n# nothing\n"},
-        ["t/a.yaml:1:1: the file holds no manifest (write one, or delete the file)"],
+        ["t/a.yaml:1:1: the file contains no manifest (write a manifest, or delete the file)"],
     ),
     "only document marks": (
         {"a.yaml": "---\n---\n---\n"},
-        ["t/a.yaml:1:1: the file holds no manifest (write one, or delete the file)"],
+        ["t/a.yaml:1:1: the file contains no manifest (write a manifest, or delete the file)"],
     ),
     "no mapping": (
         {"a.yaml": f"{WHOLE}---\n- 1\n---\ntext\n---\n7\n"},
         [
             f"t/a.yaml:{line}:1: a manifest must be a mapping "
-            "(start with apiVersion: kafkaform/v1, without a dash; a line --- parts manifests)"
+            "(start with apiVersion: kafkaform/v1, without a dash; a line --- separates manifests)"
             for line in (6, 8, 10)
         ],
     ),
@@ -298,7 +298,8 @@ BAD_FILES: dict[str, tuple[dict[str, str | bytes], list[str]]] = {
         {"a.yaml": topic(f"{{{COUNTS}}}", metadata=", annotations: {kafkaform/allow: retention-cut}")},
         [
             (
-                "t/a.yaml:3:52: 'retention-cut' is no consent (a line each: `HAZARD from VALUE: reason`, "
+                "t/a.yaml:3:52: 'retention-cut' is not a consent (write one per line: `HAZARD from VALUE: "
+                "reason`, "
                 "`delete of TOPIC-ID: reason`, or `HAZARD: reason`)"
             )
         ],
@@ -308,7 +309,7 @@ BAD_FILES: dict[str, tuple[dict[str, str | bytes], list[str]]] = {
         [
             (
                 "t/a.yaml:3:18: ${…} is not expanded in manifests "
-                "(write the value; what differs by environment goes into spec.overrides)"
+                "(write the value; values that differ by environment go into spec.overrides)"
             )
         ],
     ),
@@ -325,7 +326,7 @@ BAD_FILES: dict[str, tuple[dict[str, str | bytes], list[str]]] = {
         [
             (
                 "t/a.yaml:1:8: the alias has no anchor (define it with & above in the same document, "
-                "or quote the value if * is meant as text)"
+                "or quote the value if * is text)"
             )
         ],
     ),
@@ -383,7 +384,7 @@ def test_fields_in_the_wrong_place_are_told_where_they_belong() -> None:
             "c.yaml": topic(f"{{{COUNTS}, config: {{retention: {{ms: 7d}}}}}}", "1234"),
         }
     ) == [
-        "t/a.yaml:3:21: unknown field 'spec' in metadata (it belongs at the top: indent it less)",
+        "t/a.yaml:3:21: unknown field 'spec' in metadata (it belongs to the top level: indent it less)",
         "t/a.yaml:4:45: unknown field 'retention.ms' in spec (it belongs in spec.config)",
         "t/a.yaml:5:1: unknown field 'partitions' (it belongs in spec)",
         "t/b.yaml:4:53: spec.config must be a mapping, not a list (write lines `name: value` without dashes)",
@@ -426,7 +427,7 @@ def test_every_problem_of_every_file_in_one_run() -> None:
         "t/c.yaml:2:1: the file ends inside of brackets",
         "t/d.yaml:3:18: Topic/t is declared twice",
         "t/d.yaml:3:21: unknown field 'lables' in metadata",
-        "t/d.yaml:3:64: 'x' is no consent",
+        "t/d.yaml:3:64: 'x' is not a consent",
     ]
 
 
@@ -436,7 +437,7 @@ def test_the_manifests_of_a_run_have_a_limit_of_values_together(monkeypatch: pyt
     assert problems(files) == [
         (
             "t/c.yaml:1:1: the manifests up to this one have more than 30 values: not read further "
-            "(give the paths of a part of them)"
+            "(give the paths of fewer manifests)"
         )
     ]
 
@@ -468,7 +469,7 @@ def test_paths() -> None:
     assert problems({}) == [
         (
             "t:1:1: no manifests (*.yaml, *.yml) in this folder "
-            "(write a manifest, or run kafkaform init for a starter set)"
+            "(write a manifest, or run kafkaform init for an example)"
         )
     ]
     assert problems({}, paths=("nowhere/a.yaml",)) == ["nowhere/a.yaml:1:1: no such file or folder"]
@@ -488,8 +489,8 @@ def test_what_counts_as_a_manifest() -> None:
 
 
 LEADS_OUT = (
-    "is a link to outside of the folder of manifests: not followed "
-    "(put the files themselves here, or name them on the command line)"
+    "is a link out of the manifests folder: not followed "
+    "(move the files here, or give their paths on the command line)"
 )
 
 

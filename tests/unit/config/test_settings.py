@@ -145,7 +145,7 @@ def test_paths_of_client_properties_start_at_the_file() -> None:
     assert resolve(found, {"WHO": "me"}, lambda path: path)["ssl.ca.location"] == "probe"
 
 
-ONE = "a configuration file holds one document, not "
+ONE = "a configuration file contains one document, not "
 
 NO_DURATION = "not a duration; write a number of milliseconds or e.g. 7d, 36h, 90m, 1h30m"
 

@@ -175,7 +175,7 @@ def test_the_command_works_in_the_present_folder(tmp_path: Path, monkeypatch: py
     result = CliRunner().invoke(init, [])
     assert result.exit_code == 0
     assert "cd " not in result.stdout
-    assert "it should have: .kafkaform/, plan.json" in result.stdout
+    assert "It should contain: .kafkaform/, plan.json" in result.stdout
     assert (tmp_path / "kafkaform.yaml").exists()
 
 

@@ -192,7 +192,7 @@ CONFIGS: dict[str, tuple[str, list[str]]] = {
         "apiVersion: kafkaform/v1\nkind: Config\nmanifests: []\nenvironments: [a, b, a]\nowns: [1]\n",
         [
             "f:3:12: manifests must not be empty",
-            "f:4:15: environments names something twice",
+            "f:4:15: environments contains a duplicate",
             "f:5:8: owns.0 must be text, not 1 (quote it, as in '1')",
         ],
     ),

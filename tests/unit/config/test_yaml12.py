@@ -166,8 +166,8 @@ def test_no_documents() -> None:
     assert [d.data for d in read("---\n---\n---\n")[0]] == [None, None, None]
 
 
-BRACES = "(quote the value if the braces are meant as text; {{ … }} is not expanded)"
-TAG_HINT = "(write the plain value, in quotes if it is meant as text)"
+BRACES = "(quote the value if the braces are text; {{ … }} is not expanded)"
+TAG_HINT = "(write the plain value, quoted if it is text)"
 
 REFUSED: dict[str, tuple[bytes | str, list[str]]] = {
     "tab": ("a:\n\tb: 1\n", ["f:2:1: a tab cannot indent YAML (indent with spaces)"]),
@@ -179,13 +179,13 @@ REFUSED: dict[str, tuple[bytes | str, list[str]]] = {
     "duplicate key": (
         "a: 1\nb: 2\na: 3\n'a': 4\n",
         [
-            "f:3:1: duplicate key 'a' (first given in line 1; keep one of the two)",
-            "f:4:1: duplicate key 'a' (first given in line 1; keep one of the two)",
+            "f:3:1: duplicate key 'a' (first used in line 1; keep one of the two)",
+            "f:4:1: duplicate key 'a' (first used in line 1; keep one of the two)",
         ],
     ),
     "duplicate keys deep down": (
         "x:\n- {a: 1, a: 2}\n",
-        ["f:2:10: duplicate key 'a' (first given in line 2; keep one of the two)"],
+        ["f:2:10: duplicate key 'a' (first used in line 2; keep one of the two)"],
     ),
     "merge key": (
         "a: &a {b: 1}\nc:\n  <<: *a\n",
@@ -212,17 +212,17 @@ REFUSED: dict[str, tuple[bytes | str, list[str]]] = {
         [
             (
                 "f:1:4: the alias has no anchor (define it with & above in the same document, "
-                "or quote the value if * is meant as text)"
+                "or quote the value if * is text)"
             )
         ],
     ),
     "control character": (
         "a: 1\nb: é\x01\n",
-        ["f:2:5: a control character cannot stand in YAML (remove it, or write it as an escape)"],
+        ["f:2:5: control characters are not allowed in YAML (remove it, or write it as an escape)"],
     ),
     "control character after a byte order mark": (
         b"\xef\xbb\xbfa: \x00\n",
-        ["f:1:4: a control character cannot stand in YAML (remove it, or write it as an escape)"],
+        ["f:1:4: control characters are not allowed in YAML (remove it, or write it as an escape)"],
     ),
     "latin-1": (
         "a: é\nb: é ü\n".encode().replace("ü".encode(), b"\xfc"),
@@ -286,7 +286,7 @@ SLIPS: dict[str, tuple[str, str]] = {
     ),
     "an item among keys": (
         "a: 1\n- b\n",
-        "f:2:1: this does not go on with what is above (check indentation, dashes and quotes)",
+        "f:2:1: this does not continue what is above (check indentation, dashes and quotes)",
     ),
     "a brace that is never closed": (
         "spec: {a: 1, b: 2\n",
@@ -294,12 +294,15 @@ SLIPS: dict[str, tuple[str, str]] = {
     ),
     "four dashes": (
         "a: 1\n----\n",
-        "f:2:1: this line has no value (a line of exactly three dashes parts documents)",
+        "f:2:1: this line has no value (a line of exactly three dashes separates documents)",
     ),
     "a word alone": ("a: 1\nword\nb: 2\n", f"f:2:1: this line has no value {PAIR}"),
     "a Windows path": (
         'a: "C:\\data"\n',
-        "f:1:7: unknown escape in double quotes (use single quotes, in which a backslash is just that)",
+        (
+            "f:1:7: unknown escape in double quotes "
+            "(use single quotes, where a backslash has no special meaning)"
+        ),
     ),
 }
 
@@ -388,7 +391,7 @@ def test_a_document_of_too_many_values_is_refused_before_they_are_built(
 
 def test_deep_nesting_is_refused_before_it_is_built(nodes_built: list[None]) -> None:
     assert refused("[" * 100_000) == [
-        f"f:1:{MAX_DEPTH + 1}: collections nest more than 100 deep (flatten it)"
+        f"f:1:{MAX_DEPTH + 1}: collections are nested more than 100 deep (flatten it)"
     ]
     assert len(nodes_built) == MAX_DEPTH + 1
 
@@ -397,7 +400,7 @@ def test_many_documents_are_refused_before_all_are_built(nodes_built: list[None]
     documents, problems = read("---\n" * (10 * MAX_DOCUMENTS))
     assert len(documents) == MAX_DOCUMENTS
     line = MAX_DOCUMENTS + 2  # an empty document stands where the next begins
-    assert problems == [f"f:{line}:1: the file holds more than {MAX_DOCUMENTS:,} documents (split it)"]
+    assert problems == [f"f:{line}:1: the file contains more than {MAX_DOCUMENTS:,} documents (split it)"]
     assert len(nodes_built) == MAX_DOCUMENTS + 1
 
 
@@ -472,7 +475,7 @@ def test_a_chain_of_aliases_is_as_deep_as_what_it_stands_for() -> None:
         return "\n".join(["x0: &x0 [1]", *links])
 
     assert isinstance(only(chain(MAX_DEPTH - 2)), dict)
-    assert refused(chain(600)) == [f"f:1:1: collections nest more than {MAX_DEPTH} deep (flatten it)"]
+    assert refused(chain(600)) == [f"f:1:1: collections are nested more than {MAX_DEPTH} deep (flatten it)"]
 
 
 DEEP = {
@@ -501,7 +504,7 @@ def test_deep_nesting_does_not_crash_the_interpreter(text: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() in {
-        f"collections nest more than {MAX_DEPTH} deep",
+        f"collections are nested more than {MAX_DEPTH} deep",
         "not valid YAML: while scanning a simple key could not find expected ':'",
     }
 
@@ -511,7 +514,7 @@ def test_the_depth_that_is_allowed() -> None:
     over = MAX_DEPTH + 1
     place = f"f:1:{over}"
     assert refused("[" * over + "1" + "]" * over) == [
-        f"{place}: collections nest more than {MAX_DEPTH} deep (flatten it)"
+        f"{place}: collections are nested more than {MAX_DEPTH} deep (flatten it)"
     ]
     # Many brackets side by side are no nesting.
     assert only("[" + "[]," * 1000 + "]") == [[]] * 1000

@@ -109,7 +109,7 @@ def test_a_field_that_no_manifest_sets_is_not_remarked_on() -> None:
 @pytest.mark.parametrize(
     ("on_dev", "on_prod", "as_declared", "remark"),
     [
-        (True, True, False, "declared for prod too, and not there yet"),
+        (True, True, False, "also declared for prod, but not there yet"),
         (True, False, True, ""),
         (False, False, False, "no manifest declares it"),
     ],

@@ -316,7 +316,7 @@ def test_no_manifest_says_what_differs_by_partition_or_is_committed(memory: Memo
                 "and a manifest says one number"
             ),
         ),
-        ("g", "offsets.orders: what a group has committed is nothing that a manifest says"),
+        ("g", "offsets.orders: manifests do not contain committed offsets"),
     ]
 
 

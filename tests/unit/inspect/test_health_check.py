@@ -133,7 +133,7 @@ def test_severities_of_the_project_hold_but_a_chosen_rule_is_never_off(
 
 
 def test_another_cluster_than_the_configured_one(memory: MemoryCluster) -> None:
-    with pytest.raises(KafkaformError, match="has the id memory, not other"):
+    with pytest.raises(KafkaformError, match="has the id memory, but other"):
         Examination(target=target(cluster_id="other")).examine(memory)
 
 

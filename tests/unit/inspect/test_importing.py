@@ -171,7 +171,7 @@ def test_what_a_plan_will_change_all_the_same_is_told() -> None:
     secret, other = problems_of(made)
     assert secret == (
         "differs from the cluster: Topic/secret: a plan will change segment.ms "
-        "(segment.ms: its value is not shown to anybody)"
+        "(segment.ms: Kafka never shows its value)"
     )
     assert other == (
         "differs from the cluster: Topic/uneven: a plan will change replicationFactor "
@@ -189,7 +189,7 @@ def test_a_group_that_could_not_be_read_in_full_is_not_written() -> None:
     assert made.files == ()
     assert {ref.name: why for ref, why in made.unread.items()} == {
         "g": "no committed offsets",
-        "": "a manifest cannot name what has an empty name",
+        "": "a manifest cannot declare a resource with an empty name",
     }
 
 
@@ -232,5 +232,7 @@ def test_no_file_is_larger_than_can_be_read_back(monkeypatch: pytest.MonkeyPatch
     assert yaml12.MAX_BYTES > 300
     read = observation(*(seen(f"orders.v{n}") for n in range(5)))
     assert len(make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"))).files) == 5
-    with pytest.raises(KafkaformError, match=r"live/orders.yaml would be larger .* with 5 resources"):
+    with pytest.raises(
+        KafkaformError, match=r"live/orders.yaml would exceed the size limit of manifests, with 5 resources"
+    ):
         make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"), By.PREFIX))

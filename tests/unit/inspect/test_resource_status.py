@@ -182,7 +182,7 @@ def test_sizes_that_nobody_tells_are_said_and_do_not_stop_the_reading() -> None:
     assert made.unread == ("the sizes of topics: not authorised",)
     assert [one.size for one in made.topics] == [None, None]
     made = read_status(Answers(seen, reading(), None), None, Selection())
-    assert made.unread == ("the size of 2 topics (a, b): the brokers tell this account nothing",)
+    assert made.unread == ("the size of 2 topics (a, b): not visible to this account",)
     assert [one.size for one in read_status(Answers(seen, reading()), None, Selection()).topics] == [7, 7]
 
 

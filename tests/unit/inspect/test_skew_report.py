@@ -81,12 +81,12 @@ def test_a_report_that_names_no_cluster_is_taken(file: Path) -> None:
         ('{"format_version": 1e999}', "a number or a nesting that none holds"),
         ('{"format_version": NaN}', "a number or a nesting that none holds"),
         ("[" * 100_000, "a number or a nesting that none holds"),
-        (json.dumps(document(format_version=2)), "of format 2, and this kafkaform reads up to format 1"),
+        (json.dumps(document(format_version=2)), "has format 2, but this kafkaform reads formats up to 1"),
         (json.dumps(document(topics=[1])), "topics[0]: must be an object"),
         (json.dumps(document(topics=document()["topics"] * 2)), "topic a is in it twice"),
         (
             json.dumps(document(created_at="2026-13-41T00:00:00Z")),
-            "there is no time 2026-13-41",
+            "there is no such time as 2026-13-41",
         ),
         (json.dumps(document(surplus=1)), "unknown key 'surplus'"),
         (json.dumps(document(tool_version=None)), "tool_version: must be a string"),
@@ -156,10 +156,10 @@ def stamped(age: timedelta) -> str:
 @pytest.mark.parametrize(
     ("age", "max_age", "said"),
     [
-        (timedelta(days=9, hours=3), WEEK, "is 9 days old, and may be 7 days old"),
-        (timedelta(days=7, seconds=1), WEEK, "is 7 days old, and may be 7 days old"),
-        (timedelta(hours=3), timedelta(hours=1), "is 3 hours old, and may be 60 minutes old"),
-        (timedelta(seconds=1), timedelta(0), "is 1 second old, and may be 0 seconds old"),
+        (timedelta(days=9, hours=3), WEEK, "is 9 days old; the maximum age is 7 days"),
+        (timedelta(days=7, seconds=1), WEEK, "is 7 days old; the maximum age is 7 days"),
+        (timedelta(hours=3), timedelta(hours=1), "is 3 hours old; the maximum age is 60 minutes"),
+        (timedelta(seconds=1), timedelta(0), "is 1 second old; the maximum age is 0 seconds"),
     ],
 )
 def test_an_old_report_is_refused(file: Path, age: timedelta, max_age: timedelta, said: str) -> None:
@@ -178,8 +178,11 @@ def test_any_age_is_taken_where_none_is_asked_for(file: Path) -> None:
 def test_a_report_from_the_future_is_refused_beyond_what_clocks_differ_by(file: Path) -> None:
     file.write_text(stamped(timedelta(minutes=-4)), "utf-8")
     assert read_skew_report(file, now=NOW, max_age=WEEK).topics
-    assert "is from the future" in refused(file, stamped(timedelta(minutes=-6))).message
-    assert "is from the future" in refused(file, stamped(timedelta(days=-9)), max_age=None).message
+    assert "has a creation time in the future" in refused(file, stamped(timedelta(minutes=-6))).message
+    assert (
+        "has a creation time in the future"
+        in refused(file, stamped(timedelta(days=-9)), max_age=None).message
+    )
 
 
 def test_a_report_of_another_cluster_is_refused_by_name_and_id(file: Path) -> None:

@@ -133,7 +133,7 @@ def test_a_partition_without_a_leader_fails_its_topic_alone() -> None:
     reading = read_logs(memory, {"orders": 4, "payments": 1})
     assert "orders" in reading.failed
     assert reading.failed["orders"].message.startswith(
-        "topic orders: nobody tells the offsets of 2 partitions of 4"
+        "topic orders: no broker reports the offsets of 2 partitions of 4"
     )
     assert "orders" not in reading.logs
     assert {*reading.logs} | {*reading.failed} == {"orders", "payments"}

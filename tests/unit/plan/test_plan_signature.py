@@ -92,13 +92,13 @@ def test_a_plan_signed_with_another_key() -> None:
 def test_a_key_that_says_it_is_another() -> None:
     document = json.loads(sign(plan_to_json(PLAN, HEADER), OTHER, MERGED))
     document["signature"]["key"] = fingerprint(KEY.public_key())
-    assert "the signature does not fit" in refusal(json.dumps(document), KEY)
+    assert "the signature does not match" in refusal(json.dumps(document), KEY)
 
 
 def test_a_signature_of_another_plan() -> None:
     document = json.loads(plan_to_json(replace(PLAN, cluster_id="cluster-2"), HEADER))
     document["signature"] = json.loads(SIGNED)["signature"]
-    assert "the signature does not fit" in refusal(json.dumps(document), KEY)
+    assert "the signature does not match" in refusal(json.dumps(document), KEY)
 
 
 def test_a_signature_of_something_that_is_no_plan() -> None:
@@ -137,13 +137,13 @@ def test_the_signature_covers_everything(path: tuple[str | int, ...], value: Any
         node = node[step]
     node[last] = value
     document["digest"] = digest_of(document)  # as somebody who means harm would leave it
-    assert "the signature does not fit" in refusal(json.dumps(document), KEY)
+    assert "the signature does not match" in refusal(json.dumps(document), KEY)
 
 
 def test_what_it_is_signed_for_cannot_be_taken_away() -> None:
     document = json.loads(SIGNED)
     del document["signed_for"]
-    assert "the signature does not fit" in refusal(json.dumps(document), KEY)
+    assert "the signature does not match" in refusal(json.dumps(document), KEY)
 
 
 def test_signing_again_for_something_else_replaces_what_it_was_signed_for() -> None:

@@ -73,7 +73,7 @@ def signed(purpose: Purpose, made: PlanHeader = MADE, ref: str | None = "refs/he
 
 def test_a_plan_that_is_signed_for_review_is_not_applied_as_it_is() -> None:
     error = refusal(signed(Purpose.REVIEW), Terms(KEYS))
-    assert "the plan is signed for review, and not to be applied as it is" in error.message
+    assert "the plan is signed for review, not for being applied as it is" in error.message
     assert "apply --reviewed" in str(error.hint)
     check(signed(Purpose.REVIEW), Terms(KEYS, frozenset(Purpose)))
     check(signed(Purpose.APPLY), Terms(KEYS, frozenset(Purpose)))
@@ -85,7 +85,7 @@ def test_a_signature_of_before_there_were_purposes_will_not_do() -> None:
     member = signature_member(document, KEY)
     made = plan_from_json(json.dumps({**document, "signature": member}), "plan.json")[1]
     for purposes in (frozenset({Purpose.APPLY}), frozenset(Purpose)):
-        assert "is signed, but does not say what for" in refusal(made, Terms(KEYS, purposes)).message
+        assert "is signed, but not for a stated purpose" in refusal(made, Terms(KEYS, purposes)).message
     check(made, Terms())  # where nobody asks for a signature
 
 
@@ -107,12 +107,11 @@ def test_a_plan_to_be_applied_is_of_a_commit_that_is_merged_here(tmp_path: Path)
         "other": "from commit other, which is not part of",
         "main": "from commit main, which is not part of",
         "--all": "is no commit in the Git repository",
-        f"{head}-dirty": "from files that are not as commit",
+        f"{head}-dirty": "from files that differ from commit",
     }.items():
         assert told in refusal(signed(Purpose.APPLY, replace(MADE, commit=commit)), terms).message, commit
-    assert (
-        "does not say from which" in refusal(signed(Purpose.APPLY, replace(MADE, commit=None)), terms).message
-    )
+    unknown = signed(Purpose.APPLY, replace(MADE, commit=None))
+    assert "does not contain the commit" in refusal(unknown, terms).message
     check(replace(MADE, commit=unmerged), Terms(repository=terms.repository))  # nobody asks for a signature
 
 
@@ -146,10 +145,18 @@ def test_a_plan_of_another_version_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("created", "max_age", "message"),
     [
-        ("2025-06-08T11:00:00Z", timedelta(minutes=59), "the plan is 60 minutes old, and may be 59 minutes"),
-        ("2025-06-01T12:00:00Z", timedelta(hours=24), "the plan is 7 days old, and may be 24 hours old"),
-        ("2025-06-08T11:59:58.5Z", timedelta(seconds=1), "the plan is 1 second old, and may be 1 second"),
-        ("1999-01-01T00:00:00Z", timedelta(days=3000), "days old, and may be 3,000 days old"),
+        (
+            "2025-06-08T11:00:00Z",
+            timedelta(minutes=59),
+            "the plan is 60 minutes old; the maximum age is 59 minutes",
+        ),
+        ("2025-06-01T12:00:00Z", timedelta(hours=24), "the plan is 7 days old; the maximum age is 24 hours"),
+        (
+            "2025-06-08T11:59:58.5Z",
+            timedelta(seconds=1),
+            "the plan is 1 second old; the maximum age is 1 second",
+        ),
+        ("1999-01-01T00:00:00Z", timedelta(days=3000), "days old; the maximum age is 3,000 days"),
     ],
 )
 def test_a_plan_that_is_too_old(created: str, max_age: timedelta, message: str) -> None:
@@ -167,13 +174,13 @@ def test_clocks_may_differ_a_little() -> None:
     check(replace(MADE, created_at=ahead), Terms(max_age=timedelta(0)))
     later = (NOW + CLOCKS_DIFFER + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     error = refusal(replace(MADE, created_at=later), Terms(max_age=timedelta(days=1)))
-    assert f"the plan is from the future: it was made at {later}" in error.message
+    assert f"the plan has a creation time in the future: {later}" in error.message
 
 
 @pytest.mark.parametrize("created", ["2025-13-01T00:00:00Z", "2025-06-08T24:00:00Z", "0000-01-01T00:00:00Z"])
 def test_a_time_that_there_is_not(created: str) -> None:
     error = refusal(replace(MADE, created_at=created), Terms(max_age=timedelta(days=1)))
-    assert f"how old the plan is cannot be told: there is no time {created}" in error.message
+    assert f"the age of the plan is not known: there is no such time as {created}" in error.message
 
 
 @given(st.timedeltas(timedelta(0), timedelta(days=700)), st.timedeltas(timedelta(0), timedelta(days=700)))
@@ -192,17 +199,17 @@ def test_a_plan_is_refused_from_its_age_on(age: timedelta, max_age: timedelta) -
 @pytest.mark.parametrize(
     ("commit", "checkout", "message"),
     [
-        (None, Checkout(HEAD), "does not say from which commit it was made"),
-        (OTHER, Checkout(HEAD), "was made from commit ffffffffffff, and 0123456789ab is checked out"),
-        (HEAD[:12], Checkout(HEAD), "was made from commit 0123456789ab, and 0123456789ab is checked out"),
-        (f"{HEAD}-dirty", Checkout(HEAD), "was made from files that are not as commit 0123456789ab has them"),
-        (f"{HEAD}-dirty", Checkout(f"{HEAD}-dirty"), "was made from files that are not"),
-        ("", Checkout(HEAD), "was made from commit , and"),
-        ("\x1b[2J" + HEAD, Checkout(HEAD), r"was made from commit \x1b[2J01234567, and"),
+        (None, Checkout(HEAD), "does not contain the commit that it was made from"),
+        (OTHER, Checkout(HEAD), "was made from commit ffffffffffff, but 0123456789ab is checked out"),
+        (HEAD[:12], Checkout(HEAD), "was made from commit 0123456789ab, but 0123456789ab is checked out"),
+        (f"{HEAD}-dirty", Checkout(HEAD), "was made from files that differ from commit 0123456789ab"),
+        (f"{HEAD}-dirty", Checkout(f"{HEAD}-dirty"), "was made from files that differ"),
+        ("", Checkout(HEAD), "was made from commit , but"),
+        ("\x1b[2J" + HEAD, Checkout(HEAD), r"was made from commit \x1b[2J01234567, but"),
         (
             HEAD,
             Checkout(HEAD, ("a.yaml", "b\n.yaml", "c", "d", "e", "f", "g")),
-            r"these files are not as commit 0123456789ab has them: a.yaml, b\n.yaml, c, d, e and 2 more",
+            r"these files differ from commit 0123456789ab: a.yaml, b\n.yaml, c, d, e and 2 more",
         ),
     ],
 )

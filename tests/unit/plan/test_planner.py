@@ -616,8 +616,8 @@ def test_a_consent_that_nothing_needs_is_pointed_out() -> None:
     assert told(cut, live({"retention.ms": "5"})) == [
         (
             Severity.INFO,
-            "Topic/t consents to retention-cut from 9ms, which nothing in this plan needs: it is spent",
-            "take it out of kafkaform/allow once it is applied on every cluster",
+            "Topic/t consents to retention-cut from 9ms, which nothing in this plan needs any more",
+            "remove it from kafkaform/allow once it is applied on every cluster",
         )
     ]
     ((severity, message, _),) = told(wanted(allow={"offset-recommit": "meant"}), live())
@@ -632,7 +632,10 @@ def test_a_consent_that_is_bound_to_nothing_is_told_of_also_beside_one_that_cove
         wanted({"retention.ms": "5"}, allow=allow), live({"retention.ms": "9"})
     )
     assert severity is Severity.WARNING
-    assert message == "Topic/t consents to retention-cut without saying what for, so it covers nothing"
+    assert (
+        message
+        == "Topic/t consents to retention-cut without naming the value or topic id, so it covers nothing"
+    )
     assert remedy is not None
     assert "retention-cut: T-1" not in remedy
 
@@ -669,7 +672,7 @@ def test_a_consent_that_does_not_say_what_for_covers_nothing_that_has_a_value() 
     assert told(cut, live()) == [
         (
             Severity.WARNING,
-            "Topic/t consents to retention-cut without saying what for, so it covers nothing",
+            "Topic/t consents to retention-cut without naming the value or topic id, so it covers nothing",
             f"if this one is meant, write {line} in metadata.annotations",
         )
     ]

@@ -95,7 +95,7 @@ def test_what_differs_is_found_once_and_judged_with_all_that_is_known(
 
 def test_another_cluster_is_refused_before_anything_is_read(memory: MemoryCluster) -> None:
     watched = Watched(memory)
-    with pytest.raises(KafkaformError, match="has the id memory, not other as configured") as raised:
+    with pytest.raises(KafkaformError, match="has the id memory, but other is configured") as raised:
         build_plan(Request([declared("a")]), watched, Settings(), target("other"))
     assert raised.value.hint
     assert (watched.readings, watched.checks, watched.requests) == ([], [], [])
@@ -221,7 +221,7 @@ def test_no_answer_is_no_objection(memory: MemoryCluster, error: ClusterError) -
     (change,) = plan_for(silent, declared("a")).changes
     assert (change.status, change.reason, change.remedy) == (
         Status.REFUSED,
-        "the brokers refuse it: no",
+        "refused by the brokers: no",
         "ask",
     )
 

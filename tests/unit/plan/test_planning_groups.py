@@ -82,7 +82,7 @@ def test_first_offsets_in_a_topic_that_nothing_makes_are_refused(memory: MemoryC
     )
     change = next(change for change in plan.changes if change.ref == GROUP)
     assert change.status is Status.REFUSED
-    assert "first offsets cannot be committed in thre: it does not exist" in (change.reason or "")
+    assert "initial offsets cannot be committed in thre: it does not exist" in (change.reason or "")
     (note,) = [note for note in plan.diagnostics if note.code == "KF215"]
     assert (note.severity, note.suggestion) == (Severity.ERROR, "did you mean 'there'?")
     assert carried_out(plan, memory) == {"new": Result.APPLIED, "g": Result.REFUSED}

@@ -114,7 +114,7 @@ def test_a_broker_that_cannot_be_emptied_is_named(cluster: MemoryCluster) -> Non
         ({"remove": frozenset({9})}, "--remove-broker 9: there is no such broker"),
         ({"add": frozenset({9})}, "--add-broker 9: no such broker is running"),
         ({"add": frozenset({1}), "remove": frozenset({1})}, "broker 1 cannot be added and removed"),
-        ({"remove": frozenset({1, 2, 3, 4})}, "no broker would be left"),
+        ({"remove": frozenset({1, 2, 3, 4})}, "no broker would remain"),
         ({"globs": ("c*", "d")}, "--topics c*, d matches no topic of the cluster"),
     ],
 )

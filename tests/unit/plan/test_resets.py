@@ -80,7 +80,7 @@ def notes(planned: Reset) -> list[tuple[str, str, str | None]]:
 
 NO_OFFSET = (
     "KF438",
-    "a:2 stays as it is: the group has no offset there, and {} counts from one",
+    "a:2 is not changed: the group has no offset there, and {} counts from one",
     "give it an offset with: kafkaform reset g --to earliest --topic a:2",
 )
 
@@ -88,7 +88,7 @@ NO_OFFSET = (
 def test_every_partition_is_accounted_for(cluster: MemoryCluster) -> None:
     assert notes(reset(cluster, "earliest")) == []
     assert notes(reset(cluster, "50")) == [
-        ("KF439", "a:0-1 stays as it is: the group stands there already", None)
+        ("KF439", "a:0-1 is not changed: the group is already there", None)
     ]
     no_offset = (*NO_OFFSET[:1], NO_OFFSET[1].format("shift-by +1"), NO_OFFSET[2])
     assert notes(reset(cluster, "shift-by 1")) == [no_offset]
@@ -101,7 +101,7 @@ def test_every_partition_of_a_file_is_accounted_for(cluster: MemoryCluster) -> N
     assert notes(make_reset(request, cluster, Settings(), None, NOW)) == [
         (
             "KF438",
-            "a:1-2 stays as it is: not in the file",
+            "a:1-2 is not changed: not in the file",
             "add it to the file, or move it with: kafkaform reset g --to earliest --topic a:1-2",
         )
     ]

@@ -373,7 +373,12 @@ def test_other_brokers_than_reviewed_are_told_and_do_not_stop() -> None:
     found = compared(one, other, declared(replicationFactor=3))
     assert found == ReviewComparison(
         (),
-        ("Topic/a gets its replicas on other brokers than the reviewed plan says, as the cluster is by now",),
+        (
+            (
+                "Topic/a gets its replicas on other brokers than in the reviewed plan, "
+                "because the cluster has changed"
+            ),
+        ),
     )
 
 

@@ -161,10 +161,10 @@ def test_refusals_failures_and_moves_say_why_and_what_to_do() -> None:
     assert refused[2].startswith("instead: create a new topic")
     assert block("failed")[1:] == [NO.message, "hint: ask the owners"]
     assert block("moved")[1:3] == [
-        "partitions is 4 by now; the plan saw 3 and wants 6",
+        "partitions is now 4; the plan saw 3 and sets 6",
         "hint: make a new plan, and review it",
     ]
-    assert block("doomed")[1:] == ["stopped before its turn"]
+    assert block("doomed")[1:] == ["stopped before it was applied"]
     assert block("new") == ["+ Topic/new  created: 12 partitions, 1 replica each"]
     assert block("same") == ["= Topic/same  already exists"]
 

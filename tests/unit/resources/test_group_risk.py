@@ -359,7 +359,7 @@ def test_a_group_with_members_is_not_deleted_whatever_the_consent() -> None:
     (change,) = planned(None, observed(live("m1", "m2"), x="1"), allow={"delete": "T-1"}).changes
     assert change.status is Status.REFUSED
     assert (change.reason, change.remedy) == (
-        "it has 2 members, and Kafka deletes no group in use",
+        "it has 2 members, and Kafka does not delete a group in use",
         "stop its members first",
     )
 
@@ -387,10 +387,10 @@ CONFIG = Update(REF, None, (FieldChange("config.consumer.session.timeout.ms", No
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (RESET, "it has 1 member, and Kafka moves no offsets of a group in use"),
+        (RESET, "it has 1 member, and Kafka does not change the offsets of a group in use"),
         (INITIAL, "it has 1 member by now: members start by their own auto.offset.reset"),
         (Create(REF, {"offsets.orders": "latest"}), "it has 1 member by now: members start by"),
-        (Delete(REF, None, {}, SAFE), "it has 1 member, and Kafka deletes no group in use"),
+        (Delete(REF, None, {}, SAFE), "it has 1 member, and Kafka does not delete a group in use"),
     ],
 )
 def test_members_stand_against_offsets_and_deletion(change: Create | Update | Delete, reason: str) -> None:

@@ -53,7 +53,7 @@ def test_every_code_is_explained(code: str) -> None:
 def test_codes_are_unique() -> None:
     assert not rules.RULES.keys() & rules.NOTES.keys()
     for code in rules.RULES:
-        with pytest.raises(ValueError, match=f"{code} is taken"):
+        with pytest.raises(ValueError, match=f"{code} is already used"):
             rule(code, Severity.INFO)(lambda _: list[Finding]())
 
 

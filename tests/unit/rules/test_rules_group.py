@@ -620,7 +620,7 @@ def test_streams_start_at_the_earliest_by_themselves() -> None:
 def test_a_live_group_of_another_protocol() -> None:
     finding = only("KF213", group(protocol="consumer"), live=lives(live_group("classic", 3)))
     assert finding.message == "protocol consumer is declared, the live group is classic, with 3 members"
-    assert finding.suggestion == "finish the migration of its clients, or write protocol: classic"
+    assert finding.suggestion == "finish migrating its clients, or write protocol: classic"
     assert (finding.path, severity("KF213", finding)) == ("protocol", Severity.WARNING)
     assert rules.RULES["KF213"].stage is Stage.LIVE
     assert "with 1 member" in only("KF213", group(), live=lives(live_group("consumer", 1))).message
@@ -686,7 +686,7 @@ def test_a_config_of_another_protocol() -> None:
         "write config: {share.session.timeout.ms: 50s} instead, or protocol: consumer"
     )
     assert only("KF214", group(config={"streams.num.standby.replicas": "1"})).suggestion == (
-        "take it out, or write protocol: streams"
+        "remove it, or write protocol: streams"
     )
 
 

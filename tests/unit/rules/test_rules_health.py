@@ -135,7 +135,7 @@ def test_under_replicated_partitions_name_the_brokers_that_are_missing() -> None
 
 def test_a_live_broker_that_does_not_keep_up_is_not_to_be_started() -> None:
     (finding,) = [one for one in found(Scene((), health=cluster(part(0, 1, 1, 2)))) if one.code == "KF303"]
-    assert finding.suggestion == "see whether broker 3 keeps up: disk, network, and its log"
+    assert finding.suggestion == "check whether broker 3 keeps up: disk, network and log"
 
 
 def test_replicas_that_a_reassignment_adds_may_be_catching_up() -> None:
@@ -152,9 +152,9 @@ def test_offline_partitions_name_the_brokers_that_were_in_sync_last() -> None:
     health = cluster(part(0, None, 3), part(1, None, 3), part(2, 1, 1, 2, 3), brokers=2)
     (finding,) = [one for one in found(Scene((), health=health)) if one.code == "KF304"]
     assert finding.message == (
-        "2 partitions of 1 topic are offline, neither read nor written: broker 3 (not live) has 2 (a-0, a-1)"
+        "2 partitions of 1 topic are offline, not readable or writable: broker 3 (not live) has 2 (a-0, a-1)"
     )
-    assert finding.suggestion == "start broker 3: an in-sync replica is there"
+    assert finding.suggestion == "start broker 3: it has an in-sync replica"
     assert messages(health, "KF303") == []
 
 
@@ -231,7 +231,7 @@ def test_other_configs_are_for_the_plan() -> None:
 
 def test_a_declared_topic_that_does_not_exist() -> None:
     (finding,) = found(replace(live("other"), desired=(declared("a"), absent("b"))))
-    assert (finding.code, finding.message) == ("KF306", "a is declared and does not exist")
+    assert (finding.code, finding.message) == ("KF306", "a is declared but does not exist")
 
 
 def test_a_manifest_can_waive_what_is_about_its_own_topic() -> None:
@@ -356,7 +356,7 @@ def test_a_small_cluster_is_never_even() -> None:
 
 def test_preferred_leaders_that_do_not_lead() -> None:
     assert messages(cluster(part(0, 2), part(1, 3), part(2, 1)), "KF308") == [
-        "the preferred leader of 2 partitions is in sync and does not lead: broker 1 in 2"
+        "the preferred leader of 2 partitions is in sync but does not lead: broker 1 in 2"
     ]
 
 

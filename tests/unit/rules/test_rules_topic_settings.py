@@ -24,7 +24,7 @@ def test_a_retired_config(name: str) -> None:
                 "a",
                 "warning",
                 f"{name} is retired: brokers of Kafka 4 refuse it",
-                "take it out",
+                "remove it",
                 f"config.{name}",
             )
         ]

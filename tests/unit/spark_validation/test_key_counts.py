@@ -171,7 +171,7 @@ def test_a_topic_of_very_many_partitions_gets_multiples_only() -> None:
 
 @pytest.mark.parametrize("count", [0, -3])
 def test_what_is_no_count_is_refused(count: int) -> None:
-    with pytest.raises(ValueError, match=f"{count} is no partition count"):
+    with pytest.raises(ValueError, match=f"{count} is not a partition count"):
         candidate_counts(12, (24, count))
 
 

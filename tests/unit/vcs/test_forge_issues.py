@@ -108,8 +108,8 @@ class TestIssue:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            (["plan.md", "--id", "drift"], "an issue needs FILE.md and --title"),
-            (["--id", "drift", "--title", "T"], "an issue needs FILE.md and --title"),
+            (["plan.md", "--id", "drift"], "FILE.md and --title are required"),
+            (["--id", "drift", "--title", "T"], "FILE.md and --title are required"),
             (["plan.md", "--id", "drift", "--close"], "--close takes no FILE.md"),
             (["plan.md", "--id", "Drift!", "--title", "T"], "--id: 'Drift!' is no id"),
         ],

@@ -124,8 +124,8 @@ class TestReviewedPlan:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            (["--commit", "abc123", "--artifact", "x"], "--commit 'abc123' is not a commit id in full"),
-            (["--commit", "main", "--artifact", "x"], "--commit 'main' is not a commit id in full"),
+            (["--commit", "abc123", "--artifact", "x"], "--commit 'abc123' is not a full commit id"),
+            (["--commit", "main", "--artifact", "x"], "--commit 'main' is not a full commit id"),
             (["--commit", MERGE, "--artifact", "../x"], "--artifact '../x' is not the name of an artefact"),
             (["--commit", MERGE, "--artifact", "x", "--workflow", "a/b.yml"], "--workflow 'a/b.yml' is not"),
         ],

@@ -67,12 +67,13 @@ TESTS = {
     "plan/plan_file": ("plan/test_plan_file", "plan/test_plan_signature"),
     "core/units": ("core/test_units",),
     "resources/topic/risk": ("resources/test_topic_risk", "plan/test_planner"),
+    "resources/topic/config_risk": ("resources/test_topic_risk", "plan/test_planner"),
     "rules/changes": ("rules/test_rules_changes",),
     "cluster/wire/large_answers": ("cluster/test_wire", "cluster/test_topic_sources"),
     "config/manifests/yaml12": ("config/test_yaml12", "config/test_loader"),
     "config/manifests/yaml_hazards": ("config/test_yaml12",),
     "apply/moves/reassignment": ("apply/test_moves_reassignment", "apply/test_executor"),
-    "apply/moves/throttle_keeper": (
+    "apply/moves/throttles": (
         "apply/test_executor",
         "apply/test_moves_reassignment",
         "apply/test_moves_throttling",

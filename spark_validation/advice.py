@@ -292,13 +292,13 @@ _BURST_PEAK = 2.0
 def hottest(result: TopicResult, by: str) -> list[HotKeyResult]:
     """Keys that stand out by records or bytes, largest first."""
     keys = sorted(result.hot_keys, key=lambda key: -share_of(key, by))
-    left = 1 - result.null_key_share.value
+    remaining = 1 - result.null_key_share.value
     found = []
     for number, key in enumerate(keys, start=1):
         share = share_of(key, by)
-        left -= share
+        remaining -= share
         others = max(1.0, result.distinct_keys.value - number)
-        if share < STANDS_OUT * max(0.0, left) / others or share * len(result.partitions) < LEAST_LIFT:
+        if share < STANDS_OUT * max(0.0, remaining) / others or share * len(result.partitions) < LEAST_LIFT:
             break
         found.append(key)
     return found
@@ -353,9 +353,9 @@ def salt_advice(
     more = split_keys[_NAMED:]
     if len(more) > 1:
         parts[_NAMED:] = [f"the {len(more)} next into {more[-1][1]} to {more[0][1]}"]
-    what = "keys" if len(parts) > 1 else "key"
+    noun = "keys" if len(parts) > 1 else "key"
     yield (
-        f"To keep {aim}, split {what} {listed(parts)} salts: the fullest partition then has "
+        f"To keep {aim}, split {noun} {listed(parts)} salts: the fullest partition then has "
         f"{times_mean(best.ratio)} at most, in nine of ten cases; order is kept within a salt only."
     )
 
@@ -367,15 +367,15 @@ def ratio_without(result: TopicResult, keys: list[HotKeyResult], by: str) -> flo
     """
     if any(len(key.partitions) > 1 for key in keys):
         return expected_ratio(max(1.0, result.distinct_keys.value - len(keys)), len(result.partitions))
-    left = {
+    loads = {
         partition.partition: (partition.byte_share if by == "bytes" else partition.share).value
         for partition in result.partitions
     }
     for key in keys:
         for partition in key.partitions:
-            left[partition] = max(0.0, left[partition] - share_of(key, by))
-    total = sum(left.values())
-    return max(left.values()) * len(left) / total if total > 0 else 1.0
+            loads[partition] = max(0.0, loads[partition] - share_of(key, by))
+    total = sum(loads.values())
+    return max(loads.values()) * len(loads) / total if total > 0 else 1.0
 
 
 def futile_partitions(result: TopicResult, key: HotKeyResult, by: str, *, ratio: float) -> Iterator[str]:

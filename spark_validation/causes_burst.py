@@ -60,7 +60,7 @@ class Timeline:
 
     Attributes:
         curves: By partition.
-        partitions: How many the topic has.
+        partitions: The topic's partition count.
         edges: Where intervals of time begin and end (ms since 1970), ascending; they hold equally many
             records.
     """
@@ -89,9 +89,10 @@ def timeline(topic: SampledTopic) -> Timeline | None:
         return None
     if _out_of_order(topic, end - start):
         return None
-    most = (end - start) / topic.layout.replicates
-    starts = [max(_start(topic, curve), start - most) for curve in curves]
-    low, high = min(starts), max(min(_end(topic, curve), end + most) for curve in curves)
+    # An end is extrapolated by one replicate's time at most: a slow partition would otherwise stretch it.
+    farthest = (end - start) / topic.layout.replicates
+    starts = [max(_start(topic, curve), start - farthest) for curve in curves]
+    low, high = min(starts), max(min(_end(topic, curve), end + farthest) for curve in curves)
     # Where retention has removed the start of a partition, earlier times say nothing of it.
     trimmed = [topic.plan.spans[curve.partition].start > 0 for curve in curves]
     extended = tuple(
@@ -130,14 +131,14 @@ def _curve(topic: SampledTopic, partition: int) -> OffsetCurve | None:
 
 def _start(topic: SampledTopic, curve: OffsetCurve) -> float:
     """Return when the first offset was written (ms), at the pace from the first window to the second."""
-    before = curve.offsets[0] - topic.plan.spans[curve.partition].start
-    return float(curve.times[0] - before * _pace(curve.times[:3:2], curve.offsets[:3:2]))
+    unread = curve.offsets[0] - topic.plan.spans[curve.partition].start
+    return float(curve.times[0] - unread * _pace(curve.times[:3:2], curve.offsets[:3:2]))
 
 
 def _end(topic: SampledTopic, curve: OffsetCurve) -> float:
     """Return when the last offset was written (ms), at the pace between the last two windows."""
-    after = topic.plan.spans[curve.partition].end - curve.offsets[-1]
-    return float(curve.times[-1] + after * _pace(curve.times[-3::2], curve.offsets[-3::2]))
+    unread = topic.plan.spans[curve.partition].end - curve.offsets[-1]
+    return float(curve.times[-1] + unread * _pace(curve.times[-3::2], curve.offsets[-3::2]))
 
 
 def _to_the_ends(topic: SampledTopic, curve: OffsetCurve, low: float, high: float) -> OffsetCurve:
@@ -218,7 +219,7 @@ class Burst:
         start_ms: When it began; 0 where timestamps could not be used.
         end_ms: When it ended, alike.
         key: The key that makes it; None where no frequent key does.
-        where: In words, where timestamps could not be used.
+        place: In words, where timestamps could not be used.
         others: Other partitions that burst at some time.
     """
 
@@ -229,7 +230,7 @@ class Burst:
     start_ms: float = 0.0
     end_ms: float = 0.0
     key: HotKey | None = None
-    where: str = ""
+    place: str = ""
     others: int = 0
 
 
@@ -264,9 +265,9 @@ def _by_records(topic: SampledTopic, line: Timeline) -> Burst | None:
     partition = found.partition
     surplus = float((mass - expected)[partition, within].sum())
     for key in topic.counts.hot:
-        own = line.by_interval(key.records / read)[partition]
-        steady = float(own.sum()) * float(in_all[within].sum()) / float(in_all.sum())
-        if float(own[within].sum()) - steady >= MOST_OF_IT * surplus:
+        records = line.by_interval(key.records / read)[partition]
+        steady = float(records.sum()) * float(in_all[within].sum()) / float(in_all.sum())
+        if float(records[within].sum()) - steady >= MOST_OF_IT * surplus:
             return Burst(
                 partition,
                 "records",
@@ -328,14 +329,14 @@ def _odds(share: Floats) -> Floats:
 
 
 def _by_replicate(topic: SampledTopic) -> Burst | None:
-    """Keys by replicate: for logs whose timestamps are of no use."""
+    """Find the key with the steepest peak in one replicate: for logs whose timestamps are of no use."""
     totals = (topic.counts.records * topic.weights[:, None]).sum(axis=0)
     read = topic.counts.records.sum(axis=0)
     best: Burst | None = None
     for key in topic.counts.hot:
-        own = (key.records * topic.weights[:, None]).sum(axis=0)
-        usual = float(own.sum()) / max(float(totals.sum()), 1e-12)
-        share = own / np.maximum(totals, 1e-12)
+        records = (key.records * topic.weights[:, None]).sum(axis=0)
+        usual = float(records.sum()) / max(float(totals.sum()), 1e-12)
+        share = records / np.maximum(totals, 1e-12)
         peak = int(np.argmax(share))
         if usual * topic.partitions < LEAST_LIFT or share[peak] * topic.partitions < KEY_PEAK_RATIO:
             continue
@@ -344,10 +345,10 @@ def _by_replicate(topic: SampledTopic) -> Burst | None:
         steep = _odds(share[peak]) >= ODDS * _odds(np.array(usual))
         if surely and steep and (best is None or share[peak] > best.share):
             seen_in = int(np.count_nonzero(key.records.sum(axis=0)))
-            where = (
+            place = (
                 f"in part {peak + 1} of {len(share)} equal parts of the log (it is seen in {seen_in} of them)"
             )
-            best = Burst(None, "records", float(share[peak]), usual, key=key, where=where)
+            best = Burst(None, "records", float(share[peak]), usual, key=key, place=place)
     return best
 
 
@@ -359,13 +360,13 @@ def burst_cause(topic: SampledTopic, found: Burst) -> SkewCause:
     if found.partition is None and found.key is not None:
         return SkewCause(
             "bursty",
-            f"Key {found.key.digest[:12]} has {percent(found.share)} of the records {found.where}, "
+            f"Key {found.key.digest[:12]} has {percent(found.share)} of the records {found.place}, "
             f"and {percent(found.usual)} of all.",
             explains,
         )
     start, end = found.start_ms, found.end_ms
     ratio = found.share * topic.partitions
-    who = f"; key {found.key.digest[:12]} makes it" if found.key else ""
+    reason = f"; key {found.key.digest[:12]} makes it" if found.key else ""
     others = (
         f" {found.others} other partition{'s' if found.others > 1 else ''} had bursts too."
         if found.others
@@ -375,6 +376,6 @@ def burst_cause(topic: SampledTopic, found: Burst) -> SkewCause:
         "bursty",
         f"Partition {found.partition} got {percent(found.share)} of the {found.by} from "
         f"{utc(start, within=end - start)} to {utc(end, within=end - start)} ({ratio:.2f} times the mean), "
-        f"and {percent(found.usual)} of all{who}.{others}",
+        f"and {percent(found.usual)} of all{reason}.{others}",
         explains,
     )

@@ -88,7 +88,14 @@ def partitioner_mix(topic: SampledTopic) -> PartitionerMix | None:
 def _shares(
     fits: dict[str, float], beyond: dict[str, float], none: float, chance: float
 ) -> tuple[str, dict[str, float]]:
-    """The main partitioner, and all shares."""
+    """Return the main partitioner, and the share of each.
+
+    Args:
+        fits: The share of records that lie where each partitioner puts them.
+        beyond: For those that fit more than chance, by how much.
+        none: The share of records that lie where none puts them.
+        chance: 1 / partitions: what a partitioner fits of the records of another.
+    """
     # Of the records of no known partitioner, a chance part fits one of them.
     other = min(1.0, none / (1 - chance) ** len(PARTITIONERS))
     main = "murmur2" if "murmur2" in beyond else max(fits, key=lambda name: fits[name])
@@ -117,10 +124,10 @@ def _beyond_chance(topic: SampledTopic) -> dict[str, float]:
     found = {}
     for number, name in enumerate(PARTITIONERS):
         rates: Floats = topic.counts.fits[number].sum(axis=1)[filled] / records[filled]
-        above = float(np.median(rates)) - chance
+        excess = float(np.median(rates)) - chance
         keys = max(1.0, float(np.median(_effective_keys(topic)[filled])))
-        if above > BEYOND_CHANCE * np.sqrt(chance * (1 - chance) / keys / filled.sum()):
-            found[name] = above
+        if excess > BEYOND_CHANCE * np.sqrt(chance * (1 - chance) / keys / filled.sum()):
+            found[name] = excess
     return found
 
 
@@ -160,7 +167,7 @@ def mixed_cause(topic: SampledTopic, found: PartitionerMix) -> SkewCause | None:
             f"them than chance ({chance}), and {shared}, which have {percent(found.shared)} of the records "
             f"with a key: producers ignore the key, or choose partitions themselves.",
         )
-    who = [
+    shares = [
         f"{NAMES[name]} {percent(share)}" if name in NAMES else f"none of these {percent(share)}"
         for name, share in found.shares.items()
     ]
@@ -168,7 +175,7 @@ def mixed_cause(topic: SampledTopic, found: PartitionerMix) -> SkewCause | None:
         "mixed_partitioners",
         f"{percent(found.misplaced)} of the records with a key do not lie where "
         f"{NAMES[found.main]} puts them; corrected for chance ({chance}), the records were placed by: "
-        f"{listed(who)}; {shared}{_until(topic, found)}.",
+        f"{listed(shares)}; {shared}{_until(topic, found)}.",
     )
 
 
@@ -290,9 +297,10 @@ def _try(topic: SampledTopic, index: int, misplaced: Int64s, explains: float) ->
         misplaced.sum()
     )
     chance = 1 / topic.partitions
-    several = explains >= max(SEVERAL, FAR_BEYOND_CHANCE * chance)
-    stepped = steps is not None
-    if not ((nearly_all and (in_time or stepped)) or (several and in_time and first != NEVER)):
+    several_counts = explains >= max(SEVERAL, FAR_BEYOND_CHANCE * chance)
+    if not (
+        (nearly_all and (in_time or steps is not None)) or (several_counts and in_time and first != NEVER)
+    ):
         return None
     share = float(topic.weighted(misplaced).sum() / topic.weighted(topic.keyed).sum())
     return PartitionIncrease(
@@ -307,10 +315,10 @@ def _try(topic: SampledTopic, index: int, misplaced: Int64s, explains: float) ->
 
 def _slack(topic: SampledTopic) -> float:
     """Return how long records may still be placed by the earlier count after the increase (ms)."""
-    held = topic.counts.records > 0
-    if not held.any():
+    read = topic.counts.records > 0
+    if not read.any():
         return 0.0
-    span = float(topic.counts.last_ms[held].max() - topic.counts.first_ms[held].min())
+    span = float(topic.counts.last_ms[read].max() - topic.counts.first_ms[read].min())
     return min(METADATA_AGE_MS, LITTLE_TIME * span)
 
 
@@ -321,12 +329,13 @@ def _steps(topic: SampledTopic, earlier: int, misplaced: Int64s) -> tuple[Step, 
     ended = going_on = 0.0
     for partition in range(min(earlier, topic.partitions)):
         wrong, keyed = misplaced[partition], topic.keyed[partition]
-        having = np.flatnonzero(wrong)
-        if not len(having):
+        replicates = np.flatnonzero(wrong)
+        if not len(replicates):
             continue
-        last = int(having[-1])
-        before, after = float(keyed[: last + 1].sum()), float(keyed[last + 1 :].sum())
-        if float(wrong.sum()) / before * after < ENOUGH:
+        last = int(replicates[-1])
+        keyed_until, keyed_since = float(keyed[: last + 1].sum()), float(keyed[last + 1 :].sum())
+        # At the rate seen so far, the later windows would have fewer than ENOUGH: their absence says nothing.
+        if float(wrong.sum()) / keyed_until * keyed_since < ENOUGH:
             going_on += float(wrong.sum())
             continue
         ended += float(wrong.sum())
@@ -337,11 +346,11 @@ def _steps(topic: SampledTopic, earlier: int, misplaced: Int64s) -> tuple[Step, 
 
 def partition_increase_cause(topic: SampledTopic, found: PartitionIncrease) -> SkewCause:
     """Word the cause."""
-    now = topic.partitions
-    part = "all" if found.explains == 1 else percent(found.explains)
+    present = topic.partitions
+    explained = "all" if found.explains == 1 else percent(found.explains)
     evidence = (
         f"{percent(found.misplaced)} of the records with a key do not lie where murmur2 puts them on "
-        f"{now} partitions, and {part} of these lie where it puts them on {found.earlier}: "
+        f"{present} partitions, and {explained} of these lie where it puts them on {found.earlier}: "
         f"the partition count was increased{_when(found)}"
     )
     if found.steps:

@@ -1,4 +1,4 @@
-"""What a Spark session is started with, and keeping the secrets in it out of what others can read."""
+"""The settings of a Spark session, and keeping its secrets out of what others can read."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _CONSUMERS = 64
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """How Spark runs.
+    """Settings of how Spark runs.
 
     Attributes:
         jars: Kafka's connector and what it needs, for PySpark's own version.
@@ -158,7 +158,7 @@ def configuration(settings: SessionSettings, folder: Path) -> dict[str, str]:
 
 
 def class_path(settings: SessionSettings, more: str | None) -> str | None:
-    """What stands behind Spark's own jars on the class path of a local session; None if nothing does.
+    """Return what stands behind Spark's own jars on the class path of a local session; None if nothing does.
 
     Nothing is copied that way, and what is on the class path can be archived. Behind, because Java takes an
     archive for any class path that begins with the one it was made with: then a session that reads files, and
@@ -182,7 +182,7 @@ def is_local(master: str | None) -> bool:
 
 
 def session_settings(own: Mapping[str, str]) -> dict[str, str]:
-    """What a session is given that somebody else starts.
+    """Return the settings to add to a session that somebody else starts.
 
     Args:
         own: The settings that it has; ours are added where these say nothing.
@@ -234,7 +234,7 @@ def zipped(folder: Path) -> Path:
 
 
 def _add(archive: zipfile.ZipFile, folder: Traversable, name: str) -> None:
-    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+    for entry in sorted(folder.iterdir(), key=lambda item: item.name):
         if entry.is_dir():
             if entry.name != "__pycache__":
                 _add(archive, entry, f"{name}/{entry.name}")

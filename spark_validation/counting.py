@@ -78,7 +78,7 @@ class _Counting:
     def run(self) -> None:
         if not len(self.keys):
             return
-        hashes = [of(self.keys) for of in PARTITIONERS.values()]
+        hashes = [hash_keys(self.keys) for hash_keys in PARTITIONERS.values()]
         self._multiplicities()
         fits = self._fits(hashes)
         self._earlier(hashes[0], fits[0])

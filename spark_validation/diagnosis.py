@@ -147,17 +147,19 @@ def null_cause(topic: SampledTopic) -> SkewCause | None:
     ratio = max_over_mean(nulls)
     dispersion = topic.null_dispersion
     if dispersion is not None and dispersion >= CLUMPED:
-        how = f"in batches (their share varies {dispersion:.0f} times as much between windows as by chance)"
+        manner = (
+            f"in batches (their share varies {dispersion:.0f} times as much between windows as by chance)"
+        )
     elif ratio <= BALANCED_RATIO:
-        how = "evenly"
+        manner = "evenly"
     else:
-        how = "unevenly"
+        manner = "unevenly"
     explains = topic.explained(nulls, "records") if topic.skewed("records") else None
     subject = "No record has a key" if share == 1 else f"{percent(share)} of the records have no key"
     return SkewCause(
         "null_keys",
-        f"{subject}; they are spread {how}, {ratio:.2f} times their mean on the fullest partition, and have "
-        f"no order among each other.",
+        f"{subject}; they are spread {manner}, {ratio:.2f} times their mean on the fullest partition, and "
+        f"have no order among each other.",
         explains,
     )
 
@@ -244,14 +246,14 @@ def hot_cause(topic: SampledTopic, hot: HotKeys) -> SkewCause:
         for key, share in zip(hot.keys[:NAMED], hot.shares, strict=False)
     ]
     if len(hot.keys) == 1:
-        who = f"Key {hot.keys[0].digest[:12]} has {percent(hot.shares[0])} of the {hot.by}"
+        subject = f"Key {hot.keys[0].digest[:12]} has {percent(hot.shares[0])} of the {hot.by}"
     else:
         more = f" and {len(hot.keys) - NAMED} more" if len(hot.keys) > NAMED else ""
         names = ", ".join(named) + more if more else listed(named)
-        who = f"Keys {names} have {percent(sum(hot.shares))} of the {hot.by}"
+        subject = f"Keys {names} have {percent(sum(hot.shares))} of the {hot.by}"
     remaining = 1 + (ratio - 1) * (1 - hot.explains)
     evidence = (
-        f"{who}; the fullest partition, {topic.fullest(hot.by)}, has {times_mean(ratio)}, and would have "
+        f"{subject}; the fullest partition, {topic.fullest(hot.by)}, has {times_mean(ratio)}, and would have "
         f"{remaining:.2f} without {'it' if len(hot.keys) == 1 else 'them'}."
     )
     if hot.by == "bytes":

@@ -161,7 +161,7 @@ def translated(error: BaseException, *, topic: str, secrets: Iterable[str] = ())
     Args:
         error: From PySpark or Py4J; a `SkewError` is returned as it is.
         topic: What was being read.
-        secrets: Of `redaction.secrets`: never repeated.
+        secrets: Of `configuration.secrets`: never repeated.
     """
     if isinstance(error, SkewError):
         return error

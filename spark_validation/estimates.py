@@ -1,9 +1,8 @@
-"""What a sample says of partitions, keys, distinct keys and other partition counts, with intervals.
+"""Estimates of partitions, hot keys, distinct keys and other partition counts, with their intervals.
 
-How many distinct keys a topic has, from a sample of its records.
-
-No estimator is good for all topics: for some, any estimate from a part r of the records is wrong by a factor
-of the root of 1 / r (Charikar, Chaudhuri, Motwani and Narasayya 2000). So the interval is wide on purpose.
+No estimator of distinct keys is good for all topics: for some, any estimate from a part r of the records is
+wrong by a factor of the root of 1 / r (Charikar, Chaudhuri, Motwani and Narasayya 2000, "Towards Estimation
+Error Guarantees for Distinct Values"). So their interval is wide on purpose.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _HASH_DIGITS = 12
 
 
 def partitions(counts: KeyCounts, plan: SamplePlan, weighting: Weighting) -> tuple[PartitionResult, ...]:
-    """Every partition."""
+    """Estimate every partition."""
     records, size = weighting.by_partition(counts.records), weighting.by_partition(counts.bytes)
     shares, byte_shares = records / records.sum, size / size.sum
     found, read = counts.records.sum(axis=1), plan.offsets_read
@@ -58,23 +57,23 @@ def partitions(counts: KeyCounts, plan: SamplePlan, weighting: Weighting) -> tup
 
 
 def _records(total: ReplicatedTotals, offsets: int, found: int, read: int) -> Estimate:
-    """The records of a partition: some offsets have none, after compaction or where a transaction ended."""
+    """Estimate a partition's records: offsets that were compacted away, or end a transaction, have none."""
     if read == offsets or found == read:
         return Estimate.exact(float(offsets if found == read else found))
     density = ReplicatedTotals(total.total / offsets, total.without / offsets, total.fraction)
-    part = intervals.share_interval(density, total.replicates)
-    value = part.value * offsets
-    return Estimate(value, min(value, max(part.low * offsets, float(found))), part.high * offsets)
+    share = intervals.share_interval(density, total.replicates)
+    value = share.value * offsets
+    return Estimate(value, min(value, max(share.low * offsets, float(found))), share.high * offsets)
 
 
 def null_share(counts: KeyCounts, weighting: Weighting) -> Estimate:
-    """The share of records without a key."""
+    """Estimate the share of records without a key."""
     found = weighting.whole(counts.null_records) / weighting.whole(counts.records)
     return intervals.share_interval(found, weighting.windows if counts.records.any() else 0)
 
 
 def hot_keys(counts: KeyCounts, weighting: Weighting) -> tuple[HotKeyResult, ...]:
-    """The keys with the largest shares of records or of bytes, most records first."""
+    """Estimate the keys with the largest shares of records or of bytes, most records first."""
     records, size = weighting.whole(counts.records), weighting.whole(counts.bytes)
     by_replicate = (counts.records * weighting.weights[:, None]).sum(axis=0)
     found = [_hot_key(key, records, size, by_replicate, weighting) for key in counts.hot]
@@ -87,10 +86,10 @@ def _hot_key(
 ) -> HotKeyResult:
     share = intervals.share_interval(weighting.whole(key.records) / records, weighting.windows)
     byte_share = intervals.share_interval(weighting.whole(key.bytes) / size, weighting.windows)
-    here = (key.records * weighting.weights[:, None]).sum(axis=0)
-    peak = float(np.divide(here, by_replicate, out=np.zeros(len(here)), where=by_replicate > 0).max())
-    at = key.records.sum(axis=1)
-    places = np.argsort(-at, kind="stable")[: np.count_nonzero(at)]
+    own = (key.records * weighting.weights[:, None]).sum(axis=0)
+    peak = float(np.divide(own, by_replicate, out=np.zeros(len(own)), where=by_replicate > 0).max())
+    by_partition = key.records.sum(axis=1)
+    places = np.argsort(-by_partition, kind="stable")[: np.count_nonzero(by_partition)]
     return HotKeyResult(
         key_hash=key.digest[:_HASH_DIGITS],
         key_length=key.length,
@@ -104,7 +103,7 @@ def _hot_key(
 
 
 def what_if(count: int, placement: KeyPlacement, counts: KeyCounts, weighting: Weighting) -> WhatIf:
-    """The topic on another number of partitions.
+    """Estimate the topic on another number of partitions.
 
     Keys go where the partitioner that placed them puts them; records without a key are spread evenly, as
     producers do it.
@@ -129,6 +128,7 @@ def _divided_evenly(total: ReplicatedTotals, count: int) -> ReplicatedTotals:
 
 
 _Z = 1.96
+"""The 97.5 % quantile of the normal distribution: a 95 % interval reaches so many deviations to each side."""
 
 
 def distinct_keys(counts: KeyCounts, weighting: Weighting) -> Estimate:
@@ -155,16 +155,16 @@ def distinct_keys(counts: KeyCounts, weighting: Weighting) -> Estimate:
     by_records = _chao(once, twice, read, weighting.fraction)
     by_replicates = _chao(single, double, weighting.replicates, weighting.fraction)
     if weighting.fraction > 0.0:
-        most = min(unread, _at_most(single) * (1.0 / weighting.fraction - 1.0))
+        most = min(unread, _poisson_limit(single) * (1.0 / weighting.fraction - 1.0))
     else:
         most = max(by_records.high, by_replicates.high)
-    more = math.sqrt((seen + by_records.value) * (seen + by_replicates.value)) - seen
-    more = min(more, most)
-    return Estimate(seen + more, seen + min(by_records.low, by_replicates.low, more), seen + most)
+    unseen = math.sqrt((seen + by_records.value) * (seen + by_replicates.value)) - seen
+    unseen = min(unseen, most)
+    return Estimate(seen + unseen, seen + min(by_records.low, by_replicates.low, unseen), seen + most)
 
 
 def _chao(once: int, twice: int, units: int, fraction: float) -> Estimate:
-    """Keys that were not seen.
+    """Estimate the keys that were not seen.
 
     For sampling without replacement: Chao and Lin 2012, "Nonparametric lower bounds for species richness";
     the variance and the log-normal limits are those of Chao 1987.
@@ -186,6 +186,6 @@ def _chao(once: int, twice: int, units: int, fraction: float) -> Estimate:
     return Estimate(unseen, unseen / factor, unseen * factor)
 
 
-def _at_most(count: int) -> float:
-    """The upper limit of what a count is one outcome of (Poisson, root transformation of Anscombe 1948)."""
+def _poisson_limit(count: int) -> float:
+    """Return the upper 95 % limit of the mean of a Poisson count (root transformation of Anscombe 1948)."""
     return (math.sqrt(count + 0.375) + _Z / 2) ** 2

@@ -149,7 +149,7 @@ _MEANT = {"key_base64": "Base64"}
 
 @dataclass(frozen=True, slots=True)
 class FilePlan(SamplePlan):
-    """What files hold: a sample of a topic, of which nobody knows how many records it has.
+    """The records of files as a plan: a sample of a topic of which nobody knows how many records it has.
 
     No offset of the log was read, every record counts once, and no partition is known whole.
     """
@@ -172,11 +172,11 @@ class FilePlan(SamplePlan):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordFiles:
-    """Files that were looked at, and are sound so far.
+    """Files of records whose format and columns have been checked.
 
     Attributes:
         name: What messages call them.
-        rows: Their records, with the columns of `file_columns.normalised`.
+        rows: Their records, with the columns of `normalised`.
         topics: The topics that they hold records of, or are taken to.
         by_topic: Whether a column names the topic.
         ordered: Whether a column tells the offset.
@@ -224,7 +224,7 @@ def open_files(
     if None in found:
         raise ReadingFailed(f"{name} has records without a topic", hint="give the topic of each, or of none")
     found.sort()
-    missing = [one for one in topics if one not in found]
+    missing = [topic for topic in topics if topic not in found]
     if missing:
         raise ReadingFailed(
             f"{name} has no record of topic {missing[0]}", hint=f"it has those of {_listed(found)}"
@@ -338,7 +338,7 @@ def _counts(rows: DataFrame, name: str) -> dict[int, int]:
 def _partitions(
     path: str, counts: dict[int, int], given: int | None, declared: int | None
 ) -> tuple[int, list[str]]:
-    """How many partitions the topic has, and what is to be said of that."""
+    """Return how many partitions the topic has, and notes on that."""
     least = max(counts) + 1
     if given is not None:
         if given < least:
@@ -382,7 +382,7 @@ def _with_replicate(rows: DataFrame, files: RecordFiles, replicates: int, seed: 
 
 
 def _unreadable(name: str, error: Exception) -> ReadingFailed:
-    """Why files cannot be read; never in Spark's own words, which may repeat records."""
+    """Return the error of files that cannot be read; never in Spark's own words, which may repeat records."""
     condition = (error.getCondition() if isinstance(error, PySparkException) else None) or ""
     if condition.startswith("PATH_NOT_FOUND"):
         return ReadingFailed(f"{name}: no such file or folder", hint="give a file, or a folder of files")

@@ -76,7 +76,7 @@ class Keys:
 
 
 def murmur2(keys: Keys) -> UInt32s:
-    """Kafka's murmur2 of each key, as an unsigned number."""
+    """Return Kafka's murmur2 of each key, as an unsigned number (keys)."""
     hashes = _SEED ^ keys.lengths.astype(np.uint32)
     for offset, having in keys.steps(4):
         at = keys.starts[having] + offset
@@ -101,17 +101,17 @@ def murmur2(keys: Keys) -> UInt32s:
 
 
 def crc32(keys: Keys) -> UInt32s:
-    """The CRC32 (IEEE) of each key, as zlib computes it."""
+    """Return the CRC32 (IEEE) of each key, as zlib computes it (keys)."""
     hashes = np.full(len(keys), 0xFFFFFFFF, dtype=np.uint32)
     for offset, having in keys.steps(1):
-        now = hashes[having]
+        register = hashes[having]
         byte = keys.data[keys.starts[having] + offset]
-        hashes[having] = _CRC_TABLE[(now ^ byte) & np.uint32(0xFF)] ^ now >> np.uint32(8)
+        hashes[having] = _CRC_TABLE[(register ^ byte) & np.uint32(0xFF)] ^ register >> np.uint32(8)
     return ~hashes
 
 
 def fnv1a(keys: Keys) -> UInt32s:
-    """The 32-bit FNV-1a of each key."""
+    """Return the 32-bit FNV-1a of each key (keys)."""
     hashes = np.full(len(keys), 2166136261, dtype=np.uint32)
     for offset, having in keys.steps(1):
         byte = keys.data[keys.starts[having] + offset]
@@ -120,7 +120,7 @@ def fnv1a(keys: Keys) -> UInt32s:
 
 
 def _positive(hashes: UInt32s) -> Int64s:
-    """What Kafka calls `toPositive`: the sign bit is cut off."""
+    """Cut off the sign bit, as Kafka's `Utils.toPositive` does."""
     return (hashes & np.uint32(0x7FFFFFFF)).astype(np.int64)
 
 

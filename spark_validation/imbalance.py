@@ -1,13 +1,13 @@
-"""How unevenly partitions are filled, how sure that is, and how full the fullest is by chance alone.
+"""The imbalance of partitions with its intervals, and the imbalance that chance alone makes.
 
-Chance alone makes estimates of equal partitions differ, so that the largest estimate is larger than the
-largest partition. So the estimates are first drawn together by as much as chance has driven them apart.
+Sampling makes estimates of equal partitions differ, so that the largest estimate is larger than the largest
+partition. So the estimates are first shrunk towards their mean, by as much as sampling has driven them apart
+(`shrunken`).
 
-How full the fullest partition is by chance alone, when keys that are all alike fall on partitions.
-
-With `keys` keys on `partitions` partitions, each partition has a number of keys that is nearly Poisson with
-mean keys / partitions, and the fullest has at most x with the probability F(x) ** partitions. So the expected
-fullest is the sum over x of 1 - F(x) ** partitions (Raab and Steger, "Balls into Bins", 1998, give its size).
+Keys that are all alike fall on partitions as balls fall into bins. With `keys` keys on `partitions`
+partitions, each has a number of keys that is nearly Poisson with mean keys / partitions, and the fullest has
+at most x with the probability F(x) ** partitions. So the expected fullest is the sum over x of
+1 - F(x) ** partitions (Raab and Steger, "Balls into Bins", 1998, give its size).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def measure_imbalance(totals: ReplicatedTotals) -> Imbalance:
-    """The spread of partitions, by their totals; all 0 where there is nothing."""
+    """Measure the imbalance of partitions by their totals (partitions); all 0 where there is nothing."""
     if not totals.total.sum() > 0:
         nothing = Estimate.exact(0.0)
         return Imbalance(nothing, nothing, nothing, nothing, nothing)
@@ -54,10 +54,10 @@ def max_mean_ratio(totals: ReplicatedTotals) -> Estimate:
     if not relative.total.any():
         return Estimate.exact(0.0)
     level = shrunken(relative)
-    some = relative.total > 0
+    filled = relative.total > 0
     half = np.zeros_like(level)
-    half[some] = (
-        intervals.critical_value(relative.replicates) * relative.deviation[some] / relative.total[some]
+    half[filled] = (
+        intervals.critical_value(relative.replicates) * relative.deviation[filled] / relative.total[filled]
     )
     # More than all that there is lies on no partition, and the fullest one is never below the mean.
     most = float(len(level))
@@ -76,21 +76,21 @@ def shrunken(relative: ReplicatedTotals) -> Floats:
     level = relative.total
     if len(level) < 2:
         return level
-    seen = float(level.var(ddof=1))
-    chance = float(np.mean(relative.noise**2))
-    if chance == 0.0 or seen == 0.0:
+    variance = float(level.var(ddof=1))
+    sampling = float(np.mean(relative.noise**2))
+    if sampling == 0.0 or variance == 0.0:
         return level
-    return np.asarray(1.0 + (level - 1.0) * math.sqrt(max(0.0, seen - chance) / seen))
+    return np.asarray(1.0 + (level - 1.0) * math.sqrt(max(0.0, variance - sampling) / variance))
 
 
 def coefficient_of_variation(totals: Floats) -> Any:
-    """The coefficient of variation: standard deviation over mean, of the first axis."""
+    """The coefficient of variation over the first axis: standard deviation over mean."""
     mean = totals.mean(axis=0)
     return totals.std(axis=0) / np.where(mean > 0, mean, 1.0)
 
 
 def gini(totals: Floats) -> Any:
-    """The Gini coefficient of the first axis: half the mean difference of two, over the mean."""
+    """The Gini coefficient over the first axis: half the mean difference of two partitions, over the mean."""
     count = len(totals)
     ranks = np.arange(1, count + 1).reshape(-1, *[1] * (totals.ndim - 1))
     sums = totals.sum(axis=0)
@@ -99,7 +99,7 @@ def gini(totals: Floats) -> Any:
 
 
 def redundancy(totals: Floats) -> Any:
-    """1 minus Shannon's entropy of the shares on the first axis, over its maximum; 0 for one partition."""
+    """Redundancy over the first axis: 1 minus Shannon's entropy over its maximum; 0 for one partition."""
     if len(totals) == 1:
         return np.zeros(totals.shape[1:])
     sums = totals.sum(axis=0)
@@ -113,7 +113,9 @@ def _mirrored(found: Estimate) -> Estimate:
 
 
 def _statistic(
-    of: Callable[[Floats], Any], interval: Callable[[ReplicatedTotals], Estimate], totals: ReplicatedTotals
+    statistic: Callable[[Floats], Any],
+    interval: Callable[[ReplicatedTotals], Estimate],
+    totals: ReplicatedTotals,
 ) -> Estimate:
     """A statistic of all partitions.
 
@@ -121,9 +123,9 @@ def _statistic(
     is left without chance.
     """
     relative = totals.over_mean
-    without = of(relative.without)
-    seen = interval(ReplicatedTotals(of(relative.total), without, totals.fraction))
-    level = interval(ReplicatedTotals(of(shrunken(relative)), without, totals.fraction))
+    without = statistic(relative.without)
+    seen = interval(ReplicatedTotals(statistic(relative.total), without, totals.fraction))
+    level = interval(ReplicatedTotals(statistic(shrunken(relative)), without, totals.fraction))
     return Estimate(level.value, min(level.low, seen.low), max(level.value, seen.high))
 
 
@@ -156,7 +158,7 @@ def likely_ratio(keys: int, partitions: int) -> float:
 
 
 def most_partitions(keys: float, ratio: float, limit: int) -> int:
-    """On how many partitions, at most `limit`, so many equal keys are expected to stay within a ratio."""
+    """Return on how many partitions, at most `limit`, equal keys are expected to stay within a ratio."""
     low, high = 1, max(1, limit)
     while low < high:
         middle = (low + high + 1) // 2
@@ -165,7 +167,7 @@ def most_partitions(keys: float, ratio: float, limit: int) -> int:
 
 
 def keys_needed(partitions: int, ratio: float) -> int:
-    """How many equal keys it takes for the expected ratio not to exceed one above 1."""
+    """Return how many equal keys it takes for the expected ratio not to exceed a given one above 1."""
     low, high = 1, 2
     while expected_ratio(high, partitions) > ratio:
         low, high = high, 2 * high
@@ -176,7 +178,7 @@ def keys_needed(partitions: int, ratio: float) -> int:
 
 
 def _no_fuller(mean: float, partitions: int) -> Floats:
-    """For x = 0, 1, …, how probable it is that no partition has more than x."""
+    """Return for x = 0, 1, … the probability that no partition has more than x keys."""
     most = int(mean + 12 * math.sqrt(mean) + 40)
     counts = np.arange(most + 1)
     steps = np.concatenate(([0.0], np.cumsum(np.log(np.maximum(counts[1:], 1)))))

@@ -30,21 +30,21 @@ _FARTHEST = 50.0
 
 
 def degrees_of_freedom(replicates: int) -> int:
-    """The degrees of freedom of a variance from successive differences of so many replicates, rounded down.
+    """Return the degrees of freedom of a variance from successive differences of replicates, rounded down.
 
-    These overlap, so that they tell less than as many independent ones: 2 (G - 1)² / (3 G - 4) for normal
+    These overlap, so that they carry less than as many independent ones: 2 (G - 1)² / (3 G - 4) for normal
     variables (von Neumann, Kent, Bellinson and Hart 1941, "The mean square successive difference").
     """
     return max(1, 2 * (replicates - 1) ** 2 // (3 * replicates - 4))
 
 
 def share_interval(found: ReplicatedTotals, windows: int = 0) -> Estimate:
-    """An estimate between 0 and 1: the interval is symmetric on the scale of ln(x / (1 - x)).
+    """Return a share with its interval, which is symmetric on the scale of ln(x / (1 - x)).
 
     Args:
         found: The share.
-        windows: How many windows tell what the share of something is that none of them has; none if that is
-            not to be asked.
+        windows: The number of windows that were read: they bound a share of 0 or 1 (`largest_unseen`); 0 for
+            no such bound.
     """
     value = min(1.0, max(0.0, float(found.total)))
     doubt = largest_unseen(windows) if windows and found.fraction < 1.0 else 0.0
@@ -61,7 +61,7 @@ def share_interval(found: ReplicatedTotals, windows: int = 0) -> Estimate:
 
 
 def positive_interval(found: ReplicatedTotals) -> Estimate:
-    """An estimate from 0 up: the interval is symmetric on the scale of logarithms."""
+    """Return a positive value with its interval, which is symmetric on the scale of logarithms."""
     value, deviation = float(found.total), float(found.deviation)
     if value <= 0.0 or deviation == 0.0:
         return Estimate.exact(value)
@@ -70,12 +70,12 @@ def positive_interval(found: ReplicatedTotals) -> Estimate:
 
 
 def critical_value(replicates: int) -> float:
-    """How many standard errors the interval reaches to either side."""
-    return student_t(degrees_of_freedom(replicates))
+    """Return how many standard errors a 95 % interval reaches to either side (a quantile of Student's t)."""
+    return student_t(degrees_of_freedom(replicates), TAIL)
 
 
 def largest_unseen(windows: int) -> float:
-    """The largest share that what none of so many windows has may well have.
+    """Return the largest share that something may well have which is in none of so many windows.
 
     Where it occurs it may fill a window, so windows count here and not records. A part s of the log is missed
     by all with a probability of (1 - s)^windows, which is set to TAIL ("rule of three", Hanley and
@@ -89,8 +89,8 @@ def _logistic(x: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def student_t(freedom: int, tail: float = TAIL) -> float:
-    """The value that Student's t exceeds with a probability of `tail`.
+def student_t(freedom: int, tail: float) -> float:
+    """Return the value that Student's t exceeds with a probability of `tail`.
 
     For whole degrees of freedom the distribution function is a finite sum (Abramowitz and Stegun, 26.7.3 and
     26.7.4) of an angle, which is found by bisection.
@@ -118,18 +118,21 @@ def _within(angle: float, freedom: int) -> float:
 
 
 _ROUNDING = 1e-9
-"""What a value varies by, relatively, because it is computed in floating point."""
+"""A relative standard error up to this is the rounding of floating point: it counts as 0."""
 _MEDIAN_OF_SQUARE = 0.4549
-"""The median of the square of a standard normal variable."""
+"""The median of the square of a standard normal variable (chi-squared, one degree of freedom)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReplicatedTotals:
-    """Estimated totals, and the same without each of the replicates (the delete-one jackknife).
+    """Estimated totals, and the same without each of the replicates.
+
+    These are the values of the delete-one-group jackknife (Quenouille 1956; Tukey 1958; Wolter 2007, chapter
+    4): whatever is computed of `total`, and of each of `without` as well, has a standard error.
 
     Attributes:
-        total: Of any shape.
-        without: That shape and a last axis more: without the first replicate, the second, and so on.
+        total: Records or bytes of the topic, or what was computed of them (any shape).
+        without: The same without the first replicate, the second, and so on (that shape by replicates).
         fraction: The part of the offsets that was read in partitions that were not read whole; 1 where there
             are none, and nothing is estimated.
     """
@@ -140,15 +143,16 @@ class ReplicatedTotals:
 
     @classmethod
     def of(cls, replicates: Floats, known: Floats, fraction: float) -> ReplicatedTotals:
-        """From weighted totals.
+        """Estimate from weighted totals.
 
         Args:
-            replicates: What each replicate adds. Slices are the last axis; two at least.
-            known: What comes from partitions that were read whole; of one axis less.
+            replicates: What each replicate adds (any shape by replicates; two at least).
+            known: What comes from partitions that were read whole (that shape without the last axis).
             fraction: As the attribute.
         """
         count = replicates.shape[-1]
         total = replicates.sum(axis=-1)
+        # Without replicate g, the others stand for the topic: they weigh G / (G - 1) as much.
         without = known[..., None] + (total[..., None] - replicates) * (count / (count - 1))
         return cls(known + total, without, fraction)
 
@@ -166,7 +170,7 @@ class ReplicatedTotals:
 
     @property
     def sum(self) -> ReplicatedTotals:
-        """Of all partitions: over the first axis."""
+        """The total of all partitions: the sum over the first axis."""
         return ReplicatedTotals(self.total.sum(axis=0), self.without.sum(axis=0), self.fraction)
 
     @property
@@ -182,7 +186,7 @@ class ReplicatedTotals:
 
     @property
     def replicates(self) -> int:
-        """How many replicates there are."""
+        """The number of replicates."""
         return int(self.without.shape[-1])
 
     @property
@@ -200,7 +204,7 @@ class ReplicatedTotals:
 
     @property
     def noise(self) -> Any:
-        """The standard error that most of the log has: of the median difference.
+        """The standard error without outliers: from the median squared difference.
 
         One sudden change, or one burst, does not count; what is left is how far chance moves an estimate.
         """
@@ -223,11 +227,11 @@ def _quotient(above: Floats, below: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weighting:
-    """How counts of a sample become totals of its topic.
+    """The expansion of a sample's counts to totals of its topic (Horvitz and Thompson 1952).
 
     Attributes:
-        weights: For each partition, for how many offsets one that was read stands.
-        census: For each partition whether it was read whole.
+        weights: How many offsets one that was read stands for (partitions).
+        read_whole: For each partition whether it was read whole.
         replicates: How many replicates there are.
         windows: How many windows were read in partitions that were not read whole.
         fraction: The part of the offsets of these partitions that was read; 1 where there are none.
@@ -241,7 +245,7 @@ class Weighting:
 
     @classmethod
     def of(cls, plan: SamplePlan) -> Weighting:
-        """Of what a plan reads."""
+        """Return the weighting of what a plan reads."""
         read_whole = np.array(plan.read_whole, dtype=bool)
         population = sum(span.records for span in plan.spans if not read_whole[span.partition])
         read = sum(int(n) for n, whole in zip(plan.offsets_read, read_whole, strict=True) if not whole)
@@ -250,13 +254,13 @@ class Weighting:
         return cls(np.array(plan.weights), read_whole, plan.replicates, windows, fraction)
 
     def by_partition(self, counts: npt.NDArray[Any]) -> ReplicatedTotals:
-        """Totals of each partition, of counts by partition and replicate."""
+        """Estimate totals (partitions) from counts (partitions by replicates)."""
         weighted = counts * self.weights[:, None]
         known = np.where(self.read_whole, weighted.sum(axis=1), 0.0)
         return ReplicatedTotals.of(np.where(self.read_whole[:, None], 0.0, weighted), known, self.fraction)
 
     def whole(self, counts: npt.NDArray[Any]) -> ReplicatedTotals:
-        """The total of the topic, of counts by partition and replicate."""
+        """Estimate the total of the topic from counts (partitions by replicates)."""
         return self.by_partition(counts).sum
 
     def placed(self, totals: Floats) -> ReplicatedTotals:

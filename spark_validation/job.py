@@ -114,11 +114,11 @@ class _Watch:
 _NAMED = 5
 
 
-def removed(plan: SamplePlan, now: Sequence[Span]) -> tuple[str, ...]:
-    """What of a plan's windows is gone by now, in one sentence; nothing if all is there.
+def retention_notes(plan: SamplePlan, now: Sequence[Span]) -> tuple[str, ...]:
+    """Say in one sentence what retention has removed of a plan's windows; empty if nothing.
 
     Args:
-        plan: What was to be read.
+        plan: The windows that were to be read.
         now: The spans, read again after the job. Partitions that are not there are taken for gone.
     """
     starts = {span.partition: span.start for span in now}
@@ -146,7 +146,7 @@ RECORDS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """What is read of a topic, and what is said of it.
+    """Settings of a job: what is read of a topic, and what is reported of it.
 
     Attributes:
         records: How many records are wanted.
@@ -204,9 +204,9 @@ def run_topic(
             " would be there to read",
             hint="use --master, or a listener and account that need no secret",
         )
-    placed = _placed(kafka)
+    properties = _with_absolute_paths(kafka)
 
-    def once(wanted: int) -> tuple[TopicResult, SamplePlan]:
+    def measured(wanted: int) -> tuple[TopicResult, SamplePlan]:
         plan = plan_windows(spans, records=wanted, seed=settings.seed)
         what_if_counts = tuple(candidate_counts(len(spans), settings.what_if))
         layout = CountsLayout(
@@ -217,7 +217,7 @@ def run_topic(
             what_if_counts,
             keep_keys=settings.show_keys,
         )
-        counted = _counted(spark, name, plan, layout, placed, on_progress)
+        counted = _counted(spark, name, plan, layout, properties, on_progress)
         result = analysis.analyse(
             name,
             counted,
@@ -228,21 +228,21 @@ def run_topic(
             groups=groups,
             since_ms=settings.since_ms,
             precision=settings.precision,
-            notes=removed(plan, spans_now()) if spans_now else (),
+            notes=retention_notes(plan, spans_now()) if spans_now else (),
         )
         return result, plan
 
     if settings.full:
-        return once(sum(span.records for span in spans))[0]
-    result, plan = once(settings.records)
+        return measured(sum(span.records for span in spans))[0]
+    result, plan = measured(settings.records)
     if settings.precision is None:
         return result
     more = analysis.needed(result, settings.precision, plan)
-    return result if more is None else once(more)[0]
+    return result if more is None else measured(more)[0]
 
 
-def _placed(kafka: Mapping[str, str]) -> dict[str, str]:
-    """Properties whose files are named from the root: Spark does not run in this directory."""
+def _with_absolute_paths(kafka: Mapping[str, str]) -> dict[str, str]:
+    """Make the paths in properties absolute: Spark does not run in this directory."""
     return {
         name: str(Path(value).absolute()) if name.endswith(".location") else value
         for name, value in kafka.items()

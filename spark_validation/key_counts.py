@@ -1,4 +1,7 @@
-"""What is counted of the keys of a topic."""
+"""The counts of a topic's keys: mergeable, and small however many keys there are.
+
+Each reducer holds all records of its keys, and counts them into one `KeyCounts`; the driver adds these up.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _LARGE = 1024
 
 
 def candidate_counts(partitions: int, asked: Sequence[int]) -> tuple[int, ...]:
-    """What is asked for, the present count, and larger counts among which advice may choose.
+    """Choose partition counts to place keys on: those asked for, the present one, and larger ones for advice.
 
     These are multiples (a key then moves only to new partitions), and counts with many divisors (consumer
     groups of many sizes then get equal parts), up to four times the present count.
@@ -63,13 +66,13 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class CountsLayout:
-    """How key counts is laid out: what all reducers of one topic share.
+    """The layout of key counts: what all reducers of one topic share.
 
     Attributes:
         partitions: The topic's partition count.
-        replicates: How many replicates the sample has.
-        weights: For each partition, for how many records a read one stands.
-        census: For each partition whether it is read whole.
+        replicates: The number of replicates of the sample.
+        weights: How many records one that was read stands for (partitions).
+        read_whole: For each partition whether it is read whole.
         candidates: Partition counts to place the keys on.
         keep_keys: Whether the bytes of hot keys may leave the reducer.
     """
@@ -138,8 +141,10 @@ class KeyCounts:
         distinct: Distinct keys.
         shared_keys: Keys that lie on more than one partition.
         shared_records: Records of these keys.
-        multiplicity: Distinct keys with 1, 2, … records (MULTIPLICITIES; the last counts all that have more).
-        incidence: Distinct keys that are in 1, 2, … replicates (replicates).
+        multiplicity: Distinct keys with 1, 2, … records (MULTIPLICITIES; the last counts all that have more):
+            the frequency counts f_k of Chao 1984.
+        incidence: Distinct keys that are in 1, 2, … replicates (replicates): the incidence
+            frequency counts, to which Chao 1987 applies.
         fits: For each partitioner of hashing.PARTITIONERS, records with a key that lie where it puts them
             (partitioners by partitions by replicates).
         fits_none: Records with a key that lie where none of them puts them.
@@ -180,8 +185,8 @@ class KeyCounts:
         shape = layout.partitions, layout.replicates
         older = max(0, layout.partitions - 1) if layout.partitions <= MOST_EARLIER else 0
 
-        def zeros(*of: int) -> Int64s:
-            return np.zeros(of, dtype=np.int64)
+        def zeros(*shape: int) -> Int64s:
+            return np.zeros(shape, dtype=np.int64)
 
         return cls(
             records=zeros(*shape),
@@ -217,19 +222,19 @@ class KeyCounts:
     def merge(self, other: KeyCounts, layout: CountsLayout) -> None:
         """Take in the counts of another reducer, whose keys are other keys."""
         for field in fields(self):
-            mine, theirs = getattr(self, field.name), getattr(other, field.name)
+            value, added = getattr(self, field.name), getattr(other, field.name)
             if field.name in _LEAST:
-                np.minimum(mine, theirs, out=mine)
+                np.minimum(value, added, out=value)
             elif field.name in _GREATEST:
-                np.maximum(mine, theirs, out=mine)
+                np.maximum(value, added, out=value)
             elif field.name not in {"placements", "hot"}:
-                setattr(self, field.name, mine + theirs)
+                setattr(self, field.name, value + added)
         for count, placement in self.placements.items():
-            theirs = other.placements[count]
-            placement.records += theirs.records
-            placement.bytes += theirs.bytes
-            placement.records_moved += theirs.records_moved
-            placement.keys_moved += theirs.keys_moved
+            added = other.placements[count]
+            placement.records += added.records
+            placement.bytes += added.bytes
+            placement.records_moved += added.records_moved
+            placement.keys_moved += added.keys_moved
         self.hot = hottest([*self.hot, *other.hot], np.array(layout.weights))
 
 

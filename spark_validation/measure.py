@@ -1,4 +1,4 @@
-"""The job: records from Kafka or from files, and counting what a plan reads."""
+"""The Spark job: reading what a plan says from Kafka, and counting its keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
-from spark_validation import counting as grouping
+from spark_validation import counting
 from spark_validation.counting import count_rows
 from spark_validation.errors import group_id
 from spark_validation.key_counts import CountsLayout, KeyCounts, pack, unpack
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 RECORDS_PER_REDUCER = 750_000
 """About 250 MB of a Python worker where every record has a key of its own."""
 MOST_COLLECTED = 16
-"""How many tallies come to the driver: more are merged before, so that its memory does not grow with them."""
+"""The most `KeyCounts` that come to the driver: more are merged before, so that its memory does not grow."""
 GROUPED = ("key", "partition", "size", "first", "last")
-"""The columns of grouped records, before those of each replicate's records."""
+"""The columns of grouped records, before those of each replicate's records: size is the sum in bytes, first
+and last are the earliest and the latest timestamp, in milliseconds since 1970."""
 
 
 def reducers(records: int, slots: int) -> int:
-    """How many reducers: enough for the memory of each to stay small, and for all task slots to work."""
+    """Return how many reducers count: enough to keep each one's memory small and all task slots busy."""
     return max(slots, -(-records // RECORDS_PER_REDUCER))
 
 
@@ -44,17 +45,17 @@ def count_keys(records: DataFrame, layout: CountsLayout, *, reducers: int, group
     """Count records, all of a key in one place.
 
     Args:
-        records: With the columns of `source.COLUMNS`.
+        records: With the columns COLUMNS.
         layout: The topic's.
         reducers: Into how many parts the keys are divided.
         group: Whether Spark groups records by key and partition before it moves them. This pays off for long
             ranges, where it divides what is moved by the records of a key, and a frequent key does not keep
             one reducer busy; not for windows, which have few records of a key each.
     """
-    of = grouping.of_groups if group else grouping.of_records
+    rows_of = counting.of_groups if group else counting.of_records
 
     def counted(batches: Iterable[Any]) -> Iterator[Any]:
-        yield _packed(count_rows(of(batches, layout.partitions, layout.replicates), layout))
+        yield _packed(count_rows(rows_of(batches, layout.partitions, layout.replicates), layout))
 
     def merged(batches: Iterable[Any]) -> Iterator[Any]:
         parts = (part.as_py() for batch in batches for part in batch.column("counts"))
@@ -94,6 +95,8 @@ def _grouped(records: DataFrame, replicates: int) -> DataFrame:
 
 
 COLUMNS = ("partition", "replicate", "key", "size", "at")
+"""The columns of records: partition and replicate (int), key (binary; null for none), size (long: bytes of
+key and value) and at (long: milliseconds since 1970)."""
 
 _FULL = {
     "kafka.max.poll.records": "500000",
@@ -114,7 +117,7 @@ def records(spark: SparkSession, topic: str, plan: SamplePlan, kafka: Mapping[st
     Args:
         spark: With Kafka's connector on its class path.
         topic: The topic.
-        plan: What is read of it.
+        plan: The windows that are read of it.
         kafka: Properties of Kafka's Java client, without Spark's prefix; secrets among them.
     """
     options = {f"kafka.{name}": value for name, value in kafka.items()}
@@ -136,7 +139,7 @@ def records(spark: SparkSession, topic: str, plan: SamplePlan, kafka: Mapping[st
         _shaped(_scan(spark, topic, windows, options), F.lit(number).cast("int"))
         for number, windows in sorted(by_replicate.items())
     ]
-    return reduce(lambda one, other: one.unionAll(other), scans)
+    return reduce(lambda union, scan: union.unionAll(scan), scans)
 
 
 def _whole(spark: SparkSession, topic: str, plan: SamplePlan, options: Mapping[str, str]) -> DataFrame:

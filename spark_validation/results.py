@@ -1,4 +1,4 @@
-"""What an analysis says of a topic: estimates with their intervals, what follows from them.
+"""The report of an analysis: estimates of topics with their intervals, and what follows from them.
 
 A report is written as JSON and read back; the format is schemas/skew.schema.json.
 """
@@ -83,7 +83,7 @@ class PartitionResult:
 
 @dataclass(frozen=True, slots=True)
 class Imbalance:
-    """How unevenly partitions are filled.
+    """The imbalance of partitions.
 
     Attributes:
         max_mean_ratio: The fullest partition over the mean of all.
@@ -146,7 +146,7 @@ class WhatIf:
 
 @dataclass(frozen=True, slots=True)
 class MemberShare:
-    """What one member of a group would get.
+    """The share of one member of a group.
 
     Attributes:
         partitions: Its partitions of the topic.
@@ -159,7 +159,7 @@ class MemberShare:
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """What the members of a declared group would each get under its assignor.
+    """The shares of a declared group's members under its assignor.
 
     Attributes:
         name: The group.
@@ -176,7 +176,7 @@ class GroupResult:
 
 @dataclass(frozen=True, slots=True)
 class SkewCause:
-    """One thing that explains how the keys lie.
+    """A cause of how the keys lie on the partitions.
 
     Attributes:
         name: hot_keys, few_keys, null_keys, mixed_partitioners, repartitioned or bursty; alone also balanced
@@ -192,7 +192,7 @@ class SkewCause:
 
 @dataclass(frozen=True, slots=True)
 class SampleResult:
-    """What was read.
+    """The sample that was read.
 
     Attributes:
         mode: `sample`, `full`, or `file`.
@@ -200,12 +200,12 @@ class SampleResult:
         offsets: Offsets that were asked for.
         population: Offsets that the analysis is about.
         windows: Windows that were read.
-        slices: Replicates.
+        slices: The number of replicates: small samples of the whole topic, which show how sure estimates are.
         since_ms: Only records from then on, in milliseconds since 1970; None for all.
         seed: Of the windows' places.
         precision: The wanted half width of the interval of a share; None if none was asked for.
         achieved: The half width that the widest interval of a partition's or key's share has.
-        notes: What was met on the way: compaction, transactions, retention that moved, empty partitions.
+        notes: What was met while reading: compaction, transactions, retention that moved, empty partitions.
     """
 
     mode: str
@@ -223,7 +223,7 @@ class SampleResult:
 
 @dataclass(frozen=True, slots=True)
 class SkewFinding:
-    """What a rule of the catalogue (KF5xx) says of a topic; severity is `error`, `warning` or `info`."""
+    """A finding of a rule of the catalogue (KF5xx); severity is `error`, `warning` or `info`."""
 
     code: str
     severity: str
@@ -339,7 +339,7 @@ def _built(kind: Any, value: Any) -> Any:
     if value is None:
         return None
     if origin is types.UnionType:
-        return _built(next(one for one in typing.get_args(kind) if one is not types.NoneType), value)
+        return _built(next(part for part in typing.get_args(kind) if part is not types.NoneType), value)
     if origin is tuple:
         return tuple(_built(typing.get_args(kind)[0], item) for item in value)
     if is_dataclass(kind):

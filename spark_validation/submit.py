@@ -49,15 +49,17 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """What the entry understands."""
-    made = _Parser(prog="spark_validation", description="How the keys of topics fall on their partitions.")
-    add = made.add_argument
+    """Return the parser of the command line."""
+    arguments = _Parser(
+        prog="spark_validation", description="How the keys of topics fall on their partitions."
+    )
+    add = arguments.add_argument
     add("--bootstrap-server", metavar="HOST:PORT", help="brokers; also from the command config")
     add("--command-config", metavar="FILE", help="properties of Kafka's Java clients; secrets stay in it")
     add("--topic", action="append", required=True, dest="topics", help="may be given several times")
     add("--output", required=True, metavar="PATH", help="where the report goes: any path that Hadoop knows")
     add("--cluster-name", help="the cluster's name in the report")
-    size = made.add_mutually_exclusive_group()
+    size = arguments.add_mutually_exclusive_group()
     size.add_argument("--records", type=_count, default=RECORDS, help="of the sample (default: %(default)s)")
     size.add_argument("--full", action="store_true", help="read every record")
     add("--precision", type=_share, help="the wanted half width of a share's interval, such as 0.01")
@@ -65,11 +67,11 @@ def parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=0, help="of the windows' places (default: %(default)s)")
     add("--what-if", type=_counts, default=(), metavar="N,N", help="partition counts to place the keys on")
     add("--show-keys", action="store_true", help="report the keys themselves, not only their hashes")
-    return made
+    return arguments
 
 
 def job_settings(given: argparse.Namespace) -> JobSettings:
-    """The settings that the arguments say."""
+    """Return the settings that the arguments give."""
     return JobSettings(
         records=given.records,
         seed=given.seed,
@@ -225,8 +227,10 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> None:
         results = []
         for topic, found in spans.items():
             with _one_line(topic, hide):
-                now = partial(client.spans, topic)
-                result = run_topic(spark, topic, found, kafka, settings, limits=SkewLimits(), spans_now=now)
+                spans_now = partial(client.spans, topic)
+                result = run_topic(
+                    spark, topic, found, kafka, settings, limits=SkewLimits(), spans_now=spans_now
+                )
                 results.append(result)
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     report = SkewReport(__version__, cluster_id, given.cluster_name, created, tuple(results))

@@ -64,11 +64,11 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class SamplePlan:
-    """What is read of one topic.
+    """The offsets that are read of one topic.
 
     Attributes:
         spans: One for each partition, by number, without a gap.
-        replicates: How many replicates there are.
+        replicates: The number of replicates.
         windows: By partition and replicate. The windows of a partition are of equal length (to one record).
         seed: Of the random places.
     """
@@ -90,7 +90,7 @@ class SamplePlan:
 
     @property
     def read_whole(self) -> tuple[bool, ...]:
-        """For each partition whether all of it is read: nothing is estimated there."""
+        """For each partition, whether all of it is read: nothing is estimated there."""
         read = self.offsets_read
         return tuple(read[span.partition] == span.records for span in self.spans)
 
@@ -104,33 +104,32 @@ class SamplePlan:
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """For each partition, for how many records one that is read stands; 0 where there is none."""
+        """For each partition, how many records one that is read stands for; 0 where there is none."""
         return tuple(
             span.records / read if read else 0.0
             for span, read in zip(self.spans, self.offsets_read, strict=True)
         )
 
 
-def plan_windows(spans: Sequence[Span], *, records: int, seed: int, windows: int = WINDOWS) -> SamplePlan:
+def plan_windows(spans: Sequence[Span], *, records: int, seed: int) -> SamplePlan:
     """Choose windows: from each partition in proportion to its length, all of a partition that is short.
 
     Args:
         spans: One for each partition, by number, without a gap.
         records: How many records are wanted; a topic that has no more is read whole.
         seed: The same seed and spans give the same windows.
-        windows: How many windows are wanted over all partitions.
     """
     total = sum(span.records for span in spans)
     filled = sum(1 for span in spans if span.records)
-    replicates = max(FEWEST_PER_PARTITION, min(MOST_PER_PARTITION, windows // max(1, filled)))
+    replicates = max(FEWEST_PER_PARTITION, min(MOST_PER_PARTITION, WINDOWS // max(1, filled)))
     share = min(1.0, records / total) if total else 1.0
     chosen: list[Window] = []
     random = np.random.default_rng(seed)
     for span in spans:
         wanted = max(round(span.records * share), min(span.records, SMALLEST * replicates))
         # Too little would be skipped between windows for reading it not to be cheaper.
-        whole = wanted * 10 >= span.records * 9
-        chosen += _windows(span, replicates, span.records if whole else wanted, random)
+        read_whole = wanted * 10 >= span.records * 9
+        chosen += _windows(span, replicates, span.records if read_whole else wanted, random)
     return SamplePlan(tuple(spans), replicates, tuple(chosen), seed)
 
 

@@ -40,12 +40,12 @@ _MADEAGAIN = Moved(
 
 
 @dataclass(slots=True)
-class Pending:
-    """What is known of one change.
+class ChangeExecution:
+    """The execution of one change, and what is known of it so far.
 
     Attributes:
         planned: The change.
-        due: What is left of it to do, found out by `check`; None if nothing is.
+        left: What is left of it to do, found out by `check`; None if nothing is.
         operations: All that it takes, found out by `check`.
         done: Those that were carried out.
         unsure: Those that were sent, and may have been carried out or not.
@@ -57,7 +57,7 @@ class Pending:
     """
 
     planned: PlannedChange
-    due: PlannedChange | None = None
+    left: PlannedChange | None = None
     operations: tuple[Operation, ...] = ()
     done: list[Operation] = field(default_factory=list)
     unsure: list[Operation] = field(default_factory=list)
@@ -88,7 +88,7 @@ class Pending:
         if left.change is None:
             self.settle(Result.ALREADY)
         else:
-            self.due = replace(self.planned, change=left.change)
+            self.left = replace(self.planned, change=left.change)
             self.operations = KINDS[self.planned.ref.kind].operations(left.change)
 
     def hold_back(self) -> None:
@@ -144,7 +144,7 @@ class Pending:
         message = unverified if self.error is None else f"{self.error.message}; {unverified}"
         self.settle(Result.FAILED, message, AGAIN)
 
-    def outcome(self) -> ResourceResult:
+    def concluded(self) -> ResourceResult:
         """What to report."""
         return ResourceResult(
             self.planned,

@@ -2,6 +2,7 @@
 
 Independent resources go on after one fails. Every field is checked against the live cluster first, so a
 plan that was half applied can be finished, and one that no longer fits is not forced onto the cluster.
+`_Run.run` names the steps.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from threading import Event
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.apply.batches import batches
-from kafkaform.apply.change_execution import NO_JOURNAL, Observer, Pending
+from kafkaform.apply.change_execution import NO_JOURNAL, ChangeExecution, Observer
 from kafkaform.apply.moves.context import MoveContext
 from kafkaform.apply.moves.reassignment import Reassigner
 from kafkaform.apply.moves.throttle_journal import NO_THROTTLE_JOURNAL
@@ -94,12 +95,7 @@ def apply(
     context = MoveContext(
         cluster, moves, throttle_journal, observer, guard, stop or Event(), clock or Clock()
     )
-    run = _Run(plan, cluster, context, observer)
-    run.check(judge)
-    run.announce(journal)
-    run.execute()
-    run.verify()
-    return run.report()
+    return _Run(plan, cluster, context, observer).run(journal, judge)
 
 
 class _Run:
@@ -115,67 +111,80 @@ class _Run:
         self._interrupted = False
         self._lost: ClusterError | None = None
         self._plan = plan
-        self._changes = {planned.ref: Pending(planned) for planned in plan.changes}
+        self._changes = {planned.ref: ChangeExecution(planned) for planned in plan.changes}
 
-    def check(self, judge: Judge | None) -> None:
-        """Compare each change with the live cluster: to do, done already, no longer fitting, or too risky."""
-        for pending in self._changes.values():
-            if pending.planned.status is Status.REFUSED:
-                pending.hold_back()
-        due = self._open()
-        if due:
-            if judge is None:
-                observation = self._observe(due)
-            else:
-                # With all configs: a judgement looks at more than the fields that change.
-                observation = self._cluster.observe([pending.planned.ref for pending in due])
-                for planned in judge(self._plan, observation).changes:
-                    self._changes[planned.ref].planned = planned
-            for pending in due:
-                # What is done already needs no consent any more: a plan that was applied is a no-op.
-                pending.check(observation)
-                if pending.result is None and pending.planned.status is not Status.PLANNED:
-                    pending.hold_back()
-
-    def announce(self, journal: Journal) -> None:
-        """Tell the journal what is about to be carried out."""
-        due = [pending.due for pending in self._open() if pending.operations and pending.due is not None]
-        if due and not self._stop.is_set():
-            journal.intend(due)
-
-    def execute(self) -> None:
-        """Send the operations, phase by phase and batch by batch."""
-        self._observer.started(sum(len(pending.operations) for pending in self._open()))
+    def run(self, journal: Journal, judge: Judge | None) -> ApplyReport:
+        """Apply the plan, step by step."""
+        # 1. Check what is left to do of each change, and whether that may be done now.
+        self._check(judge)
+        # 2. Record the intent: what is not on record is not done.
+        self._record_intent(journal)
+        self._observer.started(sum(len(change.operations) for change in self._open()))
         try:
+            # 3. Send the operations, phase by phase and batch by batch.
             self._send_all()
-            self._recover()
+            # 4. Take off throttles that an apply which died has left.
+            self._recover_throttles()
         except KeyboardInterrupt:
-            self._interrupted = True
-            for pending in self._open():
-                if pending.unsure:
-                    pending.error = OutcomeUnknown("abandoned while waiting for the answer")
+            self._give_up_waiting()
+        # 5. Read back what was sent, until all of it shows.
+        self._verify()
+        # 6. Say what became of every change.
+        return self._conclude()
 
-    def verify(self) -> None:
+    def _check(self, judge: Judge | None) -> None:
+        """Compare each change with the live cluster: to do, done already, no longer fitting, or too risky."""
+        for change in self._changes.values():
+            if change.planned.status is Status.REFUSED:
+                change.hold_back()
+        to_check = self._open()
+        if not to_check:
+            return
+        if judge is None:
+            observation = self._observe(to_check)
+        else:
+            # With all configs: a judgement looks at more than the fields that change.
+            observation = self._cluster.observe([change.planned.ref for change in to_check])
+            for planned in judge(self._plan, observation).changes:
+                self._changes[planned.ref].planned = planned
+        for change in to_check:
+            # What is done already needs no consent any more: a plan that was applied is a no-op.
+            change.check(observation)
+            if change.result is None and change.planned.status is not Status.PLANNED:
+                change.hold_back()
+
+    def _record_intent(self, journal: Journal) -> None:
+        intended = [change.left for change in self._open() if change.operations and change.left is not None]
+        if intended and not self._stop.is_set():
+            journal.intend(intended)
+
+    def _give_up_waiting(self) -> None:
+        """Note that a person gave up waiting for answers."""
+        self._interrupted = True
+        for change in self._open():
+            if change.unsure:
+                change.error = OutcomeUnknown("abandoned while waiting for the answer")
+
+    def _verify(self) -> None:
         """Read back what was sent, until all of it shows, or nothing new does for VERIFY_TIMEOUT_S."""
-        for pending in self._open():
-            if not pending.sent and (pending.error is None or isinstance(pending.error, LockLost)):
-                pending.settle(Result.NOT_TRIED, *self._why_not_tried())
+        for change in self._open():
+            if not change.sent and (change.error is None or isinstance(change.error, LockLost)):
+                change.settle(Result.NOT_TRIED, *self._why_not_tried())
         try:
             self._read_back(self._open)
         except KeyboardInterrupt:
             self._interrupted = True
-            for pending in self._open():
-                pending.unverified = "abandoned while verifying it"
-        for pending in self._open():
-            pending.give_up()
+            for change in self._open():
+                change.unverified = "abandoned while verifying it"
+        for change in self._open():
+            change.give_up()
 
-    def report(self) -> ApplyReport:
-        """What became of everything."""
-        results = tuple(pending.outcome() for pending in self._changes.values())
+    def _conclude(self) -> ApplyReport:
+        results = tuple(change.concluded() for change in self._changes.values())
         return ApplyReport(results, self._interrupted, self._plan.unknown)
 
-    def _open(self) -> list[Pending]:
-        return [pending for pending in self._changes.values() if pending.result is None]
+    def _open(self) -> list[ChangeExecution]:
+        return [change for change in self._changes.values() if change.result is None]
 
     def _send_all(self) -> None:
         for phase, batch in self._batches():
@@ -196,24 +205,28 @@ class _Run:
 
     def _batches(self) -> Iterator[tuple[Phase, Sequence[Operation]]]:
         """The requests still to be sent; what comes after an error of the same resource is left out."""
-        work: dict[Phase, list[tuple[Pending, Operation]]] = {phase: [] for phase in Phase}
-        for pending in self._open():
-            for operation in pending.operations:
-                work[operation.phase].append((pending, operation))
+        work: dict[Phase, list[tuple[ChangeExecution, Operation]]] = {phase: [] for phase in Phase}
+        for change in self._open():
+            for operation in change.operations:
+                work[operation.phase].append((change, operation))
         for phase in Phase:
-            due = [o for pending, o in work[phase] if pending.result is None and pending.error is None]
+            unsent = [o for change, o in work[phase] if change.result is None and change.error is None]
             if phase is Phase.MOVE_REPLICAS:
-                yield from [(phase, due)] if due else []  # the reassigner has batches of its own
+                yield from [(phase, unsent)] if unsent else []  # the reassigner has batches of its own
             else:
-                yield from ((phase, batch) for batch in batches(due))
+                yield from ((phase, batch) for batch in batches(unsent))
 
-    def _sent_whole(self) -> list[Pending]:
+    def _sent_whole(self) -> list[ChangeExecution]:
         """What is open and has nothing left to be sent."""
-        return [p for p in self._open() if p.operations and len(p.done) == len(p.operations)]
+        return [
+            change
+            for change in self._open()
+            if change.operations and len(change.done) == len(change.operations)
+        ]
 
-    def _recover(self) -> None:
+    def _recover_throttles(self) -> None:
         """Take off throttles that a dead apply has left; an apply that moves something has done it."""
-        moves = any(isinstance(o, Reassign) for p in self._changes.values() for o in p.operations)
+        moves = any(isinstance(o, Reassign) for change in self._changes.values() for o in change.operations)
         if moves or self._lost is not None or self._interrupted:
             return
         try:
@@ -224,30 +237,32 @@ class _Run:
     def _move(self, work: Sequence[Reassign]) -> None:
         for operation in work:
             self._changes[operation.ref].unsure.append(operation)
-        self._conclude(work, self._reassigner.run(work))
+        self._note(work, self._reassigner.run(work))
 
     def _send_once_in_sync(self, batch: Sequence[AlterConfigs]) -> None:
         """Send what stops producers unless enough replicas are in sync, once they are."""
-        report = self._reassigner.wait_in_sync({one.ref: one.least_in_sync for one in batch})
+        report = self._reassigner.wait_in_sync(
+            {operation.ref: operation.least_in_sync for operation in batch}
+        )
         in_sync = {ref for ref, outcome in report.outcomes.items() if outcome is None}
-        ready = [one for one in batch if one.ref in in_sync]
-        late = [one for one in batch if one.ref not in in_sync]
+        ready = [operation for operation in batch if operation.ref in in_sync]
+        late = [operation for operation in batch if operation.ref not in in_sync]
         for operation in late:
             self._changes[operation.ref].unsure.append(operation)
-        self._conclude(late, report)
+        self._note(late, report)
         if ready:  # nobody is, after an interruption
             self._send(ready)
 
-    def _conclude(self, work: Sequence[Operation], report: ReassignmentReport) -> None:
+    def _note(self, work: Sequence[Operation], report: ReassignmentReport) -> None:
         """Note what the reassigner says became of operations; those that it has not begun were not sent."""
         for operation in work:
-            pending = self._changes[operation.ref]
+            change = self._changes[operation.ref]
             if operation.ref in report.outcomes:
                 outcome = report.outcomes[operation.ref]
-                pending.answered(operation, outcome)
+                change.answered(operation, outcome)
                 self._observer.finished(operation, outcome)
             else:
-                pending.unsure.remove(operation)
+                change.unsure.remove(operation)
         self._interrupted = self._interrupted or report.interrupted
         self._lost = _end(list(report.outcomes.values())) if report.outcomes else self._lost
 
@@ -269,11 +284,13 @@ class _Run:
             return f"abandoned before it was applied: {self._lost.message}", self._lost.hint
         return "stopped before it was applied", None
 
-    def _observe(self, some: Sequence[Pending]) -> Observation:
+    def _observe(self, changes: Sequence[ChangeExecution]) -> Observation:
         """Read what these changes concern, and nothing else."""
-        return self._cluster.observe_fields({p.planned.ref: concerned(p.planned.change) for p in some})
+        return self._cluster.observe_fields(
+            {change.planned.ref: concerned(change.planned.change) for change in changes}
+        )
 
-    def _read_back(self, which: Callable[[], list[Pending]]) -> None:
+    def _read_back(self, which: Callable[[], list[ChangeExecution]]) -> None:
         begun = self._clock.now()
         deadline = begun + VERIFY_TIMEOUT_S
         while waiting := which():
@@ -281,11 +298,11 @@ class _Run:
             try:
                 observation = self._observe(waiting)
             except ClusterError as error:
-                for pending in waiting:
-                    pending.unreadable(error)
+                for change in waiting:
+                    change.unreadable(error)
             else:
-                for pending in waiting:
-                    pending.read_back(observation)
+                for change in waiting:
+                    change.read_back(observation)
             left = len(which())
             if left < len(waiting):
                 deadline = self._clock.now() + VERIFY_TIMEOUT_S

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from kafkaform.cli.options import (
     where_options,
 )
 from kafkaform.cli.output import format_option, header, show, tell, verbose_option
+from kafkaform.cli.plan import Scope, plan_now
 from kafkaform.cli.plan_verification import Trust, require_same, trust_options
 from kafkaform.cli.progress import ended_by_sigterm, interruptible, progress
 from kafkaform.cli.safeguards import Safeguards, safeguard_options, settle, unspent
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.apply.change_execution import Journal
+    from kafkaform.apply.earlier import EarlierApplies
     from kafkaform.apply.moves.throttle_journal import ThrottleJournal
-    from kafkaform.cli.plan import Scope
     from kafkaform.cluster.kafka.cluster import KafkaCluster
     from kafkaform.cluster.protocol import ClusterWriter, HealthReader, ResourceReader
     from kafkaform.core.apply_result import ApplyReport
@@ -108,61 +109,39 @@ def apply(
     manifests, folders of manifests, or - for standard input: they are planned now. apply shows the plan, asks
     for confirmation, and applies exactly what it showed.
     """
-    saved = _saved_plan_path(paths, prune=prune)
-    grants = tuple(map(Grant.parse, allow))
-    kept = saved or trust.reviewed
-    given = read_plan_file(kept) if kept is not None else None
-    session = Session.start(where) if given is None else _session_for(given[1], where, anew=saved is None)
+    # 1. The options: what is applied, to which cluster, and whether a plan file can be trusted.
+    request = _asked(paths, targets, allow, trust, prune=prune)
+    session = _verified_session(request, where, moving)
     target = session.require_cluster()
-    trust.check_options(saved, target)
-    moves = moving.over(target.moves)
-    session = replace(session, target=replace(target, moves=moves))
-    if given is not None and kept is not None:
-        trust.check(given[1], kept, session, target)
     with session.cluster() as cluster:
-        facts = _check_cluster(*given, session, cluster) if given is not None else None
-        digest = digest_of_plan(*given) if given is not None else None
-        with ended_by_sigterm(), safeguards.held(cluster, target, _purpose(given, digest)) as guard:
-            if saved is None or given is None or digest is None or facts is None:
-                from kafkaform.cli.plan import Scope
-
-                scope = Scope(paths, targets, grants, prune)
-                plan, about, intents = _planned(session, cluster, scope, given, trust)
-                digest = digest_of_plan(plan, about)
-                grounds = None
+        facts = _check_cluster(*request.file, session, cluster) if request.file is not None else None
+        with ended_by_sigterm(), safeguards.held(cluster, target, request.purpose) as guard:
+            # 2. The plan: a saved one is judged by what is live now, manifests are planned now.
+            if request.saved is not None and facts is not None:
+                candidate = _judged_again(request, session, cluster, facts)
             else:
-                plan, about = given
-                plan = _narrowed(plan, targets)
-                plugins.load()
-                intents = _declared(plan, about, session)
-                plan, grounds = judged_again(
-                    plan, cluster, session.settings, target, facts, intents=intents, allow=grants
-                )
-                for idle in idle_grants(grants, plan, ()):
-                    tell(idle)
-            earlier = safeguards.earlier(cluster, target, plan.cluster_id, saved=saved is not None)
-            there: Collection[ResourceRef] = ()
-            if saved is not None:
-                spent = {} if trust.again else earlier.spent(digest, about.created_at)
-                plan, there = unspent(plan, spent, cluster)
-            if plan.with_status(Status.PLANNED):
+                candidate = _planned(request, session, cluster)
+            # 3. Verification: nothing is done twice, and no data is moved while the cluster is unhealthy.
+            earlier = safeguards.earlier(
+                cluster, target, candidate.plan.cluster_id, saved=request.saved is not None
+            )
+            if request.saved is not None:
+                candidate = _without_what_was_done(candidate, earlier, cluster, again=trust.again)
+            if candidate.plan.with_status(Status.PLANNED):
                 safeguards.begin(cluster, target)
             if not apply_while_unhealthy:
-                plan = _checked(plan, session, cluster)
-            shown = replace(plan, changes=tuple(c for c in plan.changes if c.ref not in there))
-            if shown.changes or not there:
-                # Of a saved plan, too, what counts is where it is applied now.
-                here = replace(about, configuration=session.config_file, servers=session.servers)
-                show("plan", "text", shown, header=here, verbose=verbose, err=output_format == "json")
-            if shown.with_status(Status.PLANNED) and not auto_approve:
-                _confirm(shown, session)
-                if grounds is None:  # nobody knows how long the answer took
-                    policy = Policy(forbid=target.forbid, protected=session.settings.protected, allow=grants)
-                    grounds = Grounds(cluster.facts(), policy, intents)
-            journal = safeguards.journal(cluster, target, plan, about, digest)
+                candidate = replace(candidate, plan=_held_back(candidate.plan, session, cluster))
+            # 4. Confirmation: exactly what is shown is applied.
+            _show_plan(candidate, session, output_format, verbose=verbose)
+            if candidate.shown.with_status(Status.PLANNED) and not auto_approve:
+                _confirm(candidate.shown, session)
+                candidate = _with_grounds(candidate, request, session, cluster)
+            # 5. Execution, on record.
+            journal = safeguards.journal(cluster, target, candidate.plan, candidate.about, candidate.digest)
             settle(earlier, cluster, journal.run)
-            throttle_journal = safeguards.throttle_journal(cluster, target, plan, journal.run)
-            report = _carry_out(plan, cluster, guard, journal, moves, throttle_journal, grounds)
+            throttle_journal = safeguards.throttle_journal(cluster, target, candidate.plan, journal.run)
+            report = _carry_out(candidate, cluster, guard, journal, target.moves, throttle_journal)
+            # 6. The report.
             _show_result(report, output_format)
             journal.conclude(report)
             if journal.written:
@@ -170,46 +149,93 @@ def apply(
     return 0 if report.complete else 1
 
 
-def _planned(
-    session: Session,
-    cluster: KafkaCluster,
-    scope: Scope,
-    reviewed: tuple[Plan, PlanHeader] | None,
-    trust: Trust,
-) -> tuple[Plan, PlanHeader, Mapping[ResourceRef, Intent]]:
-    """A plan made now, which must do what the reviewed one did, if there was one; and what manifests say."""
-    from kafkaform.cli.plan import plan_now
+@dataclass(frozen=True, slots=True)
+class _ApplyRequest:
+    """What is to be applied, as the command line says.
 
-    plan, desired = plan_now(session, cluster, scope)
-    about = header(session, scope.paths, exact=True)
-    if reviewed is not None and trust.reviewed is not None:
-        require_same(reviewed, (plan, about), desired, trust.reviewed)
-    return plan, about, {one.ref: one.intent for one in desired}
-
-
-def _declared(plan: Plan, about: PlanHeader, session: Session) -> Mapping[ResourceRef, Intent]:
-    """What manifests at hand say of resources of a saved plan where that can only make it stricter.
-
-    That is deletionProtection of what it deletes, and what it takes for not keyed.
+    Attributes:
+        scope: The manifests, and what of them or of a saved plan is covered.
+        trust: Which saved or reviewed plans are believed.
+        saved: The file of the plan that is applied as it is; None: manifests are planned now.
+        file: The plan that was read from a file: the saved one, or a reviewed one to compare with.
+        digest: Its digest.
     """
-    deleted = {one.ref for one in plan.changes if isinstance(one.change, Delete)}
-    refs = deleted.union(one.ref for one in plan.changes if one.keyed is False)
-    if not refs or not any(path.exists() for path in session.paths(())):
-        return {}
-    try:
-        desired = replace(session, environment=about.environment).manifests(())
-    except KafkaformError as error:
-        tell(f"the manifests cannot be read, so deletionProtection is not known: {error.message}")
-        return {}
-    return {one.ref: one.intent for one in desired if one.ref in refs}
+
+    scope: Scope
+    trust: Trust
+    saved: Path | None
+    file: tuple[Plan, PlanHeader] | None
+    digest: str | None
+
+    @property
+    def purpose(self) -> str:
+        """What the lock is wanted for, for whoever waits for it."""
+        if self.file is None or self.digest is None:
+            return "apply of manifests"
+        commit = f" from commit {short_commit(self.file[1].commit)}" if self.file[1].commit else ""
+        return f"apply of plan {self.digest.removeprefix('sha256:')[:12]}{commit}"
 
 
-def _purpose(given: tuple[Plan, PlanHeader] | None, digest: str | None) -> str:
-    """What the lock is wanted for, for whoever waits for it."""
-    if given is None or digest is None:
-        return "apply of manifests"
-    commit = f" from commit {short_commit(given[1].commit)}" if given[1].commit else ""
-    return f"apply of plan {digest.removeprefix('sha256:')[:12]}{commit}"
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A plan on its way to be applied.
+
+    Attributes:
+        plan: The plan.
+        about: What it says of its making.
+        digest: Its digest, as the record has it.
+        intents: What manifests say of its resources.
+        grounds: What it is judged by once more right before it is carried out; None: it is not.
+        done: The changes that the cluster has already, as an earlier apply made them: nobody is told of them.
+    """
+
+    plan: Plan
+    about: PlanHeader
+    digest: str
+    intents: Mapping[ResourceRef, Intent]
+    grounds: Grounds | None = None
+    done: Collection[ResourceRef] = ()
+
+    @property
+    def shown(self) -> Plan:
+        """The plan as it is shown."""
+        return replace(self.plan, changes=tuple(c for c in self.plan.changes if c.ref not in self.done))
+
+
+# --- options -----------------------------------------------------------------------------------------
+
+
+def _asked(
+    paths: tuple[Path, ...],
+    targets: tuple[str, ...],
+    allow: tuple[str, ...],
+    trust: Trust,
+    *,
+    prune: bool,
+) -> _ApplyRequest:
+    """What is to be applied; a plan file is read, and not believed yet."""
+    saved = _saved_plan_path(paths, prune=prune)
+    grants = tuple(map(Grant.parse, allow))
+    path = saved or trust.reviewed
+    file = read_plan_file(path) if path is not None else None
+    digest = digest_of_plan(*file) if file is not None else None
+    return _ApplyRequest(Scope(paths, targets, grants, prune), trust, saved, file, digest)
+
+
+def _verified_session(request: _ApplyRequest, where: Where, moving: Moving) -> Session:
+    """The session for the cluster that is meant, once it is known that the plan file can be trusted."""
+    saved, trust = request.saved, request.trust
+    if request.file is None:
+        session = Session.start(where)
+    else:
+        session = _session_for(request.file[1], where, anew=saved is None)
+    target = session.require_cluster()
+    trust.check_options(saved, target)
+    session = replace(session, target=replace(target, moves=moving.over(target.moves)))
+    path = saved or trust.reviewed
+    if request.file is not None and path is not None:
+        trust.check(request.file[1], path, session, target)
+    return session
 
 
 def _saved_plan_path(paths: tuple[Path, ...], *, prune: bool) -> Path | None:
@@ -244,13 +270,66 @@ def _known(config_file: Path | None, about: PlanHeader) -> str | None:
     return about.cluster_name if about.cluster_name in find_settings(config_file).clusters else None
 
 
-def _checked(plan: Plan, session: Session, cluster: HealthReader) -> Plan:
-    """The plan without what must wait until the cluster is healthy."""
-    if not any(moves_data(planned.change) for planned in plan.with_status(Status.PLANNED)):
-        return plan
-    from kafkaform.inspect.health_check import critical_findings
+# --- the plan ----------------------------------------------------------------------------------------
 
-    return hold_back(plan, critical_findings(cluster, session.settings, session.target))
+
+def _planned(request: _ApplyRequest, session: Session, cluster: KafkaCluster) -> _Candidate:
+    """A plan made now, which must do what the reviewed one did, if there was one."""
+    plan, desired = plan_now(session, cluster, request.scope)
+    about = header(session, request.scope.paths, exact=True)
+    if request.file is not None and request.trust.reviewed is not None:
+        require_same(request.file, (plan, about), desired, request.trust.reviewed)
+    intents = {declared.ref: declared.intent for declared in desired}
+    return _Candidate(plan, about, digest_of_plan(plan, about), intents)
+
+
+def _judged_again(
+    request: _ApplyRequest, session: Session, cluster: KafkaCluster, facts: Facts
+) -> _Candidate:
+    """The saved plan, judged by what is live now."""
+    if request.file is None or request.digest is None:
+        raise TypeError("there is no saved plan")
+    plan, about = request.file
+    plan = _narrowed(plan, request.scope.targets)
+    plugins.load()
+    intents = _declared(plan, about, session)
+    grants = request.scope.grants
+    plan, grounds = judged_again(
+        plan, cluster, session.settings, session.target, facts, intents=intents, allow=grants
+    )
+    for idle in idle_grants(grants, plan, ()):
+        tell(idle)
+    return _Candidate(plan, about, request.digest, intents, grounds)
+
+
+def _narrowed(plan: Plan, targets: tuple[str, ...]) -> Plan:
+    for target in targets:
+        if not narrow(plan, [target]).changes:
+            raise UsageError(
+                f"--target {target!r} matches no change of the plan",
+                hint="write KIND/NAME as shown in the plan, such as Topic/orders.v1 or 'Topic/orders.*'",
+            )
+    return narrow(plan, targets) if targets else plan
+
+
+def _declared(plan: Plan, about: PlanHeader, session: Session) -> Mapping[ResourceRef, Intent]:
+    """What manifests at hand say of resources of a saved plan where that can only make it stricter.
+
+    That is deletionProtection of what it deletes, and what it takes for not keyed.
+    """
+    deleted = {one.ref for one in plan.changes if isinstance(one.change, Delete)}
+    refs = deleted.union(one.ref for one in plan.changes if one.keyed is False)
+    if not refs or not any(path.exists() for path in session.paths(())):
+        return {}
+    try:
+        desired = replace(session, environment=about.environment).manifests(())
+    except KafkaformError as error:
+        tell(f"the manifests cannot be read, so deletionProtection is not known: {error.message}")
+        return {}
+    return {one.ref: one.intent for one in desired if one.ref in refs}
+
+
+# --- verification ------------------------------------------------------------------------------------
 
 
 def _check_cluster(plan: Plan, about: PlanHeader, session: Session, cluster: ResourceReader) -> Facts:
@@ -267,14 +346,33 @@ def _check_cluster(plan: Plan, about: PlanHeader, session: Session, cluster: Res
     return facts
 
 
-def _narrowed(plan: Plan, targets: tuple[str, ...]) -> Plan:
-    for target in targets:
-        if not narrow(plan, [target]).changes:
-            raise UsageError(
-                f"--target {target!r} matches no change of the plan",
-                hint="write KIND/NAME as shown in the plan, such as Topic/orders.v1 or 'Topic/orders.*'",
-            )
-    return narrow(plan, targets) if targets else plan
+def _without_what_was_done(
+    candidate: _Candidate, earlier: EarlierApplies, cluster: ResourceReader, *, again: bool
+) -> _Candidate:
+    """The saved plan without what an earlier apply of it did, unless it is applied again on purpose."""
+    spent = {} if again else earlier.spent(candidate.digest, candidate.about.created_at)
+    plan, done = unspent(candidate.plan, spent, cluster)
+    return replace(candidate, plan=plan, done=done)
+
+
+def _held_back(plan: Plan, session: Session, cluster: HealthReader) -> Plan:
+    """The plan without what must wait until the cluster is healthy."""
+    if not any(moves_data(planned.change) for planned in plan.with_status(Status.PLANNED)):
+        return plan
+    from kafkaform.inspect.health_check import critical_findings
+
+    return hold_back(plan, critical_findings(cluster, session.settings, session.target))
+
+
+# --- confirmation ------------------------------------------------------------------------------------
+
+
+def _show_plan(candidate: _Candidate, session: Session, output_format: str, *, verbose: bool) -> None:
+    shown = candidate.shown
+    if shown.changes or not candidate.done:
+        # Of a saved plan, too, what counts is where it is applied now.
+        here = replace(candidate.about, configuration=session.config_file, servers=session.servers)
+        show("plan", "text", shown, header=here, verbose=verbose, err=output_format == "json")
 
 
 def _confirm(plan: Plan, session: Session) -> None:
@@ -304,20 +402,34 @@ def _confirm(plan: Plan, session: Session) -> None:
         raise KafkaformError("not confirmed; nothing was applied")
 
 
+def _with_grounds(
+    candidate: _Candidate, request: _ApplyRequest, session: Session, cluster: ResourceReader
+) -> _Candidate:
+    """Have a plan that was made now judged once more: nobody knows how long the answer took."""
+    if candidate.grounds is not None:
+        return candidate
+    forbid = session.target.forbid if session.target is not None else ()
+    policy = Policy(forbid=forbid, protected=session.settings.protected, allow=request.scope.grants)
+    return replace(candidate, grounds=Grounds(cluster.facts(), policy, candidate.intents))
+
+
+# --- execution and report ----------------------------------------------------------------------------
+
+
 def _carry_out(
-    plan: Plan,
+    candidate: _Candidate,
     cluster: ClusterWriter,
     guard: Guard,
     journal: Journal,
     moves: MoveOptions,
     throttle_journal: ThrottleJournal,
-    grounds: Grounds | None,
 ) -> ApplyReport:
     from kafkaform.apply.executor import apply as execute
 
+    grounds = candidate.grounds
     with progress() as observer, interruptible(observer) as stop:
         return execute(
-            plan,
+            candidate.plan,
             cluster,
             observer=observer,
             stop=stop,

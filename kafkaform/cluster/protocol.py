@@ -55,7 +55,7 @@ def refuse_moves(operations: Sequence[Operation]) -> None:
 
 
 def broker_down(broker: int) -> Unreachable:
-    """Why the replication rates of a broker are as they are: nobody but itself takes them, or tells them."""
+    """The error for the replication rates of a broker that is down: only it takes and shows them."""
     return Unreachable(
         f"broker {broker} is down: it keeps the replication rates that it has",
         hint="they hold nothing back while no topic names its replicas; start it and run this again",
@@ -63,7 +63,7 @@ def broker_down(broker: int) -> Unreachable:
 
 
 SETTLE_TIMEOUT_S = 30.0
-"""How long brokers may show nothing new of what was just done, before it counts as not done.
+"""The time in which brokers may show nothing new of what was just done, before it counts as not done.
 
 Brokers take up a large plan request by request: 12,000 new partitions showed after 15 s on a busy machine,
 in three steps. A limit for all of it together would fail large plans that are going well.
@@ -172,7 +172,7 @@ class ReplicaReader(Protocol):
     """Reading where replicas are and are going, and the throttles of their replication."""
 
     def layout(self) -> Layout:
-        """Where all replicas are and are going, and which are in sync; in three requests, all small but one.
+        """Read where all replicas are and are going, and which are in sync, in three requests.
 
         A reassignment that is over may show in `topics` for a moment longer, with all its replicas, than in
         `reassigning`: it is done where the replicas are its target.

@@ -8,14 +8,14 @@ from kafkaform.core.operations import CreateTopic
 from kafkaform.resources.topic import topic_ref
 
 TOPIC = topic_ref("__kafkaform_audit")
-"""Where the applies to a cluster write down what they do."""
+"""The topic in which the applies to a cluster write down what they do."""
 
 _REPLICAS = 3
 _LARGEST_BATCH = 1_048_588
 
 
 def creation(brokers: int) -> CreateTopic:
-    """How the topic is made: nothing of it is ever deleted, and no single broker can lose it.
+    """The creation of the topic: nothing of it is ever deleted, and no single broker can lose it.
 
     Args:
         brokers: How many brokers the cluster has.

@@ -1,8 +1,7 @@
-"""How replicas are moved, how far moves have come, and replication throttles (KIP-73), as plain data.
+"""Options and progress of moving replicas, and replication throttles (KIP-73), as plain data.
 
-Replication throttles as plain data: rates of brokers, and the replicas that they hold for (KIP-73).
-
-Kafka holds back only replicas that are in these lists and out of sync.
+A throttle is a rate of a broker and the lists of replicas that it holds for: Kafka holds back only replicas
+that are in these lists and out of sync.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from kafkaform.core.units import parse_size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 GIB = 1024**3
@@ -146,3 +145,20 @@ class Throttles:
     def __bool__(self) -> bool:
         """Whether there is any."""
         return bool(self.rates or self.replicas)
+
+
+def union(several: Iterable[Throttles]) -> Throttles:
+    """Add several throttles up; of two rates of a broker, the later one counts."""
+    rates: dict[int, Rates] = {}
+    replicas: dict[str, ThrottledReplicas] = {}
+    for throttles in several:
+        for broker, rate in throttles.rates.items():
+            known = rates.get(broker, Rates())
+            rates[broker] = Rates(
+                known.leader if rate.leader is None else rate.leader,
+                known.follower if rate.follower is None else rate.follower,
+            )
+        for topic, held in throttles.replicas.items():
+            others = replicas.get(topic, ThrottledReplicas())
+            replicas[topic] = ThrottledReplicas(others.leader | held.leader, others.follower | held.follower)
+    return Throttles(rates, replicas)

@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from kafkaform.resources.base import Layer
 
 
-"""Where the files of groups lie, below the folder of those of topics: both may have the same names."""
-
-
 class By(StrEnum):
     """What goes into one file."""
 

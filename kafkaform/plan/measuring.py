@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import AuditError, ClusterError
 from kafkaform.core.layout import assignment_changes, parse_assignment
-from kafkaform.core.model import Diagnostic, Risk, Severity, Status, Update, risk_of
+from kafkaform.core.model import Diagnostic, Severity, Status, Update
 from kafkaform.core.moves import MoveOptions
-from kafkaform.plan.planner import judge
+from kafkaform.plan.planner import is_risky
 from kafkaform.resources import KINDS
 from kafkaform.resources.topic.operations import PLACEMENT
 
@@ -68,16 +68,13 @@ def measure(
 
 
 def _risky(proposals: Iterable[Proposal], observation: Observation, facts: Facts) -> list[Observed]:
-    """The resources with data of which something is at risk, which no size makes more or less likely."""
-    stored = [
-        proposal
-        for proposal in proposals
-        if KINDS[proposal.ref.kind].placed and proposal.ref in observation.resources
-    ]
+    """The resources with data of which something is at risk, whatever their size."""
     return [
         observation.resources[proposal.ref]
-        for proposal in judge(stored, observation, facts)
-        if risk_of(proposal.change) > Risk.SAFE
+        for proposal in proposals
+        if KINDS[proposal.ref.kind].placed
+        and proposal.ref in observation.resources
+        and is_risky(proposal, observation, facts)
     ]
 
 

@@ -30,12 +30,14 @@ from kafkaform.core.model import (
     PlannedChange,
     Reader,
     ResourceRef,
+    Risk,
     Severity,
     State,
     Status,
     Undeclared,
     UndeclaredConfig,
     Update,
+    risk_of,
 )
 from kafkaform.plan.policy import (
     Policy,
@@ -51,6 +53,7 @@ from kafkaform.plan.policy import (
 from kafkaform.resources import KINDS, kind_order
 from kafkaform.resources.base import Kind, UpdateContext
 from kafkaform.resources.consent import Consents
+from kafkaform.resources.topic import topic_ref
 from kafkaform.resources.topic.copying import TOGETHER, together
 
 if TYPE_CHECKING:
@@ -84,7 +87,7 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Diff:
     """What differs between what is declared and what is.
 
     Attributes:
@@ -133,7 +136,7 @@ def plan_from(
     return plan_of(diff(wanted, observation, facts), observation, facts, policy)
 
 
-def plan_of(difference: Difference, observation: Observation, facts: Facts, policy: Policy) -> Plan:
+def plan_of(difference: Diff, observation: Observation, facts: Facts, policy: Policy) -> Plan:
     """The stages that follow a diff, for `plan_from` and for what no manifest asks for."""
     proposals = judge(difference.proposals, observation, facts)
     gated = gate(proposals, observation, facts, policy)
@@ -163,7 +166,7 @@ def with_pruned(desired: Iterable[Desired], observation: Observation, policy: Po
     )
 
 
-def diff(desired: Iterable[Desired], observation: Observation, facts: Facts) -> Difference:
+def diff(desired: Iterable[Desired], observation: Observation, facts: Facts) -> Diff:
     """Compare what is wanted with what is.
 
     Args:
@@ -191,7 +194,7 @@ def diff(desired: Iterable[Desired], observation: Observation, facts: Facts) -> 
             diagnostics.append(nothing_to_make(declared))
         if observed is not None and declared.state is not None:
             undeclared += _undeclared(declared, declared.state, observed)
-    return Difference(
+    return Diff(
         tuple(proposals),
         tuple(compared),
         observation.inventory.difference(declared.ref for declared in wanted),
@@ -203,7 +206,7 @@ def diff(desired: Iterable[Desired], observation: Observation, facts: Facts) -> 
 
 def diff_update(
     desired: Desired, target: Mapping[str, FieldValue], observation: Observation, facts: Facts
-) -> Difference:
+) -> Diff:
     """Compare fields of one existing resource with what they are to be, though no manifest says so.
 
     Args:
@@ -214,7 +217,7 @@ def diff_update(
     """
     change = _update(desired, target, observation.resources[desired.ref], facts)
     proposals = (Proposal(change, desired),) if change is not None else ()
-    return Difference(proposals, (desired,), diagnostics=observation.diagnostics)
+    return Diff(proposals, (desired,), diagnostics=observation.diagnostics)
 
 
 def _change(desired: Desired, observed: Observed | None, facts: Facts) -> Change | None:
@@ -290,7 +293,13 @@ def _not_visible(desired: Desired, why: str) -> Diagnostic:
 def judge(proposals: Iterable[Proposal], observation: Observation, facts: Facts) -> tuple[Proposal, ...]:
     """Say how risky changes are, by live values and by all that is known of the cluster."""
     return tuple(
-        replace(proposal, change=_judged(proposal.change, proposal.desired.intent, observation, facts))
+        Proposal(
+            _judged(proposal.change, proposal.desired.intent, observation, facts),
+            proposal.desired,
+            proposal.saved,
+            proposal.riskier,
+            proposal.earlier,
+        )
         for proposal in proposals
     )
 
@@ -299,11 +308,10 @@ def _judged(change: Change, intent: Intent, observation: Observation, facts: Fac
     kind = KINDS[change.ref.kind]
     match change:
         case Create(ref, state):
-            return replace(change, judgement=kind.judge_create(ref, state, facts))
-        case Delete(ref):
-            judgement = kind.judge_delete(ref, observation.resources[ref].state, facts)
-            return replace(change, judgement=judgement)
-        case Update(fields=fields):
+            return Create(ref, state, kind.judge_create(ref, state, facts))
+        case Delete(ref, uid, state):
+            return Delete(ref, uid, state, kind.judge_delete(ref, observation.resources[ref].state, facts))
+        case Update(ref, uid, fields):
             context = context_of(change, intent, observation, facts)
             judged = (
                 FieldChange(
@@ -317,9 +325,18 @@ def _judged(change: Change, intent: Intent, observation: Observation, facts: Fac
                 )
                 for field in fields
             )
-            return replace(change, fields=tuple(judged))
+            return Update(ref, uid, tuple(judged))
         case _:
             assert_never(change)
+
+
+def is_risky(proposal: Proposal, observation: Observation, facts: Facts) -> bool:
+    """Whether a change is not safe: a quick judgement of it, which ends at the first risk."""
+    change, kind = proposal.change, KINDS[proposal.ref.kind]
+    if isinstance(change, Update):
+        context = context_of(change, proposal.desired.intent, observation, facts)
+        return any(kind.judge(field.path, context).risk > Risk.SAFE for field in change.fields)
+    return risk_of(_judged(change, proposal.desired.intent, observation, facts)) > Risk.SAFE
 
 
 def context_of(change: Update, intent: Intent, observation: Observation, facts: Facts) -> UpdateContext:
@@ -382,18 +399,19 @@ def _gated(
     if found is not None:
         reason, remedy = found
         return replace(planned, status=Status.REFUSED, reason=reason, remedy=remedy), proposal.earlier
-    if proposal.saved is None and isinstance(proposal.change, Update):
-        planned = replace(planned, keyed=desired.intent.keyed)
     earlier = {consent.hazard: consent.reason for consent in proposal.earlier}
     consents = Consents(policy.allow, desired.intent.allow, earlier)
     status, waiting, given = consented(planned.change, consents)
-    return replace(planned, status=status, reason=waiting, remedy=None), given
+    keyed = planned.keyed
+    if proposal.saved is None and isinstance(proposal.change, Update):
+        keyed = desired.intent.keyed
+    return replace(planned, status=status, reason=waiting, remedy=None, keyed=keyed), given
 
 
 # --- the plan ----------------------------------------------------------------------------------------
 
 
-def conclude(difference: Difference, gated: Gated, facts: Facts, policy: Policy) -> Plan:
+def conclude(difference: Diff, gated: Gated, facts: Facts, policy: Policy) -> Plan:
     """Put together what differs, what may be done of it, and what is said of both."""
     changing = {planned.ref: planned.change for planned in gated.changes}
     diagnostics = [*difference.diagnostics, *facts.diagnostics, *together(gated.changes, facts)]
@@ -461,9 +479,7 @@ def _of_topics(readers: Iterable[Reader], changes: Iterable[PlannedChange]) -> t
     """The readers of topics that change, each with those topics only."""
     changing = {change.ref for change in changes}
     found = (
-        replace(
-            reader, topics=tuple(name for name in reader.topics if ResourceRef("Topic", name) in changing)
-        )
+        replace(reader, topics=tuple(name for name in reader.topics if topic_ref(name) in changing))
         for reader in readers
     )
     return tuple(reader for reader in found if reader.topics)

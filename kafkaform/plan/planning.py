@@ -39,6 +39,7 @@ from kafkaform.plan.planner import (
 from kafkaform.plan.policy import Policy, is_own, matches
 from kafkaform.plan.rejudging import Grounds, judge_left, left_of, open_changes, with_verdicts
 from kafkaform.resources import KINDS
+from kafkaform.resources.topic import topic_ref
 from kafkaform.resources.topic.copying import TOGETHER, together
 from kafkaform.rules import Scene, Stage
 from kafkaform.rules.notes import idle_waivers
@@ -195,9 +196,8 @@ def judged_again(
         invisible=frozenset(observation.invisible),
     )
     reviewed = review(proposals, observation, facts, scene, policy, cluster, settings, watch=False)
-    copying = together(open_changes(proposals, reviewed.gated), facts)
     kept = [found for found in plan.diagnostics if found.code != TOGETHER]
-    notes = dict.fromkeys((*kept, *facts.diagnostics, *copying))
+    notes = dict.fromkeys((*kept, *facts.diagnostics, *together(reviewed.open, facts)))
     again = replace(with_verdicts(plan, reviewed.gated), diagnostics=tuple(notes))
     return again, Grounds(facts, reviewed.policy, intents)
 
@@ -251,7 +251,7 @@ def wanted(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
     refs = set()
     for declared in desired:
         refs.add(declared.ref)
-        refs.update(ResourceRef("Topic", name) for name in KINDS[declared.ref.kind].reads(declared.intent))
+        refs.update(topic_ref(name) for name in KINDS[declared.ref.kind].reads(declared.intent))
     return frozenset(refs)
 
 
@@ -295,16 +295,18 @@ Findings: TypeAlias = "list[tuple[ResourceRef | None, Diagnostic]]"
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewed:
+class Review:
     """What rules said of changes.
 
     Attributes:
         gated: What may be done of the changes.
+        open: The changes as an apply would carry them out.
         findings: What rules said.
         policy: What was allowed then: what rules are errors of is refused.
     """
 
     gated: Gated
+    open: tuple[PlannedChange, ...]
     findings: Findings
     policy: Policy
 
@@ -320,7 +322,7 @@ def review(
     *,
     tell: Callable[[str], None] = silent,
     watch: bool = True,
-) -> Reviewed:
+) -> Review:
     """Run the rules about changes, and say what may be done of these.
 
     Args:
@@ -343,7 +345,8 @@ def review(
     stricter = policy.refusing(findings)
     if stricter != policy:
         gated = gate(proposals, observation, facts, stricter)
-    return Reviewed(gated, [*findings, *((None, note) for note in notes)], stricter)
+        changes = open_changes(proposals, gated)
+    return Review(gated, changes, [*findings, *((None, note) for note in notes)], stricter)
 
 
 def located(findings: Findings) -> Iterator[Diagnostic]:

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
-from kafkaform.core.model import Desired, Diagnostic, Intent, Plan, ResourceRef, Severity, Undeclared
+from kafkaform.core.model import Desired, Diagnostic, Intent, Plan, Severity, Undeclared
 from kafkaform.core.moves import MoveOptions
 from kafkaform.core.wording import listed
 from kafkaform.plan.placement import Balance, Moves, balance, moves, rebalance
 from kafkaform.plan.planner import plan_from
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import Policy, matches
+from kafkaform.resources.topic import topic_ref
 from kafkaform.resources.topic.operations import PLACEMENT
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def _plan(
     assignments: Mapping[str, Assignment],
     facts: Facts,
 ) -> Plan:
-    places = {ResourceRef("Topic", name): assignment for name, assignment in assignments.items()}
+    places = {topic_ref(name): assignment for name, assignment in assignments.items()}
     options = target.moves if target is not None else MoveOptions()
     facts = replace(facts, placements=places, throttle=options.throttle)
     # Nothing is said of these topics but where they lie: nothing else of them is planned.

@@ -87,9 +87,10 @@ def left_of(
             continue
         left = remaining(planned.change, observation)
         if isinstance(left, Left) and left.change is not None:
-            intent = intents.get(planned.ref, Intent(keyed=planned.keyed))
-            # Consents of manifests count in the plan that is made of them.
-            desired = Desired(planned.ref, None, replace(intent, allow={}), planned.location)
+            intent = intents.get(planned.ref) or Intent(keyed=planned.keyed)
+            if intent.allow:
+                intent = replace(intent, allow={})  # which count in a plan that is made of the manifests
+            desired = Desired(planned.ref, None, intent, planned.location)
             earlier = tuple(consents.get(str(planned.ref), ()))
             proposals.append(Proposal(left.change, desired, planned, earlier=earlier))
     return tuple(proposals)
@@ -141,7 +142,7 @@ def _compared(proposal: Proposal, observation: Observation, facts: Facts) -> Pro
         case _:
             raise TypeError(f"{now.ref}: what is left of a change is another change")
     whole = replace(saved, change=_at_worst(saved.change, now))
-    return replace(proposal, saved=whole, riskier=tuple(riskier))
+    return Proposal(now, proposal.desired, whole, tuple(riskier), proposal.earlier)
 
 
 def _riskier(what: str, was: RiskAssessment, now: RiskAssessment, because: str = "") -> Iterator[Riskier]:
@@ -212,17 +213,20 @@ def _at_worst(earlier: Change, now: Change) -> Change:
         case Update(), Update():
             judged = {field.path: field for field in now.fields}
             fields = tuple(
-                replace(
-                    field,
-                    effective_before=found.effective_before,
-                    effective_after=found.effective_after,
-                    judgement=_worse(field.judgement, found.judgement),
+                FieldChange(
+                    field.path,
+                    field.before,
+                    field.after,
+                    found.effective_before,
+                    found.effective_after,
+                    _worse(field.judgement, found.judgement),
+                    field.deferred,
                 )
                 if (found := judged.get(field.path)) is not None
                 else field
                 for field in earlier.fields
             )
-            return replace(earlier, fields=fields)
+            return Update(earlier.ref, earlier.uid, fields)
         case Create(), Create():
             return replace(earlier, judgement=_worse(earlier.judgement, now.judgement))
         case Delete(), Delete():

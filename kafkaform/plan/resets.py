@@ -41,7 +41,7 @@ from kafkaform.core.wording import command, nearest, spans
 from kafkaform.plan.planner import conclude, diff_update, judge
 from kafkaform.plan.planning import check_identity, located, review, silent
 from kafkaform.plan.policy import Policy
-from kafkaform.resources.consumer_group import group_of
+from kafkaform.resources.consumer_group import group_of, group_ref
 from kafkaform.rules import Scene
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def make_reset(
     """
     facts = cluster.facts()
     check_identity(facts, target)
-    ref = ResourceRef("ConsumerGroup", request.group)
+    ref = group_ref(request.group)
     observation = cluster.observe([ref])
     group = _existing(ref, observation)
     partitions, counts = _selected(request, group, cluster)

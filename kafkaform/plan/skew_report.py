@@ -22,6 +22,7 @@ from kafkaform.core.schema_files import first_problem
 from kafkaform.core.wording import command
 from kafkaform.plan.freshness import require_fresh
 from kafkaform.resources.skew import increase, limits_of, policy_unit, predicted, worded
+from kafkaform.resources.topic import topic_ref
 from kafkaform.rules import Stage
 from spark_validation.results import FORMAT_VERSION, SkewFinding, SkewVerdict, from_document
 
@@ -181,7 +182,7 @@ def judged(
         found.setdefault(ref, []).append(diagnostic)
     topics = []
     for topic in report.topics:
-        ref = ResourceRef("Topic", topic.name)
+        ref = topic_ref(topic.name)
         manifest, own = declared.get(ref), found.get(ref, [])
         limits = limits_of(manifest.intent) if manifest is not None and manifest.state is not None else None
         verdict = _verdict(topic, limits, own) if limits is not None else None
@@ -213,7 +214,7 @@ def _told(diagnostic: Diagnostic) -> str:
 def measured(report: SkewReport | None) -> Mapping[ResourceRef, TopicResult]:
     """The topics of a report that have records."""
     topics = report.topics if report is not None else ()
-    return {ResourceRef("Topic", one.name): one for one in topics if one.diagnosis != "empty"}
+    return {topic_ref(one.name): one for one in topics if one.diagnosis != "empty"}
 
 
 def as_it_is(scene: Scene, settings: Settings) -> Iterator[tuple[ResourceRef | None, Diagnostic]]:
@@ -222,8 +223,8 @@ def as_it_is(scene: Scene, settings: Settings) -> Iterator[tuple[ResourceRef | N
     A broken policy is no reason to hold back a change that has nothing to do with it, such as a longer
     retention: an error is a warning here. `kafkaform skew` is where it is an error.
     """
-    declared = {ref.name for ref in scene.declared if ref.kind == "Topic"}
-    scene = replace(scene, skew={name: one for name, one in scene.skew.items() if name in declared})
+    declared = {name: one for name, one in scene.skew.items() if topic_ref(name) in scene.declared}
+    scene = replace(scene, skew=declared)
     for ref, found in rules.check(scene, settings.rules, (Stage.SKEW,)):
         softer = found.severity is Severity.ERROR
         yield ref, replace(found, severity=Severity.WARNING) if softer else found

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.core.model import CONFIG_PREFIX, SAFE, Observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
         FieldChange,
         FieldValue,
         Intent,
-        Observed,
         ResourceRef,
         RiskAssessment,
         State,
@@ -111,6 +111,8 @@ class UpdateContext:
 class Kind(Protocol):
     """One kind of resource: pure functions over its specs, states and changes.
 
+    Where a method has an answer here, it is that of most kinds; the others override it.
+
     Attributes:
         name: As in `kind:` of a manifest.
         schema: The name of its JSON Schema in schemas/.
@@ -121,9 +123,9 @@ class Kind(Protocol):
         endings: How one may have gone that no apply deleted, for messages.
         shape: How one is drawn in a graph.
         nowhere: A spec with values that no manifest can have.
+        hazards: The names by which its changes can be consented to or forbidden.
         config_resource: Kafka's word for the resources that have its configs (ConfigResource.Type); empty
             where Kafka has no configs of the kind.
-        hazards: The names by which its changes can be consented to or forbidden.
         prunable: Whether `--prune` may delete one that nobody declares.
         placed: Whether it has replicas on brokers, and data of a size that they tell.
         counts: The fields that are whole numbers, and that every resource of the kind has.
@@ -141,19 +143,20 @@ class Kind(Protocol):
     endings: str
     shape: Shape
     nowhere: Layer
-    config_resource: str
     hazards: frozenset[str]
-    prunable: bool
-    placed: bool
-    counts: frozenset[str]
-    shorthands: Mapping[str, Shorthand]
-    verbatim: frozenset[str]
+    config_resource: str = ""
+    prunable: bool = False
+    placed: bool = False
+    counts: frozenset[str] = frozenset()
+    shorthands: Mapping[str, Shorthand] = MappingProxyType({})
+    verbatim: frozenset[str] = frozenset()
 
     def configs(self) -> Mapping[str, ConfigKey]:
         """Kafka's configs of the kind, by name."""
 
-    def inherited(self, broker_configs: Mapping[str, str | None]) -> Mapping[str, str | None]:
+    def inherited(self, _broker_configs: Mapping[str, str | None]) -> Mapping[str, str | None]:
         """The value that a resource without an own one has, for every config, by what a broker is set to."""
+        return {}
 
     def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
         """Bring a spec that fits the schema into normal form; settings with bad values are reported."""
@@ -174,8 +177,9 @@ class Kind(Protocol):
             left_out: Gets a line for each thing that no manifest can say.
         """
 
-    def idle(self, observed: Observed) -> bool:
+    def idle(self, _observed: Observed) -> bool:
         """Whether a live resource has nothing yet that a manifest must say of it."""
+        return False
 
     def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
         """Split a merged, normalised spec into the state to reach (None: absent) and the intent."""
@@ -183,34 +187,40 @@ class Kind(Protocol):
     def field_order(self, path: str) -> tuple[int, str]:
         """The sort key of a field in plans."""
 
-    def ignores(self, path: str) -> bool:
+    def ignores(self, _path: str) -> bool:
         """Whether a live field belongs to somebody else and is never compared."""
+        return False
 
     def equal(self, path: str, a: FieldValue, b: FieldValue) -> bool:
         """Whether two values of a field mean the same to Kafka."""
 
-    def live(self, path: str, observed: Observed, facts: Facts | None = None) -> FieldValue:
+    def live(self, path: str, observed: Observed, _facts: Facts | None = None) -> FieldValue:
         """The value of a field that a live resource has; None if it has no own one."""
+        return observed.state.get(path)
 
     def remaining(self, field: FieldChange, observed: Observed) -> FieldChange | FieldOutcome:
         """What is left to do of the change of a field, from the value that the live resource has now."""
+        return compared(self, field, observed)
 
-    def on_the_way(self, field: FieldChange, value: FieldValue) -> bool:
+    def on_the_way(self, _field: FieldChange, _value: FieldValue) -> bool:
         """Whether a change of a field that stopped half-way can leave this value behind."""
+        return False
 
     def default(self, path: str, facts: Facts) -> FieldValue:
         """The value that is in force when the field has no own one; None if it is not known."""
+        return facts.config_default(self.name, path.removeprefix(CONFIG_PREFIX))
 
     def judge(self, path: str, context: UpdateContext) -> RiskAssessment:
         """How risky the change of one field is."""
 
-    def judge_create(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
+    def judge_create(self, _ref: ResourceRef, _state: State, _facts: Facts) -> RiskAssessment:
         """How risky the creation of a resource is."""
+        return SAFE
 
     def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
         """How risky the deletion of a resource is."""
 
-    def binding(self, change: Change, field: FieldChange | None) -> Binding | None:
+    def binding(self, _change: Change, _field: FieldChange | None) -> Binding | None:
         """What a consent in a manifest to a hazard of a change has to say that it is for.
 
         Args:
@@ -220,45 +230,55 @@ class Kind(Protocol):
         Returns:
             None if there is nothing to tell this change from the next one by: naming the hazard is enough.
         """
+        return None
 
-    def deferred(self, path: str, context: UpdateContext) -> str | None:
+    def deferred(self, _path: str, _context: UpdateContext) -> str | None:
         """Why a change is shown but not carried out, or None if it is."""
+        return None
 
     def operations(self, change: Change) -> tuple[Operation, ...]:
         """What the cluster is asked to do for a change, deferred fields left out, in order."""
 
-    def reads(self, intent: Intent) -> tuple[str, ...]:
+    def reads(self, _intent: Intent) -> tuple[str, ...]:
         """The topics that a resource reads."""
+        return ()
 
-    def applicable(self, state: State, observed: Observed, facts: Facts) -> State:
+    def applicable(self, state: State, _observed: Observed, _facts: Facts) -> State:
         """The part of a declared state that an existing resource can still be brought to.
 
         With it comes what no manifest says, and was chosen for this cluster.
         """
+        return state
 
-    def obstacle(self, change: Change, observed: Observed) -> tuple[str, str | None] | None:
+    def obstacle(self, _change: Change, _observed: Observed) -> tuple[str, str | None] | None:
         """What of the live resource stands against a change, and what to do about it; None if nothing does.
 
         Asked when a plan is made, and once more right before it is carried out.
         """
+        return None
 
-    def concerns_readers(self, change: Change) -> bool:
+    def concerns_readers(self, _change: Change) -> bool:
         """Whether the groups that read a resource must know of a change of it."""
+        return False
 
-    def is_watched(self, change: Change, observed: Observed) -> bool:
+    def is_watched(self, _change: Change, _observed: Observed) -> bool:
         """Whether a resource is read twice before a change, as somebody unseen may be using it."""
+        return False
 
-    def first_offsets(self, change: Change) -> Mapping[str, ResourceRef]:
+    def first_offsets(self, _change: Change) -> Mapping[str, ResourceRef]:
         """The fields of a change that commit first offsets, each with the topic that it is for."""
+        return {}
 
     def policy_fields(self) -> Mapping[str, ConfigKey]:
         """The fields that a policy can ask about besides configs and single values of a spec, by path."""
+        return {}
 
-    def is_vendor_config(self, name: str) -> bool:
+    def is_vendor_config(self, _name: str) -> bool:
         """Whether policies can ask about a config that Apache Kafka does not know, as a vendor may."""
+        return False
 
     def described(
-        self, path: str, before: FieldValue, after: FieldValue
+        self, _path: str, _before: FieldValue, _after: FieldValue
     ) -> tuple[str, tuple[str, ...]] | None:
         """What becomes of a field, as a whole and part by part; None where its values say it best.
 
@@ -267,11 +287,15 @@ class Kind(Protocol):
             before: The value before; None in a create.
             after: The value afterwards.
         """
+        return None
 
-    def undeclarable(self, path: str, value: FieldValue) -> str | None:
+    def undeclarable(self, _path: str, _value: FieldValue) -> str | None:
         """Why no manifest can say that a field has a live value; None if one can."""
+        return None
 
-    def no_way_back(self, ref: ResourceRef, field: FieldChange, declared: State | None) -> NoWayBack | None:
+    def no_way_back(
+        self, _ref: ResourceRef, _field: FieldChange, _declared: State | None
+    ) -> NoWayBack | None:
         """Why a manifest cannot undo the change of a field; None if it can.
 
         Args:
@@ -279,17 +303,20 @@ class Kind(Protocol):
             field: What was changed.
             declared: What its manifest declares now; None if it declares nothing.
         """
+        return None
 
     def restored(self, ref: ResourceRef, state: State) -> Observed:
         """A deleted resource as its last state tells it, as far as a manifest can bring it back."""
+        return Observed(ref, None, state, own_configs(state))
 
-    def not_restored(self, state: State, record: str) -> str | None:
+    def not_restored(self, _state: State, _record: str) -> str | None:
         """What of a deleted resource no manifest brings back; None if there is nothing.
 
         Args:
             state: Its last state.
             record: The command that shows it.
         """
+        return None
 
 
 def unclassified(name: str, *, known: bool) -> str:

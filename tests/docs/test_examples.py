@@ -21,9 +21,8 @@ from kafkaform.core.groups import PROTOCOLS
 from kafkaform.core.model import CONFIG_PREFIX, Desired, FieldValue
 from kafkaform.core.schema_files import load_schema
 from kafkaform.resources import KINDS
-from kafkaform.resources import topic as topic_kind
 from kafkaform.resources.consumer_group import risk as group_risk
-from kafkaform.resources.topic import placement, risk
+from kafkaform.resources.topic import config_risk, placement, risk
 from kafkaform.rules import check
 
 ROOT = Path(__file__).parents[2]
@@ -129,7 +128,7 @@ def test_every_retention_of_the_manifests_can_be_kept(environment: str) -> None:
         for unit in ("ms", "bytes"):
             retention = number(values[f"config.retention.{unit}"])
             segment = number(values[f"config.segment.{unit}"])
-            assert retention == risk.UNLIMITED or retention >= segment, desired.ref
+            assert retention == config_risk.UNLIMITED or retention >= segment, desired.ref
 
 
 def test_topics_that_are_joined_have_the_same_number_of_partitions() -> None:
@@ -289,7 +288,7 @@ def judged_hazards(module: ModuleType) -> dict[str, str]:
 def hazards() -> dict[str, str]:
     """Every hazard in the code of the Topic kind, with its risk."""
     found = {}
-    for module in (placement, risk, topic_kind):
+    for module in (config_risk, placement, risk):
         tree = ast.parse(Path(module.__file__ or "").read_text("utf-8"))
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):

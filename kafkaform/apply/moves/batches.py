@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class MoveStatus(Enum):
-    """Where a partition stands in a layout."""
+    """The status of a partition in a layout."""
 
     READY = auto()
     """As it was planned to be moved from."""
     RUNNING = auto()
     """On its way to where it is to be, whoever has started that."""
     DONE = auto()
-    """Where it is to be."""
+    """At its target."""
     ELSEWHERE = auto()
     """On its way to somewhere else."""
     STRAY = auto()
@@ -66,7 +66,7 @@ class PartitionMove:
 
     @property
     def copied(self) -> int:
-        """How many bytes are copied for it."""
+        """The bytes that are copied for it."""
         return self.size * len(self.adding)
 
     @property
@@ -87,7 +87,7 @@ def named(partition: TopicPartition) -> str:
 
 
 def status_of(move: PartitionMove, layout: Layout) -> MoveStatus:
-    """Where a partition stands."""
+    """The status of a partition."""
     if move.partition >= len(layout.topics.get(move.ref.name, ())):
         return MoveStatus.GONE
     running = (layout.reassigning or {}).get(move.key)
@@ -123,13 +123,13 @@ def moves_of(
 def foreign(layout: Layout, targets: Mapping[TopicPartition, Replicas]) -> list[TopicPartition]:
     """The partitions whose running reassignments lead to something else than the targets, in order."""
     running = layout.reassigning or {}
-    return sorted(key for key, one in running.items() if targets.get(key) != one.target)
+    return sorted(key for key, move in running.items() if targets.get(key) != move.target)
 
 
 Batch: TypeAlias = "tuple[PartitionMove, ...]"
 
 FREE_PARTITIONS = 1_000
-"""How many partitions that copy nothing go together; the controller has them done at once."""
+"""The most partitions in a batch that copies nothing; the controller has them done at once."""
 
 
 def cut(moves: Iterable[PartitionMove], options: MoveOptions) -> list[Batch]:
@@ -155,6 +155,7 @@ def _dealt(moves: Iterable[PartitionMove]) -> Sequence[PartitionMove]:
     """Moves in the order in which each pair of brokers comes about equally often."""
     piles: dict[tuple[tuple[int, ...], int], list[PartitionMove]] = {}
     for move in moves:
+        # The sender is the leader, which is the first replica wherever the preferred leader leads.
         piles.setdefault((tuple(sorted(move.adding)), move.before[0]), []).append(move)
     rounds = zip_longest(*piles.values())
     return [move for move in chain.from_iterable(rounds) if move is not None]

@@ -1,4 +1,4 @@
-"""What every step of moving goes by: the cluster, how long, and when to stop."""
+"""The context of each step of moving replicas: the cluster, the options, the time, and when to stop."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from kafkaform.core.moves import MoveObserver, MoveOptions
 
 PATIENCE_S = 120.0
-"""How long the cluster may not answer at all while replicas are moved: a broker that restarts is no reason
-to give up."""
+"""The time in which the cluster may not answer at all while replicas are moved: a broker that restarts is no
+reason to give up."""
 CLEAN_UP_S = 30.0
 """The same for taking back and cleaning up, for which a person may be waiting."""
 RETRY_S = 1.0
 REMIND_S = 15.0
-"""How often it is said again what is waited for."""
+"""The time after which it is said again what is waited for."""
 
 FINAL = (PermissionDenied, AuthenticationFailed, LockLost, RequestRejected)
-"""What does not pass by itself."""
+"""Errors that do not pass by themselves."""
 
 T = TypeVar("T")
 
@@ -48,12 +48,12 @@ class Stopped(Exception):  # noqa: N818 - a wish of somebody, not an accident
 
 @dataclass(slots=True)
 class MoveContext:
-    """What every step goes by.
+    """The context of every step.
 
     Attributes:
         cluster: The cluster.
         options: How replicas are moved.
-        throttle_journal: Who has set which throttle.
+        throttle_journal: The record of throttles.
         observer: Is told of progress.
         guard: Called before every request; raises `LockLost` to keep it from being sent.
         stop: Once set, nothing new is begun.

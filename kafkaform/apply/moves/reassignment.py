@@ -149,8 +149,9 @@ class Reassigner:
             self._context.tell(f"the running moves could not be cancelled, and may continue: {error.message}")
         try:
             self._throttles.clear()
+        except LockLost as error:
+            self._lost = error
         except ClusterError as error:
-            self._lost = error if isinstance(error, LockLost) else None
             self._context.tell(f"the throttles could not be removed: {error.message}")
 
     def recover(self) -> None:
@@ -216,7 +217,7 @@ class Reassigner:
             return {}
 
     def _batches(self, layout: Layout) -> list[Batch]:
-        """What is to be done, and what is running already as the first batch."""
+        """Cut what is to be done into batches; what is running already is the first."""
         statuses = {key: status_of(move, layout) for key, move in self._moves.items()}
         self._done = {key for key, status in statuses.items() if status is MoveStatus.DONE}
         running = [move for key, move in self._moves.items() if statuses[key] is MoveStatus.RUNNING]
@@ -313,7 +314,7 @@ def _unplanned(move: PartitionMove, layout: Layout) -> str:
 
 
 def _half_way(why: ClusterError | None, done: int, partitions: int, *, goes_on: bool) -> ClusterError:
-    """What to say of a topic that was begun; `goes_on` where it could not be taken back."""
+    """The error of a topic that was begun; `goes_on` where it could not be cancelled."""
     so_far = f"{done:,} of {counted(partitions, 'partition')} in place"
     error: ClusterError
     if isinstance(why, LockLost):

@@ -1,9 +1,7 @@
-"""Who has set which throttle: written down before it is set, so that nothing else is ever taken off.
+"""The record of the throttles that applies set: written before they are set, and after they are off.
 
-The throttles that applies set, in the record: written before they are set, and after they are off.
-
-An apply that is killed leaves its throttles behind; by the record the next one finds them, and knows them
-from those of other people.
+An apply that is killed leaves its throttles behind, and Kafka keeps no owner of a config. By the record the
+next apply finds them, and knows them from those of other people: nothing else is ever taken off.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kafkaform.apply.moves.throttles import union
 from kafkaform.audit.journal import sinks_of
 from kafkaform.audit.record import (
     FORMAT_VERSION,
@@ -21,7 +18,7 @@ from kafkaform.audit.record import (
     timestamp,
 )
 from kafkaform.audit.trail import read_record
-from kafkaform.core.moves import ThrottledReplicas, Throttles
+from kafkaform.core.moves import ThrottledReplicas, Throttles, union
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -52,7 +49,7 @@ class ThrottleJournal(Protocol):
 
     @property
     def kept(self) -> bool:
-        """Whether it remembers anything."""
+        """Return whether it remembers anything."""
 
     def announce(self, throttles: Throttles) -> Sequence[Announcement]:
         """Note what is about to be set; if this raises a `KafkaformError`, nothing is."""
@@ -61,7 +58,7 @@ class ThrottleJournal(Protocol):
         """Note that they are set no longer; raises a `KafkaformError` where that cannot be written."""
 
     def left(self) -> Sequence[Announcement]:
-        """What earlier applies announced and never took off; raises a `KafkaformError` if it cannot tell."""
+        """The throttles that earlier applies left set; raises a `KafkaformError` if it cannot tell."""
 
 
 class _NoThrottleJournal:
@@ -116,7 +113,7 @@ class AuditedThrottles:
         for part in _parts(throttles):
             self._count += 1
             announced.append(Announcement(f"{self.run}.{self._count}", part, at))
-        self._write([self._line(one.id, at, "set", one.throttles) for one in announced])
+        self._write([self._line(entry.id, at, "set", entry.throttles) for entry in announced])
         return announced
 
     def removed(self, announcements: Sequence[Announcement]) -> None:
@@ -126,7 +123,7 @@ class AuditedThrottles:
             AuditError: It cannot be written.
         """
         at = timestamp(self.clock())
-        self._write([self._line(one.id, at, "removed", Throttles()) for one in announcements])
+        self._write([self._line(entry.id, at, "removed", Throttles()) for entry in announcements])
 
     def left(self) -> Sequence[Announcement]:
         """See `ThrottleJournal.left`.
@@ -185,14 +182,17 @@ def _json(throttles: Throttles) -> dict[str, Any]:
             for broker, rates in sorted(throttles.rates.items())
         ],
         "topics": [
-            {"name": name, "leader": sorted(one.leader), "follower": sorted(one.follower)}
-            for name, one in sorted(throttles.replicas.items())
+            {"name": name, "leader": sorted(listed.leader), "follower": sorted(listed.follower)}
+            for name, listed in sorted(throttles.replicas.items())
         ],
     }
 
 
 def _parts(throttles: Throttles) -> Iterator[Throttles]:
-    """Throttles in parts that fit into a line each."""
+    """Throttles in parts that fit into a line each, which is one message of the audit topic.
+
+    The rates go with the first part alone, as a broker has one for all topics.
+    """
     part = Throttles(throttles.rates)
     room = LONGEST_LINE // 2
     used = 0
@@ -210,12 +210,12 @@ def _parts(throttles: Throttles) -> Iterator[Throttles]:
 
 def _pieces(listed: ThrottledReplicas, room: int) -> Iterator[ThrottledReplicas]:
     """The entries of one topic, in as many pieces as it takes."""
-    most = room // 32  # entries: two numbers, quotes and commas
+    most = room // 32  # bytes of an entry: two numbers of ten digits, a colon, quotes, a comma
     both = [(True, entry) for entry in sorted(listed.leader)]
     both += [(False, entry) for entry in sorted(listed.follower)]
     for start in range(0, len(both), most):
-        some = both[start : start + most]
+        piece = both[start : start + most]
         yield ThrottledReplicas(
-            frozenset(entry for leads, entry in some if leads),
-            frozenset(entry for leads, entry in some if not leads),
+            frozenset(entry for leads, entry in piece if leads),
+            frozenset(entry for leads, entry in piece if not leads),
         )

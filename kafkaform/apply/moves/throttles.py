@@ -1,11 +1,8 @@
-"""Which throttles a batch needs, and setting them.
-
-They are taken off again, those that dead applies have left included.
-
-Which throttles a batch needs, and arithmetic of throttles.
+"""The throttles of a batch (KIP-73): which it needs, and setting, keeping and clearing them.
 
 As with Kafka's own tool, a partition's present replicas are throttled as senders, and those that are added
-as receivers; what a partition had before it moved is never held back.
+as receivers; what a partition had before it moved is never held back. Nobody else's throttle is changed: who
+has set one is known from the record alone, as Kafka keeps no owner of a config.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import KafkaformError, MovesUnfinished
-from kafkaform.core.moves import ALL, Rates, ThrottledReplicas, Throttles
+from kafkaform.core.moves import ALL, Rates, ThrottledReplicas, Throttles, union
 from kafkaform.core.units import format_size
 from kafkaform.core.wording import counted, listed
 
@@ -31,9 +28,6 @@ if TYPE_CHECKING:
     from kafkaform.apply.moves.throttle_journal import Announcement
     from kafkaform.core.groups import TopicPartition
     from kafkaform.core.layout import Layout
-
-
-NOTHING = Throttles()
 
 
 def wanted(moves: Iterable[PartitionMove], rate: int, alive: Collection[int]) -> Throttles:
@@ -56,11 +50,6 @@ def wanted(moves: Iterable[PartitionMove], rate: int, alive: Collection[int]) ->
         {broker: Rates(rate, rate) for broker in sorted(brokers & {*alive})},
         {t: ThrottledReplicas(frozenset(leaders[t]), frozenset(followers[t])) for t in sorted(leaders)},
     )
-
-
-def lacking(asked: Throttles, present: Throttles) -> Throttles:
-    """What of the throttles asked for nobody has set: a rate that is there stays, whatever it is."""
-    return without(asked, present)
 
 
 def without(throttles: Throttles, kept: Throttles) -> Throttles:
@@ -86,7 +75,7 @@ def without(throttles: Throttles, kept: Throttles) -> Throttles:
 
 
 def unchanged(throttles: Throttles, present: Throttles) -> Throttles:
-    """What of throttles is still set, and as it was."""
+    """The part of throttles that is still set, and as it was."""
     rates = {}
     for broker, rate in throttles.rates.items():
         live = present.rates.get(broker, Rates())
@@ -102,23 +91,6 @@ def unchanged(throttles: Throttles, present: Throttles) -> Throttles:
         both = ThrottledReplicas(held.leader & on.leader, held.follower & on.follower)
         if both != ThrottledReplicas():
             replicas[topic] = both
-    return Throttles(rates, replicas)
-
-
-def union(many: Iterable[Throttles]) -> Throttles:
-    """All of several throttles; of two rates of a broker, the later one."""
-    rates: dict[int, Rates] = {}
-    replicas: dict[str, ThrottledReplicas] = {}
-    for throttles in many:
-        for broker, rate in throttles.rates.items():
-            known = rates.get(broker, Rates())
-            rates[broker] = Rates(
-                known.leader if rate.leader is None else rate.leader,
-                known.follower if rate.follower is None else rate.follower,
-            )
-        for topic, held in throttles.replicas.items():
-            others = replicas.get(topic, ThrottledReplicas())
-            replicas[topic] = ThrottledReplicas(others.leader | held.leader, others.follower | held.follower)
     return Throttles(rates, replicas)
 
 
@@ -146,7 +118,7 @@ def _entries(held: frozenset[str], others: frozenset[str]) -> frozenset[str]:
 
 
 class ThrottleManager:
-    """Knows what this apply has set, and what earlier ones have.
+    """The throttles that this apply has set, and those that dead applies have left.
 
     Args:
         context: What every step goes by.
@@ -161,19 +133,21 @@ class ThrottleManager:
 
     @property
     def has_leftovers(self) -> bool:
-        """Whether anything that dead applies have left may still be set."""
+        """Return whether anything that dead applies have left may still be set."""
         return bool(self._leftovers)
 
     @property
     def ours(self) -> Throttles:
-        """What this apply has set and not taken off."""
+        """The throttles that this apply has set and not taken off."""
         return union(announcement.throttles for announcement in self._set)
 
     def read_leftovers(self) -> None:
-        """Find out what dead applies have left."""
+        """Read from the record what dead applies have left."""
         try:
             self._leftovers = [*self._context.throttle_journal.left()]
-            self.recorded = frozenset().union(*(partitions(one.throttles) for one in self._leftovers))
+            self.recorded = frozenset().union(
+                *(partitions(leftover.throttles) for leftover in self._leftovers)
+            )
         except KafkaformError as error:
             self._context.tell(f"cannot determine whether an earlier apply left throttles: {error.message}")
 
@@ -187,25 +161,33 @@ class ThrottleManager:
             layout: Where replicas are.
             joined: Partitions that are running and that this apply has throttles of its own for.
         """
-        running = (layout.reassigning or {}).keys() - {*joined}
-        due = [one for one in self._leftovers if running.isdisjoint(partitions(one.throttles))]
-        if not due:
+        ended = self._ended(layout, joined)
+        if not ended:
             return
-        stays = [one for one in self._leftovers if one not in due]
-        in_use = union([self.ours, *(one.throttles for one in stays)])
-        topics = {topic for one in due for topic in one.throttles.replicas}
+        kept = [leftover for leftover in self._leftovers if leftover not in ended]
+        # A rate is one per broker: it may be held for an announcement that stays, or for this apply.
+        in_use = union([self.ours, *(leftover.throttles for leftover in kept)])
+        topics = {topic for leftover in ended for topic in leftover.throttles.replicas}
         cluster, guard = self._context.cluster, self._context.guard
         present = self._context.retry(lambda: cluster.throttles(topics))
-        still = without(union(unchanged(one.throttles, present) for one in due), in_use)
+        still = without(union(unchanged(leftover.throttles, present) for leftover in ended), in_use)
         if still:
             self._context.retry(lambda: cluster.clear_throttles(still, guard))
             self._context.tell(f"removed the throttles that an earlier apply left behind: {described(still)}")
+        # Only a broker itself takes its rates: those of one that is down stay announced in the record.
         alive = {broker.id for broker in layout.brokers}
-        silent = [one for one in due if not alive.issuperset(one.throttles.rates)]
-        for broker in sorted({b for one in silent for b in one.throttles.rates} - alive):
+        down = [leftover for leftover in ended if not alive.issuperset(leftover.throttles.rates)]
+        for broker in sorted({broker for leftover in down for broker in leftover.throttles.rates} - alive):
             self._tell_once(f"broker {broker} is down, and may keep the throttle of an earlier apply")
-        self._leftovers = stays + silent
-        self._note_removed([one for one in due if one not in silent])
+        self._leftovers = kept + down
+        self._note_removed([leftover for leftover in ended if leftover not in down])
+
+    def _ended(self, layout: Layout, joined: Collection[TopicPartition]) -> list[Announcement]:
+        """The throttles of dead applies that are for nothing that somebody else is still moving."""
+        running = (layout.reassigning or {}).keys() - {*joined}
+        return [
+            leftover for leftover in self._leftovers if running.isdisjoint(partitions(leftover.throttles))
+        ]
 
     def throttle(self, moves: Sequence[PartitionMove], layout: Layout) -> None:
         """Throttle moves, and take over what dead applies have set for them.
@@ -217,6 +199,7 @@ class ThrottleManager:
         rate = self._context.options.throttle
         if rate is not None and any(move.adding for move in moves):
             self._set_throttles(moves, rate, layout, keys)
+        # After the new ones are set, so that what a dead apply has begun is held back all the time.
         self.clear_leftovers(layout, keys)
 
     def clear(self) -> None:
@@ -238,17 +221,19 @@ class ThrottleManager:
         asked = wanted(moves, rate, [broker.id for broker in layout.brokers])
         cluster, guard = self._context.cluster, self._context.guard
         present = self._context.retry(lambda: cluster.throttles(asked.replicas))
-        running = (layout.reassigning or {}).keys() - {*keys}
-        owned = [one for one in self._leftovers if running.isdisjoint(partitions(one.throttles))] + self._set
-        others = without(present, union(unchanged(one.throttles, present) for one in owned))
+        owned = self._ended(layout, keys) + self._set
+        others = without(present, union(unchanged(entry.throttles, present) for entry in owned))
+        # A broker has one rate for all that it copies: somebody else's goes on to hold, for these moves too.
         for broker, kept in other_rates(asked, others).items():
             self._tell_once(f"broker {broker} keeps the throttle that somebody else has set: {_rates(kept)}")
-        ours = lacking(asked, others)
+        ours = without(asked, others)
         if not ours:
             return
         if not self._context.throttle_journal.kept:
             self._tell_once("no record is kept: if this apply is killed, its throttles stay set")
         try:
+            # Before it is set: an apply that is killed in between leaves an entry without a throttle, and not
+            # a throttle that nobody would ever take off.
             self._set += self._context.throttle_journal.announce(ours)
         except KafkaformError as error:
             raise MovesUnfinished(f"not throttled: {error.message}", hint=error.hint) from error

@@ -44,26 +44,27 @@ def unhealthy(layout: Layout, targets: Mapping[TopicPartition, Replicas]) -> lis
     return sorted(found)
 
 
-def told(layout: Layout, partitions: list[TopicPartition]) -> str:
-    """In a few words what is wrong with unhealthy partitions."""
+def problems(layout: Layout, partitions: list[TopicPartition]) -> str:
+    """Say in a few words what is wrong with unhealthy partitions."""
     offline = [key for key in partitions if layout.topics[key[0]][key[1]].leader is None]
     behind = [key for key in partitions if key not in set(offline)]
     parts = []
     if offline:
         parts.append(f"{listed([*map(named, offline)])} without a leader")
     if behind:
-        away = {b for topic, number in behind for b in _out_of_sync(layout, topic, number)}
-        where = ", ".join(map(str, sorted(away)))
-        parts.append(f"{listed([*map(named, behind)])} not in sync on broker {where}")
+        brokers = {broker for topic, number in behind for broker in _out_of_sync(layout, topic, number)}
+        ids = ", ".join(map(str, sorted(brokers)))
+        parts.append(f"{listed([*map(named, behind)])} not in sync on broker {ids}")
     return "; ".join(parts)
 
 
 def too_few_in_sync(layout: Layout, topic: str, least: int) -> str | None:
-    """Why acks=all writes would stop if a topic asked for so many replicas in sync; None: they would not."""
+    """Return why acks=all writes would stop if a topic asked for so many replicas in sync, or None."""
     if topic not in layout.topics:
         return "the topic is not there"
     for state in layout.topics[topic]:
         running = (layout.reassigning or {}).get((topic, state.partition))
+        # Metadata counts replicas that a reassignment removes: they are in sync until it ends, and gone then.
         lasting = {*state.isr} - (running.removing if running is not None else frozenset())
         if len(lasting) < least:
             replicas = "replica" if len(lasting) == 1 else "replicas"
@@ -80,7 +81,7 @@ def _out_of_sync(layout: Layout, topic: str, partition: int) -> set[int]:
 
 
 HEALTH_WAIT_S = 300.0
-"""How long to wait for replicas that somebody else must bring back into sync."""
+"""The time to wait for replicas that somebody else must bring back into sync."""
 POLL_S = 1.0
 
 
@@ -102,16 +103,18 @@ def wait_until_clear(
     since: float | None = None
     while True:
         layout = context.layout()
-        sort, obstacle = "busy", _others(context, layout, targets)
+        subject, obstacle = "busy", _others(context, layout, targets)
         if obstacle is None:
-            sick = unhealthy(layout, {key: to for key, to in targets.items() if key not in done})
-            if not sick:
+            missing = {key: replicas for key, replicas in targets.items() if key not in done}
+            partitions = unhealthy(layout, missing)
+            if not partitions:
                 return layout
+            # Unlike a move, which comes to an end, a replica may stay out of sync until somebody looks at it.
             since = context.clock.now() if since is None else since
-            sort, obstacle = "health", f"the cluster is not healthy: {told(layout, sick)}"
+            subject, obstacle = "health", f"the cluster is not healthy: {problems(layout, partitions)}"
             if context.clock.now() - since >= HEALTH_WAIT_S:
                 raise MovesUnfinished(obstacle, hint=f"fix that (kafkaform doctor), then {AGAIN}")
-        context.remind(sort, f"waiting: {obstacle}")
+        context.remind(subject, f"waiting: {obstacle}")
         context.pause(POLL_S)
 
 
@@ -145,7 +148,7 @@ def wait_in_sync(
 
 
 def _others(context: MoveContext, layout: Layout, targets: Mapping[TopicPartition, Replicas]) -> str | None:
-    """What somebody else is moving, if that is to be waited for."""
+    """Say what somebody else is moving, if that is to be waited for."""
     if layout.reassigning is None:
         raise PermissionDenied(
             "running reassignments cannot be seen, and replicas are not moved blindly",

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 DELIVERY_TIMEOUT_S = 30.0
-"""How long the brokers may take to confirm what was written."""
+"""The time that the brokers may take to confirm what was written."""
 _BATCH = 1_000
 _PAUSE_S = 0.2
 _POLL_S = 0.02  # a batch that is not full is waited for as long as this
 _EXISTS = KafkaError(KafkaError.TOPIC_ALREADY_EXISTS).name()
 _OF_NO_CONCERN = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
-"""What a consumer says of the group that it has to name, and that nothing is asked of."""
+"""The errors of a consumer about the group that it has to name, and that nothing is asked of."""
 
 
 class AuditTopic:

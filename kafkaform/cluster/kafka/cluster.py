@@ -162,7 +162,7 @@ class KafkaCluster:
         self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
     ) -> Mapping[TopicPartition, ClusterError | None]:
         """See `Cluster.reassign`."""
-        from kafkaform.cluster.kafka.reassigner import reassign
+        from kafkaform.cluster.kafka.reassignments import reassign
 
         return reassign(self._connection, targets, guard)
 
@@ -170,7 +170,7 @@ class KafkaCluster:
         self, partitions: Collection[TopicPartition], guard: Guard = unguarded
     ) -> Mapping[TopicPartition, ClusterError | None]:
         """See `Cluster.elect_leaders`."""
-        from kafkaform.cluster.kafka.reassigner import elect_leaders
+        from kafkaform.cluster.kafka.reassignments import elect_leaders
 
         return elect_leaders(self._connection, partitions, guard)
 

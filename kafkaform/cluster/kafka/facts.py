@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 BROKER_TIMEOUT_S = 10.0
-"""How long a single broker may take to tell its configs; all are asked at once."""
+"""The time that a single broker may take to tell its configs; all are asked at once."""
 
 
 def read_facts(connection: Connection) -> Facts:
@@ -67,7 +67,7 @@ def read_facts(connection: Connection) -> Facts:
 
 
 def _missing(failures: Mapping[int, ClusterError], *, answered: bool) -> tuple[Diagnostic, ...]:
-    """What brokers that did not tell their configs mean for a plan; raises what no plan can do without."""
+    """The notes of brokers that did not tell their configs; raises what no plan can do without."""
     diagnostics = []
     for broker_id, error in failures.items():
         match error:

@@ -52,14 +52,14 @@ def ask_coordinators(
             raise ClusterError("the brokers do not speak the version of the request that kafkaform does")
         for node, some in _coordinators(connection, names, answers).items():
             (answer,) = connection.ask(request_type, [body(some)], node=node)
-            for told in answer["groups"]:
-                if told["group_id"] not in some:
+            for group in answer["groups"]:
+                if group["group_id"] not in some:
                     raise ClusterError(f"broker {node} tells of a group that it was not asked about")
-                if told["error_code"]:
-                    words = one_line(told.get("error_message") or "")
-                    answers.failed[told["group_id"]] = translate_code(told["error_code"], words)
+                if group["error_code"]:
+                    words = one_line(group.get("error_message") or "")
+                    answers.failed[group["group_id"]] = translate_code(group["error_code"], words)
                 else:
-                    answers.found[told["group_id"]] = convert(told, node)
+                    answers.found[group["group_id"]] = convert(group, node)
     except KafkaformError as error:
         failure = error if isinstance(error, ClusterError) else ClusterError(error.message, hint=error.hint)
         unanswered = set(names) - answers.found.keys() - answers.failed.keys()
@@ -72,14 +72,14 @@ def _coordinators(
 ) -> dict[int, list[str]]:
     (answer,) = connection.ask(group_messages.FIND_COORDINATORS, [group_messages.groups_to_find(names)])
     found: dict[int, list[str]] = {}
-    for told in answer["coordinators"]:
-        if told["key"] not in names:
+    for coordinator in answer["coordinators"]:
+        if coordinator["key"] not in names:
             raise ClusterError("the brokers tell the coordinator of a group that they were not asked about")
-        if told["error_code"]:
-            words = one_line(told["error_message"] or "")
-            answers.failed[told["key"]] = translate_code(told["error_code"], words)
+        if coordinator["error_code"]:
+            words = one_line(coordinator["error_message"] or "")
+            answers.failed[coordinator["key"]] = translate_code(coordinator["error_code"], words)
         else:
-            found.setdefault(told["node_id"], []).append(told["key"])
+            found.setdefault(coordinator["node_id"], []).append(coordinator["key"])
     return found
 
 
@@ -160,7 +160,7 @@ def _share(connection: Connection, names: Collection[str]) -> GroupAnswers[Group
         group_messages.DESCRIBE_SHARE,
         names,
         group_messages.groups_to_describe,
-        lambda told, node: _group(told, "share", "share", node, _share_assignment),
+        lambda group, node: _group(group, "share", "share", node, _share_assignment),
     )
 
 
@@ -170,13 +170,13 @@ def _streams(connection: Connection, names: Collection[str]) -> GroupAnswers[Gro
         group_messages.DESCRIBE_STREAMS,
         names,
         group_messages.groups_to_describe,
-        lambda told, node: (told, node),
+        lambda group, node: (group, node),
     )
     topics = {
-        told["group_id"]: {
-            sub["id"]: _sources(sub) for sub in (told["topology"] or {}).get("subtopologies", ())
+        group["group_id"]: {
+            sub["id"]: _sources(sub) for sub in (group["topology"] or {}).get("subtopologies", ())
         }
-        for told, _ in answers.found.values()
+        for group, _ in answers.found.values()
     }
     counts = read_partition_counts(
         connection, {topic for of in topics.values() for some in of.values() for topic in some}
@@ -193,8 +193,8 @@ def _streams(connection: Connection, names: Collection[str]) -> GroupAnswers[Gro
 
     return GroupAnswers(
         {
-            name: _group(told, "streams", "streams", node, partial(assignment, topics[name]))
-            for name, (told, node) in answers.found.items()
+            name: _group(group, "streams", "streams", node, partial(assignment, topics[name]))
+            for name, (group, node) in answers.found.items()
         },
         answers.failed,
     )
@@ -207,7 +207,7 @@ def _foreign(connection: Connection, names: Collection[str]) -> GroupAnswers[Gro
         group_messages.DESCRIBE_CLASSIC,
         names,
         group_messages.groups_to_describe,
-        lambda told, node: _group(told, "classic", told["protocol_type"], node, lambda _: ()),
+        lambda group, node: _group(group, "classic", group["protocol_type"], node, lambda _: ()),
     )
 
 
@@ -224,7 +224,7 @@ def _share_assignment(member: Mapping[str, Any]) -> set[TopicPartition]:
 
 
 def _group(
-    told: Mapping[str, Any],
+    group: Mapping[str, Any],
     protocol: str,
     protocol_type: str,
     node: int,
@@ -238,8 +238,8 @@ def _group(
             member.get("instance_id"),
             frozenset(assignment(member)),
         )
-        for member in told["members"]
+        for member in group["members"]
     )
     return Group(
-        told["group_id"], protocol, told["state"], protocol_type, told.get("assignor", ""), node, members
+        group["group_id"], protocol, group["state"], protocol_type, group.get("assignor", ""), node, members
     )

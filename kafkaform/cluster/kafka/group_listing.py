@@ -1,4 +1,4 @@
-"""Which groups there are, of every kind."""
+"""Listing the groups of every protocol."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def groups_with_configs(connection: Connection) -> tuple[Sequence[str], str]:
     try:
         if not connection.speaks(_WITH_CONFIGS.api):
             return (), "the brokers do not list groups that have only configs (Kafka 4.1 does)"
-        told = _checked(*connection.ask(_WITH_CONFIGS, [_GROUPS_ALONE]))
-        return [resource["name"] for resource in told["resources"]], ""
+        answer = _checked(*connection.ask(_WITH_CONFIGS, [_GROUPS_ALONE]))
+        return [resource["name"] for resource in answer["resources"]], ""
     except KafkaformError as error:
         return (), f"groups that have only configs are not listed ({error.message})"
 
@@ -97,7 +97,7 @@ def _all_kinds(connection: Connection) -> dict[str, Listed]:
 
 
 def _listed(connection: Connection) -> Sequence[Mapping[str, str]]:
-    """What each broker lists of the groups that it coordinates; kafka-python knows how older ones do it."""
+    """Ask each broker for the groups that it coordinates; kafka-python knows how older ones list them."""
     if not connection.speaks(_LIST_GROUPS.api):
         return connection.listed_groups()
     answers = connection.ask_each(_LIST_GROUPS, _EVERY_STATE_AND_TYPE, READ_TIMEOUT_S)
@@ -109,10 +109,10 @@ def _listed(connection: Connection) -> Sequence[Mapping[str, str]]:
     return listed
 
 
-def _checked(told: Any) -> Any:
-    if told["error_code"]:
-        raise translate_code(told["error_code"], "")
-    return told
+def _checked(answer: Any) -> Any:
+    if answer["error_code"]:
+        raise translate_code(answer["error_code"], "")
+    return answer
 
 
 def _consumers(connection: Connection) -> dict[str, Listed]:

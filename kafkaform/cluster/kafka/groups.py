@@ -54,13 +54,13 @@ def _of_consumers(connection: Connection, names: Collection[str]) -> GroupAnswer
     return gathered(futures, _offsets)
 
 
-def _offsets(told: ConsumerGroupTopicPartitions) -> dict[TopicPartition, int]:
+def _offsets(group: ConsumerGroupTopicPartitions) -> dict[TopicPartition, int]:
     offsets = {}
-    for each in told.topic_partitions or ():
-        if each.error is not None:
-            raise KafkaException(each.error)
-        if each.offset >= 0:
-            offsets[each.topic, each.partition] = each.offset
+    for partition in group.topic_partitions or ():
+        if partition.error is not None:
+            raise KafkaException(partition.error)
+        if partition.offset >= 0:
+            offsets[partition.topic, partition.partition] = partition.offset
     return offsets
 
 
@@ -72,12 +72,12 @@ def _of_share_groups(
         group_messages.SHARE_OFFSETS,
         names,
         group_messages.share_groups_to_tell_offsets_of,
-        lambda told, _: told,
+        lambda group, _: group,
     )
     result: GroupAnswers[dict[TopicPartition, int]] = GroupAnswers({}, answers.failed)
-    for name, told in answers.found.items():
+    for name, group in answers.found.items():
         offsets: dict[TopicPartition, int] = {}
-        for topic in told["topics"]:
+        for topic in group["topics"]:
             for partition in topic["partitions"]:
                 _take(name, topic["name"], partition, offsets, result)
         if name not in result.failed:
@@ -172,7 +172,7 @@ def read_each_committed(
 
 
 def _groups_can_exist(connection: Connection) -> bool:
-    """Whether there is a topic that groups could be in; asking for a coordinator would create it."""
+    """Return whether there is a topic that groups could be in; asking for a coordinator would create it."""
     return not AdminReader(connection).descriptions([_OFFSETS_TOPIC]).missing
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkaform.cluster.kafka.answers import Answers
 from kafkaform.cluster.kafka.reassignments import read_running
-from kafkaform.cluster.kafka.replicas import plain_placement, swift_placement
+from kafkaform.cluster.kafka.replicas import admin_placement, wire_placement
 from kafkaform.cluster.kafka.sizes import read_log_dirs
 from kafkaform.cluster.kafka.topic_sources import CHUNK, WireReader
 from kafkaform.cluster.kafka.topics import topic_source
@@ -75,27 +75,27 @@ def read_quorum(connection: Connection, controller: int | None, timeout_s: float
         timeout_s: How long a broker may take.
 
     Raises:
-        KafkaformError: The quorum is not told.
+        KafkaformError: The quorum cannot be read.
     """
-    request_type = next((one for one in _REQUEST_TYPES if connection.speaks(one.api)), None)
+    request_type = next((known for known in _REQUEST_TYPES if connection.speaks(known.api)), None)
     if request_type is None:
         return Quorum(controller)
     try:
-        told = retried(lambda: _told(connection, request_type, timeout_s))
+        answer = retried(lambda: _answer(connection, request_type, timeout_s))
     except (RequestRejected, OutcomeUnknown):
         return Quorum(None)  # a broker passes the request on: nobody leads where it went
-    leading = next((voter for voter in told["voters"] if voter["id"] == told["leader"]), None)
+    leading = next((voter for voter in answer["voters"] if voter["id"] == answer["leader"]), None)
     if leading is None:
-        return Quorum(None, tuple(Voter(voter["id"], None) for voter in told["voters"]))
-    return Quorum(leading["id"], tuple(_voter(voter, leading) for voter in told["voters"]))
+        return Quorum(None, tuple(Voter(voter["id"], None) for voter in answer["voters"]))
+    return Quorum(leading["id"], tuple(_voter(voter, leading) for voter in answer["voters"]))
 
 
-def _told(connection: Connection, request_type: RequestType[Any], timeout_s: float) -> Mapping[str, Any]:
-    one, first_partition, no_tags = b"\x02", bytes(4), b"\x00"
-    topic = string(METADATA_LOG) + one + first_partition + no_tags + no_tags
-    (told,) = connection.ask(request_type, [one + topic + no_tags], timeout_s=timeout_s)
-    partitions = [partition for topic in told["topics"] for partition in topic["partitions"]]
-    for part in (told, *partitions):
+def _answer(connection: Connection, request_type: RequestType[Any], timeout_s: float) -> Mapping[str, Any]:
+    one_element, first_partition, no_tags = b"\x02", bytes(4), b"\x00"
+    topic = string(METADATA_LOG) + one_element + first_partition + no_tags + no_tags
+    (answer,) = connection.ask(request_type, [one_element + topic + no_tags], timeout_s=timeout_s)
+    partitions = [partition for topic in answer["topics"] for partition in topic["partitions"]]
+    for part in (answer, *partitions):
         if part["error_code"]:
             raise translate_code(part["error_code"], "")
     if len(partitions) != 1:
@@ -118,7 +118,7 @@ def _voter(voter: Mapping[str, int], leading: Mapping[str, int]) -> Voter:
 
 
 TIMEOUT_S = 5.0
-"""How long one request may take: controllers without a leader do not answer at all."""
+"""The time that one request may take: controllers without a leader do not answer at all."""
 _SIGN_OF_LIFE_S = 1.0
 
 _MIN_ISR = "min.insync.replicas"
@@ -135,10 +135,10 @@ def read_health(connection: Connection) -> Health:
             raise
         return found
     if isinstance(source, WireReader):
-        placement = swift_placement(connection)
+        placement = wire_placement(connection)
         configs = retried(lambda: _min_insync_replicas(connection, placement.topics))
     else:
-        placement = plain_placement(connection, TIMEOUT_S)
+        placement = admin_placement(connection, TIMEOUT_S)
         configs = source.configs(placement.topics)
     unread = _untold(placement, configs)
     quorum = _quorum(connection, placement.controller, unread)
@@ -163,9 +163,9 @@ def read_health(connection: Connection) -> Health:
 
 
 def _without_controller(connection: Connection) -> Health | None:
-    """What a broker still tells while no controller answers; None if no broker does either."""
+    """Read what a broker still answers while no controller does; None if no broker answers either."""
     try:
-        placement = plain_placement(connection, timeout_s=_SIGN_OF_LIFE_S)
+        placement = admin_placement(connection, timeout_s=_SIGN_OF_LIFE_S)
     except ClusterError:
         return None
     why = "no active controller answers"
@@ -233,4 +233,4 @@ def _reassigning(
     except KafkaformError as error:
         unread[Part.REASSIGNMENTS] = error.message
         return None
-    return {partition: tuple(sorted(one.adding)) for partition, one in running.items()}
+    return {partition: tuple(sorted(reassignment.adding)) for partition, reassignment in running.items()}

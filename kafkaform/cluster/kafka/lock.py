@@ -1,7 +1,9 @@
 """The lock of a real cluster: to be the one static member of a group (KIP-848).
 
-A group of the consumer protocol refuses a second member of the same `group.instance.id` for as long as the
-session of the first one lasts. Other forms of membership let a newcomer take the place of a holder.
+A group of the consumer protocol refuses a second member of the same `group.instance.id`
+(UNRELEASED_INSTANCE_ID) for as long as the session of the first one lasts: tried, a real mutex. Other forms
+of membership let a newcomer take the place of a holder: the range assignor, and static ids of the classic
+protocol.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 
 REPLICAS = 3
-"""How many replicas the topic has, where there are as many brokers."""
+"""The number of replicas of the topic, where there are as many brokers."""
 
 _CLIENT = "kafkaform-lock-"
 _EXISTS = KafkaError(KafkaError.TOPIC_ALREADY_EXISTS).name()
@@ -50,9 +52,11 @@ _EXISTS = KafkaError(KafkaError.TOPIC_ALREADY_EXISTS).name()
 @contextmanager
 def lock(connection: Connection, holder: Holder, *, timeout_s: float, tell: Progress) -> Iterator[Guard]:
     """See `Cluster.lock`."""
+    # A member holds the lock once it is assigned a partition, so there must be one to be assigned.
     _make_topic(connection)
 
     def attempt() -> Membership | None:
+        # Shown to who waits by two requests, of the group's members and of its offsets: the mark is in both.
         mark = uuid.uuid4().hex[:12]
         membership = Membership(connection, f"{_CLIENT}{mark}")
         mine = replace(holder, since=datetime.now(UTC))
@@ -84,7 +88,7 @@ def _make_topic(connection: Connection) -> None:
 
 
 def _occupant(connection: Connection) -> Holder:
-    """Who holds the lock, as far as that can be told."""
+    """Find out who holds the lock, as far as that is known."""
     described = gathered(
         connection.reached.describe_consumer_groups([NAME], request_timeout=READ_TIMEOUT_S),
         lambda group: group,
@@ -93,13 +97,14 @@ def _occupant(connection: Connection) -> Holder:
     member = next((m for m in members if m.group_instance_id == INSTANCE_ID), None)
     if member is None:
         return Holder("somebody who has not said more yet")
-    left = gathered(
+    # The introduction is the metadata of the offset that the holder commits with each proof.
+    introductions = gathered(
         connection.reached.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(NAME)], request_timeout=READ_TIMEOUT_S
         ),
         lambda group: [p.metadata for p in group.topic_partitions if p.metadata],
     )
-    for text in left.found.get(NAME, ()):
+    for text in introductions.found.get(NAME, ()):
         holder = introduced(text, member.client_id.removeprefix(_CLIENT))
         if holder is not None:
             return holder

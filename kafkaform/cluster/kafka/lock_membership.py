@@ -1,4 +1,7 @@
-"""Being the member of a group that holds the lock, and proving it.
+"""Membership in the group that is the lock, and proof of it.
+
+The proof is a commit of an offset, which the coordinator takes from the member only: one that has lost its
+membership while it was frozen is told so (UNKNOWN_MEMBER_ID), before it sends anything else.
 
 What librdkafka does after a fencing is decisive, and was read in its source and tried: it takes the partition
 away first, by a callback that only `poll` serves, and joins anew only after that. So a proof, which polls,
@@ -42,15 +45,16 @@ _log = logging.getLogger(__name__)
 INSTANCE_ID = "apply"
 """The one `group.instance.id`, which the holder has and everybody else wants."""
 JOIN_TIMEOUT_S = 30.0
-"""How long the coordinator may take to let us in, or to refuse us."""
+"""The time that the coordinator may take to let us in, or to refuse us."""
 GIVE_UP_S = 5.0
-"""How long leaving may take, and on Ctrl-C the answer to a join before it."""
+"""The time that leaving may take, and on Ctrl-C the answer to a join before it."""
 PROOF_TIMEOUT_S = 30.0
-"""How long a coordinator may be on the move before the lock counts as lost."""
+"""The time that a coordinator may be on the move, or its broker restart, before the lock counts as lost."""
 FRESH_S = 5.0
-"""How old a proof may be: one that took longer, as when this process was frozen meanwhile, is made again."""
+"""The age that a proof may have: one that took longer, as by a frozen process, is made again."""
 
-_LONGEST_PAUSE_MS = 86_400_000  # librdkafka leaves a group that it is not polled for in so long; its maximum
+_LONGEST_PAUSE_MS = 86_400_000
+"""librdkafka leaves a group if it is not polled for so long: its maximum, as only a proof polls."""
 _POLL_S = 0.002
 _PAUSE_S = 0.1
 _UNSUPPORTED = frozenset({KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE})
@@ -63,7 +67,7 @@ _TAKEN = frozenset(
         KafkaError._FATAL,
     }
 )
-"""How a commit fails of one who is not the member any more."""
+"""The errors of a commit by somebody who is no member any more."""
 _AGAIN = frozenset(
     {
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -77,7 +81,7 @@ _AGAIN = frozenset(
         KafkaError._WAIT_COORD,
     }
 )
-"""How a commit fails that says nothing about the membership."""
+"""The errors of a commit that say nothing about the membership."""
 
 
 class Membership:
@@ -176,6 +180,8 @@ class Membership:
             raise Unreachable(
                 f"the coordinator of group {NAME} did not answer within {JOIN_TIMEOUT_S:.0f} s{why}"
             )
+        # An assignment may be old when it is seen, as when this process was frozen after the coordinator had
+        # answered: the first proof tells, and leaves the introduction for who waits.
         error = self._confirm()
         if error is not None and error.code() not in _TAKEN:
             raise _refusal(error)
@@ -226,16 +232,17 @@ class Membership:
         """Let librdkafka call back; nothing is ever read."""
         with signals_kept():
             message = self._consumer.poll(_POLL_S)
-        told = message.error() if message is not None else None
-        if told is not None:
-            self._on_error(told)
+        error = message.error() if message is not None else None
+        if error is not None:
+            self._on_error(error)
 
     def _on_assign(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         if self._assigned:
+            # Joined a second time: in between, somebody else may have held the lock and changed the cluster.
             self._lost = self._lost or "the group was formed anew"
         if partitions:
             consumer.incremental_assign([TopicPartition(p.topic, p.partition, 0) for p in partitions])
-            consumer.pause(list(partitions))
+            consumer.pause(list(partitions))  # the topic is never read: no fetch is to be sent for it
             self._assigned = True
 
     def _on_revoke(self, consumer: Consumer, _partitions: Sequence[TopicPartition]) -> None:
@@ -248,6 +255,7 @@ class Membership:
             self._lost += f"; {translate(exception).message}"
 
     def _on_error(self, error: KafkaError) -> None:
+        # librdkafka tells a second member of its refusal by a fatal error; other errors it tries again.
         if error.code() != KafkaError._FATAL and error.code() not in _DENIED:
             self._error = error
             return
@@ -265,14 +273,14 @@ def _ms_since(begun: float) -> float:
 
 
 def _is(error: KafkaError, code: int) -> bool:
-    """Whether an error has a code; of a fatal one librdkafka has but its own words for the code to tell."""
+    """Return whether an error has a code; fatal ones of librdkafka have the code's words, not the code."""
     return error.code() == code or (
         error.code() == KafkaError._FATAL and KafkaError(code).str() in error.str()
     )
 
 
 def _refusal(error: KafkaError) -> ClusterError:
-    """Why this account, or anybody, cannot have the lock."""
+    """Return why this account, or anybody, cannot have the lock."""
     if any(_is(error, code) for code in _UNSUPPORTED):
         return RequestRejected(
             "the brokers do not have the group protocol that the lock needs, consumer (UNSUPPORTED_VERSION)",

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 
 LEADER_TIMEOUT_S = 3.0
-"""How long the leaders that the client knows of may take, before it is taken for wrong about them."""
+"""The time that the leaders that the client knows of may take, before it is taken for wrong about them."""
 
 _LEFT_OUT = MISSING | UNSETTLED | {KafkaError.TOPIC_AUTHORIZATION_FAILED}
 
 
 @dataclass(frozen=True, slots=True)
 class LogReading:
-    """What leaders answer about the ends of logs, partition by partition.
+    """The answers of leaders about the ends of logs, partition by partition.
 
     Attributes:
         spans: The offsets of those that were read.

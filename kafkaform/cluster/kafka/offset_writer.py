@@ -53,15 +53,15 @@ V = TypeVar("V")
 Place: TypeAlias = "tuple[Partition, InitialSpec]"
 
 WRITE_TIMEOUT_S = 30.0
-"""How long the commits of a group may take."""
+"""The time that the commits of a group may take."""
 
 PAUSE_S = 0.2
-"""How long to wait before asking again for what brokers have not heard of yet."""
+"""The time to wait before asking again for what brokers have not heard of yet."""
 
 _SHOWN = 5
-"""How many partitions an error names."""
+"""The most partitions that an error names."""
 _NOT_YET = MOVING | {KafkaError(code).name() for code in UNSETTLED - {KafkaError._TIMED_OUT}}
-"""How a broker answers that has not heard of a topic yet, or is not ready to coordinate a group."""
+"""The errors of a broker that has not heard of a topic yet, or is not ready to coordinate a group."""
 _UNKNOWN = MISSING | {KafkaError._UNKNOWN_PARTITION, KafkaError._NOENT}
 """Codes by which a partition is not known to the brokers that were asked for its log."""
 
@@ -137,7 +137,7 @@ def _read(
 
 
 def _obstacle(group: Group | None) -> Outcome:
-    """What stands against committing offsets for a group."""
+    """Find what stands against committing offsets for a group."""
     if group is None:
         return None
     if group.active:
@@ -283,14 +283,14 @@ def _commit_once(
         [ConsumerGroupTopicPartitions(group, partitions)], request_timeout=WRITE_TIMEOUT_S
     )[group]
     try:
-        told = future.result()
+        answer = future.result()
     except KafkaException as exception:
         return dict.fromkeys(offsets, translate(exception))
     # It succeeds where single partitions fail.
     return {
-        (each.topic, each.partition): translate_error(each.error)
-        for each in told.topic_partitions or ()
-        if each.error is not None
+        (partition.topic, partition.partition): translate_error(partition.error)
+        for partition in answer.topic_partitions or ()
+        if partition.error is not None
     }
 
 
@@ -301,7 +301,9 @@ def _outcome(
     if not failures:
         return None
     error = _summed_up(str(operation.ref), failures)
-    error.in_part = len(failures) < asked or any(type(one) is not type(error) for one in failures.values())
+    error.in_part = len(failures) < asked or any(
+        type(failure) is not type(error) for failure in failures.values()
+    )
     return error
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 BATCH = 200
-"""How many topics the thread is given at a time: each time it wakes up it takes time from the other."""
+"""The topics that the thread is given at a time: each time it wakes up, the other one waits."""
 
 
 class Prefetch:

@@ -1,4 +1,7 @@
-"""Running partition reassignments: during one, metadata shows the old replicas and the new ones."""
+"""Reassignments of partitions (KIP-455): reading, starting and cancelling them, and electing leaders.
+
+During a reassignment, metadata shows the old replicas and the new ones.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,23 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError
 
 from kafkaform.cluster.transport.api import READ_TIMEOUT_S, Api, RequestType
-from kafkaform.cluster.transport.kafka_python import retried
+from kafkaform.cluster.transport.kafka_python import ask_controller, refusal, retried, with_hint
 from kafkaform.cluster.transport.translation import one_line, translate_code
 from kafkaform.cluster.wire import large_answers
 from kafkaform.cluster.wire.message_schema import INT16, INT32, NULLABLE_STRING, STRING, array, struct, whole
 from kafkaform.cluster.wire.partitions import PLACEMENT
-from kafkaform.core.errors import KafkaformError
+from kafkaform.core.errors import ClusterError, KafkaformError, LockLost, OutcomeUnknown
 from kafkaform.core.layout import Reassignment
 from kafkaform.core.model import Diagnostic, ResourceRef, Severity
 from kafkaform.resources.topic import topic_ref
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.groups import TopicPartition
     from kafkaform.core.layout import Replicas
+    from kafkaform.core.lock import Guard
 
 
 _PARTITION = struct(index=INT32, replicas=array(INT32), adding=array(INT32), removing=array(INT32))
@@ -45,28 +49,28 @@ _RUNNING = RequestType(
 
 def read_running(connection: Connection, timeout_s: float) -> dict[TopicPartition, Reassignment]:
     """Read the reassignments that are running (KIP-455)."""
-    told = retried(lambda: _told(connection, timeout_s))
-    if told["error_code"]:
-        raise translate_code(told["error_code"], one_line(told["error_message"] or ""))
+    answer = retried(lambda: _answer(connection, timeout_s))
+    if answer["error_code"]:
+        raise translate_code(answer["error_code"], one_line(answer["error_message"] or ""))
     return {
         (topic["name"], partition["index"]): Reassignment(
             tuple(broker for broker in partition["replicas"] if broker not in partition["removing"]),
             frozenset(partition["adding"]),
             frozenset(partition["removing"]),
         )
-        for topic in told["topics"]
+        for topic in answer["topics"]
         for partition in topic["partitions"]
     }
 
 
-def _told(connection: Connection, timeout_s: float) -> Any:
+def _answer(connection: Connection, timeout_s: float) -> Any:
     every_topic, no_tags = b"\x00", b"\x00"
     body = pack(">i", int(timeout_s * 1000)) + every_topic + no_tags
-    (told,) = connection.ask(_RUNNING, [body], timeout_s=timeout_s)
-    if told["error_code"] == KafkaError.NOT_CONTROLLER:  # where ZooKeeper elects it, it is asked itself
+    (answer,) = connection.ask(_RUNNING, [body], timeout_s=timeout_s)
+    if answer["error_code"] == KafkaError.NOT_CONTROLLER:  # where ZooKeeper elects it, it is asked itself
         (placement,) = connection.ask(PLACEMENT, [large_answers.metadata_of_no_topic()], timeout_s=timeout_s)
-        (told,) = connection.ask(_RUNNING, [body], node=placement.controller, timeout_s=timeout_s)
-    return told
+        (answer,) = connection.ask(_RUNNING, [body], node=placement.controller, timeout_s=timeout_s)
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ class Reassignments:
         return self.targets.get(topic, {})
 
     def diagnostics(self, refs: Collection[ResourceRef]) -> tuple[Diagnostic, ...]:
-        """What the reader of a plan about some resources must know."""
+        """The notes for the reader of a plan about some resources."""
         if self.unread is not None:
             return (
                 Diagnostic(
@@ -115,6 +119,110 @@ def read_reassignments(connection: Connection) -> Reassignments:
     except KafkaformError as error:
         return Reassignments({}, error.message)
     targets: dict[str, dict[int, Replicas]] = defaultdict(dict)
-    for (topic, partition), one in running.items():
-        targets[topic][partition] = one.target
+    for (topic, partition), reassignment in running.items():
+        targets[topic][partition] = reassignment.target
     return Reassignments(dict(targets))
+
+
+ALTER_TIMEOUT_S = 60.0
+"""The time that a controller may take; one under load is slow, not dead."""
+BATCH = 1_000
+"""The most partitions in one request: a controller writes 10,000 records a request, and none of more."""
+
+_RIGHT = "grant Alter on the cluster"
+
+
+def reassign(
+    connection: Connection, targets: Mapping[TopicPartition, Replicas | None], guard: Guard
+) -> dict[TopicPartition, ClusterError | None]:
+    """See `Cluster.reassign`."""
+    from kafka.protocol.admin import AlterPartitionReassignmentsRequest
+
+    a_topic = AlterPartitionReassignmentsRequest.ReassignableTopic
+    a_partition = a_topic.ReassignablePartition
+
+    def ask(batch: Mapping[str, Sequence[int]]) -> Iterable[tuple[TopicPartition, Any]]:
+        def request() -> Any:
+            topics = [
+                a_topic(
+                    name=topic,
+                    partitions=[
+                        a_partition(partition_index=number, replicas=_listed(targets[topic, number]))
+                        for number in numbers
+                    ],
+                )
+                for topic, numbers in batch.items()
+            ]
+            return AlterPartitionReassignmentsRequest(timeout_ms=int(ALTER_TIMEOUT_S * 1000), topics=topics)
+
+        answer = ask_controller(connection, request, ALTER_TIMEOUT_S)
+        return (
+            ((topic.name, partition.partition_index), partition)
+            for topic in answer.responses
+            for partition in topic.partitions
+        )
+
+    return _outcomes(targets, ask, guard)
+
+
+def elect_leaders(
+    connection: Connection, partitions: Collection[TopicPartition], guard: Guard
+) -> dict[TopicPartition, ClusterError | None]:
+    """See `Cluster.elect_leaders`."""
+    from kafka.protocol.admin import ElectionType, ElectLeadersRequest
+
+    def ask(batch: Mapping[str, Sequence[int]]) -> Iterable[tuple[TopicPartition, Any]]:
+        def request() -> Any:
+            return ElectLeadersRequest(
+                election_type=ElectionType.PREFERRED,
+                topic_partitions=[(topic, list(numbers)) for topic, numbers in batch.items()],
+                timeout_ms=int(ALTER_TIMEOUT_S * 1000),
+            )
+
+        answer = ask_controller(connection, request, ALTER_TIMEOUT_S)
+        return (
+            ((topic.topic, partition.partition_id), partition)
+            for topic in answer.replica_election_results
+            for partition in topic.partition_result
+        )
+
+    return _outcomes(partitions, ask, guard)
+
+
+def _outcomes(
+    partitions: Collection[TopicPartition],
+    ask: Callable[[Mapping[str, Sequence[int]]], Iterable[tuple[TopicPartition, Any]]],
+    guard: Guard,
+) -> dict[TopicPartition, ClusterError | None]:
+    """Ask for one thing of all partitions, a batch at a time; returns what was answered."""
+    remaining = list(partitions)
+    outcomes: dict[TopicPartition, ClusterError | None] = {}
+    for start in range(0, len(remaining), BATCH):
+        batch = remaining[start : start + BATCH]
+        try:
+            guard()
+        except LockLost as lost:
+            return {**outcomes, **dict.fromkeys(remaining[start:], lost)}
+        outcomes.update(dict.fromkeys(batch, OutcomeUnknown("the controller said nothing of this partition")))
+        try:
+            outcomes.update((partition, _outcome(answer)) for partition, answer in ask(_by_topic(batch)))
+        except KafkaformError as error:
+            outcomes.update(dict.fromkeys(batch, with_hint(error, _RIGHT)))
+    return outcomes
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for topic, number in partitions:
+        numbers[topic].append(number)
+    return numbers
+
+
+def _listed(replicas: Replicas | None) -> list[int] | None:
+    return None if replicas is None else list(replicas)
+
+
+def _outcome(answer: Any) -> ClusterError | None:
+    if answer.error_code in {0, KafkaError.ELECTION_NOT_NEEDED}:
+        return None
+    return with_hint(refusal(answer), _RIGHT)

@@ -1,4 +1,4 @@
-"""Where all replicas of a real cluster are and are going."""
+"""Reading where all replicas of a real cluster are and are going."""
 
 from __future__ import annotations
 
@@ -27,20 +27,22 @@ if TYPE_CHECKING:
     from kafkaform.core.layout import Reassignment
 
 
-def swift_placement(connection: Connection) -> Placement:
-    """Read it in our own bytes."""
+def wire_placement(connection: Connection) -> Placement:
+    """Read the placement in our own bytes."""
     bodies = [large_answers.metadata_of_all_topics()]
     (placement,) = retried(lambda: connection.ask(PLACEMENT, bodies))
     return placement
 
 
-def plain_placement(connection: Connection, timeout_s: float) -> Placement:
-    """The same through librdkafka, for brokers and client properties that kafka-python cannot do with.
+def admin_placement(connection: Connection, timeout_s: float) -> Placement:
+    """Read the placement through librdkafka, for brokers and client properties that nothing else can do with.
 
-    It tells no racks.
+    There are no racks in it.
     """
     try:
-        told = connection.admin.list_topics(timeout=timeout_s)  # all topics: asking for one could create it
+        metadata = connection.admin.list_topics(
+            timeout=timeout_s
+        )  # all topics: asking for one could create it
     except KafkaException as error:
         raise translate(error) from error
     partitions = [
@@ -51,20 +53,20 @@ def plain_placement(connection: Connection, timeout_s: float) -> Placement:
             tuple(partition.replicas),
             tuple(partition.isrs),
         )
-        for name, topic in told.topics.items()
+        for name, topic in metadata.topics.items()
         for partition in topic.partitions.values()
     ]
     return Placement(
-        told.cluster_id or "",
-        told.controller_id if told.controller_id >= 0 else None,
-        tuple(Broker(number) for number in sorted(told.brokers)),
+        metadata.cluster_id or "",
+        metadata.controller_id if metadata.controller_id >= 0 else None,
+        tuple(Broker(number) for number in sorted(metadata.brokers)),
         tuple(sorted(partitions, key=lambda partition: (partition.topic, partition.partition))),
-        {name: topic.error.code() for name, topic in told.topics.items() if topic.error is not None},
+        {name: topic.error.code() for name, topic in metadata.topics.items() if topic.error is not None},
     )
 
 
 TIMEOUT_S = 10.0
-"""How long one request may take: somebody waits for the next reading."""
+"""The time that one request may take: somebody waits for the next reading."""
 
 
 def read_layout(connection: Connection) -> Layout:
@@ -72,10 +74,10 @@ def read_layout(connection: Connection) -> Layout:
     # Metadata does not tell old replicas from new ones. What starts or ends beside it is in one of the two.
     before = _running(connection)
     if isinstance(topic_source(connection), WireReader):
-        placement = swift_placement(connection)
+        placement = wire_placement(connection)
         brokers = placement.brokers
     else:
-        placement = plain_placement(connection, TIMEOUT_S)
+        placement = admin_placement(connection, TIMEOUT_S)
         brokers = _with_racks(connection, placement.brokers)
     after = _running(connection)
     of_topics = groupby(placement.partitions, attrgetter("topic"))

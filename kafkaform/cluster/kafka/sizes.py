@@ -1,4 +1,4 @@
-"""How much data topics hold, and how full the volumes are, from the brokers' log directories."""
+"""The sizes of topics, and of the volumes that hold them, from the brokers' log directories."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 TIMEOUT_S = 10.0
-"""How long a broker may take to look into its folders; one that does not answer is left out."""
+"""The time that a broker may take to look into its folders; one that does not answer is left out."""
 
 _PARTITION = struct(index=INT32, size=INT64, lag=INT64, future=BOOLEAN)
 _TOPICS = array(struct(name=STRING, partitions=array(_PARTITION)))
@@ -55,7 +55,7 @@ _NO_TOPICS = b"\x01"
 
 def read_sizes(connection: Connection, topics: Collection[Observed]) -> dict[ResourceRef, int]:
     """The bytes of each topic; one of which no broker tells anything is left out."""
-    told: dict[str, int] = defaultdict(int)
+    sizes: dict[str, int] = defaultdict(int)
     asked = [
         (topic.ref.name, partition)
         for topic in topics
@@ -63,8 +63,8 @@ def read_sizes(connection: Connection, topics: Collection[Observed]) -> dict[Res
         for partition in range(count)
     ]
     for (name, _), size in read_partition_sizes(connection, asked).items():
-        told[name] += size
-    return {topic.ref: told[topic.ref.name] for topic in topics if topic.ref.name in told}
+        sizes[name] += size
+    return {topic.ref: sizes[topic.ref.name] for topic in topics if topic.ref.name in sizes}
 
 
 def read_partition_sizes(
@@ -130,14 +130,14 @@ def read_log_dirs(connection: Connection, timeout_s: float) -> tuple[tuple[LogDi
         elif answer["error_code"]:
             untold.append(f"broker {broker}: {translate_code(answer['error_code'], '').message}")
         else:
-            found += [_log_dir(broker, told) for told in answer["results"]]
-    return tuple(sorted(found, key=lambda one: (one.broker, one.path))), "; ".join(untold[:1])
+            found += [_log_dir(broker, log_dir) for log_dir in answer["results"]]
+    return tuple(sorted(found, key=lambda log_dir: (log_dir.broker, log_dir.path))), "; ".join(untold[:1])
 
 
-def _log_dir(broker: int, told: Mapping[str, Any]) -> LogDir:
-    if told["error_code"]:  # KAFKA_STORAGE_ERROR: it is offline
-        return LogDir(broker, told["log_dir"], None)
-    return LogDir(broker, told["log_dir"], max(0, told["total"]), max(0, told["usable"]))
+def _log_dir(broker: int, described: Mapping[str, Any]) -> LogDir:
+    if described["error_code"]:  # KAFKA_STORAGE_ERROR: it is offline
+        return LogDir(broker, described["log_dir"], None)
+    return LogDir(broker, described["log_dir"], max(0, described["total"]), max(0, described["usable"]))
 
 
 def _sizes_of(asked: Mapping[str, Sequence[int]]) -> bytes:

@@ -1,12 +1,9 @@
-"""Reading, setting and clearing the replication throttles of a real cluster.
+"""Reading, setting and clearing the replication throttles of a real cluster (KIP-73).
 
-They are dynamic configs of brokers and topics.
-
-A broker takes its own rates alone, so those of one that is down can be neither set nor cleared.
-
-Reading the replication throttles of a real cluster: dynamic configs of brokers and topics.
-
-A broker tells of its own rates alone, so nobody tells of those of one that is down.
+They are dynamic configs: a rate of each broker, and a list of throttled replicas of each topic. A broker
+describes and alters its own configs alone, so the rates of one that is down can be neither read, nor set, nor
+cleared. All alterations are incremental (KIP-339): entries are appended and subtracted, so that what somebody
+else sets at the same time is not lost.
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ if TYPE_CHECKING:
 
 
 BROKER = 4
-"""What Kafka's protocol calls the configs of a broker (ConfigResource.Type)."""
+"""The type of the configs of a broker in Kafka's protocol (ConfigResource.Type)."""
 
 
 def read_throttles(connection: Connection, topics: Collection[str]) -> Throttles:
@@ -57,38 +54,39 @@ def read_throttles(connection: Connection, topics: Collection[str]) -> Throttles
         for name, own in read_lists(connection, topics).items()
     }
     return Throttles(
-        {broker: one for broker, one in rates.items() if isinstance(one, Rates) and one != Rates()},
-        {name: one for name, one in lists.items() if one != ThrottledReplicas()},
+        {broker: rate for broker, rate in rates.items() if isinstance(rate, Rates) and rate != Rates()},
+        {name: listed for name, listed in lists.items() if listed != ThrottledReplicas()},
     )
 
 
 def read_rates(
     connection: Connection, brokers: Collection[int] | None = None
 ) -> dict[int, Rates | ClusterError]:
-    """The rates of live brokers, as they were set dynamically for each alone, or why it does not tell.
+    """Read the rates of live brokers, as they were set dynamically for each alone, or why one cannot be read.
 
     Args:
         connection: The cluster.
         brokers: Which; those that are down are left out. None: all.
     """
-    answers = retried(lambda: _told(connection))
-    return {broker: one for broker, one in answers.items() if brokers is None or broker in brokers}
+    answers = retried(lambda: _answers(connection))
+    return {broker: rates for broker, rates in answers.items() if brokers is None or broker in brokers}
 
 
-def _told(connection: Connection) -> dict[int, Rates | ClusterError]:
+def _answers(connection: Connection) -> dict[int, Rates | ClusterError]:
     (addresses,) = connection.ask(large_answers.ADDRESSES, [large_answers.metadata_of_no_topic()])
     brokers = sorted(addresses)
     body = large_answers.describe_configs_of_brokers(brokers, [LEADER_RATE, FOLLOWER_RATE])
     answers = connection.ask_each(large_answers.BROKER_CONFIGS, body, READ_TIMEOUT_S)
+    # One request for all brokers, sent to each: a broker answers for itself, and refuses the rest one by one.
     # One that has come up meanwhile was not asked about itself.
     return {broker: _own_rates(broker, answer) for broker, answer in answers.items() if broker in brokers}
 
 
 def _own_rates(broker: int, answer: Sequence[DescribedConfigs] | ClusterError) -> Rates | ClusterError:
-    """What a broker says of itself; asked about others, it refuses."""
+    """The rates in a broker's answer about itself; asked about others, it refuses."""
     if isinstance(answer, ClusterError):
         return answer
-    result = next((one for one in answer if one.name == str(broker)), None)
+    result = next((described for described in answer if described.name == str(broker)), None)
     if result is None:
         return ClusterError(f"broker {broker} tells of others' configs, not of its own")
     if result.error_code:
@@ -102,7 +100,7 @@ def _own_rates(broker: int, answer: Sequence[DescribedConfigs] | ClusterError) -
 
 
 def read_lists(connection: Connection, topics: Collection[str]) -> dict[str, dict[str, str]]:
-    """The lists of throttled replicas by topic and config, as they are set; others have none."""
+    """Read the lists of throttled replicas by topic and config, as they are set; others have none."""
     if not topics:
         return {}
     source = topic_source(connection)
@@ -124,13 +122,13 @@ def entries(own: Mapping[str, str], config: str) -> frozenset[str]:
 
 
 TIMEOUT_S = 30.0
-"""How long a broker may take to alter configs."""
+"""The time that a broker may take to alter configs."""
 SETTLE_TIMEOUT_S = 10.0
-"""How long brokers may go on showing what was there before a change."""
+"""The time that brokers may go on showing what was there before a change."""
 BATCH = 1_000
-"""How many topics one request alters."""
+"""The most topics that one request alters."""
 ENTRIES = 1_000
-"""How many entries of a list one request names: brokers take no value of more than 32,767 bytes."""
+"""The most entries of a list in one request: brokers take no value of more than 32,767 bytes."""
 
 _TOPIC = 2
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
@@ -139,7 +137,7 @@ _PAUSE_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _Alteration:
-    """What becomes of one config; the operation is one of AlterConfigOp.OpType."""
+    """An alteration of one config; the operation is one of AlterConfigOp.OpType."""
 
     config: str
     operation: int
@@ -149,18 +147,20 @@ class _Alteration:
 def set_throttles(connection: Connection, throttles: Throttles, guard: Guard) -> None:
     """See `Cluster.set_throttles`; returns once the brokers show it."""
     rates = {
-        broker: [_Alteration(key, _SET, str(rate)) for key, rate in one.by_config().items()]
-        for broker, one in throttles.rates.items()
+        broker: [_Alteration(config, _SET, str(value)) for config, value in rate.by_config().items()]
+        for broker, rate in throttles.rates.items()
     }
+    # Rates first: a list without a rate holds nothing back, and its partitions would be copied unthrottled.
     _raise_first(_alter_brokers(connection, rates, guard))
     present = read_lists(connection, throttles.replicas)
     missing = {
         name: {
-            key: listed
-            for key, listed in one.by_config().items()
-            if ALL not in entries(present.get(name, {}), key)
+            config: listed
+            for config, listed in replicas.by_config().items()
+            # `*` stands alone in its list, and holds for these replicas already.
+            if ALL not in entries(present.get(name, {}), config)
         }
-        for name, one in throttles.replicas.items()
+        for name, replicas in throttles.replicas.items()
     }
     _raise_first(_alter_lists(connection, _APPEND, missing, guard))
     _settle(connection, throttles)
@@ -168,6 +168,7 @@ def set_throttles(connection: Connection, throttles: Throttles, guard: Guard) ->
 
 def clear_throttles(connection: Connection, throttles: Throttles, guard: Guard) -> None:
     """See `Cluster.clear_throttles`."""
+    # Lists first: without them, rates that stay because a broker is down hold nothing back.
     failures = _clear_lists(connection, throttles, guard)
     if throttles.rates:
         failures += _clear_rates(connection, throttles, guard)
@@ -178,9 +179,11 @@ def _clear_lists(connection: Connection, throttles: Throttles, guard: Guard) -> 
     """Take entries out of lists, then unset lists that are empty; returns what went wrong."""
     # Nothing is read first: a reading may lag behind what was just set, and a list is not hurt by an entry
     # that it does not have.
-    doomed = {name: one.by_config() for name, one in throttles.replicas.items()}
-    failures = _alter_lists(connection, _SUBTRACT, doomed, guard)
+    lists = {name: replicas.by_config() for name, replicas in throttles.replicas.items()}
+    failures = _alter_lists(connection, _SUBTRACT, lists, guard)
     try:
+        # A subtraction leaves an empty list behind, which counts as set: it is deleted in a second request,
+        # once brokers show what is left in it.
         emptied = _emptied(connection, throttles, patient=not failures)
     except ClusterError as error:
         return [*failures, error]
@@ -193,18 +196,19 @@ def _clear_rates(connection: Connection, throttles: Throttles, guard: Guard) -> 
     present = read_rates(connection, throttles.rates)
     failures: list[ClusterError] = []
     unchanged = {}
-    for broker, one in sorted(throttles.rates.items()):
+    for broker, ours in sorted(throttles.rates.items()):
         rates = present.get(broker, broker_down(broker))
         if isinstance(rates, ClusterError):
             failures.append(rates)
             continue
-        still = rates.by_config().items() & one.by_config().items()
-        unchanged[broker] = [_Alteration(key, _DELETE) for key, _ in sorted(still)]
+        # A rate with another value was set by somebody else since.
+        still = rates.by_config().items() & ours.by_config().items()
+        unchanged[broker] = [_Alteration(config, _DELETE) for config, _ in sorted(still)]
     return failures + _alter_brokers(connection, unchanged, guard)
 
 
 def _settle(connection: Connection, throttles: Throttles) -> None:
-    """Wait until brokers show what was set: before that, nothing is held back."""
+    """Wait until brokers show what was set: readings lag writes, and before that, nothing is held back."""
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
     while not (_rates_shown(connection, throttles) and _lists_shown(connection, throttles)):
         if time.monotonic() > deadline:
@@ -219,35 +223,35 @@ def _rates_shown(connection: Connection, throttles: Throttles) -> bool:
     present = read_rates(connection, throttles.rates)
     return all(
         isinstance(shown := present.get(broker), Rates)
-        and one.by_config().items() <= shown.by_config().items()
-        for broker, one in throttles.rates.items()
+        and rate.by_config().items() <= shown.by_config().items()
+        for broker, rate in throttles.rates.items()
     )
 
 
 def _lists_shown(connection: Connection, throttles: Throttles) -> bool:
     lists = read_lists(connection, throttles.replicas)
     return all(
-        ALL in (present := entries(lists.get(name, {}), key)) or wanted <= present
-        for name, one in throttles.replicas.items()
-        for key, wanted in one.by_config().items()
+        ALL in (present := entries(lists.get(name, {}), config)) or wanted <= present
+        for name, replicas in throttles.replicas.items()
+        for config, wanted in replicas.by_config().items()
     )
 
 
 def _emptied(connection: Connection, throttles: Throttles, *, patient: bool) -> dict[str, list[_Alteration]]:
-    """What unsets the lists that have no entry left, once brokers show that those to clear are gone."""
+    """The alterations that unset lists without an entry, once brokers show that those to clear are gone."""
     deadline = time.monotonic() + SETTLE_TIMEOUT_S * patient
     while True:
         lists = read_lists(connection, throttles.replicas)
         left = any(
-            entries(lists.get(name, {}), key) & doomed
-            for name, one in throttles.replicas.items()
-            for key, doomed in one.by_config().items()
+            entries(lists.get(name, {}), config) & cleared
+            for name, replicas in throttles.replicas.items()
+            for config, cleared in replicas.by_config().items()
         )
         if not left or time.monotonic() >= deadline:
             break
         time.sleep(_PAUSE_S)
     return {
-        name: [_Alteration(key, _DELETE) for key in own if not entries(own, key)]
+        name: [_Alteration(config, _DELETE) for config in own if not entries(own, config)]
         for name, own in lists.items()
     }
 
@@ -256,16 +260,16 @@ def _alter_brokers(
     connection: Connection, alterations: Mapping[int, Sequence[_Alteration]], guard: Guard
 ) -> list[ClusterError]:
     """Alter configs of brokers, each asked itself; returns what went wrong."""
-    due = {broker: changes for broker, changes in alterations.items() if changes}
-    if not due:
+    changed = {broker: changes for broker, changes in alterations.items() if changes}
+    if not changed:
         return []
     guard()
 
     def request(broker: int) -> Any:
-        return _request(BROKER, {str(broker): due[broker]}) if broker in due else None
+        return _request(BROKER, {str(broker): changed[broker]}) if broker in changed else None
 
     answers = ask_each(connection, request, TIMEOUT_S)
-    failures: list[ClusterError] = [broker_down(broker) for broker in sorted(due.keys() - answers.keys())]
+    failures: list[ClusterError] = [broker_down(broker) for broker in sorted(changed.keys() - answers.keys())]
     for answer in answers.values():
         failures += [answer] if isinstance(answer, ClusterError) else _refusals(answer, "the cluster")
     return failures
@@ -283,8 +287,8 @@ def _alter_lists(
     for start in range(0, longest, ENTRIES):
         alterations = {
             name: [
-                _Alteration(key, operation, ",".join(part))
-                for key, listed in sides.items()
+                _Alteration(config, operation, ",".join(part))
+                for config, listed in sides.items()
                 if (part := sorted(listed)[start : start + ENTRIES])
             ]
             for name, sides in lists.items()
@@ -297,10 +301,10 @@ def _alter_topics(
     connection: Connection, alterations: Mapping[str, Sequence[_Alteration]], guard: Guard
 ) -> list[ClusterError]:
     """Alter configs of topics; returns what went wrong."""
-    due = [(name, changes) for name, changes in alterations.items() if changes]
+    changed = [(name, changes) for name, changes in alterations.items() if changes]
     failures: list[ClusterError] = []
-    for start in range(0, len(due), BATCH):
-        batch = dict(due[start : start + BATCH])
+    for start in range(0, len(changed), BATCH):
+        batch = dict(changed[start : start + BATCH])
         guard()
         try:
             answer = ask_any(connection, partial(_request, _TOPIC, batch), TIMEOUT_S)
@@ -320,8 +324,10 @@ def _request(resource_type: int, alterations: Mapping[str, Sequence[_Alteration]
             resource_type=resource_type,
             resource_name=name,
             configs=[
-                a_resource.AlterableConfig(name=one.config, config_operation=one.operation, value=one.value)
-                for one in changes
+                a_resource.AlterableConfig(
+                    name=change.config, config_operation=change.operation, value=change.value
+                )
+                for change in changes
             ],
         )
         for name, changes in alterations.items()
@@ -331,7 +337,9 @@ def _request(resource_type: int, alterations: Mapping[str, Sequence[_Alteration]
 
 def _refusals(answer: Any, of: str) -> list[ClusterError]:
     return [
-        with_hint(refusal(one), f"grant AlterConfigs on {of}") for one in answer.responses if one.error_code
+        with_hint(refusal(response), f"grant AlterConfigs on {of}")
+        for response in answer.responses
+        if response.error_code
     ]
 
 

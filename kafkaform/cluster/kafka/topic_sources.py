@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 CHUNK = 2_000
-"""How many topics one request asks for: the answer stays far below a client's response limit."""
+"""The most topics that one request asks for: the answer stays far below a client's response limit."""
 
 
 class AdminReader:
@@ -92,7 +92,7 @@ def _description(description: TopicDescription) -> Description:
     return Description(uid, bool(description.is_internal), replicas)
 
 
-"""How many topics one request asks for: the broker works on the next while an answer is read."""
+"""The most topics that one request asks for: the broker works on the next while an answer is read."""
 
 _LEADER_NOT_AVAILABLE = 5
 THERE = frozenset({0, _LEADER_NOT_AVAILABLE})
@@ -108,7 +108,7 @@ class WireReader:
 
     @classmethod
     def usable(cls, connection: Connection) -> bool:
-        """Whether our own bytes reach the brokers, and the brokers speak the versions that are read here."""
+        """Return whether our own bytes reach the brokers, and these speak the versions that are read here."""
         try:
             return connection.speaks(large_answers.METADATA) and connection.speaks(
                 large_answers.DESCRIBE_CONFIGS
@@ -178,7 +178,7 @@ def check_answered(names: Sequence[str], answers: Answers[Configs]) -> None:
 def is_found(
     name: str, error_code: int, message: str, answers: Answers[Configs] | Answers[Description]
 ) -> bool:
-    """Whether an answer about a topic is no error; if it is one, the answers say so."""
+    """Return whether an answer about a topic is no error; if it is one, the answers say so."""
     if error_code in MISSING:
         answers.missing.append(name)
     elif error_code:

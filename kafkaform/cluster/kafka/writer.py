@@ -312,7 +312,7 @@ WRITERS: dict[type[Operation], Checked | Unchecked] = {
 }
 """What carries out each operation, in the order in which the requests are sent.
 
-A `Reassign` is not over with a request: see `kafkaform.cluster.kafka.reassigner`.
+A `Reassign` is not over with a request: see `kafkaform.cluster.kafka.reassignments`.
 """
 
 

@@ -1,4 +1,4 @@
-"""What a cluster in memory holds: topics, their logs, groups, which brokers are down.
+"""The contents of a cluster in memory: topics, their logs, groups, and the brokers that are down.
 
 What follows for its health is computed here, too.
 """
@@ -6,77 +6,21 @@ What follows for its health is computed here, too.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kafkaform.cluster.testing import coordinator
-from kafkaform.cluster.testing.coordinator import NO_GROUP
-from kafkaform.core.groups import LogSpan
+from kafkaform.cluster.testing.coordinator import NO_GROUP, Log
 from kafkaform.core.health import Health, LogDir, Quorum, Voter
 from kafkaform.core.layout import PartitionState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from kafkaform.cluster.testing.controller import Topic
+    from kafkaform.cluster.testing.controller import Move, Topic
     from kafkaform.cluster.testing.coordinator import GroupRecord
-    from kafkaform.cluster.testing.replicas import Move
-    from kafkaform.core.groups import TopicPartition
+    from kafkaform.core.groups import LogSpan, TopicPartition
     from kafkaform.core.layout import Broker, Replicas
     from kafkaform.core.model import ResourceRef
-
-
-@dataclass(frozen=True, slots=True)
-class Log:
-    """The log of one partition.
-
-    Attributes:
-        start: The first offset that can be read.
-        end: The offset after the last record.
-        batches: The first offset of each batch and the time of all its records, in milliseconds since 1970.
-        undecided: The first offset of the transaction that is open; None if none is.
-    """
-
-    start: int = 0
-    end: int = 0
-    batches: tuple[tuple[int, int], ...] = ()
-    undecided: int | None = None
-
-    def written(self, records: int, timestamp_ms: int) -> Log:
-        """The log with so many more records, all of one time."""
-        if records < 1:
-            raise ValueError(f"a batch of {records} records")
-        return replace(self, end=self.end + records, batches=(*self.batches, (self.end, timestamp_ms)))
-
-    def expired(self, start: int) -> Log:
-        """The log without what is before an offset."""
-        if not self.start <= start <= self.end:
-            raise ValueError(f"offset {start} is not within the log ({self.start} to {self.end})")
-        return replace(self, start=start)
-
-    def opened(self) -> Log:
-        """The log where what is written from now on belongs to an open transaction."""
-        return replace(self, undecided=self.end)
-
-    def decided(self, timestamp_ms: int) -> Log:
-        """The log once that transaction is at its end, of which a marker tells."""
-        return replace(self.written(1, timestamp_ms), undecided=None)
-
-    def span(self, at_ms: int | None = None, *, committed: bool = False) -> LogSpan:
-        """How far it reaches, and from where on its records are not older than a time.
-
-        Times need not rise along a log: Kafka too looks for the first record in the order of offsets.
-        """
-        end = self.undecided if committed and self.undecided is not None else self.end
-        if at_ms is None:
-            return LogSpan(self.start, end)
-        firsts = (*(first for first, _ in self.batches), self.end)
-        found = (
-            max(first, self.start)
-            for (first, after), (_, timestamp) in zip(pairwise(firsts), self.batches, strict=True)
-            if after > self.start and timestamp >= at_ms
-        )
-        return LogSpan(self.start, end, min(end, next(found, end)))
 
 
 _CONTROLLERS = (3001, 3002, 3003)
@@ -93,7 +37,7 @@ def partition_state(
     behind: Collection[int] = (),
     led: int | None = None,
 ) -> PartitionState:
-    """Who leads a partition, and who is in sync.
+    """The leader of a partition, and the replicas in sync.
 
     The first of its replicas that lives and is in sync leads, so the preferred one soonest, unless another
     one keeps the lead. Real brokers give the lead back minutes after a restart only; here it is at once.
@@ -119,7 +63,7 @@ def health_of(
     min_insync_replicas: Mapping[str, int],
     reassigning: Mapping[TopicPartition, tuple[int, ...]],
 ) -> Health:
-    """What the cluster says of itself; the controllers are always in sync."""
+    """The health of the cluster; the controllers are always in sync."""
     return Health(
         controller=alive[0].id if alive else None,
         brokers=alive,
@@ -211,7 +155,7 @@ class Contents:
         return self.logs.get(partition, Log()) if self.state(partition).leader is not None else None
 
     def state(self, partition: TopicPartition) -> PartitionState:
-        """Who holds and leads a partition, and who is in sync."""
+        """The replicas of a partition, its leader, and those in sync."""
         topic, number = partition
         move = self.moves.get(partition)
         return partition_state(

@@ -1,4 +1,4 @@
-"""What a controller makes of topics in memory: pure rules, each answered as real brokers answer.
+"""The rules of a controller for topics and reassignments in memory: pure, answered as real brokers answer.
 
 The codes, and which objection comes first where there are several, were seen on Apache Kafka 4.3.1.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 import uuid
 from base64 import urlsafe_b64encode
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.config_values import ConfigType
 from kafkaform.core.errors import RequestRejected
+from kafkaform.core.layout import Reassignment
 from kafkaform.core.operations import (
     AddPartitions,
     AlterConfigs,
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
 
 
 TopicOperation: TypeAlias = CreateTopic | AlterConfigs | AddPartitions | DeleteTopic
-"""What can be done to a topic."""
+"""The operations on a topic."""
 
 MAX_RECORDS = 10_000
-"""How many records a controller writes for one request."""
+"""The most records that a controller writes for one request."""
 
 _MANUAL = "The manual partition assignment"
 _LEGAL_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
@@ -47,6 +48,57 @@ class Topic:
     uid: str
     replicas: tuple[tuple[int, ...], ...]
     configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The reassignment of one partition.
+
+    Attributes:
+        reassignment: Where it leads.
+        filled: How many steps each new replica has been filled for.
+    """
+
+    reassignment: Reassignment
+    filled: Mapping[int, int] = field(default_factory=dict)
+
+    def behind(self, steps: int) -> frozenset[int]:
+        """The new replicas that are not full yet, where filling one takes so many steps."""
+        return frozenset(b for b in self.reassignment.adding if self.filled.get(b, 0) < steps)
+
+    def filled_by(self, steps: int, alive: Collection[int]) -> Move:
+        """The same after so many more steps, in which only brokers that live got anything."""
+        more = {b: self.filled.get(b, 0) + steps * (b in alive) for b in self.reassignment.adding}
+        return Move(self.reassignment, more)
+
+    def done(self, isr: Collection[int]) -> bool:
+        """Return whether it is over: all new replicas are in sync, and at least one of those that stay."""
+        staying = {*isr} - self.reassignment.removing
+        return bool(staying) and self.reassignment.adding <= staying
+
+
+def started(shown: Replicas, running: Move | None, target: Replicas) -> tuple[Replicas, Move]:
+    """The replicas that metadata shows from now on, and what is running.
+
+    Args:
+        shown: The replicas that metadata shows.
+        running: What is running already, which this replaces.
+        target: The replicas to have.
+    """
+    adding = frozenset(target) - {*shown}
+    removing = tuple(broker for broker in shown if broker not in target)
+    if running is None:
+        return (*target, *removing), Move(Reassignment(target, adding, frozenset(removing)))
+    # Kafka keeps the brokers of the former one where the new one has none to add, or none to remove. One
+    # that is both added and removed then is never in sync: such a reassignment ends only if it is cancelled.
+    former = running.reassignment
+    reassignment = Reassignment(target, adding or former.adding, frozenset(removing) or former.removing)
+    return (*target, *removing), Move(reassignment, running.filled)
+
+
+def cancelled(shown: Replicas, running: Move) -> Replicas:
+    """The replicas of a partition whose reassignment is given up: those that it had."""
+    return tuple(broker for broker in shown if broker not in running.reassignment.adding)
 
 
 def result(
@@ -81,7 +133,7 @@ def result(
 
 
 def records(before: Topic | None, after: Topic | None) -> int:
-    """How many records a controller writes to get from one to the other."""
+    """The number of records that a controller writes to get from one to the other."""
     if after is None:
         return 1
     if before is None:

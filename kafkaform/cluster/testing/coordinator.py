@@ -1,4 +1,4 @@
-"""What a coordinator makes of groups in memory: pure rules, each answered as real brokers answer.
+"""The rules of a coordinator for groups in memory, and logs: pure, answered as real brokers answer.
 
 The codes, and the limits of stock brokers for configs of groups, were seen on Apache Kafka 4.3.1.
 """
@@ -6,11 +6,12 @@ The codes, and the limits of stock brokers for configs of groups, were seen on A
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from kafkaform.cluster.testing.controller import rejected, stored
 from kafkaform.core import kafka_configs
-from kafkaform.core.groups import Group, Member, Position
+from kafkaform.core.groups import Group, LogSpan, Member, Position
 from kafkaform.core.offset_spec import (
     Earliest,
     Latest,
@@ -27,15 +28,14 @@ from kafkaform.core.operations import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkaform.cluster.testing.contents import Log
     from kafkaform.core.errors import RequestRejected
-    from kafkaform.core.groups import LogSpan, TopicPartition
+    from kafkaform.core.groups import TopicPartition
     from kafkaform.core.model import ResourceRef
     from kafkaform.core.offset_spec import InitialSpec
 
 
 GroupOperation: TypeAlias = AlterConfigs | CommitInitialOffsets | ResetOffsets | DeleteGroup
-"""What can be done to a group."""
+"""The operations on a group."""
 
 _ASSIGNORS = {"classic": "range", "consumer": "uniform", "share": "simple"}
 
@@ -57,8 +57,61 @@ _LIMITS: dict[str, tuple[int, int]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Log:
+    """The log of one partition.
+
+    Attributes:
+        start: The first offset that can be read.
+        end: The offset after the last record.
+        batches: The first offset of each batch and the time of all its records, in milliseconds since 1970.
+        undecided: The first offset of the transaction that is open; None if none is.
+    """
+
+    start: int = 0
+    end: int = 0
+    batches: tuple[tuple[int, int], ...] = ()
+    undecided: int | None = None
+
+    def written(self, records: int, timestamp_ms: int) -> Log:
+        """The log with so many more records, all of one time."""
+        if records < 1:
+            raise ValueError(f"a batch of {records} records")
+        return replace(self, end=self.end + records, batches=(*self.batches, (self.end, timestamp_ms)))
+
+    def expired(self, start: int) -> Log:
+        """The log without what is before an offset."""
+        if not self.start <= start <= self.end:
+            raise ValueError(f"offset {start} is not within the log ({self.start} to {self.end})")
+        return replace(self, start=start)
+
+    def opened(self) -> Log:
+        """The log where what is written from now on belongs to an open transaction."""
+        return replace(self, undecided=self.end)
+
+    def decided(self, timestamp_ms: int) -> Log:
+        """The log once that transaction is at its end, of which a marker tells."""
+        return replace(self.written(1, timestamp_ms), undecided=None)
+
+    def span(self, at_ms: int | None = None, *, committed: bool = False) -> LogSpan:
+        """The ends of the log, and the offset from which on its records are not older than a time.
+
+        Times need not rise along a log: Kafka too looks for the first record in the order of offsets.
+        """
+        end = self.undecided if committed and self.undecided is not None else self.end
+        if at_ms is None:
+            return LogSpan(self.start, end)
+        firsts = (*(first for first, _ in self.batches), self.end)
+        found = (
+            max(first, self.start)
+            for (first, after), (_, timestamp) in zip(pairwise(firsts), self.batches, strict=True)
+            if after > self.start and timestamp >= at_ms
+        )
+        return LogSpan(self.start, end, min(end, next(found, end)))
+
+
+@dataclass(frozen=True, slots=True)
 class GroupRecord:
-    """What is kept of a group.
+    """A group as a coordinator keeps it.
 
     Attributes:
         known: Whether a coordinator knows it; one that has only configs is not known.
@@ -87,7 +140,7 @@ NO_GROUP = GroupRecord()
 def result(
     before: GroupRecord, operation: GroupOperation, *, logs: Mapping[str, Sequence[Log | None]], now_ms: int
 ) -> tuple[GroupRecord, RequestRejected | None]:
-    """What becomes of a group (NO_GROUP where nothing is left of it), and which part of it was refused.
+    """The group after an operation (NO_GROUP where nothing is left of it), and the part that was refused.
 
     Args:
         before: The group, NO_GROUP where there is none.
@@ -138,12 +191,12 @@ def topics_of(operation: GroupOperation) -> set[str]:
 
 
 def records(before: GroupRecord, after: GroupRecord) -> int:
-    """How many records a controller writes to get from one to the other; offsets are no business of its."""
+    """The number of records that a controller writes to get from one to the other; offsets take none."""
     return len({name for name, _ in before.configs.items() ^ after.configs.items()})
 
 
 def described(name: str, group: GroupRecord, spans: Mapping[TopicPartition, LogSpan] | None = None) -> Group:
-    """What is told of a group.
+    """A group as it is described.
 
     Args:
         name: Its name.
@@ -215,7 +268,7 @@ def _first_offsets(
     logs: Mapping[str, Sequence[Log | None]],
     now_ms: int,
 ) -> dict[TopicPartition, int | None]:
-    """Where to start in each partition without an offset; None where nobody tells the ends of its log."""
+    """The first offset in each partition without one; None where nobody tells the ends of its log."""
     missing = [topic for topic in starts if topic not in logs]
     if missing:
         raise rejected("UNKNOWN_TOPIC_OR_PART", f"no such topic: {', '.join(missing)}")

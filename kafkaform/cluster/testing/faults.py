@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.testing import controller, coordinator
-from kafkaform.cluster.testing.contents import Contents, Log
-from kafkaform.cluster.testing.coordinator import NO_GROUP
+from kafkaform.cluster.testing.contents import Contents
+from kafkaform.cluster.testing.coordinator import NO_GROUP, Log
 from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.lock import Holder, acquired, lost
 from kafkaform.resources import KINDS

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 8.0
-"""How long the first answer may take; an unreachable cluster is reported within 10 s."""
+"""The time that the first answer may take; an unreachable cluster is reported within 10 s."""
 READ_TIMEOUT_S = 30.0
-"""How long one reading request may take once the cluster has answered."""
+"""The time that one reading request may take once the cluster has answered."""
 IN_FLIGHT = 4
-"""How many requests wait for an answer at a time on one connection; kafka-python takes five at most."""
+"""The requests that wait for an answer at a time on one connection; kafka-python takes five at most."""
 LARGEST = 64 << 20
-"""How many bytes an answer may have: 2,000 topics of 30 configs each, or 50,000 groups, take a twentieth."""
+"""The bytes that an answer may have: 2,000 topics of 30 configs each, or 50,000 groups, take a twentieth."""
 
 
 class Api(NamedTuple):
@@ -88,7 +88,7 @@ def malformed(broker: str, api: Api, why: str) -> MalformedAnswer:
 
 
 def is_known(api: Api, versions: Mapping[int, tuple[int, int]]) -> bool:
-    """Whether brokers that told the versions of their requests know one."""
+    """Return whether brokers that told the versions of their requests know one."""
     least, most = versions.get(api.key, (0, -1))
     return least <= api.version <= most
 
@@ -114,7 +114,7 @@ class Transport(Protocol):
     def ask_each(
         self, request_type: RequestType[T], body: bytes, timeout_s: float
     ) -> dict[int, T | ClusterError]:
-        """What each live broker answers to one request, all asked at a time, or why it does not."""
+        """Ask all live brokers the same at a time; returns what each answers, or why it does not."""
 
     def close(self) -> None:
         """Close what was opened."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 1 << 20
-"""How many bytes are held ready for an answer at first: its length is believed only as its bytes arrive."""
+"""The bytes that are held ready for an answer at first: its length is believed only as its bytes arrive."""
 _INT = Struct(">i").unpack
 _COUNT = Struct(">hi")
 _VERSIONS = Struct(">hhh")
@@ -209,9 +209,9 @@ class _Sent:
     def log(self, broker: str, api: Api, received: int | str) -> None:
         """Log the bytes that came, or why none did."""
         if _log.isEnabledFor(logging.DEBUG):
-            told = f"received {received:,} bytes" if isinstance(received, int) else received
+            result = f"received {received:,} bytes" if isinstance(received, int) else received
             took_ms = _ms_since(self.begun)
-            _log.debug("%s: %s, sent %s bytes, %s, %.1f ms", broker, api, f"{self.size:,}", told, took_ms)
+            _log.debug("%s: %s, sent %s bytes, %s, %.1f ms", broker, api, f"{self.size:,}", result, took_ms)
 
 
 def _ms_since(begun: float) -> float:

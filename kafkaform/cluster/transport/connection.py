@@ -61,7 +61,7 @@ for _logger in ("kafkaform", "kafka"):
     logging.getLogger(_logger).addHandler(logging.NullHandler())
 
 _GRACE_S = 2.0
-"""How long kafka-python may take, after its deadline, to say that it could not connect."""
+"""The time that kafka-python may take, after its deadline, to say that it could not connect."""
 _FINAL = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 
 
@@ -111,7 +111,7 @@ class Connection:
     """The clients of one cluster, connected on first use.
 
     librdkafka logs about twenty lines a second against a dead broker; they go to the logger
-    `kafkaform.librdkafka`, and the last error is told in one line.
+    `kafkaform.librdkafka`, and the last error is reported in one line.
 
     Args:
         librdkafka: Properties for librdkafka, secrets filled in.
@@ -133,7 +133,7 @@ class Connection:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What every librdkafka client of this cluster is made with; consumers and producers add to it."""
+        """The options of every librdkafka client of this cluster; consumers and producers add to them."""
         return {
             "client.id": "kafkaform",
             **self._properties,
@@ -191,7 +191,7 @@ class Connection:
         return description
 
     def speaks(self, api: Api) -> bool:
-        """Whether the brokers know a request in its version."""
+        """Return whether the brokers know a request in its version."""
         return is_known(api, self._transport.versions())
 
     def ask(
@@ -353,8 +353,8 @@ class _Logged:
         except BaseException as error:
             log(f"failed: {one_line(str(error)) or type(error).__name__}")
             raise
-        told = answer.values() if isinstance(answer, dict) else [answer]
-        futures = {future for future in told if isinstance(future, Future)}
+        results = answer.values() if isinstance(answer, dict) else [answer]
+        futures = {future for future in results if isinstance(future, Future)}
         if not futures:
             log("answered")
             return answer
@@ -364,7 +364,7 @@ class _Logged:
         def done(future: Future[Any]) -> None:
             waiting.discard(future)
             if not waiting and self._open.pop(key, None) is not None:
-                errors = [error for each in futures if (error := each.exception())]
+                errors = [error for finished in futures if (error := finished.exception())]
                 log(f"{len(errors):,} failed: {translate(errors[0]).message}" if errors else "answered")
 
         for future in futures:

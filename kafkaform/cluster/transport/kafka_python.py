@@ -53,7 +53,7 @@ _PAUSE_S = 0.1
 
 
 class Runner(Protocol):
-    """What has kafka-python's connections."""
+    """The owner of kafka-python's connections."""
 
     def run(self, ask: Callable[[Any], Awaitable[T]], timeout_s: float) -> T:
         """Run a coroutine on them; see `Connection.run`."""
@@ -100,16 +100,16 @@ def sent(manager: Any, request: Any, timeout_s: float, node: int | None = None) 
     node = manager.least_loaded_node() if node is None else node  # as the manager itself does
     answer = manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
 
-    def log(told: Any) -> None:
-        # Requests of our own bytes are told with what came; those of kafka-python's classes have been read.
+    def log(response: Any) -> None:
+        # Of our own bytes it is known how many came; those of kafka-python's classes have been read by now.
         size = getattr(request, "size", None)
         what = f"{type(request).__name__} v{request.API_VERSION}"
         if size is not None:
             what = f"{request.api}, sent {size:,} bytes"
-        if isinstance(told, BaseException):
-            result = f"no answer: {one_line(str(told)) or type(told).__name__}"
+        if isinstance(response, BaseException):
+            result = f"no answer: {one_line(str(response)) or type(response).__name__}"
         else:
-            result = "answered" if size is None else f"received {told.size:,} bytes"
+            result = "answered" if size is None else f"received {response.size:,} bytes"
         _log.debug("broker %s: %s, %s, %.1f ms", node, what, result, (time.monotonic() - begun) * 1000)
 
     answer.add_both(log)
@@ -131,8 +131,8 @@ def ask_controller(connection: Runner, request: Callable[[], Any], timeout_s: fl
     async def send(manager: Any) -> Any:
         answer = await sent(manager, request(), timeout_s)
         if answer.error_code == KafkaError.NOT_CONTROLLER:
-            told = await sent(manager, MetadataRequest(topics=[]), timeout_s)
-            answer = await sent(manager, request(), timeout_s, told.controller_id)
+            metadata = await sent(manager, MetadataRequest(topics=[]), timeout_s)
+            answer = await sent(manager, request(), timeout_s, metadata.controller_id)
         return answer
 
     answer = retried(lambda: connection.run(send, 3 * timeout_s))
@@ -161,9 +161,11 @@ async def sent_to_each(
 ) -> dict[int, Any | ClusterError]:
     """See `ask_each`; on kafka-python's connections, whose manager it takes."""
     await manager.cluster.refresh_metadata()
-    made = {node.node_id: request(node.node_id) for node in manager.cluster.brokers()}
+    requests = {node.node_id: request(node.node_id) for node in manager.cluster.brokers()}
     asked = {
-        node: sent(manager, one, timeout_s, node) for node, one in sorted(made.items()) if one is not None
+        node: sent(manager, message, timeout_s, node)
+        for node, message in sorted(requests.items())
+        if message is not None
     }
     answers: dict[int, Any | ClusterError] = {}
     for node, answer in asked.items():
@@ -208,11 +210,11 @@ class KafkaPythonTransport:
     def versions(self) -> Mapping[int, tuple[int, int]]:
         """See `Transport.versions`."""
 
-        async def told(manager: Any) -> Mapping[int, tuple[int, int]]:
+        async def read(manager: Any) -> Mapping[int, tuple[int, int]]:
             versions: Mapping[int, tuple[int, int]] = manager.broker_version_data.api_versions
             return versions
 
-        versions: Mapping[int, tuple[int, int]] = self._run(told, READ_TIMEOUT_S)
+        versions: Mapping[int, tuple[int, int]] = self._run(read, READ_TIMEOUT_S)
         return versions
 
     def ask(
@@ -243,16 +245,16 @@ class KafkaPythonTransport:
             lambda manager: sent_to_each(manager, lambda _: RawRequest(request_type.api, body), timeout_s),
             2 * timeout_s,
         )
-        told: dict[int, T | ClusterError] = {}
+        results: dict[int, T | ClusterError] = {}
         for node, answer in answers.items():
             if isinstance(answer, ClusterError):
-                told[node] = answer
+                results[node] = answer
                 continue
             try:
-                (told[node],) = self._read(request_type, [answer], f"broker {node}")
+                (results[node],) = self._read(request_type, [answer], f"broker {node}")
             except MalformedAnswer as error:
-                told[node] = error
-        return told
+                results[node] = error
+        return results
 
     def _read(self, request_type: RequestType[T], answers: Sequence[RawResponse], broker: str) -> list[T]:
         for answer in answers:
@@ -315,7 +317,7 @@ class RawResponse:
         self._flexible = flexible
 
     def get_response_class(self) -> RawResponse:
-        """What reads the response: this."""
+        """The class that reads the response: this object."""
         return self
 
     def parse_header(self, stream: BinaryIO) -> RawResponse:

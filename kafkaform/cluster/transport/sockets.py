@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 _AT_A_TIME = 32
-"""How many brokers are asked at a time."""
+"""The most brokers that are asked at a time."""
 _DEFAULT_PORT = "9092"
 _LEAST_PATIENCE_S = 2.0
-"""How long a bootstrap server may take to answer, however many there are."""
+"""The time that a bootstrap server may take to answer, however many there are."""
 
 
 class Sockets:
@@ -41,7 +41,7 @@ class Sockets:
 
     @staticmethod
     def suit(arguments: Mapping[str, Any]) -> bool:
-        """Whether there is no login but by TLS: others are kafka-python's."""
+        """Return whether there is no login but by TLS: others are kafka-python's."""
         return "SASL" not in str(arguments.get("security_protocol", ""))
 
     def versions(self) -> Mapping[int, tuple[int, int]]:
@@ -69,7 +69,7 @@ class Sockets:
     ) -> dict[int, T | ClusterError]:
         """See `Transport.ask_each`."""
 
-        def one(node: int) -> T | ClusterError:
+        def ask_node(node: int) -> T | ClusterError:
             try:
                 return self.ask(request_type, [body], node, timeout_s)[0]
             except MalformedAnswer as error:
@@ -81,7 +81,7 @@ class Sockets:
         if not nodes:
             raise ClusterError("the brokers name none of their own")
         with ThreadPoolExecutor(min(_AT_A_TIME, len(nodes))) as pool:
-            return dict(zip(nodes, pool.map(one, nodes), strict=True))
+            return dict(zip(nodes, pool.map(ask_node, nodes), strict=True))
 
     def close(self) -> None:
         """See `Transport.close`."""

@@ -41,7 +41,7 @@ _UNREACHABLE = frozenset({KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError
 _NO_ANSWER = frozenset({KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT})
 
 _LOST = "without setting an exception"
-"""How Python complains of C code that has failed and does not say of what."""
+"""Python's words for C code that has failed and does not say why."""
 
 MISSING = frozenset(
     {

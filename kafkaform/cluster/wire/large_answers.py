@@ -36,12 +36,12 @@ DYNAMIC_TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG = 1, 2
 
 _TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 _KNOWN_BLOCKS = 16
-"""How many distinct blocks of configs are kept at hand to compare with."""
+"""The distinct blocks of configs that are kept at hand to compare with."""
 
 _KNOWN_LENGTHS = 1_000
-"""How many lengths of arrays are kept at hand with what reads them."""
+"""The lengths of arrays that are kept at hand with what reads them."""
 _LAST_SHIFT = 28
-"""How far the fifth byte of a length is shifted: there are no more, as lengths have 32 bits."""
+"""The bits by which the fifth byte of a length is shifted: there are no more, as lengths have 32 bits."""
 
 _SHORT = Struct(">h").unpack_from
 _INT = Struct(">i").unpack_from
@@ -292,12 +292,12 @@ def check_end(body: bytes, at: int) -> None:
 
 @lru_cache(_KNOWN_LENGTHS)
 def ints(count: int) -> Callable[[bytes, int], tuple[int, ...]]:
-    """What reads so many numbers of four bytes from a place on."""
+    """Return what reads so many numbers of four bytes from a place on."""
     return Struct(f">{count}i").unpack_from
 
 
 def skip_tags(body: bytes, at: int) -> int:
-    """Where the next field begins, behind the tagged fields of a structure."""
+    """Skip the tagged fields of a structure; returns where the next field begins."""
     if not body[at]:  # nearly always
         return at + 1
     count, at = uvarint(body, at)

@@ -22,9 +22,9 @@ def whole(of: Reader) -> Callable[[bytes], Any]:
     """Return what reads the whole body of an answer, which has this layout."""
 
     def read(body: bytes) -> Any:
-        told, end = of(body, 0)
+        value, end = of(body, 0)
         check_end(body, end)
-        return told
+        return value
 
     return read
 

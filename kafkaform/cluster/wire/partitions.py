@@ -31,7 +31,7 @@ _PARTITION = Struct(">hii").unpack_from  # error code, index, leader
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What one broker knows of all.
+    """The brokers and partitions of a cluster, as one broker knows them.
 
     Attributes:
         cluster_id: The id that the cluster gave itself; empty if it was not told.

@@ -35,7 +35,7 @@ _PKCS12 = "PKCS12"
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """What is wrong with one Java property."""
+    """A problem of one Java property."""
 
     name: str
     message: str
@@ -44,7 +44,7 @@ class Flaw:
 
 @dataclass(slots=True)
 class JavaTranslation:
-    """What a translation found: values under our names, each with the Java name it came from."""
+    """The result of a translation: values under our names, each with the Java name it came from."""
 
     values: dict[str, tuple[str, str]] = field(default_factory=dict)
     flaws: list[Flaw] = field(default_factory=list)
@@ -234,7 +234,7 @@ def _oauth_options(options: Mapping[str, str], outcome: JavaTranslation) -> dict
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JavaProperties(Mapping[str, str]):
-    """What a Java properties file says, under librdkafka's names; goes into `parse` as it is.
+    """The properties of a Java properties file, under librdkafka's names; goes into `parse` as it is.
 
     Dollars are escaped: a Java file holds no references of kafkaform's.
     """
@@ -255,7 +255,7 @@ class JavaProperties(Mapping[str, str]):
         return f"JavaProperties({', '.join(sorted(self.values_by_name))})"
 
     def locate(self, name: str) -> Location | None:
-        """Where the file says it."""
+        """The place in the file."""
         return self.locations.get(name)
 
 

@@ -204,14 +204,14 @@ _REASONS: Mapping[str, tuple[str, ...]] = {
 UNAVAILABLE: Mapping[str, str] = MappingProxyType(
     {name: reason for reason, names in _REASONS.items() for name in names}
 )
-"""Why a known name is not taken."""
+"""The reason why a known name is not taken."""
 
 LOADS_CODE_OR_RUNS_COMMANDS: frozenset[str] = frozenset((*_REASONS[_CODE], *_REASONS[_COMMAND]))
 """The names that are refused because of what they execute."""
 
 
 def reason(name: str) -> str | None:
-    """Why this name is not taken; None for a name nobody knows."""
+    """Return why this name is not taken; None for a name nobody knows."""
     if name.endswith("_cb"):
         return _CALLBACK
     if name.startswith(("config.providers.", "ssl.engine.")):

@@ -204,9 +204,9 @@ def _oauthbearer(values: Mapping[str, str | None], at: Location | None) -> Itera
 _PATHS = re.compile(r"\.(location|keytab|file)$")
 """The properties that name a file, or a folder of them."""
 _JAVA_STORE = "probe"
-"""What `ssl.ca.location` may be instead of a file."""
+"""The value of `ssl.ca.location` that is no file."""
 HIDDEN = "<hidden>"
-"""What stands in the place of a secret."""
+"""The text in the place of a secret."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

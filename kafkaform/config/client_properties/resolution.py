@@ -60,7 +60,7 @@ class Resolved(Mapping[str, str]):
 
 
 class _MissingError(Exception):
-    """What a reference points at is not there; says why, without any value."""
+    """The target of a reference is not there; says why, without any value."""
 
 
 def resolve(

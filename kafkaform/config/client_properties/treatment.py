@@ -77,7 +77,7 @@ class Text:
         return value
 
     def flaw(self, value: str) -> str | None:
-        """Why the value cannot be used, in words that do not repeat it."""
+        """Return why the value cannot be used, in words that do not repeat it."""
         if "\0" in value:
             return "must not contain a NUL character"
         if not value.strip():
@@ -96,7 +96,7 @@ class Flag:
         return value.strip().lower()
 
     def flaw(self, value: str) -> str | None:
-        """Why the value cannot be used."""
+        """Return why the value cannot be used."""
         return None if self.canonical(value) in ("true", "false") else "must be true or false"
 
 
@@ -112,7 +112,7 @@ class Number:
         return value.strip()
 
     def flaw(self, value: str) -> str | None:
-        """Why the value cannot be used."""
+        """Return why the value cannot be used."""
         if re.fullmatch(r"-?[0-9]{1,12}", value.strip()) and self.low <= int(value) <= self.high:
             return None
         return f"must be a whole number from {self.low} to {self.high}"
@@ -130,7 +130,7 @@ class Choice:
         return folded.get(value.strip().casefold(), value)
 
     def flaw(self, value: str) -> str | None:
-        """Why the value cannot be used."""
+        """Return why the value cannot be used."""
         if self.canonical(value) in self.values:
             return None
         listed = ", ".join(self.values)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from kafkaform.config.manifests.edit_layout import (
@@ -17,6 +18,7 @@ from kafkaform.config.manifests.edit_layout import (
     Collection,
     Scalar,
     comments,
+    find,
     layout,
     line_break,
     line_end,
@@ -24,10 +26,11 @@ from kafkaform.config.manifests.edit_layout import (
     within,
 )
 from kafkaform.config.manifests.scalars import Style
+from kafkaform.core.schema_files import load_schema
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kafkaform.config.manifests.edit_layout import CollectionEntry, Steps
     from kafkaform.config.manifests.scalars import Plain
@@ -159,13 +162,6 @@ _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _DEPTH = len(("spec", "field"))
 """Above this many keys a mapping that becomes empty stays: a manifest without a spec is none."""
 
-# What a spec holds, in the order of the documentation; then what `retention` holds.
-_ORDER = (
-    *("topics", "protocol", "partitions", "replicationFactor", "retention", "members", "config", "client"),
-    *("keyed", "processing", "offsets", "lag", "guarantees", "downtime", "deletionProtection", "state"),
-    *("undeclared", "skew", "overrides", "time", "bytes"),
-)
-_RANKS = {name: rank for rank, name in enumerate(_ORDER)}
 _INLINE = frozenset(short.section for kind in KINDS.values() for short in kind.shorthands.values())
 """Mappings that are written in one line where they are new."""
 
@@ -192,6 +188,7 @@ class _Way:
     levels: tuple[_Level, ...]
     shared: frozenset[str]
     json: bool
+    ranks: Mapping[str, int]
 
     @property
     def last(self) -> _Level:
@@ -292,7 +289,9 @@ def _way(text: str, steps: Steps) -> _Way:
         and root.flow
         and any(isinstance(entry.key, Scalar) and entry.key.style == '"' for entry in root.entries)
     )
-    return _Way(text, steps, tuple(levels), shared, json)
+    kind = find(root, ("kind",))
+    ranks = _ranks(kind.value) if isinstance(kind, Scalar) and kind.value in KINDS else {}
+    return _Way(text, steps, tuple(levels), shared, json, ranks)
 
 
 def _name(entry: CollectionEntry | None) -> str:
@@ -350,7 +349,7 @@ def _added(way: _Way, spell: Spell) -> str:
     """The text with an entry more, and in it the mappings that lead to the value."""
     level = way.last
     rest = way.steps[len(way.levels) - 1 :]
-    index = _index(level.mapping, rest[0])
+    index = _index(level.mapping, rest[0], way.ranks)
     if level.mapping.flow:
         style = Style(flow=True, json=way.json)
         return add_piece(way.text, level.mapping, index, _inline(rest, spell, style))
@@ -364,16 +363,24 @@ def _added(way: _Way, spell: Spell) -> str:
     return add_lines(way.text, level.mapping, level.parent, index, lines)
 
 
-def _index(mapping: Collection, name: str) -> int:
+def _index(mapping: Collection, name: str, ranks: Mapping[str, int]) -> int:
     """Where a new key belongs: by the order of the documentation or of names, if the others follow it."""
-    ranks = [_rank(entry.name or "") for entry in mapping.entries]
-    if name not in _RANKS and ranks != sorted(ranks):
-        return len(ranks)
-    return max((index + 1 for index, rank in enumerate(ranks) if rank < _rank(name)), default=0)
+
+    def rank(key: str) -> tuple[int, str]:
+        return ranks.get(key, len(ranks)), key
+
+    present = [rank(entry.name or "") for entry in mapping.entries]
+    if name not in ranks and present != sorted(present):
+        return len(present)
+    return max((index + 1 for index, other in enumerate(present) if other < rank(name)), default=0)
 
 
-def _rank(name: str) -> tuple[int, str]:
-    return _RANKS.get(name, len(_ORDER)), name
+@cache
+def _ranks(kind: str) -> Mapping[str, int]:
+    """The order of the keys of a kind's spec, as its schema documents them; then those of its shorthands."""
+    fields = load_schema(KINDS[kind].schema)["$defs"]["spec"]["properties"]
+    keys = (*fields, *(shorthand.field for shorthand in KINDS[kind].shorthands.values()))
+    return {key: rank for rank, key in enumerate(keys)}
 
 
 def _block(rest: Sequence[str], spell: Spell, indent: int, step: int, *, inline: bool) -> list[str]:

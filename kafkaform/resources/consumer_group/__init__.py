@@ -24,7 +24,7 @@ from kafkaform.core.model import (
     risk_of,
 )
 from kafkaform.core.wording import command, counted
-from kafkaform.resources.base import NoWayBack, compared, own_configs
+from kafkaform.resources.base import Kind, NoWayBack, own_configs
 from kafkaform.resources.consumer_group import operations as group_operations
 from kafkaform.resources.consumer_group import risk, spec
 from kafkaform.resources.consumer_group.client import client_keys
@@ -35,12 +35,9 @@ if TYPE_CHECKING:
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.operations import Operation
     from kafkaform.resources.base import (
-        Binding,
-        FieldOutcome,
         Layer,
         ReportProblem,
         Shape,
-        Shorthand,
         UpdateContext,
     )
 
@@ -60,7 +57,7 @@ def group_of(observed: Observed) -> Group | None:
     return observed.live if isinstance(observed.live, Group) else None
 
 
-class ConsumerGroupKind:
+class ConsumerGroupKind(Kind):
     """Groups of every protocol: dynamic group configs, and where a group starts."""
 
     name = "ConsumerGroup"
@@ -75,9 +72,6 @@ class ConsumerGroupKind:
     config_resource = "GROUP"
     hazards = risk.HAZARDS
     prunable = False  # it is somebody's, and costs next to nothing
-    placed = False
-    counts: frozenset[str] = frozenset()
-    shorthands: Mapping[str, Shorthand] = {}
     verbatim = frozenset({"client", "offsets"})
 
     def configs(self) -> Mapping[str, ConfigKey]:
@@ -123,10 +117,6 @@ class ConsumerGroupKind:
             path = f"{OFFSETS_PREFIX}{topic}:{number:010}"
         return (path.startswith(OFFSETS_PREFIX), path)
 
-    def ignores(self, _path: str) -> bool:
-        """Nothing: offsets that no manifest can name are compared where a reset names them."""
-        return False
-
     def equal(self, path: str, a: FieldValue, b: FieldValue) -> bool:
         """Configs compare by Kafka's type; a committed offset is where any start was meant to lead."""
         if a == b:
@@ -137,24 +127,6 @@ class ConsumerGroupKind:
             key = kafka_configs.group_configs().get(path.removeprefix(CONFIG_PREFIX))
             return kafka_configs.equal(key, str(a), str(b))
         return partition_of(path) is None and COMMITTED in {a, b}
-
-    def live(self, path: str, observed: Observed, _facts: Facts | None = None) -> FieldValue:
-        """Its own value."""
-        return observed.state.get(path)
-
-    def remaining(self, field: FieldChange, observed: Observed) -> FieldChange | FieldOutcome:
-        """Every field changes at once."""
-        return compared(self, field, observed)
-
-    def on_the_way(self, _field: FieldChange, _value: FieldValue) -> bool:
-        """Nothing stops half-way."""
-        return False
-
-    def default(self, path: str, facts: Facts) -> FieldValue:
-        """The cluster's default of a config, where this account may read it."""
-        if not path.startswith(CONFIG_PREFIX):
-            return None
-        return facts.config_default(self.name, path.removeprefix(CONFIG_PREFIX))
 
     def judge(self, path: str, context: UpdateContext) -> RiskAssessment:
         """See `kafkaform.resources.consumer_group.risk`."""
@@ -167,14 +139,6 @@ class ConsumerGroupKind:
     def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
         """See `kafkaform.resources.consumer_group.risk`."""
         return risk.judge_delete(ref, state, facts)
-
-    def binding(self, _change: Change, _field: FieldChange | None) -> Binding | None:
-        """None: a group has no id, and what it loses is not one value."""
-        return None
-
-    def deferred(self, _path: str, _context: UpdateContext) -> str | None:
-        """Everything that is shown is carried out."""
-        return None
 
     def operations(self, change: Change) -> tuple[Operation, ...]:
         """See `kafkaform.resources.consumer_group.operations`."""
@@ -237,16 +201,6 @@ class ConsumerGroupKind:
     def policy_fields(self) -> Mapping[str, ConfigKey]:
         """The properties that a manifest may set for the members, spelt as its normal form has them."""
         return {f"client.{name}": key for name, key in client_keys().items()}
-
-    def is_vendor_config(self, _name: str) -> bool:
-        """Never: policies ask about group configs of Apache Kafka."""
-        return False
-
-    def described(
-        self, _path: str, _before: FieldValue, _after: FieldValue
-    ) -> tuple[str, tuple[str, ...]] | None:
-        """None: values say it."""
-        return None
 
     def undeclarable(self, path: str, _value: FieldValue) -> str | None:
         """Offsets."""

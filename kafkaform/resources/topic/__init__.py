@@ -11,7 +11,6 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.layout import format_assignment
 from kafkaform.core.model import (
     CONFIG_PREFIX,
-    SAFE,
     Change,
     Create,
     Delete,
@@ -21,12 +20,11 @@ from kafkaform.core.model import (
     Intent,
     Observed,
     ResourceRef,
-    Risk,
     RiskAssessment,
     State,
     Update,
 )
-from kafkaform.resources.base import Binding, FieldOutcome, NoWayBack, compared, own_configs
+from kafkaform.resources.base import Binding, FieldOutcome, Kind, NoWayBack, compared
 from kafkaform.resources.topic import operations as topic_operations
 from kafkaform.resources.topic import placement, replication, risk, spec
 from kafkaform.resources.topic.operations import PLACEMENT
@@ -52,7 +50,7 @@ def is_topic(ref: ResourceRef) -> bool:
     return ref.kind == TopicKind.name
 
 
-class TopicKind:
+class TopicKind(Kind):
     """Topics: partitions, their replicas and where these are, and every dynamic topic config."""
 
     name = "Topic"
@@ -93,10 +91,6 @@ class TopicKind:
     ) -> dict[str, object]:
         """See `Kind.written`."""
         return spec.written(observed, config, left_out)
-
-    def idle(self, _observed: Observed) -> bool:
-        """Never: a topic has partitions."""
-        return False
 
     def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
         """See `Kind.resolve`."""
@@ -145,27 +139,13 @@ class TopicKind:
             case _:
                 return False
 
-    def default(self, path: str, facts: Facts) -> FieldValue:
-        """The cluster's default of a config, where this account may read it."""
-        return facts.config_default(self.name, path.removeprefix(CONFIG_PREFIX))
-
     def judge(self, path: str, context: UpdateContext) -> RiskAssessment:
         """See `kafkaform.resources.topic.risk`."""
         return risk.judge(path, context)
 
-    def judge_create(self, _ref: ResourceRef, _state: State, _facts: Facts) -> RiskAssessment:
-        """Safe: there is nothing yet that could be lost."""
-        return SAFE
-
     def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
-        """Deleting a topic destroys all of its records."""
-        judgement = RiskAssessment(
-            Risk.DESTRUCTIVE,
-            "delete",
-            f"all records in the {state.get('partitions')} partitions of {ref.name} are destroyed",
-            "stop its producers and consumers first, and copy what is still needed",
-        )
-        return risk.sized(judgement, ref, facts)
+        """See `kafkaform.resources.topic.risk`."""
+        return risk.judge_delete(ref, state, facts)
 
     def binding(self, change: Change, field: FieldChange | None) -> Binding | None:
         """The id of a topic that is deleted, or the value in force that a change takes away."""
@@ -208,18 +188,10 @@ class TopicKind:
         """See `kafkaform.resources.topic.operations`."""
         return topic_operations.operations(change)
 
-    def reads(self, _intent: Intent) -> tuple[str, ...]:
-        """None."""
-        return ()
-
     def applicable(self, state: State, observed: Observed, facts: Facts) -> State:
         """All of it, and where its replicas are to be."""
         assignment = facts.placements.get(observed.ref)
         return state if assignment is None else {**state, PLACEMENT: format_assignment(assignment)}
-
-    def obstacle(self, _change: Change, _observed: Observed) -> tuple[str, str | None] | None:
-        """Nothing that a topic is or does stands against a change that its risk allows."""
-        return None
 
     def concerns_readers(self, change: Change) -> bool:
         """More partitions, and a deletion."""
@@ -230,18 +202,6 @@ class TopicKind:
                 return any(field.path == "partitions" for field in fields)
             case Delete():
                 return True
-
-    def is_watched(self, _change: Change, _observed: Observed) -> bool:
-        """No: who reads a topic is seen."""
-        return False
-
-    def first_offsets(self, _change: Change) -> Mapping[str, ResourceRef]:
-        """None: only groups have offsets."""
-        return {}
-
-    def policy_fields(self) -> Mapping[str, ConfigKey]:
-        """None."""
-        return {}
 
     def is_vendor_config(self, name: str) -> bool:
         """See `kafka_configs.is_vendor`."""
@@ -276,10 +236,6 @@ class TopicKind:
             return NoWayBack("write the earlier replicas into the manifest by hand")
         reason = "replicas are balanced again, not moved back to their previous brokers"
         return NoWayBack(reason, is_needless=True)
-
-    def restored(self, ref: ResourceRef, state: State) -> Observed:
-        """See `Kind.restored`."""
-        return Observed(ref, None, state, own_configs(state))
 
     def not_restored(self, _state: State, _record: str) -> str | None:
         """Its records."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kafkaform.apply.moves.batch_run import STALL_S, StallDetector, reason
-from kafkaform.apply.moves.waiting import told, too_few_in_sync, unhealthy
+from kafkaform.apply.moves.waiting import problems, too_few_in_sync, unhealthy
 from kafkaform.core.layout import Broker, Layout, PartitionState, Reassignment, Replicas
 from tests.unit.apply.test_moves_batches import move
 
@@ -47,13 +47,13 @@ def test_replicas_out_of_sync(
 def test_a_partition_without_a_leader_ails_whatever_is_to_become_of_it() -> None:
     found = layout(((1, 2), ()), leader=None)
     assert unhealthy(found, {("a", 0): (3,)}) == [("a", 0)]
-    assert told(found, [("a", 0)]) == "a-0 without a leader"
+    assert problems(found, [("a", 0)]) == "a-0 without a leader"
 
 
 def test_few_of_many_are_named() -> None:
     found = layout(*([((1, 2), (1,))] * 9))
     sick = unhealthy(found, {})
-    assert told(found, sick) == "a-0, a-1, a-2, a-3, a-4 and 4 more not in sync on broker 2"
+    assert problems(found, sick) == "a-0, a-1, a-2, a-3, a-4 and 4 more not in sync on broker 2"
 
 
 def test_acks_all_needs_replicas_that_stay() -> None:

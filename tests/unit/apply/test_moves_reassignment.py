@@ -217,6 +217,7 @@ def test_a_stop_takes_back_what_is_under_way(memory: MemoryCluster) -> None:
     report = crew.move(work("a", SINGLE, TRIPLE))
     assert report.interrupted
     assert str(failure(report)) == "stopped; 1 of 3 partitions in place"
+    assert failure(report).in_part
     assert now_on(memory, "a") == (TRIPLE[0], *SINGLE[1:])
     assert not memory.layout().reassigning
     assert not memory.throttles(["a"])
@@ -403,7 +404,55 @@ def test_a_lock_that_is_lost_once_all_is_in_place_is_told(memory: MemoryCluster)
     assert any(line.startswith(told) for line in crew.notes.lines)
 
 
+def test_nothing_is_said_to_be_in_place_that_was_not_begun(memory: MemoryCluster) -> None:
+    def guard() -> None:
+        raise lost("bob has it")
+
+    class Slow(Watched):
+        def set_throttles(self, throttles: Throttles, *_: object) -> None:
+            self.cluster.set_throttles(throttles)
+            crew.stop.set()
+            raise Unreachable("the answer was lost")
+
+    crew = Crew(Slow(memory), guard=guard)
+    report = crew.move(work("a", SINGLE, TRIPLE))
+    assert (report.outcomes, report.interrupted) == ({}, True)
+    assert [line for line in crew.notes.lines if "in place" in line] == []
+
+
+def test_throttles_that_cannot_be_taken_off_are_told(memory: MemoryCluster) -> None:
+    class Deaf(Watched):
+        def clear_throttles(self, *_: object) -> None:
+            raise Unreachable("nobody answers")
+
+    crew = Crew(Deaf(memory))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert "the throttles could not be removed: nobody answers" in crew.notes.lines
+    assert any(line.startswith("still set: the throttle of brokers 1, 2, 3") for line in crew.notes.lines)
+
+
 # --- what a dead apply has left --------------------------------------------------------------------
+
+
+def test_what_a_dead_apply_began_may_end_between_two_readings(memory: MemoryCluster) -> None:
+    """There is nothing left to do then but to take its throttles off."""
+
+    class Ending(Watched):
+        readings_of_layout = 0
+
+        def layout(self) -> Layout:
+            self.readings_of_layout += 1
+            if self.readings_of_layout == 2:
+                memory.pace(0)
+            return super().layout()
+
+    journal = MemoryThrottleJournal()
+    killed(memory, Crew(memory, throttle_journal=journal))
+    journal.run = 2
+    crew = Crew(Ending(memory), throttle_journal=journal)
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert crew.notes.progress == []
+    assert not memory.throttles(["a"])
 
 
 def test_what_a_dead_apply_began_is_joined_and_its_throttles_are_taken_over(memory: MemoryCluster) -> None:

@@ -6,18 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.apply.moves.throttles import (
-    NOTHING,
-    lacking,
     other_rates,
     partitions,
     unchanged,
-    union,
     wanted,
     without,
 )
-from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles
+from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles, union
 from tests.unit.apply.test_moves_batches import move
 
+NOTHING = Throttles()
 RATES = st.builds(Rates, st.none() | st.integers(1, 3), st.none() | st.integers(1, 3)).filter(
     lambda rates: rates != Rates()
 )
@@ -55,11 +53,11 @@ def test_nothing_is_left_without_itself(one: Throttles) -> None:
 @given(THROTTLES, THROTTLES)
 def test_what_is_added_can_be_told_from_what_was_there(asked: Throttles, present: Throttles) -> None:
     """Whatever is taken off again was not there before."""
-    ours = lacking(asked, present)
+    ours = without(asked, present)
     after = union([ours, present])
     assert without(after, ours) == without(present, ours) == present
     assert unchanged(ours, after) == ours
-    assert lacking(asked, after) == NOTHING
+    assert without(asked, after) == NOTHING
     assert unchanged(ours, present) == NOTHING
 
 
@@ -79,7 +77,7 @@ def test_only_what_is_as_it_was_is_unchanged(one: Throttles, present: Throttles)
 def test_a_list_of_all_has_everything() -> None:
     everything = Throttles(replicas={"a": ThrottledReplicas(frozenset({"*"}), frozenset())})
     asked = Throttles(replicas={"a": ThrottledReplicas(frozenset({"0:1"}), frozenset({"0:2"}))})
-    assert lacking(asked, everything) == Throttles(
+    assert without(asked, everything) == Throttles(
         replicas={"a": ThrottledReplicas(frozenset(), frozenset({"0:2"}))}
     )
 

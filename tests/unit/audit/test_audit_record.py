@@ -352,7 +352,8 @@ DAMAGED = [
     "[" * 100_000,
     '{"format_version": 1' + "0" * 5000 + "}",
     intent(UPDATE)[0][:-20],
-    intent(UPDATE)[0].replace('"kind":"Topic"', '"kind":"Database"'),
+    intent(UPDATE)[0].replace('"kind":"Topic"', '"kind":""'),
+    intent(UPDATE)[0].replace('"kind":"Topic"', '"kind":"Topic\\u001b[2J"'),
     intent(UPDATE)[0].replace('"run.1"', '"run.1\\u001b[2J"'),
     intent(UPDATE)[0].replace('"partitions","before":3', '"partitions","before":3.5'),
     intent(UPDATE)[0].replace('"partitions","before":3', '"partitions","before":[3]'),
@@ -368,6 +369,11 @@ def test_a_damaged_line_costs_no_other(line: str) -> None:
     log = read(line, *intent(UPDATE), *result(UPDATE))
     assert [entry.id for entry in log.entries] == ["run.1"]
     assert log.problems == ("here: record 1: left out, as damaged, or not a record of kafkaform",)
+
+
+def test_a_change_of_a_kind_that_only_a_later_version_knows_is_on_record() -> None:
+    log = read(*(line.replace('"kind":"Topic"', '"kind":"Later"') for line in intent(UPDATE)))
+    assert ([str(entry.ref) for entry in log.entries], log.problems) == (["Later/orders"], ())
 
 
 def test_many_damaged_lines_are_one_warning() -> None:

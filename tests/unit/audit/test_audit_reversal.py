@@ -315,3 +315,9 @@ def test_the_changes_of_one_apply_do_not_stand_in_each_others_way(story: Story) 
     ]
     assert found.refused == []
     assert len(found.notes) == 2
+
+
+def test_what_only_a_later_version_manages_is_refused(story: Story) -> None:
+    for action, fields in (("update", {"rate": (1, 2)}), ("create", {"rate": (None, 1)}), ("delete", {})):
+        change = story.add(action, "a", fields, kind="Quota")
+        assert refusal(undo(story, change)).endswith("this version of kafkaform does not manage its kind")

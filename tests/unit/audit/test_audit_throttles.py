@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.apply.moves.throttle_journal import AuditedThrottles, open_throttle_journal
-from kafkaform.apply.moves.throttles import union
 from kafkaform.audit.entries import read_log
 from kafkaform.audit.journal import FileSink, TopicSink
 from kafkaform.audit.record import LONGEST_LINE
@@ -20,7 +19,7 @@ from kafkaform.cluster.record_topic import TOPIC
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError
-from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles
+from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles, union
 from tests.support.audit_scenes import recorded_apply
 from tests.support.scenes import declared, plan_for
 from tests.support.strategies import examples

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kafkaform.cluster.kafka import group_description, group_listing, health, reassignments, sizes
 from kafkaform.cluster.kafka.groups import committed_offsets
-from kafkaform.cluster.kafka.replicas import swift_placement
+from kafkaform.cluster.kafka.replicas import wire_placement
 from kafkaform.cluster.kafka.sizes import read_log_dirs
 from kafkaform.cluster.kafka.throttles import read_rates
 from kafkaform.cluster.kafka.topic_sources import WireReader
@@ -394,7 +394,7 @@ def of_topics(connection: Connection) -> None:
 
 READERS: dict[str, tuple[Callable[[Connection], object], dict[int, bytes]]] = {
     "topics": (of_topics, {3: metadata(), 32: configs()}),
-    "placement": (swift_placement, {3: metadata()}),
+    "placement": (wire_placement, {3: metadata()}),
     "rates": (read_rates, {3: metadata(), 32: configs("1")}),
     "quorum": (lambda c: health.read_quorum(c, 1, 1.0), {55: told_quorum()}),
     "reassignments": (lambda c: reassignments.read_running(c, 1.0), {46: running(), 3: metadata()}),

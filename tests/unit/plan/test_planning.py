@@ -38,7 +38,7 @@ from kafkaform.core.operations import DeleteTopic, Operation
 from kafkaform.plan import planning
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.plan.planner import Difference, Proposal, diff, judge, narrow
+from kafkaform.plan.planner import Diff, Proposal, diff, judge, narrow
 from kafkaform.plan.planning import Request, build_plan, judged_again
 from kafkaform.resources.consent import Grant
 from tests.support.scenes import DAY, QUIET, WEEK, Watched, absent, declared, made, plan_for, topic
@@ -69,7 +69,7 @@ def test_what_differs_is_found_once_and_judged_with_all_that_is_known(
     diffs: list[Facts] = []
     judged: list[Facts] = []
 
-    def compared(desired: Iterable[Desired], observation: Observation, facts: Facts) -> Difference:
+    def compared(desired: Iterable[Desired], observation: Observation, facts: Facts) -> Diff:
         diffs.append(facts)
         return diff(desired, observation, facts)
 

@@ -219,6 +219,15 @@ def test_a_consent_of_the_plan_is_for_the_loss_that_it_was_given_for(memory: Mem
     )
 
 
+def test_what_is_refused_as_riskier_says_how_much_is_at_stake(memory: MemoryCluster) -> None:
+    made(memory, "t", retention_ms=WEEK, cleanup_policy="compact")
+    plan = saved(plan_for(memory, declared("t", retention_ms=DAY, cleanup_policy="compact")))
+    alter(memory, "t", "cleanup.policy", "delete")
+    change = one(taken(plan, memory)[0])
+    assert change.status is Status.REFUSED
+    assert (change.reason or "").endswith(" (the topic holds no data)")
+
+
 # --- what is allowed now -----------------------------------------------------------------------------
 
 

@@ -233,8 +233,19 @@ def test_offsets_that_move_while_the_plan_is_made_are_told(
         cluster.commit("g", {("a", 0): 51})
 
     monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", time_passes)
-    found = [note.code for note in reset(cluster, "earliest").plan.diagnostics]
-    assert "KF407" in found
+    plan = reset(cluster, "earliest", allow="destructive").plan
+    assert "KF407" in [note.code for note in plan.diagnostics]
+    assert [change.status for change in plan.changes] == [Status.PLANNED]
+
+
+def test_a_reset_that_a_rule_has_as_an_error_is_refused(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", lambda _: cluster.commit("g", {("a", 0): 51}))
+    request = ResetRequest("g", parse_offset("earliest"), allow=(Grant.parse("destructive"),))
+    (change,) = make_reset(request, cluster, Settings(rules={"KF407": "error"}), None, NOW).plan.changes
+    assert change.status is Status.REFUSED
+    assert (change.reason or "").startswith("KF407: g looks empty, but its offset in a:0 went from 50 to 51")
 
 
 @pytest.mark.parametrize(

@@ -215,3 +215,12 @@ def test_no_text_in_the_record_reaches_a_terminal(data: st.DataObject) -> None:
         assert all(line.isprintable() for line in lines), lines
     for line in history_to_json([entry], AuditRecord()).splitlines():
         assert line.isascii()
+
+
+def test_a_kind_of_a_later_version_is_shown_as_recorded(story: Story) -> None:
+    story.add("update", "a", {"placement": ("1", "2"), RETENTION: ("1000", "2000")}, kind="Quota")
+    story.add("create", "b", {"placement": (None, "1:2")}, kind="Quota")
+    shown = "\n".join(words(story))
+    assert "placement: 1 → 2" in shown
+    assert "retention.ms: 1000 → 2000" in shown
+    assert "placement: 1:2" in shown

@@ -10,7 +10,8 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.model import SAFE, Facts, FieldValue, Intent, ResourceRef, Risk, RiskAssessment, State
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext
-from kafkaform.resources.topic.risk import _BY_PATH, HARMLESS, HAZARDS, _percent_that_move, judge
+from kafkaform.resources.topic.config_risk import HARMLESS, JUDGES
+from kafkaform.resources.topic.risk import HAZARDS, _percent_that_move, judge
 
 REF = ResourceRef("Topic", "orders.v1")
 DAY = 86_400_000
@@ -487,7 +488,7 @@ def test_reasons_of_another_timestamp() -> None:
 
 
 def test_every_topic_config_of_kafka_is_judged_or_harmless_for_a_reason() -> None:
-    judged_ones = {path.removeprefix("config.") for path in _BY_PATH if path.startswith("config.")}
+    judged_ones = {path.removeprefix("config.") for path in JUDGES}
     public = {key.name for key in kafka_configs.topic_configs().values() if not key.internal}
     assert judged_ones | set(HARMLESS) == public - kafka_configs.REASSIGNMENT_KEYS
     assert not judged_ones & set(HARMLESS)

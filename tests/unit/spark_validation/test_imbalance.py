@@ -1,4 +1,4 @@
-"""How unevenly partitions are filled."""
+"""The imbalance of partitions, and that of chance alone."""
 
 from __future__ import annotations
 

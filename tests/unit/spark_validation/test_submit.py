@@ -16,7 +16,7 @@ import kafkaform
 import spark_validation
 from spark_validation.configuration import zipped
 from spark_validation.errors import ReadingFailed
-from spark_validation.job import JobSettings, removed, run_topic
+from spark_validation.job import JobSettings, retention_notes, run_topic
 from spark_validation.results import SkewLimits
 from spark_validation.submit import parser
 from spark_validation.windows import Span, plan_windows
@@ -74,12 +74,12 @@ def test_the_package_is_shipped_whole_and_runs_from_its_zip(tmp_path: Path) -> N
 
 def test_nothing_is_said_where_nothing_was_removed() -> None:
     spans = [Span(0, 100, 1100), Span(1, 0, 0)]
-    assert removed(plan_windows(spans, records=1000, seed=1), spans) == ()
+    assert retention_notes(plan_windows(spans, records=1000, seed=1), spans) == ()
 
 
 def test_what_retention_removed_is_counted_and_named() -> None:
     plan = plan_windows([Span(0, 100, 1100), Span(1, 0, 500)], records=1500, seed=1)
-    (note,) = removed(plan, [Span(0, 400, 1100), Span(1, 0, 500)])
+    (note,) = retention_notes(plan, [Span(0, 400, 1100), Span(1, 0, 500)])
     assert "of 1,500 offsets" in note
     assert "up to 300 were removed" in note
     assert "(partition 0)" in note
@@ -87,7 +87,7 @@ def test_what_retention_removed_is_counted_and_named() -> None:
 
 def test_a_partition_that_is_gone_is_all_removed() -> None:
     plan = plan_windows([Span(number, 0, 10) for number in range(8)], records=80, seed=1)
-    (note,) = removed(plan, [])
+    (note,) = retention_notes(plan, [])
     assert "up to 80 were removed" in note
     assert "(partitions 0, 1, 2, 3, 4 and 3 more)" in note
 

@@ -1,0 +1,42 @@
+"""The worked examples of docs/contributing.md: each line that they show is in the source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.cli_helpers import ROOT
+
+PAGE = (ROOT / "docs" / "contributing.md").read_text("utf-8")
+
+
+def shown() -> Iterator[tuple[str, str]]:
+    """Each added line with the file that it is shown of."""
+    for block in re.findall(r"^```diff\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
+        file = ""
+        for line in block.splitlines():
+            if line.startswith("+++ "):
+                file = line.removeprefix("+++ ")
+            else:
+                assert line.startswith("+"), line
+                yield file, line[1:]
+
+
+@pytest.mark.parametrize("file", sorted({file for file, _ in shown()}))
+def test_each_line_that_is_shown_is_in_its_file(file: str) -> None:
+    there = (ROOT / file).read_text("utf-8").splitlines()
+    assert [line for name, line in shown() if name == file and line not in there] == []
+
+
+def test_all_four_examples_are_there() -> None:
+    headings = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
+    assert headings == ["A kind", "A rule", "An output format", "A broker request"]
+    assert len({file for file, _ in shown()}) >= 8
+
+
+def test_the_rooms_of_contributing_are_the_rooms_of_the_package() -> None:
+    listed = re.findall(r"^\| `(\w+)/` \|", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE)
+    rooms = {folder.name for folder in (ROOT / "kafkaform").iterdir() if (folder / "__init__.py").exists()}
+    assert rooms <= set(listed)

@@ -4,10 +4,11 @@
 
 In topic.schema.json that is `$defs.config` (Kafka's topic configs), in consumergroup.schema.json
 `$defs.config` (Kafka's group configs) and `$defs.client` (the consumer's properties), in config.schema.json
-`$defs.client` (the client properties) and a kind's spec for `defaults:` (`$defs.Topic`,
-`$defs.ConsumerGroup`). Everything else is kept by hand. What is added only annotates: a document fits these
-schemas or does not fit them as it would without. skew.schema.json follows as a whole from the dataclasses
-of spark_validation.results and what their docstrings say of each field.
+`$defs.client` (the client properties) and what is there for each kind: its spec for `defaults:` (such as
+`$defs.Topic`), and its name in policies. Everything else is kept by hand. What is added for configs and
+properties only annotates: a document fits these schemas or does not fit them as it would without.
+skew.schema.json follows as a whole from the dataclasses of spark_validation.results and what their docstrings
+say of each field.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from kafkaform.config.client_properties.catalogue import ALIASES, PROPERTIES
 from kafkaform.config.client_properties.treatment import Choice, Flag, Number, Text
 from kafkaform.core import kafka_configs
 from kafkaform.core.config_values import ConfigKey, ConfigType
+from kafkaform.resources import KINDS
 from kafkaform.resources.consumer_group.client import ASSIGNMENT, ASSIGNORS, is_taken
 from spark_validation import results
 from spark_validation.results import FORMAT_VERSION
@@ -307,15 +309,18 @@ def rendered(value: object, indent: int = 0, before: int = 0) -> str:
 
 def generated() -> dict[Path, str]:
     """What the files should hold."""
-    files = {name: FOLDER / f"{name}.schema.json" for name in ("topic", "consumergroup", "config")}
+    names = (*(kind.schema for kind in KINDS.values()), "config")
+    files = {name: FOLDER / f"{name}.schema.json" for name in names}
     schemas = {name: json.loads(path.read_text("utf-8")) for name, path in files.items()}
     topic, group, config = schemas["topic"], schemas["consumergroup"], schemas["config"]
     topic["$defs"]["config"] = topic_config(topic)
     group["$defs"] |= {"config": group_config(group), "client": group_client(group)}
-    config["$defs"] |= {
-        "client": client(),
-        "Topic": default_spec("Topic", topic),
-        "ConsumerGroup": default_spec("ConsumerGroup", group),
+    config["$defs"]["client"] = client()
+    config["$defs"] |= {name: default_spec(name, schemas[kind.schema]) for name, kind in KINDS.items()}
+    config["$defs"]["policy"]["properties"]["kind"]["enum"] = [*KINDS]
+    config["properties"]["defaults"]["properties"] = {
+        name: {"$ref": f"#/$defs/{name}", "description": f"A {name}'s spec, under every manifest's own."}
+        for name in KINDS
     }
     texts = {files[name]: rendered(schema) + "\n" for name, schema in schemas.items()}
     return texts | {FOLDER / "skew.schema.json": rendered(skew_report()) + "\n"}

@@ -124,6 +124,8 @@ class ChangeExecution:
             self.unsure.remove(operation)
             self.done.append(operation)
         if left.change is None:
+            # Such as moves that went on when the lock was lost, and have come to their end since.
+            self.done += [operation for operation in self.in_part if operation not in self.done]
             self.settle(Result.APPLIED if self.done else Result.ALREADY)
         elif self.unsure or any(operation.phase in open_phases for operation in self.done):
             self.unverified = "the cluster does not show it"

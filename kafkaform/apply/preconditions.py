@@ -120,9 +120,9 @@ def _remaining_update(change: Update, observed: Observed | None) -> Left | Moved
                 left.append(rest)
     if moved:
         return Moved("; ".join(moved))
-    due = tuple(field for field in left if field.deferred is None)
+    open_fields = tuple(field for field in left if field.deferred is None)
     deferred = tuple(field for field in left if field.deferred is not None)
-    return Left(replace(change, fields=due) if due else None, deferred)
+    return Left(replace(change, fields=open_fields) if open_fields else None, deferred)
 
 
 def _name(path: str) -> str:

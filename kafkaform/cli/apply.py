@@ -317,8 +317,8 @@ def _declared(plan: Plan, about: PlanHeader, session: Session) -> Mapping[Resour
 
     That is deletionProtection of what it deletes, and what it takes for not keyed.
     """
-    deleted = {one.ref for one in plan.changes if isinstance(one.change, Delete)}
-    refs = deleted.union(one.ref for one in plan.changes if one.keyed is False)
+    deleted = {planned.ref for planned in plan.changes if isinstance(planned.change, Delete)}
+    refs = deleted.union(planned.ref for planned in plan.changes if planned.keyed is False)
     if not refs or not any(path.exists() for path in session.paths(())):
         return {}
     try:
@@ -326,7 +326,7 @@ def _declared(plan: Plan, about: PlanHeader, session: Session) -> Mapping[Resour
     except KafkaformError as error:
         tell(f"the manifests cannot be read, so deletionProtection is not known: {error.message}")
         return {}
-    return {one.ref: one.intent for one in desired if one.ref in refs}
+    return {declared.ref: declared.intent for declared in desired if declared.ref in refs}
 
 
 # --- verification ------------------------------------------------------------------------------------

@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import ResourceReader
 
 _FORMATS = ("yaml", "json")
-_KINDS = KINDS_BY_NOUN | {f"{noun}s": kind for noun, kind in KINDS_BY_NOUN.items()}
+_KINDS = {name: kind for noun, kind in KINDS_BY_NOUN.items() for name in (noun, f"{noun}s")}
+_USAGE = "|".join([*KINDS_BY_NOUN, *(f"{noun}s" for noun in KINDS_BY_NOUN)])
 
 
 @click.command(cls=SectionedCommand)
-@click.argument("kind", type=click.Choice(list(_KINDS)), metavar="|".join(_KINDS))
+@click.argument("kind", type=click.Choice(list(_KINDS)), metavar=_USAGE)
 @click.argument("name", required=False, shell_complete=completion.of_kind)
 @where_options
 @click.option(

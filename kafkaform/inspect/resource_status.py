@@ -44,7 +44,7 @@ class Selection:
     ignore: tuple[str, ...] = ()
 
     def includes(self, kind: str) -> bool:
-        """Whether resources of a kind are looked at."""
+        """Tell whether resources of a kind are looked at."""
         return kind in self.kinds
 
     def takes(self, ref: ResourceRef, declared: Collection[ResourceRef] = ()) -> bool:

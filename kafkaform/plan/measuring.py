@@ -196,5 +196,5 @@ def groups_concerned(
     except ClusterError as error:
         message = f"the groups that read the topics were not read: {error.message}"
         return {}, (Diagnostic("KF419", Severity.INFO, message),)
-    told = f"not every group may be known: {reading.unread}"
-    return reading.groups, (Diagnostic("KF421", Severity.INFO, told),) if reading.unread else ()
+    message = f"not every group may be known: {reading.unread}"
+    return reading.groups, (Diagnostic("KF421", Severity.INFO, message),) if reading.unread else ()

@@ -214,8 +214,8 @@ def _expected(layout: Layout, asked: Iterable[_Candidate]) -> Layout:
     topics = dict(layout.topics)
     for topic, targets in there.items():
         topics[topic] = tuple(
-            replace(one, replicas=targets[one.partition]) if one.partition in targets else one
-            for one in topics[topic]
+            replace(state, replicas=targets[state.partition]) if state.partition in targets else state
+            for state in topics[topic]
         )
     return replace(layout, topics=topics, reassigning=running)
 

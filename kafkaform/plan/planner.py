@@ -272,8 +272,8 @@ def _undeclared(desired: Desired, state: State, observed: Observed) -> Iterator[
 
 def _unmanaged(refs: Iterable[ResourceRef], policy: Policy) -> list[ResourceRef]:
     """The resources of which a plan tells that nobody declares them."""
-    told = (ref for ref in refs if not is_own(ref) and not matches(ref.name, policy.ignore))
-    return sorted(told, key=_order)
+    shown = (ref for ref in refs if not is_own(ref) and not matches(ref.name, policy.ignore))
+    return sorted(shown, key=_order)
 
 
 def _not_visible(desired: Desired, why: str) -> Diagnostic:
@@ -460,7 +460,7 @@ def narrow(plan: Plan, targets: Collection[str]) -> Plan:
             and (found.ref is None or matches(str(found.ref), targets))
         ),
         unknown=tuple(ref for ref in plan.unknown if matches(str(ref), targets)),
-        undeclared=tuple(one for one in plan.undeclared if matches(str(one.ref), targets)),
+        undeclared=tuple(config for config in plan.undeclared if matches(str(config.ref), targets)),
         readers=_of_topics(plan.readers, changes),
     )
 

@@ -116,27 +116,24 @@ def build_plan(
         SkewReportError: The measurement is of another cluster.
         KafkaformError: It is not the cluster that the configuration expects.
     """
+    # 1. Read the cluster.
     desired = tuple(sorted(request.desired, key=lambda declared: declared.ref))  # findings have an order
+    policy = _policy(request, settings, target)
     facts, observation = _read(request, desired, cluster, settings, target)
+    # 2. Place replicas.
     facts = with_placements(facts, desired, observation, cluster, waits=not request.reading)
+    # 3. Find what differs, once.
+    difference = diff(with_pruned(desired, observation, policy), observation, facts)
+    # 4. Measure what the changes touch: with that, the facts are complete.
+    facts = measure(facts, difference.proposals, observation, cluster, target)
+    # 5. Judge how risky the changes are.
+    proposals = judge(difference.proposals, observation, facts)
+    # 6. Run rules, and gate the changes by what they and the policy refuse, and by consent.
     scene = _scene(request, desired, facts, observation, settings, target)
     findings = list(rules.check(scene, settings.rules, _BEFORE, more=settings.policies))
-    policy = _policy(request, settings, target).refusing(findings)
-
-    difference = diff(with_pruned(desired, observation, policy), observation, facts)
-    facts = measure(facts, difference.proposals, observation, cluster, target)
-    proposals = judge(difference.proposals, observation, facts)
-    reviewed = review(
-        proposals,
-        observation,
-        facts,
-        scene,
-        policy,
-        cluster,
-        settings,
-        tell=tell,
-        watch=not request.reading,
-    )
+    policy = policy.refusing(findings)
+    watch = not request.reading
+    reviewed = review(proposals, observation, facts, scene, policy, cluster, settings, tell=tell, watch=watch)
     plan = conclude(difference, reviewed.gated, facts, policy)
     findings += reviewed.findings
     findings += _skew_findings(plan, scene, settings, request.skew)
@@ -147,6 +144,7 @@ def build_plan(
         readers=readers_of(plan.changes, desired),
         subset=request.subset,
     )
+    # 7. Let the brokers validate what is left.
     return plan if request.reading else validated(plan, cluster)
 
 
@@ -340,7 +338,7 @@ def review(
     gated = gate(proposals, observation, facts, policy)
     changes = open_changes(proposals, gated)
     groups, notes = groups_concerned(changes, scene.live, cluster, tell, watch=watch)
-    scene = replace(scene, facts=facts, changes=changes, groups=groups)
+    scene = replace(scene, changes=changes, groups=groups)
     findings = [*rules.check(scene, settings.rules, (Stage.CHANGES, Stage.FORECAST))]
     stricter = policy.refusing(findings)
     if stricter != policy:

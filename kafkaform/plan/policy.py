@@ -117,7 +117,7 @@ def is_own(ref: ResourceRef) -> bool:
     return ref.name.startswith(OWN_PREFIX)
 
 
-def due(change: Change) -> tuple[RiskAssessment, ...]:
+def effective_judgements(change: Change) -> tuple[RiskAssessment, ...]:
     """The judgements of what an apply would carry out."""
     match change:
         case Update(fields=fields):
@@ -130,12 +130,12 @@ def bindings(change: Change) -> Mapping[str, Sequence[Binding | None]]:
     """The hazards of a change that need consent, and what it has to be for at each of their places."""
     kind = KINDS[change.ref.kind]
     places: list[tuple[RiskAssessment, FieldChange | None]] = (
-        [(one.judgement, one) for one in change.fields if one.deferred is None]
+        [(field.judgement, field) for field in change.fields if field.deferred is None]
         if isinstance(change, Update)
         else [(change.judgement, None)]
     )
     needed: dict[str, list[Binding | None]] = {}
-    for judgement, place in sorted(places, key=lambda one: one[0].hazard):
+    for judgement, place in sorted(places, key=lambda place: place[0].hazard):
         if judgement.risk is Risk.DESTRUCTIVE:
             needed.setdefault(judgement.hazard, []).append(kind.binding(change, place))
     return needed
@@ -153,7 +153,7 @@ def refusal(
         facts: What is known of the cluster.
         policy: What is allowed.
     """
-    at_stake = due(change)
+    at_stake = effective_judgements(change)
     blocked = policy.blocked.get(change.ref, ())
     if policy.brake is not None and any(judgement.risk > Risk.SAFE for judgement in at_stake):
         blocked = (*blocked, policy.brake)
@@ -231,7 +231,9 @@ def idle_grants(grants: Iterable[Grant], plan: Plan, known: Collection[ResourceR
     names = sorted({*map(str, known), *(str(change.ref) for change in plan.changes)})
     at_stake = {
         change.ref: {
-            judgement.hazard for judgement in due(change.change) if judgement.risk is Risk.DESTRUCTIVE
+            judgement.hazard
+            for judgement in effective_judgements(change.change)
+            if judgement.risk is Risk.DESTRUCTIVE
         }
         for change in plan.changes
     }
@@ -338,7 +340,9 @@ def moves_data(change: Change) -> bool:
             return False
         case Update(fields=fields):
             moves = any(field.path in _OF_REPLICAS and field.deferred is None for field in fields)
-            return moves or any(judgement.risk >= Risk.DESTRUCTIVE for judgement in due(change))
+            return moves or any(
+                judgement.risk >= Risk.DESTRUCTIVE for judgement in effective_judgements(change)
+            )
         case Delete():
             return True
 

@@ -69,7 +69,9 @@ class Rebalance:
 
 def static_topics(declared: Iterable[Desired]) -> frozenset[str]:
     """The topics whose replicas a manifest places one by one."""
-    return frozenset(one.ref.name for one in declared if one.state is not None and PLACEMENT in one.state)
+    return frozenset(
+        topic.ref.name for topic in declared if topic.state is not None and PLACEMENT in topic.state
+    )
 
 
 def make_rebalance(
@@ -106,7 +108,9 @@ def make_rebalance(
     still_holding = {
         broker: held
         for broker in sorted(request.remove)
-        if (held := [name for name, places in after.items() if any(broker in one for one in places)])
+        if (
+            held := [name for name, places in after.items() if any(broker in replicas for replicas in places)]
+        )
     }
     notes = [*_left(placed.refused, still_holding), *_static(request, names)]
     return Rebalance(

@@ -71,7 +71,7 @@ class Shorthand:
 
 @dataclass(frozen=True, slots=True)
 class NoWayBack:
-    """Why no manifest gives a field its earlier value again.
+    """The reason why no manifest gives a field its earlier value again.
 
     Attributes:
         reason: The reason, and what to do instead.
@@ -274,13 +274,13 @@ class Kind(Protocol):
         return {}
 
     def is_vendor_config(self, _name: str) -> bool:
-        """Whether policies can ask about a config that Apache Kafka does not know, as a vendor may."""
+        """Tell whether policies can ask about a config that Apache Kafka does not know, as a vendor may."""
         return False
 
     def described(
         self, _path: str, _before: FieldValue, _after: FieldValue
     ) -> tuple[str, tuple[str, ...]] | None:
-        """What becomes of a field, as a whole and part by part; None where its values say it best.
+        """Describe the change of a field, as a whole and part by part; None where its values say it best.
 
         Args:
             path: The field.
@@ -290,13 +290,13 @@ class Kind(Protocol):
         return None
 
     def undeclarable(self, _path: str, _value: FieldValue) -> str | None:
-        """Why no manifest can say that a field has a live value; None if one can."""
+        """The reason why no manifest can say that a field has a live value; None if one can."""
         return None
 
     def no_way_back(
         self, _ref: ResourceRef, _field: FieldChange, _declared: State | None
     ) -> NoWayBack | None:
-        """Why a manifest cannot undo the change of a field; None if it can.
+        """The reason why a manifest cannot undo the change of a field; None if it can.
 
         Args:
             ref: The resource.
@@ -310,7 +310,7 @@ class Kind(Protocol):
         return Observed(ref, None, state, own_configs(state))
 
     def not_restored(self, _state: State, _record: str) -> str | None:
-        """What of a deleted resource no manifest brings back; None if there is nothing.
+        """Name what no manifest brings back of a deleted resource; None if there is nothing.
 
         Args:
             state: Its last state.

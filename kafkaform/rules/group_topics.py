@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, Create, Severity, Status
-from kafkaform.core.operations import CommitInitialOffsets
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import nearest, setting
 from kafkaform.resources import KINDS
-from kafkaform.resources.consumer_group import is_group
 from kafkaform.resources.topic import is_topic, topic_ref
 from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, SHARE, STREAMS, groups
@@ -134,10 +132,7 @@ def start_in_missing_topic(scene: Scene) -> Iterator[Finding]:
 
 def _started_in(planned: PlannedChange) -> list[str]:
     """The topics in which a change commits first offsets."""
-    if not is_group(planned.ref):
-        return []
-    operations = KINDS[planned.ref.kind].operations(planned.change)
-    return [t for one in operations if isinstance(one, CommitInitialOffsets) for t in sorted(one.topics)]
+    return sorted(topic.name for topic in KINDS[planned.ref.kind].first_offsets(planned.change).values())
 
 
 @rule("KF212", Severity.WARNING)

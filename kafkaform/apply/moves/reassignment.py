@@ -139,13 +139,14 @@ class Reassigner:
 
         In this order: without a throttle, what is still running would copy at full speed.
         """
+        self._goes_on = True  # until it is known that it does not: a second Ctrl-C gives the cancellation up
         try:
             run.cancel()
+            self._goes_on = False
         except LockLost as error:
             self._lost = error
             return
         except ClusterError as error:
-            self._goes_on = True
             self._context.tell(f"the running moves could not be cancelled, and may continue: {error.message}")
         try:
             self._throttles.clear()

@@ -231,8 +231,8 @@ class Connection:
 
     @locked_property
     def _transport(self) -> Transport:
-        if Sockets.suit(self._second_arguments):
-            sockets = Sockets(self._second_arguments)
+        if Sockets.suit(self._kafka_python_arguments):
+            sockets = Sockets(self._kafka_python_arguments)
             self._opened.append(sockets)
             if self._closed:
                 sockets.close()
@@ -249,7 +249,7 @@ class Connection:
             timeout_s: How long it may take, besides connecting: kafka-python has no deadline for the TLS
                 handshake, nor for requests that wait for it.
         """
-        manager = self._second._manager  # the client's only way to send a request of one's own
+        manager = self._kafka_python_client._manager  # the client's only way to send a request of one's own
         timeout_ms = (CONNECT_TIMEOUT_S + timeout_s) * 1000
 
         async def bounded() -> T:
@@ -263,7 +263,7 @@ class Connection:
     def listed_groups(self) -> Sequence[Mapping[str, str]]:
         """Every group that this account sees, of all kinds, as brokers list them, through kafka-python."""
         with translated():
-            groups: Sequence[Mapping[str, str]] = self._second.list_groups()
+            groups: Sequence[Mapping[str, str]] = self._kafka_python_client.list_groups()
         return groups
 
     def delete_topics(
@@ -271,7 +271,7 @@ class Connection:
     ) -> dict[uuid.UUID, ClusterError]:
         """Delete topics by id (KIP-516), through kafka-python; returns what was refused."""
         with translated():
-            answer = self._second.delete_topics(
+            answer = self._kafka_python_client.delete_topics(
                 topic_ids, timeout_ms=int(timeout_s * 1000), raise_errors=False
             )
         return {
@@ -281,11 +281,11 @@ class Connection:
         }
 
     @locked_property
-    def _second(self) -> Any:
+    def _kafka_python_client(self) -> Any:
         """The kafka-python admin client, for what librdkafka does not offer."""
         from kafka.admin import KafkaAdminClient
 
-        arguments = {"bootstrap_timeout_ms": int(CONNECT_TIMEOUT_S * 1000), **self._second_arguments}
+        arguments = {"bootstrap_timeout_ms": int(CONNECT_TIMEOUT_S * 1000), **self._kafka_python_arguments}
         made: Future[Any] = Future()
         # In a thread that can be left behind: it has no deadline for the TLS handshake.
         Thread(target=lambda: settle(made, lambda: KafkaAdminClient(**arguments)), daemon=True).start()
@@ -297,7 +297,7 @@ class Connection:
         return client
 
     @locked_property
-    def _second_arguments(self) -> Mapping[str, Any]:
+    def _kafka_python_arguments(self) -> Mapping[str, Any]:
         return {"client_id": "kafkaform", **self._kafka_python()}
 
     def close(self) -> None:

@@ -48,7 +48,7 @@ def group_ref(name: str) -> ResourceRef:
 
 
 def is_group(ref: ResourceRef) -> bool:
-    """Whether a resource is a group."""
+    """Tell whether a resource is a group."""
     return ref.kind == ConsumerGroupKind.name
 
 

@@ -46,7 +46,7 @@ def topic_ref(name: str) -> ResourceRef:
 
 
 def is_topic(ref: ResourceRef) -> bool:
-    """Whether a resource is a topic."""
+    """Tell whether a resource is a topic."""
     return ref.kind == TopicKind.name
 
 

@@ -1,4 +1,4 @@
-"""How risky a change of a topic config is, from the values in force before and after it.
+"""The risk of a change of a topic config, judged from the values in force before and after it.
 
 Every topic config that Kafka knows is either judged by a function of its own (`JUDGES`) or listed as harmless
 with the reason (`HARMLESS`). Whatever is neither is disruptive, so that a config that a later Kafka adds is
@@ -43,7 +43,7 @@ HARMLESS = {
 
 
 def judge(path: str, context: UpdateContext) -> RiskAssessment:
-    """How risky the change of one config is."""
+    """Judge the change of one config."""
     judge_config = JUDGES.get(path)
     if judge_config is not None:
         return judge_config(path, context)

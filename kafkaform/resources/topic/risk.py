@@ -1,4 +1,4 @@
-"""How risky a change of a Topic is: its partitions, its replicas, its deletion, and its configs.
+"""The risk of a change of a Topic: of its partitions and replicas, of its deletion, and of its configs.
 
 A judgement compares effective with effective values, so that taking away an own value is judged by the
 default that comes into force. What a measurement of a topic's records says is added to the judgement of a
@@ -57,7 +57,7 @@ HAZARDS = frozenset(
 
 
 def judge(path: str, context: UpdateContext) -> RiskAssessment:
-    """How risky the change of one field is."""
+    """Judge the change of one field."""
     match path:
         case "partitions":
             return measured(sized(_partitions(path, context), context.ref, context.facts), context)
@@ -71,7 +71,7 @@ def judge(path: str, context: UpdateContext) -> RiskAssessment:
 
 
 def judge_delete(ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
-    """How risky the deletion of a topic is: all of its records are destroyed."""
+    """Judge the deletion of a topic: all of its records are destroyed."""
     judgement = RiskAssessment(
         Risk.DESTRUCTIVE,
         "delete",

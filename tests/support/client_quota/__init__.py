@@ -50,6 +50,7 @@ from kafkaform.resources.base import (
 )
 from kafkaform.resources.config_layer import BAD, canonical_value
 
+SCHEMA = Path(__file__).with_name("clientquota.schema.json")
 KEYS = {
     name: ConfigKey(name, ConfigType.LONG, ranges=((1, None),))
     for name in ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
@@ -207,7 +208,7 @@ def _alter(operation: AlterQuotas, world: World) -> Accepted:
 @contextmanager
 def registered() -> Iterator[None]:
     """Manage client quotas, too."""
-    folders = (*schema_files.FOLDERS, Path(__file__).parent)
+    folders = (*schema_files.FOLDERS, SCHEMA.parent)
     with (
         patch.dict(KINDS, {ClientQuotaKind.name: ClientQuotaKind()}),
         patch.dict(registry.READERS, {ClientQuotaKind.name: _QuotaReader()}),

@@ -1313,6 +1313,25 @@ def test_nothing_is_sent_without_a_proof(memory: MemoryCluster, time: FakeClock)
     assert carry_out(plan, memory, time).complete
 
 
+def test_moves_that_end_after_the_lock_was_lost_are_done(memory: MemoryCluster, time: FakeClock) -> None:
+    """They go on all the same, and are over by the time that the cluster is read again."""
+    made(memory, "a", 1, 3, retention_ms=DAY)
+    desired = declared("a", 2, 2, retention_ms=WEEK)
+    plan = plan_for(memory, desired, allow="destructive")
+    memory.lag(1)
+    memory.pace(2)
+    watched, proof = Failing(memory, {("a", Reassign): (LOST, True)}), Taken(3)
+
+    def guard() -> None:
+        proof()
+        watched.fail()
+
+    report = apply(plan, watched, clock=time.clock, guard=guard, throttle_journal=MemoryThrottleJournal())
+    one = result_of(report, "a")
+    assert (one.result, sorts(one.done)) == (Result.APPLIED, [AlterConfigs, AddPartitions, Reassign])
+    assert (one.not_done, one.unsure) == ((), ())
+
+
 def test_what_was_sent_before_the_lock_was_lost_is_read_back(memory: MemoryCluster, time: FakeClock) -> None:
     made(memory, "half")
     made(memory, "later")

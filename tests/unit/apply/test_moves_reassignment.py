@@ -372,22 +372,27 @@ def test_a_lock_that_is_lost_over_one_batch_does_not_begin_the_next(memory: Memo
     assert requests == [3]
 
 
-def test_what_cannot_be_taken_back_may_be_there_in_part(memory: MemoryCluster) -> None:
+@pytest.mark.parametrize("error", [Unreachable("nobody answers"), KeyboardInterrupt()])
+def test_what_cannot_be_taken_back_may_be_there_in_part(memory: MemoryCluster, error: BaseException) -> None:
+    """Nor is it known of what a second Ctrl-C leaves."""
+
     class Deaf(Watched):
         def reassign(
             self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
         ) -> Mapping[TopicPartition, ClusterError | None]:
             if None in targets.values():
-                raise Unreachable("nobody answers")
+                raise error
             return super().reassign(targets, guard)
 
     memory.pace(10_000)
     crew = Crew(Deaf(memory))
     crew.notes.on_progress = at(2, crew.stop.set)
-    error = failure(crew.move(work("a", SINGLE, TRIPLE)))
-    assert str(error) == "stopped; 0 of 3 partitions in place"
-    assert error.in_part
-    assert "the running moves could not be cancelled, and may continue: nobody answers" in crew.notes.lines
+    report = crew.move(work("a", SINGLE, TRIPLE))
+    assert report.interrupted
+    assert str(failure(report)) == "stopped; 0 of 3 partitions in place"
+    assert failure(report).in_part
+    told = "the running moves could not be cancelled, and may continue: nobody answers"
+    assert (told in crew.notes.lines) == isinstance(error, Unreachable)
 
 
 def test_a_lock_that_is_lost_once_all_is_in_place_is_told(memory: MemoryCluster) -> None:

@@ -159,9 +159,9 @@ def test_a_configuration_with_the_wrong_suffix_is_told(tmp_path: Path, beside: b
         right.unlink()
     refused = call(tmp_path, "plan", "--cluster", "prod").needs(1)
     assert refused.err == (
-        "Error: kafkaform.yml is not read: the configuration file's name is kafkaform.yaml\n"
+        "Error: kafkaform.yml is not read: the configuration file must be named kafkaform.yaml\n"
         + (
-            "hint: remove it: kafkaform.yaml is there too\n"
+            "hint: remove it: kafkaform.yaml also exists\n"
             if beside
             else "hint: rename it to kafkaform.yaml\n"
         )

@@ -532,14 +532,14 @@ def test_what_kafka_python_never_answers_is_not_waited_for_for_ever(monkeypatch:
     with monkeypatch.context() as patched:
         patched.setattr("kafka.admin.KafkaAdminClient", lambda **_: goes_on.wait())
         with pytest.raises(Unreachable, match=r"no broker of nobody:1 answered within"):
-            Connection({"bootstrap.servers": "nobody:1"}, dict)._second  # noqa: B018 - connects
+            Connection({"bootstrap.servers": "nobody:1"}, dict)._kafka_python_client  # noqa: B018 - connects
         goes_on.set()
 
     net = NetworkSelector()
     net.start()
     manager = KafkaConnectionManager(net)
     connection = Connection({}, dict)
-    connection.__dict__["_second"] = SimpleNamespace(_manager=manager)
+    connection.__dict__["_kafka_python_client"] = SimpleNamespace(_manager=manager)
 
     async def silent(_: object) -> None:
         await KafkaFuture()

@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 
 from kafkaform.config.client_properties.catalogue import ALIASES, PROPERTIES
 from kafkaform.core import kafka_configs
+from tests.support.client_quota import SCHEMA, registered
 
 ROOT = Path(__file__).parents[3]
 SCHEMAS = sorted((ROOT / "schemas").glob("*.json"))
@@ -69,6 +70,26 @@ def test_every_reference_leads_somewhere_in_the_same_file(path: Path) -> None:
 
 def test_they_are_up_to_date(generator: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(generator, monkeypatch, "--check") == 0, "run python scripts/generate_schemas.py"
+
+
+def test_a_new_kind_finds_its_way_into_the_config_file(
+    generator: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for path in (*SCHEMAS, SCHEMA):
+        shutil.copy(path, tmp_path)
+    monkeypatch.setattr(generator, "FOLDER", tmp_path)
+    with registered():
+        texts = generator.generated()
+    config = json.loads(texts[tmp_path / "config.schema.json"])
+    Draft202012Validator.check_schema(config)
+    document = {
+        "apiVersion": "kafkaform/v1",
+        "kind": "Config",
+        "defaults": {"ClientQuota": {"config": {"request_percentage": 50}}},
+        "policies": [{"name": "p", "kind": "ClientQuota", "message": "No.", "require": {"labels": ["team"]}}],
+    }
+    assert list(Draft202012Validator(config).iter_errors(document)) == []
+    assert len(list(Draft202012Validator(read("config")).iter_errors(document))) == 2
 
 
 def test_a_stale_file_is_found_and_written_anew(

@@ -222,7 +222,7 @@ def test_a_lost_lock_leaves_it_to_the_next_apply(
     again = crew_of(real, throttle_journal_of(real, runs[1]))
     assert again.move(work(name, SINGLE, TRIPLE)).outcomes == {topic(name): None}
     assert "continuing the moves that are already running: 3 partitions" in again.notes.lines
-    assert "taken off what an earlier apply left behind" in " ".join(again.notes.lines)
+    assert "removed the throttles that an earlier apply left behind" in " ".join(again.notes.lines)
     untouched(real)
     in_place(real, name, TRIPLE)
     assert min(bytes_on(real, name).values()) >= SIZE

@@ -12,9 +12,7 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from kafkaform.core.groups import TopicPartition
-    from kafkaform.core.layout import Assignment, Broker, Layout
-    from spark_validation.results import TopicResult
+    from kafkaform.core.layout import Broker
 
 FieldValue: TypeAlias = int | str | None
 """The value of one managed field: counts are ints, Kafka configs are canonical strings, None is unset."""
@@ -260,6 +258,12 @@ class Setting:
     certain: bool = True
 
 
+class KindFacts:
+    """The base of what is known of a cluster for one kind alone: its package defines and reads it."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What the planner knows about a cluster besides its resources.
@@ -271,13 +275,7 @@ class Facts:
             may not read them.
         diagnostics: What is odd, such as brokers whose defaults differ.
         sizes: Bytes of data of the resources that were asked for, one replica counted.
-        skew: Measurements of topics; empty without a skew report.
-        recommits: First offsets that an earlier apply committed and that are gone: what it set, by path.
-        layout: Where all replicas are; None where nobody asked, as nothing is to be moved.
-        placements: Where the replicas of topics are to be, partitions to be added included.
-        unplaceable: Topics whose replicas have no place, and why.
-        partition_sizes: Bytes of the partitions whose replicas are to be moved, one replica counted.
-        throttle: The bytes per second that a broker may send and receive for moves; None: no limit.
+        of_kinds: What only one kind needs to know, by kind.
     """
 
     cluster_id: str
@@ -285,13 +283,7 @@ class Facts:
     config_defaults: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
     sizes: Mapping[ResourceRef, int] = field(default_factory=dict)
-    skew: Mapping[ResourceRef, TopicResult] = field(default_factory=dict)
-    recommits: Mapping[ResourceRef, Mapping[str, Setting]] = field(default_factory=dict)
-    layout: Layout | None = None
-    placements: Mapping[ResourceRef, Assignment] = field(default_factory=dict)
-    unplaceable: Mapping[ResourceRef, str] = field(default_factory=dict)
-    partition_sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
-    throttle: int | None = None
+    of_kinds: Mapping[str, KindFacts] = field(default_factory=dict)
 
     def config_default(self, kind: str, name: str) -> str | None:
         """The cluster's default of a config; None if it has none, or is not known."""

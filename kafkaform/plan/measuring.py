@@ -15,6 +15,8 @@ from kafkaform.core.model import Diagnostic, Severity, Status, Update
 from kafkaform.core.moves import MoveOptions
 from kafkaform.plan.planner import is_risky
 from kafkaform.resources import KINDS
+from kafkaform.resources.consumer_group.risk import GroupFacts
+from kafkaform.resources.topic.live import topic_facts
 from kafkaform.resources.topic.operations import PLACEMENT
 
 if TYPE_CHECKING:
@@ -118,7 +120,7 @@ def _with_recommits(
         return replace(facts, diagnostics=(*facts.diagnostics, note))
     found = {ref: _committed(ref, topics, trail) for ref, topics in offsets.items()}
     recommits = {ref: settings for ref, settings in found.items() if settings}
-    return replace(facts, recommits=recommits) if recommits else facts
+    return GroupFacts(recommits).beside(facts) if recommits else facts
 
 
 def _committed(ref: ResourceRef, topics: Mapping[str, ResourceRef], trail: Trail) -> dict[str, Setting]:
@@ -155,7 +157,8 @@ def _with_copies(
         except ClusterError as error:
             text = f"how much the replicas to be moved hold was not read: {error.message}"
             notes = (*notes, Diagnostic("KF416", Severity.INFO, text))
-    return replace(facts, throttle=throttle, partition_sizes=sizes, diagnostics=notes)
+    known = replace(topic_facts(facts), throttle=throttle, partition_sizes=sizes)
+    return known.beside(replace(facts, diagnostics=notes))
 
 
 def groups_concerned(

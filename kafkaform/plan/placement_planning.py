@@ -11,8 +11,9 @@ from kafkaform.core.model import Diagnostic, Severity
 from kafkaform.core.wording import counted, listed
 from kafkaform.resources import KINDS
 from kafkaform.resources.topic import placement
+from kafkaform.resources.topic.live import topic_facts, topic_live
 from kafkaform.resources.topic.operations import PLACEMENT
-from kafkaform.resources.topic.placement import strategy_of, topic_live
+from kafkaform.resources.topic.placement import strategy_of
 from kafkaform.resources.topic.replication import MIN_ISR, REPLICATION_FACTOR
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def with_placements(
     except ClusterError as error:
         note = Diagnostic("KF423", Severity.INFO, f"where replicas are was not read: {error.message}")
         return replace(facts, diagnostics=(*facts.diagnostics, note))
-    return _placed(replace(facts, layout=layout), candidates, layout)
+    return _placed(replace(topic_facts(facts), layout=layout).beside(facts), candidates, layout)
 
 
 def _candidate(declared: Desired, observed: Observed) -> _Candidate | None:
@@ -159,12 +160,8 @@ def _placed(facts: Facts, candidates: Sequence[_Candidate], layout: Layout) -> F
     foreign = _foreign(layout, asked, placements)
     if foreign:
         notes.append(foreign)
-    return replace(
-        facts,
-        placements=placements,
-        unplaceable=unplaceable,
-        diagnostics=(*facts.diagnostics, *notes),
-    )
+    known = replace(topic_facts(facts), placements=placements, unplaceable=unplaceable)
+    return known.beside(replace(facts, diagnostics=(*facts.diagnostics, *notes)))
 
 
 def _sorted_out(

@@ -41,6 +41,7 @@ from kafkaform.plan.rejudging import Grounds, judge_left, left_of, open_changes,
 from kafkaform.resources import KINDS
 from kafkaform.resources.topic import topic_ref
 from kafkaform.resources.topic.copying import TOGETHER, together
+from kafkaform.resources.topic.live import topic_facts
 from kafkaform.rules import Scene, Stage
 from kafkaform.rules.notes import idle_waivers
 
@@ -225,7 +226,7 @@ def _read(
         from kafkaform.plan.skew_report import measured, require_cluster
 
         require_cluster(request.skew, facts.cluster_id)
-        facts = replace(facts, skew=measured(request.skew))
+        facts = replace(topic_facts(facts), skew=measured(request.skew)).beside(facts)
     prunable = settings.owns if request.prune else ()
     observation = cluster.observe(
         wanted(desired),
@@ -271,7 +272,7 @@ def _scene(
         max(len(facts.brokers), (target.brokers if target else None) or 0),
         observation.resources,
         subset=request.subset,
-        skew={ref.name: result for ref, result in facts.skew.items()},
+        skew={ref.name: result for ref, result in topic_facts(facts).skew.items()},
         invisible=frozenset(observation.invisible),
     )
 

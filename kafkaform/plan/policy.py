@@ -39,6 +39,7 @@ from kafkaform.resources.consent import (
     covering,
     split_head,
 )
+from kafkaform.resources.topic.live import topic_facts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -159,8 +160,8 @@ def refusal(
         blocked = (*blocked, policy.brake)
     if blocked:
         return refusal_by(blocked)
-    if change.ref in facts.unplaceable:
-        return facts.unplaceable[change.ref], None
+    if (reason := topic_facts(facts).unplaceable.get(change.ref)) is not None:
+        return reason, None
     if observed is not None and (obstacle := KINDS[change.ref.kind].obstacle(change, observed)):
         return obstacle
     for judgement in at_stake:

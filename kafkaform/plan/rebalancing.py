@@ -14,6 +14,7 @@ from kafkaform.plan.planner import plan_from
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import Policy, matches
 from kafkaform.resources.topic import topic_ref
+from kafkaform.resources.topic.live import topic_facts
 from kafkaform.resources.topic.operations import PLACEMENT
 
 if TYPE_CHECKING:
@@ -103,7 +104,11 @@ def make_rebalance(
     before = {name: layout.assignment(name) for name in layout.topics}
     after = {**before, **placed.assignments}
     plan = _plan(
-        request, cluster, target, placed.assignments, replace(facts, layout=layout, partition_sizes=sizes)
+        request,
+        cluster,
+        target,
+        placed.assignments,
+        replace(topic_facts(facts), layout=layout, partition_sizes=sizes).beside(facts),
     )
     still_holding = {
         broker: held
@@ -150,11 +155,11 @@ def _plan(
 ) -> Plan:
     places = {topic_ref(name): assignment for name, assignment in assignments.items()}
     options = target.moves if target is not None else MoveOptions()
-    facts = replace(facts, placements=places, throttle=options.throttle)
+    known = replace(topic_facts(facts), placements=places, throttle=options.throttle)
     # Nothing is said of these topics but where they lie: nothing else of them is planned.
     wanted = [Desired(ref, {}, Intent(undeclared=Undeclared.KEEP)) for ref in places]
     policy = Policy(forbid=target.forbid if target else (), ignore=("*",), allow=request.allow)
-    return plan_from(wanted, cluster.observe(places.keys()), facts, policy)
+    return plan_from(wanted, cluster.observe(places.keys()), known.beside(facts), policy)
 
 
 def _left(refused: Mapping[str, str], still_holding: Mapping[int, Sequence[str]]) -> Iterator[Diagnostic]:

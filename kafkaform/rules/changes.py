@@ -32,6 +32,7 @@ from kafkaform.core.wording import (
 )
 from kafkaform.resources.consumer_group import ConsumerGroupKind, group_of
 from kafkaform.resources.topic import TopicKind, is_topic, topic_ref
+from kafkaform.resources.topic.live import topic_facts
 from kafkaform.resources.topic.operations import PLACEMENT
 from kafkaform.resources.topic.replication import MIN_ISR, REPLICATION_FACTOR
 from kafkaform.rules.catalogue import (
@@ -306,7 +307,7 @@ def _of_topic(desired: Desired, fields: dict[str, FieldChange], scene: Scene) ->
             path=changed[0],
         )
         return
-    layout = scene.facts.layout if scene.facts is not None else None
+    layout = topic_facts(scene.facts).layout if scene.facts is not None else None
     if layout is None or desired.ref.name not in layout.topics:
         return
     short = list(_short(desired, fields, layout, least))

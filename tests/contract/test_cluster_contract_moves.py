@@ -26,7 +26,7 @@ from kafkaform.core.operations import (
     Reassign,
 )
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.resources.topic.placement import topic_live
+from kafkaform.resources.topic.live import topic_live
 from tests.support.kafka_fixtures import TIMEOUT_S, connect, eventually
 
 BYTES = 4_000_000

@@ -33,7 +33,7 @@ from kafkaform.core.model import (
     ResourceRef,
 )
 from kafkaform.resources.topic import topic_ref
-from kafkaform.resources.topic.placement import TopicLive
+from kafkaform.resources.topic.live import TopicLive
 
 if TYPE_CHECKING:
     from collections.abc import (

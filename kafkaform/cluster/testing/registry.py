@@ -20,7 +20,7 @@ from kafkaform.core.operations import (
 )
 from kafkaform.resources.consumer_group import ConsumerGroupKind
 from kafkaform.resources.topic import TopicKind
-from kafkaform.resources.topic.placement import TopicLive
+from kafkaform.resources.topic.live import TopicLive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

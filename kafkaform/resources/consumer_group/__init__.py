@@ -60,7 +60,7 @@ def group_of(observed: Observed) -> Group | None:
 class ConsumerGroupKind(Kind):
     """Groups of every protocol: dynamic group configs, and where a group starts."""
 
-    name = "ConsumerGroup"
+    name = risk.NAME
     schema = "consumergroup"
     collection = "consumer groups"
     noun = "group"

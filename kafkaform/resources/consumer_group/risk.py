@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
@@ -17,6 +18,7 @@ from kafkaform.core.model import (
     SAFE,
     Facts,
     FieldValue,
+    KindFacts,
     ResourceRef,
     Risk,
     RiskAssessment,
@@ -26,10 +28,13 @@ from kafkaform.core.wording import command, counted, listed
 from kafkaform.resources.base import unclassified
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from kafkaform.core.model import Setting
     from kafkaform.resources.base import UpdateContext
+
+NAME = "ConsumerGroup"
+"""The name of the kind."""
 
 HAZARDS = frozenset(
     {
@@ -79,9 +84,33 @@ def judge(path: str, context: UpdateContext) -> RiskAssessment:
     return RiskAssessment(Risk.DISRUPTIVE, "unknown-config", unclassified(name, known=known))
 
 
+@dataclass(frozen=True, slots=True)
+class GroupFacts(KindFacts):
+    """What a plan knows of a cluster for its groups.
+
+    Attributes:
+        recommits: First offsets that an earlier apply committed and that are gone: what it set, by path.
+    """
+
+    recommits: Mapping[ResourceRef, Mapping[str, Setting]] = field(default_factory=dict)
+
+    def beside(self, facts: Facts) -> Facts:
+        """These with all else that is known of the cluster."""
+        return replace(facts, of_kinds={**facts.of_kinds, NAME: self})
+
+
+_UNKNOWN = GroupFacts()
+
+
+def group_facts(facts: Facts) -> GroupFacts:
+    """What is known of the cluster for its groups."""
+    found = facts.of_kinds.get(NAME)
+    return found if isinstance(found, GroupFacts) else _UNKNOWN
+
+
 def judge_create(ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
     """A first offset is safe, as there is none that could be lost; but not one that had been there."""
-    gone = {path: one for path, one in facts.recommits.get(ref, {}).items() if path in state}
+    gone = {path: one for path, one in group_facts(facts).recommits.get(ref, {}).items() if path in state}
     if not gone:
         return SAFE
     sure = {path: one for path, one in gone.items() if one.certain} or gone
@@ -147,7 +176,7 @@ def _named(topics: Counter[str]) -> str:
 def _afterwards(topics: Counter[str], configs: Collection[str], facts: Facts) -> str:
     """What somebody meets who uses the group's name again."""
     if any(name.startswith("share.") for name in configs):
-        reset = facts.config_default("ConsumerGroup", "share.auto.offset.reset") or _UNREADABLE
+        reset = facts.config_default(NAME, "share.auto.offset.reset") or _UNREADABLE
         return f"a member that returns starts by share.auto.offset.reset, which is then {reset}"
     if topics:
         return (

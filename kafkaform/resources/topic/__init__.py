@@ -27,6 +27,7 @@ from kafkaform.core.model import (
 from kafkaform.resources.base import Binding, FieldOutcome, Kind, NoWayBack, compared
 from kafkaform.resources.topic import operations as topic_operations
 from kafkaform.resources.topic import placement, replication, risk, spec
+from kafkaform.resources.topic.live import NAME, topic_facts
 from kafkaform.resources.topic.operations import PLACEMENT
 from kafkaform.resources.topic.replication import REPLICATION_FACTOR
 
@@ -53,7 +54,7 @@ def is_topic(ref: ResourceRef) -> bool:
 class TopicKind(Kind):
     """Topics: partitions, their replicas and where these are, and every dynamic topic config."""
 
-    name = "Topic"
+    name = NAME
     schema = "topic"
     collection = "topics"
     noun = "topic"
@@ -178,7 +179,7 @@ class TopicKind(Kind):
 
     def deferred(self, path: str, context: UpdateContext) -> str | None:
         """Replicas are not moved before it is known where to, nor is a min ISR raised that needs them."""
-        if context.ref in context.facts.placements:
+        if context.ref in topic_facts(context.facts).placements:
             return None
         if path in {REPLICATION_FACTOR, PLACEMENT}:
             return "where its replicas are to be was not planned, as the layout of the cluster is not known"
@@ -190,7 +191,7 @@ class TopicKind(Kind):
 
     def applicable(self, state: State, observed: Observed, facts: Facts) -> State:
         """All of it, and where its replicas are to be."""
-        assignment = facts.placements.get(observed.ref)
+        assignment = topic_facts(facts).placements.get(observed.ref)
         return state if assignment is None else {**state, PLACEMENT: format_assignment(assignment)}
 
     def concerns_readers(self, change: Change) -> bool:

@@ -11,6 +11,7 @@ from kafkaform.core.layout import assignment_changes, parse_assignment
 from kafkaform.core.model import Diagnostic, Severity, Status, Update
 from kafkaform.core.units import format_size, rounded_size
 from kafkaform.core.wording import aged, counted
+from kafkaform.resources.topic.live import topic_facts
 from kafkaform.resources.topic.operations import PLACEMENT
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from kafkaform.core.layout import Assignment
     from kafkaform.core.model import Facts, FieldValue, PlannedChange
+    from kafkaform.resources.topic.live import TopicFacts
 
 TOGETHER = "KF429"
 """The note that adds up what several topics copy."""
@@ -28,13 +30,13 @@ class Copying:
     """Copies of replicas, added up.
 
     Attributes:
-        facts: What is known of the cluster.
+        facts: What is known of the cluster for topics.
         topics: How many topics copy something.
         replicas: How many replicas are made by copying.
         size: The bytes of the copies whose sizes are known.
     """
 
-    facts: Facts
+    facts: TopicFacts
     topics: int = 0
     replicas: int = 0
     size: int = 0
@@ -98,14 +100,14 @@ class Copying:
 
 def copied(name: str, before: Assignment, after: Assignment, facts: Facts) -> Copying:
     """What one topic copies."""
-    copying = Copying(facts)
+    copying = Copying(topic_facts(facts))
     copying.add(name, before, after)
     return copying
 
 
 def together(changes: Iterable[PlannedChange], facts: Facts) -> Iterator[Diagnostic]:
     """A note of what all planned changes copy, where more than one topic does."""
-    copying = Copying(facts)
+    copying = Copying(topic_facts(facts))
     for planned in changes:
         if isinstance(planned.change, Update) and planned.status is not Status.REFUSED:
             for moved in planned.change.fields:

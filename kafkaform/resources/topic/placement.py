@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core.layout import Strategy, assignment_changes, format_assignment, parse_assignment
-from kafkaform.core.model import SAFE, Live, Risk, RiskAssessment
+from kafkaform.core.model import SAFE, Risk, RiskAssessment
 from kafkaform.core.wording import counted
 from kafkaform.resources.base import FieldOutcome
 from kafkaform.resources.topic.copying import copied
+from kafkaform.resources.topic.live import topic_facts, topic_live
 from kafkaform.resources.topic.operations import begun
 
 if TYPE_CHECKING:
@@ -27,32 +28,11 @@ if TYPE_CHECKING:
     from kafkaform.resources.base import Layer, ReportProblem, UpdateContext
 
 
-@dataclass(frozen=True, slots=True)
-class TopicLive(Live):
-    """The replicas of a live topic.
-
-    Attributes:
-        replicas: Where they are, once nothing is reassigned any more.
-        moving: The partitions that a running reassignment moves.
-    """
-
-    replicas: Assignment = ()
-    moving: frozenset[int] = frozenset()
-
-
-_UNREAD = TopicLive()
-
-
-def topic_live(observed: Observed) -> TopicLive:
-    """What is known of the replicas of a topic; nothing where they were not read."""
-    return observed.live if isinstance(observed.live, TopicLive) else _UNREAD
-
-
 def live(observed: Observed, facts: Facts | None = None) -> str | None:
     """Where replicas are, as `present` tells it; None where that was not read."""
     if not topic_live(observed).replicas:
         return None
-    return format_assignment(present(observed, facts.layout if facts is not None else None))
+    return format_assignment(present(observed, topic_facts(facts).layout if facts is not None else None))
 
 
 def present(observed: Observed, layout: Layout | None) -> Assignment:

@@ -17,6 +17,7 @@ from kafkaform.resources.skew import policy_unit, predicted, worded
 from kafkaform.resources.topic import config_risk, placement, replication
 from kafkaform.resources.topic import operations as topic_operations
 from kafkaform.resources.topic.config_risk import either_policy, integer, shown
+from kafkaform.resources.topic.live import topic_facts
 
 if TYPE_CHECKING:
     from kafkaform.core.model import Facts, ResourceRef
@@ -106,7 +107,7 @@ _OF_DATA = frozenset(
 
 def measured(judgement: RiskAssessment, context: UpdateContext) -> RiskAssessment:
     """The judgement with what a skew report says of the planned count, where there is one that does."""
-    result = context.facts.skew.get(context.ref)
+    result = topic_facts(context.facts).skew.get(context.ref)
     before, after = context.before.get("partitions"), context.after.get("partitions")
     if result is None or not isinstance(before, int) or not isinstance(after, int) or after <= before:
         return judgement

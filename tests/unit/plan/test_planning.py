@@ -41,6 +41,7 @@ from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.planner import Diff, Proposal, diff, judge, narrow
 from kafkaform.plan.planning import Request, build_plan, judged_again
 from kafkaform.resources.consent import Grant
+from kafkaform.resources.topic.live import topic_facts
 from tests.support.scenes import DAY, QUIET, WEEK, Watched, absent, declared, made, plan_for, topic
 
 
@@ -83,10 +84,10 @@ def test_what_differs_is_found_once_and_judged_with_all_that_is_known(
     desired = [declared("cut", retention_ms=DAY), declared("moved", 2, 3)]
     plan = build_plan(Request(desired), memory, Settings(rules=rules), None)
     assert statuses(plan) == {"cut": Status.REFUSED, "moved": Status.PLANNED}
-    assert [facts.placements.keys() for facts in diffs] == [{topic("moved")}]
+    assert [topic_facts(facts).placements.keys() for facts in diffs] == [{topic("moved")}]
     (facts,) = judged
     assert facts.sizes == {topic("cut"): 0, topic("moved"): 0}
-    assert facts.partition_sizes == {("moved", 0): 0, ("moved", 1): 0}
+    assert topic_facts(facts).partition_sizes == {("moved", 0): 0, ("moved", 1): 0}
 
 
 # --- which cluster ---------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ from kafkaform.resources.consumer_group.risk import (
     _BY_NAME,
     HARMLESS,
     HAZARDS,
+    GroupFacts,
     judge,
     judge_create,
     judge_delete,
@@ -260,7 +261,9 @@ def test_an_empty_group_is_still_a_deletion() -> None:
 def test_the_list_of_hazards_is_complete() -> None:
     changes = [("1", "2"), ("2", "1"), ("read_committed", "read_uncommitted"), ("true", "false")]
     judgements = [judged(name, *pair) for name in (*DEFAULTS, "confluent.x") for pair in changes]
-    gone = Facts("c", recommits={REF: {"offsets.orders": Setting("earliest", "2026-11-03", "a", None, "r")}})
+    gone = GroupFacts({REF: {"offsets.orders": Setting("earliest", "2026-11-03", "a", None, "r")}}).beside(
+        Facts("c")
+    )
     anew = judge_create(REF, {"offsets.orders": "earliest"}, gone)
     found = {judgement.hazard for judgement in (*judgements, moved(1, 2), deletion(live()), anew)}
     assert found - {""} == HAZARDS

@@ -21,8 +21,9 @@ from kafkaform.core.operations import AddPartitions, AlterConfigs, Reassign
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import FieldOutcome, Layer, UpdateContext
 from kafkaform.resources.topic.copying import copied
+from kafkaform.resources.topic.live import TopicFacts, TopicLive
 from kafkaform.resources.topic.operations import begun
-from kafkaform.resources.topic.placement import TopicLive, live, present
+from kafkaform.resources.topic.placement import live, present
 from kafkaform.resources.topic.spec import normalise, resolve
 from tests.support.scenes import topic
 from tests.unit.resources.test_topic_spec import Reports
@@ -240,7 +241,7 @@ def test_a_running_change_of_the_replica_count_has_not_begun_for_a_plan() -> Non
     observed = seen("1:2,3", 0, 1)
     assert present(observed, None) == ((1, 2), (3,))
     assert present(observed, layout) == ((1,), (3,))
-    assert live(observed, Facts("c", layout=layout)) == "1,3"
+    assert live(observed, TopicFacts(layout=layout).beside(Facts("c"))) == "1,3"
     assert live(Observed(A, "id", {})) is None
 
 
@@ -261,21 +262,21 @@ SIZES = {("a", 0): 600_000_000, ("a", 1): 100_000_000}
         (
             "1,2",
             "1:2:3,2:3:1",
-            Facts("c", partition_sizes=SIZES, throttle=50_000_000),
+            TopicFacts(partition_sizes=SIZES, throttle=50_000_000).beside(Facts("c")),
             "4 replicas are copied (1.3 GiB, about 24 seconds at 50 MB/s per broker)",
         ),
-        ("1,2", "1:2,2", Facts("c", throttle=50_000_000), "1 replica is copied"),
+        ("1,2", "1:2,2", TopicFacts(throttle=50_000_000).beside(Facts("c")), "1 replica is copied"),
         (
             "1:2,2",
             "1:3,2",
-            Facts("c", partition_sizes=SIZES),
+            TopicFacts(partition_sizes=SIZES).beside(Facts("c")),
             "1 replica is copied (572.2 MiB, without a throttle), 1 dropped",
         ),
         ("1:2:3,2:1", "1:2,2:1", Facts("c"), "1 replica dropped"),
         (
             "1,2",
             "1:3,2:3",
-            Facts("c", partition_sizes={("a", 0): 5}, throttle=100),
+            TopicFacts(partition_sizes={("a", 0): 5}, throttle=100).beside(Facts("c")),
             "2 replicas are copied (at least 5.0 B, under a second at 100 bytes/s per broker)",
         ),
     ],
@@ -299,7 +300,10 @@ def test_the_busiest_broker_sends_or_receives_the_most() -> None:
     def busiest(*sizes: int) -> int:
         known = {("a", number): size for number, size in enumerate(sizes)}
         return copied(
-            "a", ((1,), (1,), (2,)), ((1, 3), (1, 2), (2, 3)), Facts("c", partition_sizes=known)
+            "a",
+            ((1,), (1,), (2,)),
+            ((1, 3), (1, 2), (2, 3)),
+            TopicFacts(partition_sizes=known).beside(Facts("c")),
         ).busiest
 
     assert busiest(10, 10, 5) == 20

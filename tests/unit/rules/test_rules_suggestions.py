@@ -42,6 +42,7 @@ from kafkaform.report.text import render_plan
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import ANNOTATION, Grant, parse_annotation
 from kafkaform.resources.consumer_group.risk import judge_delete
+from kafkaform.resources.topic.live import TopicFacts
 from kafkaform.rules import Scene
 from kafkaform.rules.limits import ProjectLimits
 from kafkaform.rules.notes import idle_waivers
@@ -205,7 +206,7 @@ def rising(**more: Any) -> Scene:
 def short_of_replicas() -> Scene:
     brokers = tuple(Broker(number) for number in (1, 2, 3))
     layout = Layout(brokers, {"a": (health.part(0, 1, 1),)}, {})
-    return rising(facts=Facts("c", layout=layout, config_defaults={"Topic": {}}))
+    return rising(facts=TopicFacts(layout=layout).beside(Facts("c", config_defaults={"Topic": {}})))
 
 
 def with_gaps() -> Scene:

@@ -1,0 +1,74 @@
+"""What is known of live topics, and of a cluster for topics alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from kafkaform.core.model import KindFacts, Live
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.core.groups import TopicPartition
+    from kafkaform.core.layout import Assignment, Layout
+    from kafkaform.core.model import Facts, Observed, ResourceRef
+    from spark_validation.results import TopicResult
+
+NAME = "Topic"
+"""The name of the kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLive(Live):
+    """The replicas of a live topic.
+
+    Attributes:
+        replicas: Where they are, once nothing is reassigned any more.
+        moving: The partitions that a running reassignment moves.
+    """
+
+    replicas: Assignment = ()
+    moving: frozenset[int] = frozenset()
+
+
+_UNREAD = TopicLive()
+
+
+def topic_live(observed: Observed) -> TopicLive:
+    """What is known of the replicas of a topic; nothing where they were not read."""
+    return observed.live if isinstance(observed.live, TopicLive) else _UNREAD
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts(KindFacts):
+    """What a plan knows of a cluster for its topics.
+
+    Attributes:
+        skew: Measurements of topics; empty without a skew report.
+        layout: Where all replicas are; None where nobody asked, as nothing is to be moved.
+        placements: Where the replicas of topics are to be, partitions to be added included.
+        unplaceable: Topics whose replicas have no place, and why.
+        partition_sizes: Bytes of the partitions whose replicas are to be moved, one replica counted.
+        throttle: The bytes per second that a broker may send and receive for moves; None: no limit.
+    """
+
+    skew: Mapping[ResourceRef, TopicResult] = field(default_factory=dict)
+    layout: Layout | None = None
+    placements: Mapping[ResourceRef, Assignment] = field(default_factory=dict)
+    unplaceable: Mapping[ResourceRef, str] = field(default_factory=dict)
+    partition_sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
+    throttle: int | None = None
+
+    def beside(self, facts: Facts) -> Facts:
+        """These with all else that is known of the cluster."""
+        return replace(facts, of_kinds={**facts.of_kinds, NAME: self})
+
+
+_UNKNOWN = TopicFacts()
+
+
+def topic_facts(facts: Facts) -> TopicFacts:
+    """What is known of the cluster for its topics."""
+    found = facts.of_kinds.get(NAME)
+    return found if isinstance(found, TopicFacts) else _UNKNOWN

@@ -134,7 +134,7 @@ def _change(page: Page, entry: AuditEntry, *, verbose: bool) -> None:
     if unsure:
         page.note("", f"what is not known {_OPEN}", indent=FIELD_INDENT)
     if verbose:
-        _details(page, entry, "  (was so already)" if fine else "  (not done)", unsure)
+        _details(page, entry, "  (already in place)" if fine else "  (not done)", unsure)
 
 
 def _brief(entry: AuditEntry) -> str:

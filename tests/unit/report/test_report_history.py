@@ -130,7 +130,7 @@ def test_a_half_that_was_not_done_is_marked(story: Story) -> None:
     story.add("update", "orders", both, done=["partitions"])  # type: ignore[arg-type]
     shown = words(story)
     assert "      partitions: 1 → 2  (not done)" in shown
-    assert "      retention.ms: 7d → 1d (604800000 → 86400000)  (was so already)" in shown
+    assert "      retention.ms: 7d → 1d (604800000 → 86400000)  (already in place)" in shown
     assert "      partitions: 1 → 2" in shown
 
 

@@ -37,12 +37,11 @@ from confluent_kafka.admin import AdminClient
 from benchmarks import raw_apply, scene
 from benchmarks.rounds import KAFKAFORM, Figures, summed_up, timed
 from benchmarks.table import tell
-from kafkaform.apply.batches import MAX_WEIGHT
 from kafkaform.apply.executor import apply
 from kafkaform.apply.moves.throttle_journal import open_throttle_journal
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.lock import Holder
-from kafkaform.core.operations import DeleteTopic
+from kafkaform.core.operations import MAX_WEIGHT, DeleteTopic
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan.plan_file import plan_from_json
 
@@ -60,7 +59,7 @@ HEADINGS = (
     *("apply CPU s", "saved CPU s", "read CPU s", "peak MB"),
 )
 RECORDS = {"create": 5, "configs": 2, "partitions": 4}
-"""What is measured, and how many records a controller writes for one topic of it (see apply/batches.py)."""
+"""What is measured, and how many records a controller writes for one topic of it (see core/operations.py)."""
 LONGEST_S = 300.0
 """How long a broker may be busy with one piece of work."""
 

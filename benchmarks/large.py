@@ -25,8 +25,7 @@ import psutil
 
 from benchmarks import plan, scene
 from benchmarks.table import tell
-from kafkaform.apply.batches import batches
-from kafkaform.core.operations import CreateTopic
+from kafkaform.core.operations import CreateTopic, batches
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.processes import has_ended
 

@@ -7,11 +7,10 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from kafkaform.apply.batches import batches
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.errors import RequestRejected
 from kafkaform.core.model import ResourceRef
-from kafkaform.core.operations import AlterConfigs, CreateTopic
+from kafkaform.core.operations import AlterConfigs, CreateTopic, batches
 from kafkaform.devcluster.configuration import DATA_DIRECTORY
 
 if TYPE_CHECKING:

@@ -41,8 +41,7 @@ from kafkaform.plan.placement import Strategy, Want, balance, moves, place, reba
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from kafkaform.core.groups import TopicPartition
-    from kafkaform.core.layout import Assignment
+    from kafkaform.core.layout import Assignment, TopicPartition
 
     Assignments = Mapping[str, Assignment]
     Sizes = Mapping[TopicPartition, int]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from threading import Event
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkaform.apply.batches import batches
 from kafkaform.apply.change_execution import NO_JOURNAL, ChangeExecution, Observer
 from kafkaform.apply.moves.context import MoveContext
 from kafkaform.apply.moves.reassignment import Reassigner
@@ -29,7 +28,7 @@ from kafkaform.core.errors import (
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import Status
 from kafkaform.core.moves import MoveOptions
-from kafkaform.core.operations import AlterConfigs, Operation, Phase, Reassign
+from kafkaform.core.operations import AlterConfigs, Operation, Phase, Reassign, batches
 from kafkaform.core.progress import Clock
 
 if TYPE_CHECKING:

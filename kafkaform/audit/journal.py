@@ -17,7 +17,7 @@ from kafkaform.audit.record import (
     result_lines,
     timestamp,
 )
-from kafkaform.cluster.record_topic import TOPIC
+from kafkaform.cluster.protocol import TOPIC
 from kafkaform.core.apply_result import ResourceResult, Result
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.audit.entries import AuditRecord, merged, read_log
 from kafkaform.audit.record import read_file
-from kafkaform.cluster.record_topic import TOPIC
+from kafkaform.cluster.protocol import TOPIC
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied
 from kafkaform.core.model import CONFIG_PREFIX, Setting
 

@@ -29,7 +29,7 @@ from kafkaform.inspect.importing import By, ImportedFile, ImportLayout, make_imp
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import is_own
-from kafkaform.report.imports import problems_of
+from kafkaform.report.edits import problems_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

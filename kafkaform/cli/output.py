@@ -97,7 +97,7 @@ RENDERERS: Mapping[str, Mapping[str, str]] = {
         "dot": "kafkaform.report.graph:render_dot",
         "json": "kafkaform.report.graph:graph_to_json",
     },
-    "import": {"text": "kafkaform.report.imports:render_import"},
+    "import": {"text": "kafkaform.report.edits:render_import"},
     "skew": {
         "text": "kafkaform.report.skew_text:render_skew",
         "json": "spark_validation.results:to_json",

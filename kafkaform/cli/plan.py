@@ -31,8 +31,8 @@ from kafkaform.cli.output import (
     tell,
     verbose_option,
 )
-from kafkaform.cli.saving import Saving, out_option, sign_for_option, sign_key_option
 from kafkaform.cli.session import Session
+from kafkaform.cli.show import Saving, out_option, sign_for_option, sign_key_option
 from kafkaform.core.errors import UsageError
 from kafkaform.core.model import Plan, Status
 from kafkaform.plan.plan_signature import Purpose

@@ -11,8 +11,8 @@ from kafkaform.cli import completion
 from kafkaform.cli.moving import Moving, throttle_option
 from kafkaform.cli.options import SectionedCommand, Where, allow_option, where_options
 from kafkaform.cli.output import header, plan_format_option, show, tell, verbose_option
-from kafkaform.cli.saving import Saving, out_option, sign_key_option
 from kafkaform.cli.session import Session
+from kafkaform.cli.show import Saving, out_option, sign_key_option
 from kafkaform.plan.plan_signature import Purpose
 from kafkaform.plan.policy import idle_grants
 from kafkaform.plan.rebalancing import RebalanceRequest, make_rebalance, static_topics

@@ -10,8 +10,8 @@ import click
 from kafkaform.cli import completion
 from kafkaform.cli.options import SectionedCommand, Where, allow_option, where_options
 from kafkaform.cli.output import header, plan_format_option, show, tell, verbose_option
-from kafkaform.cli.saving import Saving, sign_key_option
 from kafkaform.cli.session import Session
+from kafkaform.cli.show import Saving, sign_key_option
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.files import write_file
 from kafkaform.core.model import Plan, Status

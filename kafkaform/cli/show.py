@@ -1,19 +1,35 @@
-"""`kafkaform show`."""
+"""`kafkaform show`, and saving plans, signed where there is a key."""
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import click
 
-from kafkaform.cli.output import plan_format_option, print_text, verbose_option
-from kafkaform.cli.output import show as show_report
-from kafkaform.core.errors import PlanFileError
+from kafkaform.cli.output import (
+    plan_format_option,
+    print_text,
+    verbose_option,
+)
+from kafkaform.cli.output import (
+    show as show_report,
+)
+from kafkaform.core.errors import PlanFileError, UsageError
+from kafkaform.core.files import write_file
+from kafkaform.core.printable import printable
+from kafkaform.core.wording import command
+from kafkaform.plan.plan_signature import Purpose, SignedFor
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from kafkaform.cli.options import Where
     from kafkaform.core.model import Plan
     from kafkaform.plan.plan_header import PlanHeader
+
 
 PLAN_SUFFIX = ".json"
 """What the name of a saved plan ends in: by this, apply tells it from manifests."""
@@ -58,3 +74,94 @@ def read_plan_file(file: Path) -> tuple[Plan, PlanHeader]:
     except UnicodeDecodeError as error:
         raise PlanFileError(f"{file}: not UTF-8, so not a plan") from error
     return plan_from_json(text, str(file))
+
+
+out_option = click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Also save the plan to this file (*.json), for apply and show.",
+)
+sign_key_option = click.option(
+    "--sign-key",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Sign the saved plan with this Ed25519 key (PEM). KAFKAFORM_SIGN_KEY can hold the key itself.",
+)
+
+sign_for_option = click.option(
+    "--sign-for",
+    type=click.Choice([purpose.value for purpose in Purpose]),
+    help="The purpose of the signature: review, for comparison by apply --reviewed; or apply, for applying "
+    "the plan itself after its commit is merged.  [default: review]",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """Where a plan is to be saved, and the key that it is signed with; None where it is not; and what for."""
+
+    out: Path | None = None
+    key: Ed25519PrivateKey | None = None
+    purpose: Purpose = Purpose.REVIEW
+
+    @property
+    def signed_for(self) -> Purpose | None:
+        """What the plan is signed for; None where it is not signed."""
+        return None if self.key is None else self.purpose
+
+    @classmethod
+    def prepared(cls, out: Path | None, key_file: Path | None, purpose: Purpose) -> Self:
+        """Check the name and read the key, before anything else is done.
+
+        Raises:
+            UsageError: It is no name of a saved plan, or there is a key and nothing to sign.
+            KafkaformError: The key cannot be used.
+        """
+        if out is None:
+            if key_file is not None:
+                raise UsageError("--sign-key needs a saved plan", hint="also use --out FILE")
+            return cls()
+        if out.suffix != PLAN_SUFFIX:
+            raise UsageError(f"--out {out}: the name of a saved plan ends in {PLAN_SUFFIX}")
+        from kafkaform.plan.plan_signature import read_private_key
+
+        return cls(out, read_private_key(key_file, os.environ), purpose)
+
+    def save(self, plan: Plan, about: PlanHeader, file: Path | None = None) -> None:
+        """Write the plan to `out`, or to another file that stands for it; nothing where it is not saved."""
+        file = file or self.out
+        if file is None:
+            return
+        from kafkaform.plan.plan_file import plan_to_json, sign
+
+        text = plan_to_json(plan, about)
+        if self.key is not None:
+            text = sign(text, self.key, about.signed_for or SignedFor(self.purpose))
+        write_file(file, text)
+
+    def tell(self, where: Where, *more: str) -> None:
+        """Say on stderr which command applies the plan, with what it takes to reach the same cluster.
+
+        Args:
+            where: What the command line says of the cluster, by options and by variables.
+            more: Further options.
+        """
+        given: dict[str, object] = {
+            "--config": where.config_file,
+            "--bootstrap-server": where.bootstrap_server,
+            "--command-config": where.command_config,
+        }
+        if where.bootstrap_server is not None:  # else the plan says which cluster it is for
+            given["--cluster"] = where.cluster_name
+        there = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+        if self.signed_for is Purpose.REVIEW:
+            apply = command("apply", options=["--reviewed", str(self.out), *there, *more])
+            does = "compares with this plan"
+        else:
+            apply, does = (
+                command("apply", str(self.out), options=[*there, *more]),
+                "applies exactly this plan",
+            )
+        click.echo(f"saved: {printable(apply)} {does}", err=True)

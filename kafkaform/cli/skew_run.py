@@ -16,7 +16,7 @@ from kafkaform.cli.terminal import progress_bar
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.files import write_file
 from kafkaform.core.printable import printable
-from kafkaform.inspect import skew_history
+from kafkaform.inspect import skew
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -167,11 +167,11 @@ def publish(report: SkewReport, options: SkewOptions) -> None:
         from kafkaform.plan.skew_report import read_skew_report
 
         read = partial(read_skew_report, now=datetime.now(UTC), max_age=None)
-        found = skew_history.earlier(options.history, report, read)
+        found = skew.earlier(options.history, report, read)
         for reason in found.damaged:
             click.echo(printable(f"not read: an earlier report: {reason}"), err=True)
         before = found.reports
-        skew_history.keep(options.history, report, to_json(report), write_file)
+        skew.keep(options.history, report, to_json(report), write_file)
     for output_format, path in options.artefacts.items():
         show("skew", output_format, report, out=path, history=before)
     show("skew", options.output_format, report, out=options.out, history=before, verbose=options.verbose)

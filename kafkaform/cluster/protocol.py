@@ -2,26 +2,40 @@
 
 A function takes the narrowest of them that it uses: who is given a `ClusterReader` cannot change anything.
 Every method raises a `ClusterError` when the cluster cannot be reached or read.
+
+The topic that keeps the record on the cluster itself.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from kafkaform.core.errors import ClusterError, RequestRejected, Unreachable
 from kafkaform.core.lock import unguarded
-from kafkaform.core.operations import Reassign
+from kafkaform.core.operations import CreateTopic, Reassign
+from kafkaform.resources.topic import topic_ref
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import (
+        Callable,
+        Collection,
+        Mapping,
+        Sequence,
+    )
     from contextlib import AbstractContextManager
 
-    from kafkaform.core.groups import GroupReading, LogSpan, TopicPartition
+    from kafkaform.core.groups import GroupReading, LogSpan
     from kafkaform.core.health import Health
-    from kafkaform.core.layout import Layout, Replicas
+    from kafkaform.core.layout import Layout, Replicas, TopicPartition
     from kafkaform.core.lock import Guard, Holder
-    from kafkaform.core.model import Facts, Observation, Observed, ResourceRef
+    from kafkaform.core.model import (
+        Facts,
+        Observation,
+        Observed,
+        ResourceRef,
+    )
     from kafkaform.core.moves import Throttles
     from kafkaform.core.operations import Operation
     from kafkaform.core.progress import Progress
@@ -293,3 +307,39 @@ class ClusterWriter(ResourceWriter, ReplicaWriter, Protocol):
 
 class Cluster(ClusterReader, ClusterWriter, AuditLog, LockProvider, Protocol):
     """All of a cluster: what an implementation offers."""
+
+
+TOPIC = topic_ref("__kafkaform_audit")
+"""The topic in which the applies to a cluster write down what they do."""
+
+_REPLICAS = 3
+_LARGEST_BATCH = 1_048_588
+
+
+def creation(brokers: int) -> CreateTopic:
+    """The creation of the topic: nothing of it is ever deleted, and no single broker can lose it.
+
+    Args:
+        brokers: How many brokers the cluster has.
+    """
+    replicas = max(1, min(_REPLICAS, brokers))
+    return CreateTopic(
+        TOPIC,
+        1,
+        replicas,
+        {
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+            "min.insync.replicas": "2" if replicas > 2 else "1",
+            "max.message.bytes": str(_LARGEST_BATCH),
+        },
+    )
+
+
+def key_of(line: str) -> str:
+    """The resource that a line is about, `KIND/NAME`, or `throttle/ID`: the key of its message."""
+    document = json.loads(line)
+    if document.get("record") == "throttle":
+        return f"throttle/{document['id']}"
+    return f"{document['kind']}/{document['name']}"

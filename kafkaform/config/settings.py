@@ -19,7 +19,7 @@ from kafkaform.core.moves import MoveOptions, WhenBusy, parse_rate
 from kafkaform.core.units import parse_age, parse_size
 from kafkaform.core.wording import quoted
 from kafkaform.resources import KINDS, misspelt_hazard
-from kafkaform.rules.limits import DEFAULT_LIMITS, ProjectLimits, read_limits
+from kafkaform.rules.catalogue import DEFAULT_LIMITS, ProjectLimits, read_limits
 from kafkaform.rules.policies import check_severities, read_policies
 
 if TYPE_CHECKING:

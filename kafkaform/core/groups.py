@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Live
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kafkaform.core.layout import TopicPartition
 
-TopicPartition: TypeAlias = tuple[str, int]
-"""A partition by the name of its topic and its number."""
 
 PROTOCOLS = ("classic", "consumer", "share", "streams")
 """The group protocols that Kafka has; `consumer` is KIP-848, `share` KIP-932, `streams` KIP-1071."""

@@ -18,7 +18,8 @@ from kafkaform.core.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkaform.core.groups import TopicPartition
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 Replicas: TypeAlias = tuple[int, ...]
@@ -225,3 +226,7 @@ def assignment_changes(before: Assignment, after: Assignment) -> ReplicaChanges:
     there = range(min(len(before), len(after)))
     old, new = ({number: side[number] for number in there} for side in (before, after))
     return replica_changes(old, new, placed=len(after) - len(there))
+
+
+TopicPartition: TypeAlias = tuple[str, int]
+"""A partition by the name of its topic and its number."""

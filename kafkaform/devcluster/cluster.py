@@ -16,20 +16,18 @@ from kafkaform.core.progress import Progress, silent
 from kafkaform.devcluster import configuration, processes, readiness, state
 from kafkaform.devcluster.jars.cache import kafka_classpath
 from kafkaform.devcluster.jars.java import find_java
-from kafkaform.devcluster.ports import (
-    HOST,
-    consecutive_ports,
-    free_ports,
-    is_free,
-)
 from kafkaform.devcluster.processes import LOG_FILE, format_nodes, random_id
 from kafkaform.devcluster.state import (
+    HOST,
     LOCK_FILE,
     ClusterState,
     ClusterStatus,
     DevBroker,
     NodeStatus,
     clear,
+    consecutive_ports,
+    free_ports,
+    is_free,
     make,
     refuse_strangers,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import javaproperties
 
 from kafkaform.core.errors import DevClusterError
-from kafkaform.devcluster.ports import HOST
+from kafkaform.devcluster.state import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

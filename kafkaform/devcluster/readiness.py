@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import DevClusterError
 from kafkaform.devcluster import processes
-from kafkaform.devcluster.ports import HOST
 from kafkaform.devcluster.processes import last_words
+from kafkaform.devcluster.state import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

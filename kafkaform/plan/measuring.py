@@ -31,7 +31,8 @@ if TYPE_CHECKING:
         ResourceReader,
     )
     from kafkaform.config.settings import AuditSettings, ClusterSettings
-    from kafkaform.core.groups import Group, TopicPartition
+    from kafkaform.core.groups import Group
+    from kafkaform.core.layout import TopicPartition
     from kafkaform.core.model import (
         Change,
         Facts,

@@ -11,10 +11,9 @@ from kafkaform.core.model import Diagnostic, Severity
 from kafkaform.core.wording import counted, listed
 from kafkaform.resources import KINDS
 from kafkaform.resources.topic import placement
-from kafkaform.resources.topic.live import topic_facts, topic_live
+from kafkaform.resources.topic.live import MIN_ISR, REPLICATION_FACTOR, topic_facts, topic_live
 from kafkaform.resources.topic.operations import PLACEMENT
 from kafkaform.resources.topic.placement import strategy_of
-from kafkaform.resources.topic.replication import MIN_ISR, REPLICATION_FACTOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -26,8 +26,7 @@ from kafkaform.core.model import (
     risk_of,
 )
 from kafkaform.core.printable import clipped, is_plain, printable
-from kafkaform.plan.freshness import is_compatible
-from kafkaform.plan.plan_header import PlanHeader
+from kafkaform.plan.plan_header import PlanHeader, is_compatible
 from kafkaform.plan.plan_reader import (
     KEYED,
     SUBSET,

@@ -1,12 +1,20 @@
-"""Where a plan is from: what its file says of its making."""
+"""Where a plan is from, as its file says, and how old, and of which version, what was saved may be."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from kafkaform import __version__
+from kafkaform.core.printable import clipped
+from kafkaform.core.wording import aged
+
 if TYPE_CHECKING:
+    from kafkaform.core.errors import KafkaformError
     from kafkaform.plan.plan_signature import Signature, SignedFor
+
 
 ADDRESSES = 120
 """The most characters of a file's name, or of the addresses of brokers, in a header."""
@@ -50,3 +58,59 @@ def provenance(header: PlanHeader | None) -> dict[str, str]:
         "brokers": header.servers if header and header.servers != header.cluster_name else None,
     }
     return {word: value for word, value in said.items() if value is not None}
+
+
+CLOCKS_DIFFER = timedelta(minutes=5)
+"""How far in the future something may have been made: by a machine whose clock is ahead."""
+
+
+def require_fresh(
+    what: str,
+    created_at: str,
+    max_age: timedelta | None,
+    now: datetime,
+    *,
+    where: str,
+    again: str,
+    error: type[KafkaformError],
+) -> None:
+    """Refuse what is older than it may be, or from the future.
+
+    Args:
+        what: What it is, as in "the plan".
+        created_at: When it was made, by its own word (RFC 3339).
+        max_age: How old it may be; None: any age.
+        now: The time, with its zone.
+        where: The file, fit for a terminal.
+        again: How a new one is made.
+        error: What to raise.
+    """
+    try:
+        created = datetime.fromisoformat(created_at)
+    except ValueError as unreadable:
+        raise error(
+            f"{where}: the age of {what} is not known: there is no such time as {clipped(created_at, 40)}",
+            hint=again,
+        ) from unreadable
+    if created - now > CLOCKS_DIFFER:
+        raise error(
+            f"{where}: {what} has a creation time in the future: {created_at}",
+            hint="correct the clock of this machine, or of the one that created it",
+        )
+    if max_age is not None and now - created > max_age:
+        raise error(
+            f"{where}: {what} is {aged(now - created)} old; the maximum age is {aged(max_age)}",
+            hint=f"{again}, or allow it with --max-age",
+        )
+
+
+_VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})(?:[.+-].*|(?:a|b|rc)\d+.*)?", re.ASCII)
+
+
+def is_compatible(version: str, with_: str = __version__) -> bool:
+    """Whether two versions understand plans alike: the same major one, and before 1.0 the same minor one."""
+    one, other = _VERSION.fullmatch(version), _VERSION.fullmatch(with_)
+    if one is None or other is None:
+        return version == with_
+    (major, minor), (major2, minor2) = one.groups(), other.groups()
+    return int(major) == int(major2) and (int(major) > 0 or int(minor) == int(minor2))

@@ -9,7 +9,7 @@ from kafkaform import __version__
 from kafkaform.core.errors import PlanFileError, RepositoryError
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import DIRTY, listed
-from kafkaform.plan.freshness import is_compatible, require_fresh
+from kafkaform.plan.plan_header import is_compatible, require_fresh
 from kafkaform.plan.plan_signature import Purpose, require_signed
 
 if TYPE_CHECKING:

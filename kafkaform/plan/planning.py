@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform import rules
-from kafkaform.apply.batches import batches
 from kafkaform.core.errors import ClusterError, KafkaformError, RequestRejected
 from kafkaform.core.model import (
     Desired,
@@ -23,7 +22,7 @@ from kafkaform.core.model import (
     Severity,
     Status,
 )
-from kafkaform.core.operations import Phase, Reassign
+from kafkaform.core.operations import Phase, Reassign, batches
 from kafkaform.plan.measuring import groups_concerned, measure
 from kafkaform.plan.placement_planning import with_placements
 from kafkaform.plan.planner import (

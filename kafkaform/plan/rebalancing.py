@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.protocol import ClusterReader, ResourceReader
     from kafkaform.config.settings import ClusterSettings
-    from kafkaform.core.groups import TopicPartition
-    from kafkaform.core.layout import Assignment, Broker, Layout
+    from kafkaform.core.layout import Assignment, Broker, Layout, TopicPartition
     from kafkaform.core.model import Facts
     from kafkaform.resources.consent import Grant
 

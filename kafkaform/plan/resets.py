@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.protocol import ClusterReader, PartitionReader
     from kafkaform.config.settings import ClusterSettings, Settings
-    from kafkaform.core.groups import Group, LogSpan, TopicPartition
+    from kafkaform.core.groups import Group, LogSpan
+    from kafkaform.core.layout import TopicPartition
     from kafkaform.core.model import Observation
     from kafkaform.core.offset_spec import OffsetSpec
     from kafkaform.resources.consent import Grant

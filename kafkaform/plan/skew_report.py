@@ -20,7 +20,7 @@ from kafkaform.core.model import (
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.schema_files import first_problem
 from kafkaform.core.wording import command
-from kafkaform.plan.freshness import require_fresh
+from kafkaform.plan.plan_header import require_fresh
 from kafkaform.resources.skew import increase, limits_of, policy_unit, predicted, worded
 from kafkaform.resources.topic import topic_ref
 from kafkaform.rules import Stage

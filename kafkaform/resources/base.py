@@ -1,12 +1,22 @@
-"""What the planner, the loader and the executor need to know of a kind of resource."""
+"""What the planner, the loader and the executor need to know of a kind of resource.
+
+Config values of a manifest, in canonical spelling; the same for every kind that has configs.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import (
+    TYPE_CHECKING,
+    Literal,
+    Protocol,
+    TypeAlias,
+)
 
+from kafkaform.core import kafka_configs
+from kafkaform.core.kafka_configs import ConfigType
 from kafkaform.core.model import CONFIG_PREFIX, SAFE, Observed
 
 if TYPE_CHECKING:
@@ -24,6 +34,7 @@ if TYPE_CHECKING:
         State,
     )
     from kafkaform.core.operations import Operation
+
 
 Shape: TypeAlias = Literal["cylinder", "box"]
 """The shape of a resource in a graph, by Graphviz's name."""
@@ -344,3 +355,33 @@ def compared(kind: Kind, field: FieldChange, observed: Observed) -> FieldChange 
 def own_configs(state: State) -> State:
     """The configs in a state."""
     return {path: value for path, value in state.items() if path.startswith(CONFIG_PREFIX)}
+
+
+BAD = object()
+"""What stands for a value that has been reported."""
+
+
+def canonical_value(
+    key: ConfigKey | None, name: str, value: object, path: tuple[str, ...], report: ReportProblem
+) -> object:
+    """The canonical text of a value, None for null, or BAD for one that has been reported.
+
+    Args:
+        key: What Kafka knows of the config; None if nothing.
+        name: The config's name.
+        value: What the manifest says: a scalar, a list, or null.
+        path: Where it says so.
+        report: Takes what is wrong.
+    """
+    if value is None:
+        return None
+    if isinstance(value, list):
+        if key is not None and key.type is not ConfigType.LIST:
+            report(path, f"{name}: is not a list", "write one value")
+            return BAD
+        value = ",".join(map(str, value))
+    try:
+        return kafka_configs.canonical(key, str(value))
+    except ValueError as error:
+        report(path, str(error), None)
+        return BAD

@@ -32,9 +32,8 @@ from kafkaform.core.wording import (
 )
 from kafkaform.resources.consumer_group import ConsumerGroupKind, group_of
 from kafkaform.resources.topic import TopicKind, is_topic, topic_ref
-from kafkaform.resources.topic.live import topic_facts
+from kafkaform.resources.topic.live import MIN_ISR, REPLICATION_FACTOR, topic_facts
 from kafkaform.resources.topic.operations import PLACEMENT
-from kafkaform.resources.topic.replication import MIN_ISR, REPLICATION_FACTOR
 from kafkaform.rules.catalogue import (
     Finding,
     Scene,

@@ -27,8 +27,8 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.resources import KINDS
+from kafkaform.resources.topic.live import REPLICATION_FACTOR
 from kafkaform.resources.topic.operations import PLACEMENT
-from kafkaform.resources.topic.replication import REPLICATION_FACTOR
 from kafkaform.vcs.repository import Repository
 
 if TYPE_CHECKING:

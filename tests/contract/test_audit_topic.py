@@ -12,8 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafkaform.audit.trail import read_record, read_trail
 from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.cluster.protocol import Cluster
-from kafkaform.cluster.record_topic import TOPIC, creation
+from kafkaform.cluster.protocol import TOPIC, Cluster, creation
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError, PermissionDenied

@@ -9,7 +9,6 @@ from typing import cast
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 
-from kafkaform.apply.batches import batches
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.cluster.testing.memory import MemoryCluster
@@ -17,7 +16,14 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.errors import ClusterError, RequestRejected
 from kafkaform.core.layout import Broker
 from kafkaform.core.model import Observed, ResourceRef
-from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
+from kafkaform.core.operations import (
+    AddPartitions,
+    AlterConfigs,
+    CreateTopic,
+    DeleteTopic,
+    Operation,
+    batches,
+)
 from tests.support.kafka_fixtures import admin_client, eventually
 
 

@@ -12,8 +12,7 @@ from confluent_kafka import Producer
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.errors import ClusterError, LockLost, RequestRejected, Unreachable
-from kafkaform.core.groups import TopicPartition
-from kafkaform.core.layout import Assignment, Broker, PartitionState, Reassignment, Replicas
+from kafkaform.core.layout import Assignment, Broker, PartitionState, Reassignment, Replicas, TopicPartition
 from kafkaform.core.lock import Guard
 from kafkaform.core.model import Observed, ResourceRef
 from kafkaform.core.moves import FOLLOWER_REPLICAS, LEADER_REPLICAS, Rates, ThrottledReplicas, Throttles

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from kafkaform.cluster.record_topic import TOPIC as RECORD
+from kafkaform.cluster.protocol import TOPIC as RECORD
 from kafkaform.core.lock import NAME as LOCK
 from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.core.operations import DeleteGroup, DeleteTopic

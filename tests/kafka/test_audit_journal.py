@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.cluster.record_topic import TOPIC
+from kafkaform.cluster.protocol import TOPIC
 from kafkaform.core.errors import AuditError
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.audit_scenes import ALICE, HEADER, ends, entries_of, recorded_apply

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from kafkaform.apply.batches import batches
+from kafkaform.core.operations import batches
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import Project, called, environment, manifest
 from tests.support.kafka_fixtures import admin_client, eventually

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.cluster.record_topic import TOPIC
+from kafkaform.cluster.protocol import TOPIC
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.audit_scenes import recorded_apply
 from tests.support.cli_helpers import Project, called

@@ -8,8 +8,15 @@ from collections.abc import Mapping, Sequence
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from kafkaform.core.groups import TopicPartition
-from kafkaform.core.layout import Assignment, Broker, Layout, PartitionState, Reassignment, Replicas
+from kafkaform.core.layout import (
+    Assignment,
+    Broker,
+    Layout,
+    PartitionState,
+    Reassignment,
+    Replicas,
+    TopicPartition,
+)
 
 NAMES = ("alpha", "beta", "gamma", "delta")
 

@@ -11,9 +11,9 @@ import pytest
 from kafkaform.cluster.protocol import Cluster, none_besides
 from kafkaform.config.settings import Settings
 from kafkaform.core.errors import ClusterError
-from kafkaform.core.groups import GroupReading, LogSpan, TopicPartition
+from kafkaform.core.groups import GroupReading, LogSpan
 from kafkaform.core.health import Health
-from kafkaform.core.layout import Layout, Replicas
+from kafkaform.core.layout import Layout, Replicas, TopicPartition
 from kafkaform.core.lock import Guard, Holder, unguarded
 from kafkaform.core.model import (
     Desired,

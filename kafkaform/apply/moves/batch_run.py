@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     from kafkaform.apply.moves.batches import PartitionMove
     from kafkaform.apply.moves.context import MoveContext
-    from kafkaform.core.groups import TopicPartition
-    from kafkaform.core.layout import Layout, PartitionState, Replicas
+    from kafkaform.core.layout import Layout, PartitionState, Replicas, TopicPartition
 
 
 GRACE_S = 15.0

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
         Sequence,
     )
 
-    from kafkaform.core.groups import TopicPartition
-    from kafkaform.core.layout import Layout, Replicas
+    from kafkaform.core.layout import Layout, Replicas, TopicPartition
     from kafkaform.core.model import ResourceRef
     from kafkaform.core.moves import MoveOptions
     from kafkaform.core.operations import Reassign

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkaform.apply.moves.batches import Batch, PartitionMove
-    from kafkaform.core.groups import TopicPartition
-    from kafkaform.core.layout import Layout, Replicas
+    from kafkaform.core.layout import Layout, Replicas, TopicPartition
     from kafkaform.core.model import ResourceRef
     from kafkaform.core.operations import Reassign
 

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from kafkaform.apply.moves.batches import PartitionMove
     from kafkaform.apply.moves.context import MoveContext
     from kafkaform.apply.moves.throttle_journal import Announcement
-    from kafkaform.core.groups import TopicPartition
-    from kafkaform.core.layout import Layout
+    from kafkaform.core.layout import Layout, TopicPartition
 
 
 def wanted(moves: Iterable[PartitionMove], rate: int, alive: Collection[int]) -> Throttles:

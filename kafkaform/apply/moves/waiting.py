@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kafkaform.apply.moves.context import MoveContext
-    from kafkaform.core.groups import TopicPartition
-    from kafkaform.core.layout import Layout, Replicas
+    from kafkaform.core.layout import Layout, Replicas, TopicPartition
     from kafkaform.core.model import ResourceRef
 
 

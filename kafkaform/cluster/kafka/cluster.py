@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.kafka.audit_topic import AuditTopic
     from kafkaform.core.errors import ClusterError
-    from kafkaform.core.groups import GroupReading, LogSpan, TopicPartition
+    from kafkaform.core.groups import GroupReading, LogSpan
     from kafkaform.core.health import Health
-    from kafkaform.core.layout import Layout, Replicas
+    from kafkaform.core.layout import Layout, Replicas, TopicPartition
     from kafkaform.core.lock import Guard, Holder
     from kafkaform.core.model import (
         Facts,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.kafka.group_listing import Listed
     from kafkaform.cluster.transport.api import RequestType
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.core.groups import TopicPartition
+    from kafkaform.core.layout import TopicPartition
 
 
 def ask_coordinators(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.errors import ClusterError
-    from kafkaform.core.groups import TopicPartition
+    from kafkaform.core.layout import TopicPartition
 
 
 def committed_offsets(

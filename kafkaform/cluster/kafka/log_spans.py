@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.core.groups import TopicPartition as Partition
+    from kafkaform.core.layout import TopicPartition as Partition
 
 
 LEADER_TIMEOUT_S = 3.0

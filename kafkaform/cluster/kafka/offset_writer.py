@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.groups import Group, LogSpan
-    from kafkaform.core.groups import TopicPartition as Partition
+    from kafkaform.core.layout import TopicPartition as Partition
     from kafkaform.core.lock import Guard
     from kafkaform.core.offset_spec import InitialSpec
     from kafkaform.core.operations import CommitInitialOffsets, ResetOffsets

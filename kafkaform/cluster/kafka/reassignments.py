@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.core.groups import TopicPartition
-    from kafkaform.core.layout import Replicas
+    from kafkaform.core.layout import Replicas, TopicPartition
     from kafkaform.core.lock import Guard
 
 

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.core.groups import TopicPartition
-    from kafkaform.core.layout import Reassignment
+    from kafkaform.core.layout import Reassignment, TopicPartition
 
 
 def wire_placement(connection: Connection) -> Placement:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.core.groups import TopicPartition
+    from kafkaform.core.layout import TopicPartition
     from kafkaform.core.model import Observed, ResourceRef
 
 

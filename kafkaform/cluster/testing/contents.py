@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.testing.controller import Move, Topic
     from kafkaform.cluster.testing.coordinator import GroupRecord
-    from kafkaform.core.groups import LogSpan, TopicPartition
-    from kafkaform.core.layout import Broker, Replicas
+    from kafkaform.core.groups import LogSpan
+    from kafkaform.core.layout import Broker, Replicas, TopicPartition
     from kafkaform.core.model import ResourceRef
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkaform.core.errors import RequestRejected
-    from kafkaform.core.groups import TopicPartition
+    from kafkaform.core.layout import TopicPartition
     from kafkaform.core.model import ResourceRef
     from kafkaform.core.offset_spec import InitialSpec
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     )
 
     from kafkaform.core.errors import ClusterError
-    from kafkaform.core.groups import Member, TopicPartition
-    from kafkaform.core.layout import Broker
+    from kafkaform.core.groups import Member
+    from kafkaform.core.layout import Broker, TopicPartition
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import ResourceRef
     from kafkaform.core.progress import Progress

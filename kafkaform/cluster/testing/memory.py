@@ -10,8 +10,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
-from kafkaform.cluster.protocol import none_besides, refuse_moves, repeated
-from kafkaform.cluster.record_topic import TOPIC, creation
+from kafkaform.cluster.protocol import TOPIC, creation, none_besides, refuse_moves, repeated
 from kafkaform.cluster.testing import controller, coordinator
 from kafkaform.cluster.testing.contents import health_of
 from kafkaform.cluster.testing.faults import denial
@@ -43,8 +42,9 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.testing.contents import Contents
     from kafkaform.cluster.testing.registry import Accepted, Effect
-    from kafkaform.core.groups import LogSpan, TopicPartition
+    from kafkaform.core.groups import LogSpan
     from kafkaform.core.health import Health
+    from kafkaform.core.layout import TopicPartition
     from kafkaform.core.lock import Guard, Holder
     from kafkaform.core.operations import Operation
     from kafkaform.core.progress import Progress

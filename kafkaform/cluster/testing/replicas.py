@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     )
 
     from kafkaform.cluster.testing.controller import Topic
-    from kafkaform.core.groups import TopicPartition
-    from kafkaform.core.layout import Broker, Replicas
+    from kafkaform.core.layout import Broker, Replicas, TopicPartition
     from kafkaform.core.lock import Guard
 
 

@@ -16,8 +16,7 @@ from kafkaform.plan.placement.shifts import LeaderShifts, ReplicaShifts, level
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from kafkaform.core.groups import TopicPartition
-    from kafkaform.core.layout import Assignment, Broker, Layout
+    from kafkaform.core.layout import Assignment, Broker, Layout, TopicPartition
 
 
 def rebalance(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ConfigType
 from kafkaform.core.wording import nearest, quoted
-from kafkaform.resources.config_layer import BAD, canonical_value
+from kafkaform.resources.base import BAD, canonical_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

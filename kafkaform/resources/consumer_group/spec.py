@@ -34,7 +34,7 @@ from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Intent, State, Undec
 from kafkaform.core.offset_spec import parse_initial
 from kafkaform.core.units import parse_duration
 from kafkaform.core.wording import nearest, quoted
-from kafkaform.resources.config_layer import BAD, canonical_value
+from kafkaform.resources.base import BAD, canonical_value
 from kafkaform.resources.consumer_group.client import client_layer
 
 if TYPE_CHECKING:

@@ -25,11 +25,10 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.resources.base import Binding, FieldOutcome, Kind, NoWayBack, compared
+from kafkaform.resources.topic import live, placement, risk, spec
 from kafkaform.resources.topic import operations as topic_operations
-from kafkaform.resources.topic import placement, replication, risk, spec
-from kafkaform.resources.topic.live import NAME, topic_facts
+from kafkaform.resources.topic.live import NAME, REPLICATION_FACTOR, topic_facts
 from kafkaform.resources.topic.operations import PLACEMENT
-from kafkaform.resources.topic.replication import REPLICATION_FACTOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,8 +134,8 @@ class TopicKind(Kind):
         match field.path:
             case topic_operations.PLACEMENT:
                 return placement.is_on_the_way(field, value)
-            case replication.REPLICATION_FACTOR:
-                return replication.is_on_the_way(field, value)
+            case live.REPLICATION_FACTOR:
+                return live.is_on_the_way(field, value)
             case _:
                 return False
 
@@ -183,7 +182,7 @@ class TopicKind(Kind):
             return None
         if path in {REPLICATION_FACTOR, PLACEMENT}:
             return "where its replicas are to be was not planned, as the layout of the cluster is not known"
-        return replication.deferred_min_isr(context) if path == replication.MIN_ISR else None
+        return live.deferred_min_isr(context) if path == live.MIN_ISR else None
 
     def operations(self, change: Change) -> tuple[Operation, ...]:
         """See `kafkaform.resources.topic.operations`."""

@@ -1,4 +1,7 @@
-"""What is known of live topics, and of a cluster for topics alone."""
+"""What is known of live topics, how many replicas they have.
+
+What is known of a cluster for topics alone.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,17 @@ from kafkaform.core.model import KindFacts, Live
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkaform.core.groups import TopicPartition
-    from kafkaform.core.layout import Assignment, Layout
-    from kafkaform.core.model import Facts, Observed, ResourceRef
+    from kafkaform.core.layout import Assignment, Layout, TopicPartition
+    from kafkaform.core.model import (
+        Facts,
+        FieldChange,
+        FieldValue,
+        Observed,
+        ResourceRef,
+    )
+    from kafkaform.resources.base import UpdateContext
     from spark_validation.results import TopicResult
+
 
 NAME = "Topic"
 """The name of the kind."""
@@ -72,3 +82,33 @@ def topic_facts(facts: Facts) -> TopicFacts:
     """What is known of the cluster for its topics."""
     found = facts.of_kinds.get(NAME)
     return found if isinstance(found, TopicFacts) else _UNKNOWN
+
+
+REPLICATION_FACTOR = "replicationFactor"
+MIN_ISR = "config.min.insync.replicas"
+
+
+def is_on_the_way(field: FieldChange, value: FieldValue) -> bool:
+    """Whether partitions differ within what the change goes from and to."""
+    if not isinstance(value, str) or field.before is None or field.after is None:
+        return False
+    fewest, most = bounds(value)
+    ends = (*bounds(field.before), *bounds(field.after))
+    return min(ends) <= fewest and most <= max(ends)
+
+
+def deferred_min_isr(context: UpdateContext) -> str | None:
+    """Why min.insync.replicas waits for replicas that nobody is going to add; None if it does not."""
+    present, wanted = context.before.get(REPLICATION_FACTOR), context.after.get(MIN_ISR)
+    if wanted is None or present is None or context.after.get(REPLICATION_FACTOR) == present:
+        return None
+    fewest, _ = bounds(present)
+    if int(wanted) > fewest:
+        return f"waits for the replication factor: a partition has {fewest} of them now"
+    return None
+
+
+def bounds(value: FieldValue) -> tuple[int, int]:
+    """The fewest and the most replicas that a partition has."""
+    fewest, _, most = str(value).partition("-")
+    return int(fewest), int(most or fewest)

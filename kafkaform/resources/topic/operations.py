@@ -15,7 +15,7 @@ from kafkaform.core.operations import (
     Operation,
     Reassign,
 )
-from kafkaform.resources.topic.replication import MIN_ISR
+from kafkaform.resources.topic.live import MIN_ISR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

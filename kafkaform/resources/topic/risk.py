@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import SAFE, Risk, RiskAssessment, State
 from kafkaform.core.units import rounded_size
 from kafkaform.resources.skew import policy_unit, predicted, worded
-from kafkaform.resources.topic import config_risk, placement, replication
+from kafkaform.resources.topic import config_risk, live, placement
 from kafkaform.resources.topic import operations as topic_operations
 from kafkaform.resources.topic.config_risk import either_policy, integer, shown
 from kafkaform.resources.topic.live import topic_facts
@@ -62,7 +62,7 @@ def judge(path: str, context: UpdateContext) -> RiskAssessment:
     match path:
         case "partitions":
             return measured(sized(_partitions(path, context), context.ref, context.facts), context)
-        case replication.REPLICATION_FACTOR:
+        case live.REPLICATION_FACTOR:
             judgement = _replication_factor(path, context)
         case topic_operations.PLACEMENT:
             judgement = placement.judge(path, context)
@@ -170,8 +170,8 @@ def _partitions(path: str, context: UpdateContext) -> RiskAssessment:
 
 def _replication_factor(path: str, context: UpdateContext) -> RiskAssessment:
     before, after = context.before.get(path), context.after.get(path)
-    fewest_after, _ = (0, 0) if after is None else replication.bounds(after)
-    _, most_before = (None, None) if before is None else replication.bounds(before)
+    fewest_after, _ = (0, 0) if after is None else live.bounds(after)
+    _, most_before = (None, None) if before is None else live.bounds(before)
     if fewest_after < 2 and (most_before is None or most_before > fewest_after):
         return RiskAssessment(
             Risk.DESTRUCTIVE,

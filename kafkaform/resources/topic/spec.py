@@ -10,8 +10,7 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Intent, State, Undeclared
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import nearest, quoted, setting
-from kafkaform.resources.base import Shorthand
-from kafkaform.resources.config_layer import BAD, canonical_value
+from kafkaform.resources.base import BAD, Shorthand, canonical_value
 from kafkaform.resources.topic.operations import PLACEMENT
 from kafkaform.resources.topic.placement import checked_placement, normal_placement
 

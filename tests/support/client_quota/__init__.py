@@ -41,14 +41,15 @@ from kafkaform.core.model import (
 from kafkaform.core.operations import Operation, Phase, Shown
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import (
+    BAD,
     Binding,
     Kind,
     Layer,
     ReportProblem,
     Shape,
     UpdateContext,
+    canonical_value,
 )
-from kafkaform.resources.config_layer import BAD, canonical_value
 
 SCHEMA = Path(__file__).with_name("clientquota.schema.json")
 KEYS = {

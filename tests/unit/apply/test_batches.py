@@ -7,10 +7,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.apply.batches import MAX_WEIGHT, batches
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import (
+    MAX_WEIGHT,
     AddPartitions,
     AlterConfigs,
     CommitInitialOffsets,
@@ -20,6 +20,7 @@ from kafkaform.core.operations import (
     Operation,
     Reassign,
     ResetOffsets,
+    batches,
 )
 
 REF = ResourceRef("Topic", "a")

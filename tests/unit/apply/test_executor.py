@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.apply.batches import MAX_WEIGHT
 from kafkaform.apply.change_execution import Observer
 from kafkaform.apply.executor import VERIFY_TIMEOUT_S, apply
 from kafkaform.apply.moves.throttle_journal import Announcement
@@ -26,8 +25,7 @@ from kafkaform.core.errors import (
     RequestRejected,
     Unreachable,
 )
-from kafkaform.core.groups import TopicPartition
-from kafkaform.core.layout import Assignment, Layout, Replicas, parse_assignment
+from kafkaform.core.layout import Assignment, Layout, Replicas, TopicPartition, parse_assignment
 from kafkaform.core.lock import Guard, lost, unguarded
 from kafkaform.core.model import (
     Desired,
@@ -42,6 +40,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.moves import MoveOptions, Rates, Throttles
 from kafkaform.core.operations import (
+    MAX_WEIGHT,
     AddPartitions,
     AlterConfigs,
     CreateTopic,

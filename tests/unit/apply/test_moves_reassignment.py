@@ -23,8 +23,7 @@ from kafkaform.core.errors import (
     RequestRejected,
     Unreachable,
 )
-from kafkaform.core.groups import TopicPartition
-from kafkaform.core.layout import Assignment, Layout, Replicas
+from kafkaform.core.layout import Assignment, Layout, Replicas, TopicPartition
 from kafkaform.core.lock import Guard, lost, unguarded
 from kafkaform.core.moves import MoveOptions, MoveProgress, Rates, ThrottledReplicas, Throttles, WhenBusy
 from tests.support.move_scenes import MB, Crew, MemoryThrottleJournal, laid_out, now_on, three_racks, work

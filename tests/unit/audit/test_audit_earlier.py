@@ -14,8 +14,7 @@ from kafkaform.audit.entries import AuditEntry
 from kafkaform.audit.journal import open_journal
 from kafkaform.audit.trail import read_record
 from kafkaform.cli.safeguards import Safeguards, settle
-from kafkaform.cluster.protocol import Cluster
-from kafkaform.cluster.record_topic import TOPIC
+from kafkaform.cluster.protocol import TOPIC, Cluster
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import AuditSettings, ClusterSettings

@@ -17,8 +17,7 @@ from kafkaform.apply.executor import apply
 from kafkaform.audit.journal import AuditJournal, FileSink, TopicSink, open_journal
 from kafkaform.audit.record import append_to_file
 from kafkaform.audit.trail import read_record, read_record_file
-from kafkaform.cluster.protocol import Cluster
-from kafkaform.cluster.record_topic import TOPIC
+from kafkaform.cluster.protocol import TOPIC, Cluster
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.apply_result import ApplyReport, Result

@@ -23,7 +23,7 @@ from kafkaform.audit.record import (
     result_lines,
     timestamp,
 )
-from kafkaform.cluster.record_topic import key_of
+from kafkaform.cluster.protocol import key_of
 from kafkaform.core.apply_result import ResourceResult, Result
 from kafkaform.core.groups import partition_path
 from kafkaform.core.model import (

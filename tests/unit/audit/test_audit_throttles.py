@@ -15,7 +15,7 @@ from kafkaform.audit.entries import read_log
 from kafkaform.audit.journal import FileSink, TopicSink
 from kafkaform.audit.record import LONGEST_LINE
 from kafkaform.audit.trail import read_record, read_trail
-from kafkaform.cluster.record_topic import TOPIC
+from kafkaform.cluster.protocol import TOPIC
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError

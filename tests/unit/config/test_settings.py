@@ -15,7 +15,7 @@ from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.model import Undeclared
 from kafkaform.core.moves import MoveOptions, WhenBusy
 from kafkaform.rules import Scene
-from kafkaform.rules.limits import DEFAULT_LIMITS, ProjectLimits
+from kafkaform.rules.catalogue import DEFAULT_LIMITS, ProjectLimits
 
 HEAD = "apiVersion: kafkaform/v1\nkind: Config\n"
 CLUSTER = "client: {bootstrap.servers: 'h:9092'}"

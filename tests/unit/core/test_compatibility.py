@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from kafkaform.plan.freshness import is_compatible
+from kafkaform.plan.plan_header import is_compatible
 from tests.support import strategies
 
 

@@ -23,8 +23,7 @@ from kafkaform.core.files import locked
 from kafkaform.devcluster import configuration, processes, readiness, state
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.jars.java import Java, find_java
-from kafkaform.devcluster.ports import consecutive_ports, free_ports
-from kafkaform.devcluster.state import DevBroker
+from kafkaform.devcluster.state import DevBroker, consecutive_ports, free_ports
 
 NODES = (DevBroker(1, 20001, 20011, 20021), DevBroker(2, 20002, 20012, 20022))
 CLI = [sys.executable, "-c", "from kafkaform.cli.dev import dev; dev()"]

@@ -19,7 +19,7 @@ from kafkaform.core.operations import AlterConfigs, CreateTopic
 from kafkaform.inspect.importing import By, Import, ImportLayout, make_import
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planner import plan_from
-from kafkaform.report.imports import problems_of
+from kafkaform.report.edits import problems_of
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import Layer
 from tests.support.scenes import topic

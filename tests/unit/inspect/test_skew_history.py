@@ -8,7 +8,7 @@ import pytest
 
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.files import write_file
-from kafkaform.inspect import skew_history
+from kafkaform.inspect import skew
 from kafkaform.plan.skew_report import parse_skew_report
 from spark_validation.results import SkewReport, to_json
 from tests.support import skew_scenes as scenes
@@ -19,7 +19,7 @@ def read(path: Path) -> SkewReport:
 
 
 def keep(folder: Path, report: SkewReport) -> Path:
-    return skew_history.keep(folder, report, to_json(report), write_file)
+    return skew.keep(folder, report, to_json(report), write_file)
 
 
 def report(second: int, *names: str, cluster_id: str | None = "memory") -> SkewReport:
@@ -35,7 +35,7 @@ def test_reports_of_the_same_cluster_and_topic_come_back_in_order(tmp_path: Path
     kept = [report(second, "a") for second in (3, 1, 2)]
     for one in [*kept, report(4, "b"), report(5, "a", cluster_id="other"), report(6, "b", "a")]:
         keep(folder, one)
-    found = skew_history.earlier(folder, report(9, "a", "c"), read)
+    found = skew.earlier(folder, report(9, "a", "c"), read)
     assert [one.created_at[-3:-1] for one in found.reports] == ["01", "02", "03", "06"]
     assert found.reports[0] == kept[1]
     assert not found.damaged
@@ -43,8 +43,8 @@ def test_reports_of_the_same_cluster_and_topic_come_back_in_order(tmp_path: Path
 
 def test_reports_of_files_are_apart_from_those_of_clusters(tmp_path: Path) -> None:
     keep(tmp_path, report(1, "a", cluster_id=None))
-    assert not skew_history.earlier(tmp_path, report(9, "a"), read).reports
-    assert skew_history.earlier(tmp_path, report(9, "a", cluster_id=None), read).reports
+    assert not skew.earlier(tmp_path, report(9, "a"), read).reports
+    assert skew.earlier(tmp_path, report(9, "a", cluster_id=None), read).reports
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_what_is_damaged_is_told_and_left_out(tmp_path: Path) -> None:
         good.read_text().replace('"format_version": 1', '"format_version": 99')
     )
     (tmp_path / "notes.json").write_text("not a report, and not called one")
-    found = skew_history.earlier(tmp_path, report(9, "a"), read)
+    found = skew.earlier(tmp_path, report(9, "a"), read)
     assert len(found.reports) == 1
     assert [line.partition(": ")[0].rpartition("/")[2].partition(":")[0] for line in found.damaged] == [
         "skew-0.json",
@@ -73,7 +73,7 @@ def test_what_is_damaged_is_told_and_left_out(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_has_no_reports(tmp_path: Path) -> None:
-    assert skew_history.earlier(tmp_path / "none", report(1, "a"), read) == skew_history.EarlierReports()
+    assert skew.earlier(tmp_path / "none", report(1, "a"), read) == skew.EarlierReports()
     assert not (tmp_path / "none").exists()
 
 
@@ -82,7 +82,7 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
         raise KafkaformError(f"cannot write {path}: no space")
 
     with pytest.raises(KafkaformError, match="no space"):
-        skew_history.keep(tmp_path, report(1, "a"), "{}", full)
+        skew.keep(tmp_path, report(1, "a"), "{}", full)
     assert [*tmp_path.iterdir()] == []
     (tmp_path / "file").write_text("")
     with pytest.raises(KafkaformError, match=r"cannot write into .*file"):

@@ -8,8 +8,7 @@ import pytest
 
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.errors import KafkaformError, PermissionDenied
-from kafkaform.core.groups import TopicPartition
-from kafkaform.core.layout import Broker
+from kafkaform.core.layout import Broker, TopicPartition
 from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.inspect.skew import (
     DeclaredReader,

@@ -15,8 +15,7 @@ from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import PermissionDenied, Unreachable
-from kafkaform.core.groups import TopicPartition
-from kafkaform.core.layout import Assignment, Broker, Layout, parse_assignment
+from kafkaform.core.layout import Assignment, Broker, Layout, TopicPartition, parse_assignment
 from kafkaform.core.model import Desired, FieldChange, Plan, Status, Update
 from kafkaform.core.moves import MoveOptions
 from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, Operation, Reassign

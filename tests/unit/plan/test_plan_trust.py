@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from kafkaform import __version__
 from kafkaform.core.errors import PlanFileError
 from kafkaform.core.model import Plan
-from kafkaform.plan.freshness import CLOCKS_DIFFER
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json, sign
-from kafkaform.plan.plan_header import PlanHeader
+from kafkaform.plan.plan_header import CLOCKS_DIFFER, PlanHeader
 from kafkaform.plan.plan_signature import Purpose, SignedFor, signature_member
 from kafkaform.plan.plan_trust import Checkout, Terms, check_trust
 from kafkaform.vcs.repository import Repository

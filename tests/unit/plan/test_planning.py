@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.apply.batches import MAX_WEIGHT
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config import client_properties
 from kafkaform.config.settings import ClusterSettings, Settings
@@ -34,7 +33,7 @@ from kafkaform.core.model import (
     Status,
     Update,
 )
-from kafkaform.core.operations import DeleteTopic, Operation
+from kafkaform.core.operations import MAX_WEIGHT, DeleteTopic, Operation
 from kafkaform.plan import planning
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader

@@ -35,7 +35,7 @@ from kafkaform.core.operations import (
 )
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consent import Grant
-from kafkaform.rules.limits import ProjectLimits
+from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.scenes import DAY, QUIET, WEEK, FakeClock, Watched, absent, declared, made, topic
 
 GROUP = ResourceRef("ConsumerGroup", "g")

@@ -36,7 +36,7 @@ from kafkaform.plan.planning import Request, build_plan, judged_again
 from kafkaform.plan.rejudging import Grounds, judge_left, rejudged
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
-from kafkaform.rules.limits import ProjectLimits
+from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.scenes import DAY, QUIET, WEEK, Watched, absent, declared, made, plan_for, state_of, topic
 
 HEADER = PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z")

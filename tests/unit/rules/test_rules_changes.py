@@ -26,7 +26,7 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.rules import Scene, Stage
-from kafkaform.rules.limits import ProjectLimits
+from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.scenes import declared, topic
 
 RISKY = RiskAssessment(Risk.DISRUPTIVE, "partition-increase", "50 % of keys move", "declare keyed: false")

@@ -23,8 +23,8 @@ from kafkaform.core.model import (
     Severity,
 )
 from kafkaform.rules import Scene, Stage
+from kafkaform.rules.catalogue import ProjectLimits
 from kafkaform.rules.health import CRITICAL
-from kafkaform.rules.limits import ProjectLimits
 from tests.support.rule_scenes import PathAsPlace
 from tests.support.scenes import absent, declared, topic
 

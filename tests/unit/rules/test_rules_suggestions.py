@@ -44,7 +44,7 @@ from kafkaform.resources.consent import ANNOTATION, Grant, parse_annotation
 from kafkaform.resources.consumer_group.risk import judge_delete
 from kafkaform.resources.topic.live import TopicFacts
 from kafkaform.rules import Scene
-from kafkaform.rules.limits import ProjectLimits
+from kafkaform.rules.catalogue import ProjectLimits
 from kafkaform.rules.notes import idle_waivers
 from tests.support.rule_scenes import configured, living, observed
 from tests.support.rule_scenes import group as reading

@@ -11,7 +11,7 @@ from kafkaform.config.manifests.loader import Context, load, load_all
 from kafkaform.config.settings import read_settings
 from kafkaform.core.model import Diagnostic
 from kafkaform.rules import Scene
-from kafkaform.rules.limits import ProjectLimits
+from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.cli_helpers import ROOT
 from tests.support.rule_scenes import only
 

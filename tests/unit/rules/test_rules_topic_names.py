@@ -8,7 +8,7 @@ import pytest
 
 from kafkaform.core.model import ResourceRef
 from kafkaform.rules import RULES, Scene
-from kafkaform.rules.limits import ProjectLimits
+from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.rule_scenes import Said, diagnostics, said, silent
 from tests.support.scenes import absent, declared, topic
 

@@ -8,7 +8,7 @@ import pytest
 
 from kafkaform.core.model import Desired, Severity
 from kafkaform.rules import Scene
-from kafkaform.rules.limits import ProjectLimits
+from kafkaform.rules.catalogue import ProjectLimits
 from kafkaform.rules.topic_partitions import EVEN_COUNTS
 from tests.support.rule_scenes import Said, diagnostics, group, living, observed, said, silent
 from tests.support.scenes import absent, declared

@@ -8,7 +8,7 @@ import pytest
 
 from kafkaform.core.model import Facts
 from kafkaform.rules import Scene
-from kafkaform.rules.limits import ProjectLimits
+from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.rule_scenes import Said, configured, living, observed, said, silent
 from tests.support.scenes import DAY, WEEK, absent, declared
 
